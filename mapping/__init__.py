@@ -1,0 +1,25 @@
+"""Graphs, tori, task mappings, and everything that makes, reads or writes them."""
+
+from .comm_graph import CommGraph, from_networkx, from_pandas, from_scipy, sum_edges
+from .errors import InputError
+from .network import FifoRule, Network
+from .task_mapping import TaskMapping
+from .torus import TieRule, Torus, parse_torus
+from .workload import Workload, as_workload
+
+__all__ = [
+    "CommGraph",
+    "FifoRule",
+    "InputError",
+    "Network",
+    "TaskMapping",
+    "TieRule",
+    "Torus",
+    "Workload",
+    "as_workload",
+    "from_networkx",
+    "from_pandas",
+    "from_scipy",
+    "parse_torus",
+    "sum_edges",
+]

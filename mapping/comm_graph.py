@@ -1,0 +1,361 @@
+"""The guest graph: who sends how many bytes to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from scipy import sparse
+
+MAX_TASKS = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class CommGraph:
+    """A directed communication graph, its edges sorted by source, then destination.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks; tasks are numbered 0 to ``n_tasks - 1``.
+    src, dst : array-like of int, shape (n_edges,)
+        Sending and receiving task of each edge. Each pair may stand once only.
+    nbytes : array-like of float, shape (n_edges,)
+        Bytes sent over each edge.
+    n_messages : array-like of float, shape (n_edges,), optional
+        Messages that carry these bytes; one each if not given.
+    grid : tuple of int, optional
+        The logical grid of the application's tasks (C order), where it has one; mapping strategies
+        use it.
+    name : str
+        A label for reports.
+
+    Raises
+    ------
+    InputError
+        If a task is out of range, a count negative or not finite, or an edge stands twice.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 2, 1], [1, 0, 2], [100, 50, 70])
+    >>> comm
+    CommGraph(3 tasks, 3 edges, 220 bytes, 3 messages)
+    >>> comm.to_pandas()
+       src  dst  nbytes  n_messages
+    0    0    1   100.0         1.0
+    1    1    2    70.0         1.0
+    2    2    0    50.0         1.0
+    """
+
+    n_tasks: int
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    nbytes: NDArray[np.float64]
+    n_messages: NDArray[np.float64]
+    grid: tuple[int, ...] | None
+    name: str
+
+    def __init__(
+        self,
+        n_tasks: int,
+        src: ArrayLike,
+        dst: ArrayLike,
+        nbytes: ArrayLike,
+        n_messages: ArrayLike | None = None,
+        *,
+        grid: tuple[int, ...] | None = None,
+        name: str = "",
+    ) -> None:
+        if isinstance(n_tasks, bool) or int(n_tasks) != n_tasks or not 1 <= n_tasks <= MAX_TASKS:
+            raise InputError("bad number of tasks", found=n_tasks, expected=f"1 to {MAX_TASKS}")
+        n_tasks = int(n_tasks)
+        ends = [_integers(src, "src"), _integers(dst, "dst")]
+        amounts = [_amounts(nbytes, "nbytes")]
+        n_edges = ends[0].size
+        amounts.append(
+            np.ones(n_edges) if n_messages is None else _amounts(n_messages, "n_messages")
+        )
+        if not all(array.size == n_edges for array in ends + amounts):
+            raise InputError(
+                "columns differ in length",
+                found=[array.size for array in ends + amounts],
+                expected="one value of src, dst, nbytes and n_messages for each edge",
+            )
+        for name_, array in zip(("src", "dst"), ends, strict=True):
+            bad = np.flatnonzero((array < 0) | (array >= n_tasks))
+            if bad.size:
+                raise InputError(
+                    f"{name_} of edge {bad[0]} out of range",
+                    found=array[bad[0]],
+                    expected=f"0 to {n_tasks - 1}",
+                )
+        key = ends[0] * np.int64(n_tasks) + ends[1]
+        if n_edges and not (key[1:] > key[:-1]).all():
+            rank = np.argsort(key, kind="stable")
+            key = key[rank]
+            twice = np.flatnonzero(key[1:] == key[:-1])
+            if twice.size:
+                found = f"{key[twice[0]] // n_tasks} -> {key[twice[0]] % n_tasks} twice"
+                raise InputError("edge stands twice", found=found, expected="each pair once")
+            ends = [array[rank] for array in ends]
+            amounts = [array[rank] for array in amounts]
+        if grid is not None:
+            grid = tuple(int(k) for k in grid)
+            if any(k < 1 for k in grid) or int(np.prod(grid, dtype=np.int64)) != n_tasks:
+                raise InputError("bad task grid", found=grid, expected=f"a product of {n_tasks}")
+        columns = [array.astype(np.int32) for array in ends] + amounts
+        for array in columns:
+            array.setflags(write=False)
+        values = (n_tasks, *columns, grid, name)
+        fields = ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name")
+        for field, value in zip(fields, values, strict=True):
+            object.__setattr__(self, field, value)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return int(self.src.size)
+
+    def scaled(self, factor: float) -> CommGraph:
+        """Return the graph with bytes and messages multiplied by ``factor``.
+
+        A capture over 100 time steps, scaled by 1/100, is the traffic of one step.
+        """
+        return self._with(nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
+
+    def without_self_messages(self) -> CommGraph:
+        """Return the graph without the edges from a task to itself."""
+        return self._select(self.src != self.dst)
+
+    def renamed(self, name: str, grid: tuple[int, ...] | None = None) -> CommGraph:
+        """Return the graph under another name and, if given, with a logical task grid."""
+        return self._with(name=name, grid=self.grid if grid is None else grid)
+
+    def equals(self, other: CommGraph) -> bool:
+        """Whether both hold the same tasks, edges, bytes and messages."""
+        return self.n_tasks == other.n_tasks and all(
+            np.array_equal(getattr(self, f), getattr(other, f))
+            for f in ("src", "dst", "nbytes", "n_messages")
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row per edge: src, dst, nbytes, n_messages."""
+        import pandas as pd
+
+        return pd.DataFrame({f: getattr(self, f) for f in ("src", "dst", "nbytes", "n_messages")})
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
+        graph = nx.DiGraph(name=self.name)
+        graph.add_nodes_from(range(self.n_tasks))
+        columns = (self.src, self.dst, self.nbytes, self.n_messages)
+        for s, d, b, m in zip(*(column.tolist() for column in columns), strict=True):
+            graph.add_edge(s, d, nbytes=b, n_messages=m)
+        return graph
+
+    def to_scipy(self, values: str = "nbytes") -> sparse.csr_array:
+        """Return ``nbytes`` or ``n_messages`` as a sparse matrix, source by destination.
+
+        Edges of zero bytes stay as explicit zeros.
+        """
+        from scipy import sparse
+
+        shape = (self.n_tasks, self.n_tasks)
+        return sparse.csr_array((getattr(self, values), (self.src, self.dst)), shape=shape)
+
+    def _with(self, **changes: Any) -> CommGraph:
+        new = object.__new__(CommGraph)
+        for field in ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name"):
+            object.__setattr__(new, field, changes.get(field, getattr(self, field)))
+        return CommGraph(
+            new.n_tasks, new.src, new.dst, new.nbytes, new.n_messages, grid=new.grid, name=new.name
+        )
+
+    def _select(self, mask: NDArray[np.bool_]) -> CommGraph:
+        columns = ("src", "dst", "nbytes", "n_messages")
+        return self._with(**{f: getattr(self, f)[mask] for f in columns})
+
+    def __repr__(self) -> str:
+        label = f"{self.name}: " if self.name else ""
+        return (
+            f"CommGraph({label}{self.n_tasks} tasks, {self.n_edges} edges, "
+            f"{self.nbytes.sum():.15g} bytes, {self.n_messages.sum():.15g} messages)"
+        )
+
+
+def sum_edges(
+    n_tasks: int,
+    src: ArrayLike,
+    dst: ArrayLike,
+    nbytes: ArrayLike,
+    n_messages: ArrayLike | None = None,
+    *,
+    grid: tuple[int, ...] | None = None,
+    name: str = "",
+) -> CommGraph:
+    """Return the graph of edges that may stand several times, their bytes and messages added up.
+
+    Parameters and errors are those of `CommGraph`.
+
+    Examples
+    --------
+    >>> sum_edges(2, [0, 0], [1, 1], [10, 20])
+    CommGraph(2 tasks, 1 edges, 30 bytes, 2 messages)
+    """
+    s, d, b = _integers(src, "src"), _integers(dst, "dst"), _amounts(nbytes, "nbytes")
+    m = np.ones(s.size) if n_messages is None else _amounts(n_messages, "n_messages")
+    bad = np.flatnonzero((s < 0) | (s >= n_tasks) | (d < 0) | (d >= n_tasks))
+    if bad.size or not s.size == d.size == b.size == m.size:
+        # The constructor words the fault.
+        return CommGraph(n_tasks, s, d, b, m)
+    key, group = np.unique(s * np.int64(n_tasks) + d, return_inverse=True)
+    return CommGraph(
+        n_tasks,
+        key // n_tasks,
+        key % n_tasks,
+        np.bincount(group, weights=b, minlength=key.size),
+        np.bincount(group, weights=m, minlength=key.size),
+        grid=grid,
+        name=name,
+    )
+
+
+def from_networkx(graph: nx.Graph, weight: str = "nbytes", **options: Any) -> CommGraph:
+    """Return the communication graph of a NetworkX graph whose nodes are 0 to n - 1.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or DiGraph
+        An undirected edge counts as one message flow each way.
+    weight : str
+        Edge attribute that holds the bytes; ``n_messages`` is read where present, else 1.
+    **options
+        ``grid`` and ``name`` of `CommGraph`.
+
+    Raises
+    ------
+    InputError
+        If the nodes are not numbered 0 to n - 1, or an edge lacks the weight.
+
+    Examples
+    --------
+    >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
+    CommGraph(2 tasks, 1 edges, 8 bytes, 1 messages)
+    """
+    if set(graph.nodes) != set(range(len(graph))):
+        raise InputError("bad node labels", found=list(graph.nodes)[:5], expected="0 to n - 1")
+    directed = graph if graph.is_directed() else graph.to_directed()
+    rows = []
+    for s, d, data in directed.edges(data=True):
+        if weight not in data:
+            raise InputError(f"edge without '{weight}'", found=(s, d))
+        rows.append((s, d, data[weight], data.get("n_messages", 1)))
+    src, dst, nbytes, messages = zip(*rows, strict=True) if rows else ((), (), (), ())
+    build = sum_edges if directed.is_multigraph() else CommGraph
+    return build(len(graph), src, dst, nbytes, messages, **options)
+
+
+def from_scipy(
+    nbytes: sparse.sparray | sparse.spmatrix,
+    n_messages: sparse.sparray | sparse.spmatrix | None = None,
+    **options: Any,
+) -> CommGraph:
+    """Return the communication graph of a square sparse matrix of bytes, source by destination.
+
+    Duplicate entries of a COO matrix are added up, as SciPy does. An edge is every stored entry of
+    either matrix.
+
+    Raises
+    ------
+    InputError
+        If a matrix is not square or the two differ in shape.
+
+    Examples
+    --------
+    >>> from scipy.sparse import coo_array
+    >>> from_scipy(coo_array(([5.0], ([0], [1])), shape=(2, 2)))
+    CommGraph(2 tasks, 1 edges, 5 bytes, 1 messages)
+    """
+    from scipy import sparse
+
+    first = sparse.coo_array(nbytes)
+    if first.ndim != 2 or first.shape[0] != first.shape[1]:
+        raise InputError("matrix is not square", found=first.shape)
+    first.sum_duplicates()
+    n_tasks = first.shape[0]
+    if n_messages is None:
+        return CommGraph(n_tasks, first.row, first.col, first.data, **options)
+    second = sparse.coo_array(n_messages)
+    if second.shape != first.shape:
+        raise InputError("matrices differ in shape", found=second.shape, expected=first.shape)
+    none = np.zeros
+    return sum_edges(
+        n_tasks,
+        np.concatenate([first.row, second.row]),
+        np.concatenate([first.col, second.col]),
+        np.concatenate([first.data, none(second.nnz)]),
+        np.concatenate([none(first.nnz), second.data]),
+        **options,
+    )
+
+
+def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:
+    """Return the communication graph of a table with columns src, dst, nbytes and maybe n_messages.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or a value not valid.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from_pandas(pd.DataFrame({"src": [0], "dst": [3], "nbytes": [64]}))
+    CommGraph(4 tasks, 1 edges, 64 bytes, 1 messages)
+    """
+    missing = [column for column in ("src", "dst", "nbytes") if column not in table.columns]
+    if missing:
+        raise InputError("missing columns", found=list(table.columns), expected=missing)
+    src, dst = _integers(table["src"], "src"), _integers(table["dst"], "dst")
+    if n_tasks is None:
+        n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+    messages = table["n_messages"] if "n_messages" in table.columns else None
+    return CommGraph(n_tasks, src, dst, table["nbytes"], messages, **options)
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """Task numbers as a flat array of whole numbers."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise InputError(f"bad {name}", found=array.dtype, expected="one whole number per edge")
+    if array.dtype.kind == "f":
+        bad = np.flatnonzero(~(np.isfinite(array) & (array == np.floor(array))))
+        if bad.size:
+            raise InputError(f"bad {name}", found=array[bad[0]], expected="whole numbers")
+    return array.astype(np.int64)
+
+
+def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Bytes or message counts: finite and not negative."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0)
+    if array.ndim != 1 or array.dtype.kind not in "iufb":
+        raise InputError(f"bad {name}", found=array.dtype, expected="one number per edge")
+    array = array.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        raise InputError(
+            f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected="finite and not negative"
+        )
+    return array

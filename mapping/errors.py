@@ -1,0 +1,70 @@
+"""The one exception family for input that cannot be used."""
+
+from __future__ import annotations
+
+import os
+
+
+class InputError(ValueError):
+    """What the user supplied cannot be used; the message says where and why, on one line.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, without a final full stop.
+    file : path-like, optional
+        The file that holds the fault.
+    line : int, optional
+        Its line, counted from 1.
+    found, expected : object, optional
+        What stood there and what should have.
+
+    Examples
+    --------
+    >>> print(InputError("bad byte count", file="a.txt", line=3, found="-4", expected=">= 0"))
+    a.txt:3: bad byte count: found -4, expected >= 0
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        found: object = None,
+        expected: object = None,
+    ) -> None:
+        self.message = message
+        self.file = None if file is None else os.fspath(file)
+        self.line = line
+        self.found = found
+        self.expected = expected
+        where = "" if self.file is None else self.file
+        if line is not None:
+            where += f":{line}" if where else f"line {line}"
+        text = f"{where}: {message}" if where else message
+        details = [
+            f"{word} {_short(value)}"
+            for word, value in (("found", found), ("expected", expected))
+            if value is not None
+        ]
+        if details:
+            text += ": " + ", ".join(details)
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments need help to survive the trip from a worker process.
+        return (_rebuild, (self.message, self.file, self.line, self.found, self.expected))
+
+
+def _rebuild(
+    message: str, file: str | None, line: int | None, found: object, expected: object
+) -> InputError:
+    return InputError(message, file=file, line=line, found=found, expected=expected)
+
+
+def _short(value: object, limit: int = 120) -> str:
+    """One printable line of at most ``limit`` characters."""
+    text = " ".join(str(value).split())
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,156 @@
+"""Which node runs which task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+from .torus import Torus
+
+
+@dataclass(frozen=True, eq=False)
+class TaskMapping:
+    """Task -> node, and slot within the node.
+
+    Parameters
+    ----------
+    node : array-like of int, shape (n_tasks,)
+        Node of each task.
+    torus : Torus or int
+        The host, or its number of nodes.
+    slot : array-like of int, shape (n_tasks,), optional
+        Place of each task within its node (the core on Blue Gene/Q); by rank if not given.
+    tasks_per_node : int, optional
+        Capacity of a node; the most tasks on any node if not given.
+    name : str
+        A label for reports, such as the strategy that made it.
+
+    Raises
+    ------
+    InputError
+        If a node or slot is out of range, a node holds too many tasks, or two tasks share a slot.
+
+    Examples
+    --------
+    >>> mapping = TaskMapping([0, 0, 3, 1], Torus((2, 2)), name="by hand")
+    >>> mapping
+    TaskMapping(by hand: 4 tasks on 4 nodes, 2 a node)
+    >>> mapping.slot
+    array([0, 1, 0, 0], dtype=int32)
+    """
+
+    node: NDArray[np.int32]
+    slot: NDArray[np.int32]
+    n_nodes: int
+    tasks_per_node: int
+    name: str
+
+    def __init__(
+        self,
+        node: ArrayLike,
+        torus: Torus | int,
+        *,
+        slot: ArrayLike | None = None,
+        tasks_per_node: int | None = None,
+        name: str = "",
+    ) -> None:
+        n_nodes = torus.n_nodes if isinstance(torus, Torus) else int(torus)
+        nodes = _whole(node, "node")
+        if nodes.size == 0:
+            raise InputError("mapping without a task")
+        bad = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
+        if bad.size:
+            raise InputError(
+                f"node of task {bad[0]} out of range",
+                found=nodes[bad[0]],
+                expected=f"0 to {n_nodes - 1}",
+            )
+        occupancy = np.bincount(nodes, minlength=n_nodes)
+        fullest = int(occupancy.argmax())
+        if tasks_per_node is None:
+            tasks_per_node = int(occupancy[fullest])
+        if occupancy[fullest] > tasks_per_node:
+            raise InputError(
+                f"too many tasks on node {fullest}",
+                found=occupancy[fullest],
+                expected=f"at most {tasks_per_node}",
+            )
+        if slot is None:
+            slots = _slots_by_rank(nodes, occupancy)
+        else:
+            slots = _whole(slot, "slot")
+            if slots.size != nodes.size:
+                raise InputError("slots missing", found=slots.size, expected=nodes.size)
+            if slots.min() < 0:
+                raise InputError("negative slot", found=slots.min(), expected="0 or more")
+            tasks_per_node = max(tasks_per_node, int(slots.max()) + 1)
+            place = nodes * np.int64(tasks_per_node) + slots
+            by_place = np.argsort(place, kind="stable")
+            twice = np.flatnonzero(np.diff(place[by_place]) == 0)
+            if twice.size:
+                a, b = sorted(by_place[twice[0] : twice[0] + 2].tolist())
+                raise InputError(
+                    "two tasks share a place",
+                    found=f"tasks {a} and {b} on node {nodes[a]}, slot {slots[a]}",
+                    expected="each place once",
+                )
+        columns = {"node": nodes.astype(np.int32), "slot": slots.astype(np.int32)}
+        for field, array in columns.items():
+            array.setflags(write=False)
+            object.__setattr__(self, field, array)
+        object.__setattr__(self, "n_nodes", n_nodes)
+        object.__setattr__(self, "tasks_per_node", tasks_per_node)
+        object.__setattr__(self, "name", name)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return int(self.node.size)
+
+    @cached_property
+    def occupancy(self) -> NDArray[np.int64]:
+        """Tasks on each node, shape ``(n_nodes,)``."""
+        return np.bincount(self.node, minlength=self.n_nodes)
+
+    def check(self, n_tasks: int, torus: Torus) -> None:
+        """Raise `InputError` unless this maps ``n_tasks`` tasks onto ``torus``."""
+        label = f"mapping {self.name}".rstrip()
+        if self.n_tasks != n_tasks:
+            raise InputError(f"{label} does not fit the graph", found=f"{self.n_tasks} tasks",
+                             expected=f"{n_tasks} tasks")  # fmt: skip
+        if self.n_nodes != torus.n_nodes:
+            raise InputError(f"{label} does not fit the torus", found=f"{self.n_nodes} nodes",
+                             expected=f"{torus.n_nodes} nodes")  # fmt: skip
+
+    def renamed(self, name: str) -> TaskMapping:
+        """Return the same mapping under another name."""
+        return TaskMapping(
+            self.node, self.n_nodes, slot=self.slot, tasks_per_node=self.tasks_per_node, name=name
+        )
+
+    def __repr__(self) -> str:
+        label = f"{self.name}: " if self.name else ""
+        return (
+            f"TaskMapping({label}{self.n_tasks} tasks on {self.n_nodes} nodes, "
+            f"{self.tasks_per_node} a node)"
+        )
+
+
+def _whole(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(f"bad {name}", found=array.dtype, expected="one whole number per task")
+    return array.astype(np.int64)
+
+
+def _slots_by_rank(nodes: NDArray[np.int64], occupancy: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, 2, ... for the tasks of each node in rank order."""
+    by_node = np.argsort(nodes, kind="stable")
+    first = np.cumsum(occupancy) - occupancy
+    slots = np.empty_like(nodes)
+    slots[by_node] = np.arange(nodes.size) - first[nodes[by_node]]
+    return slots

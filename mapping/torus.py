@@ -1,0 +1,276 @@
+"""The host graph: an n-dimensional torus or mesh of nodes and directed links."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeVar, get_args
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+from .network import Network
+
+A = TypeVar("A", bound=NDArray[Any])
+TieRule = Literal["plus", "source_parity", "split"]
+
+MAX_NODES = 2**24
+
+
+@dataclass(frozen=True)
+class Torus:
+    """An n-dimensional torus or mesh.
+
+    Nodes are numbered in C order (the last dimension varies fastest). The directed link that leaves
+    node ``n`` along dimension ``d`` has the number ``n * 2 * D + 2 * d + s`` with ``s = 0`` for the
+    plus and ``s = 1`` for the minus direction.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Nodes along each dimension.
+    wrap : bool or sequence of bool, default True
+        Whether each dimension closes to a ring; a dimension that does not is a mesh.
+    bandwidth : float or sequence of float, default 2e9
+        Bytes per second of a link in each dimension, each way.
+    order : sequence of int, optional
+        The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not given.
+    tie : {"source_parity", "plus", "split"}
+        The way round when both are equally long: plus from an even and minus from an odd source
+        coordinate (Blue Gene/Q), always plus, or half of the traffic each way.
+    network : Network
+        What surrounds the links: packets, latency, buffers, injection FIFOs.
+    name : str
+        A label for reports.
+
+    Raises
+    ------
+    InputError
+        If the sizes, the bandwidths or the routing order are not valid.
+
+    Examples
+    --------
+    >>> torus = Torus((4, 4, 2))
+    >>> torus.n_nodes, torus.n_links, torus.diameter
+    (32, 192, 5)
+    >>> torus.coords[5]
+    array([0, 2, 1], dtype=int32)
+    """
+
+    shape: tuple[int, ...]
+    wrap: tuple[bool, ...] = (True,)
+    bandwidth: tuple[float, ...] = (2e9,)
+    order: tuple[int, ...] = ()
+    tie: TieRule = "source_parity"
+    network: Network = field(default_factory=Network)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        shape = _as_tuple(self.shape, "shape")
+        if not shape or any(size != int(size) or size < 1 for size in shape):
+            raise InputError("bad torus shape", found=self.shape, expected="sizes of 1 or more")
+        shape = tuple(int(size) for size in shape)
+        if math.prod(shape) > MAX_NODES:
+            raise InputError("torus too large", found=shape, expected=f"at most {MAX_NODES} nodes")
+        if len(shape) > 8:
+            raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
+        ndim = len(shape)
+        wrap = tuple(bool(w) for w in _per_dimension(self.wrap, ndim, "wrap"))
+        bandwidth = tuple(float(b) for b in _per_dimension(self.bandwidth, ndim, "bandwidth"))
+        if any(not (math.isfinite(b) and b > 0) for b in bandwidth):
+            raise InputError("bad bandwidth", found=bandwidth, expected="positive bytes per second")
+        order = tuple(int(d) for d in self.order) or tuple(range(ndim))
+        if sorted(order) != list(range(ndim)):
+            raise InputError(
+                "bad routing order", found=order, expected=f"a permutation of 0..{ndim - 1}"
+            )
+        if self.tie not in get_args(TieRule):
+            raise InputError(
+                "bad tie rule", found=self.tie, expected=" or ".join(get_args(TieRule))
+            )
+        for name, value in (
+            ("shape", shape),
+            ("wrap", wrap),
+            ("bandwidth", bandwidth),
+            ("order", order),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions, D."""
+        return len(self.shape)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, N."""
+        return math.prod(self.shape)
+
+    @property
+    def n_links(self) -> int:
+        """Size of an array with a place for every directed link: ``N * 2 * D``.
+
+        The places of links that do not exist (over the edge of a mesh) are marked in `link_exists`.
+        """
+        return self.n_nodes * 2 * self.ndim
+
+    @cached_property
+    def coords(self) -> NDArray[np.int32]:
+        """Coordinates of every node, shape ``(n_nodes, ndim)``."""
+        grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
+        return _frozen(np.ascontiguousarray(grid.T))
+
+    @cached_property
+    def neighbors(self) -> NDArray[np.int32]:
+        """Node at the far end of every link, shape ``(n_nodes, 2 * ndim)``; -1 where there is none."""
+        nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
+        table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
+        for d, size in enumerate(self.shape):
+            for s, step in enumerate((-1, 1)):
+                ends = np.roll(nodes, step, axis=d)
+                if size == 1:
+                    ends = np.full_like(ends, -1)
+                elif not self.wrap[d]:
+                    edge = [slice(None)] * self.ndim
+                    edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
+                    ends[tuple(edge)] = -1
+                table[:, 2 * d + s] = ends.ravel()
+        return _frozen(table)
+
+    @cached_property
+    def link_exists(self) -> NDArray[np.bool_]:
+        """Whether each directed link exists, shape ``(n_links,)``."""
+        return _frozen((self.neighbors >= 0).ravel())
+
+    @cached_property
+    def link_bandwidth(self) -> NDArray[np.float64]:
+        """Bytes per second of every directed link, shape ``(n_links,)``."""
+        return _frozen(np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes))
+
+    @property
+    def diameter(self) -> int:
+        """Hops between the two nodes that are farthest apart."""
+        return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
+
+    def node(self, coords: ArrayLike) -> NDArray[np.int32]:
+        """Return the node numbers of coordinates of shape ``(..., ndim)``.
+
+        Raises
+        ------
+        InputError
+            If a coordinate lies outside the torus.
+
+        Examples
+        --------
+        >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
+        array([ 5, 31], dtype=int32)
+        """
+        c = np.asarray(coords)
+        if c.ndim == 0 or c.shape[-1] != self.ndim:
+            raise InputError("bad coordinates", found=c.shape, expected=f"(..., {self.ndim})")
+        if c.size and ((c < 0).any() or (c >= np.array(self.shape)).any()):
+            raise InputError("coordinate outside the torus", found=c.tolist(), expected=self.shape)
+        strides = np.cumprod((1, *self.shape[:0:-1]))[::-1]
+        return np.asarray((c * strides).sum(axis=-1), dtype=np.int32)
+
+    def link(self, node: int, dimension: int, direction: int) -> int:
+        """Return the number of the link that leaves ``node`` along ``dimension``.
+
+        ``direction`` is +1 or -1.
+        """
+        return node * 2 * self.ndim + 2 * dimension + (0 if direction > 0 else 1)
+
+    def link_label(self, link: int) -> str:
+        """Return a link's name for people, such as ``(0,2,1) +1``: node coordinates, way, dimension.
+
+        Examples
+        --------
+        >>> Torus((4, 4, 2)).link_label(5 * 6 + 3)
+        '(0,2,1) -1'
+        """
+        node, port = divmod(int(link), 2 * self.ndim)
+        place = ",".join(str(int(c)) for c in self.coords[node])
+        return f"({place}) {'+-'[port % 2]}{port // 2}"
+
+    def distance(self, src: ArrayLike, dst: ArrayLike) -> NDArray[np.int32]:
+        """Return the hops between nodes ``src`` and ``dst`` (broadcast).
+
+        Examples
+        --------
+        >>> Torus((8,)).distance(0, [1, 4, 7])
+        array([1, 4, 1], dtype=int32)
+        """
+        gap = np.abs(self.coords[np.asarray(src)] - self.coords[np.asarray(dst)])
+        size = np.array(self.shape, dtype=np.int32)
+        around = np.where(np.array(self.wrap), size - gap, gap)
+        return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)
+
+    def with_network(self, **changes: object) -> Torus:
+        """Return the same torus with some fields of its `Network` changed."""
+        return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return the nodes and existing links as a directed graph.
+
+        Parallel links (a ring of two) become one edge.
+        """
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(self.n_nodes))
+        node, port = np.nonzero(self.neighbors >= 0)
+        graph.add_edges_from(zip(node.tolist(), self.neighbors[node, port].tolist(), strict=True))
+        return graph
+
+    def __str__(self) -> str:
+        sizes = "x".join(
+            str(k) + ("" if w else "m") for k, w in zip(self.shape, self.wrap, strict=True)
+        )
+        return f"{self.name} {sizes}".strip()
+
+
+def parse_torus(text: str) -> Torus:
+    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
+
+    Raises
+    ------
+    InputError
+        If the text is not of that form.
+
+    Examples
+    --------
+    >>> parse_torus("4x4x8m").wrap
+    (True, True, False)
+    """
+    parts = text.strip().lower().split("x")
+    if not all(
+        part.removesuffix("m").isascii() and part.removesuffix("m").isdigit() for part in parts
+    ):
+        raise InputError(
+            "bad torus", found=text, expected="sizes such as 8x8x8, or 8x8x8m for a mesh"
+        )
+    sizes = tuple(int(part.removesuffix("m")[:12]) for part in parts)
+    return Torus(sizes, wrap=tuple(not part.endswith("m") for part in parts))
+
+
+def _as_tuple(value: object, name: str) -> tuple[int, ...]:
+    try:
+        return tuple(value) if not isinstance(value, int) else (value,)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"bad torus {name}", found=value, expected="a sequence of int") from None
+
+
+def _per_dimension(value: object, ndim: int, name: str) -> tuple[float, ...]:
+    """One value per dimension, from one for all or one each."""
+    values = tuple(np.atleast_1d(np.asarray(value)).tolist())
+    if len(values) == 1:
+        values = values * ndim
+    if len(values) != ndim:
+        raise InputError(f"bad {name}", found=value, expected=f"one value or {ndim}")
+    return values
+
+
+def _frozen(array: A) -> A:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,87 @@
+"""An application step as a sequence of phases that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .comm_graph import CommGraph, sum_edges
+from .errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """Phases of communication, each a `CommGraph` over the same tasks, one after the other.
+
+    Parameters
+    ----------
+    phases : sequence of CommGraph
+        At least one; a barrier stands between them.
+    name : str
+        A label for reports; that of the first phase if not given.
+
+    Raises
+    ------
+    InputError
+        If there is no phase or the phases differ in the number of tasks.
+
+    Examples
+    --------
+    >>> step = Workload([CommGraph(2, [0], [1], [10]), CommGraph(2, [1], [0], [30])], name="swap")
+    >>> step.total
+    CommGraph(swap: 2 tasks, 2 edges, 40 bytes, 2 messages)
+    """
+
+    phases: Sequence[CommGraph]
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        phases = tuple(self.phases)
+        if not phases:
+            raise InputError("workload without a phase")
+        if not all(isinstance(phase, CommGraph) for phase in phases):
+            raise InputError("bad phase", found=[type(p).__name__ for p in phases])
+        sizes = {phase.n_tasks for phase in phases}
+        if len(sizes) > 1:
+            raise InputError("phases differ in their number of tasks", found=sorted(sizes))
+        object.__setattr__(self, "phases", phases)
+        object.__setattr__(self, "name", self.name or phases[0].name)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return self.phases[0].n_tasks
+
+    @property
+    def grid(self) -> tuple[int, ...] | None:
+        """The logical task grid of the first phase that has one."""
+        return next((phase.grid for phase in self.phases if phase.grid), None)
+
+    @cached_property
+    def total(self) -> CommGraph:
+        """The traffic of all phases in one graph."""
+        if len(self.phases) == 1:
+            return self.phases[0].renamed(self.name)
+        return sum_edges(
+            self.n_tasks,
+            *(
+                np.concatenate([getattr(phase, f) for phase in self.phases])
+                for f in ("src", "dst", "nbytes", "n_messages")
+            ),
+            grid=self.grid,
+            name=self.name,
+        )
+
+    def __iter__(self) -> Iterator[CommGraph]:
+        return iter(self.phases)
+
+    def __len__(self) -> int:
+        return len(self.phases)
+
+
+def as_workload(traffic: Workload | CommGraph) -> Workload:
+    """Return ``traffic`` as a workload; a single graph becomes its only phase."""
+    return traffic if isinstance(traffic, Workload) else Workload([traffic])
