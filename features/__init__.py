@@ -1,1 +1,30 @@
-"""TODO."""
+"""Routes, link loads, injection FIFOs, the packet simulator, and the named features."""
+
+from .bounds import Bounds, time_bounds
+from .outliers import average_outliers, top_outliers
+from .registry import FEATURES, Feature, feature_names, register, unregister
+from .routing import Routing, dilations, injection_fifos, link_loads, routes
+from .simulator import Simulation, simulate
+from .table import extract
+from .traffic import RoutedTraffic
+
+__all__ = [
+    "FEATURES",
+    "Bounds",
+    "Feature",
+    "RoutedTraffic",
+    "Routing",
+    "Simulation",
+    "average_outliers",
+    "dilations",
+    "extract",
+    "feature_names",
+    "injection_fifos",
+    "link_loads",
+    "register",
+    "routes",
+    "simulate",
+    "time_bounds",
+    "top_outliers",
+    "unregister",
+]

@@ -17,3 +17,14 @@ def kernel(function: F) -> F:
     """
     compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
+
+
+def bare_kernel(function: F) -> F:
+    """Compile a kernel that allocates nothing, without counting references to its arrays.
+
+    Passing a tuple of arrays between functions otherwise costs more than the work inside them.
+    """
+    compiled: F = numba.njit(
+        cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True
+    )(function)
+    return compiled

@@ -37,9 +37,9 @@ class Network:
 
     Notes
     -----
-    Packet and chunk sizes, the FIFOs and the 40 ns a hop are Blue Gene/Q's (IBM Blue Gene team, IBM
-    J. Res. Dev. 57, 2013; Chen et al., SC'11). The overhead is the order of magnitude of an MPI send
-    on its cores. Memory bandwidth is 28 GB/s a node as measured by STREAM. Buffer depths are not
+    Packet and chunk sizes, the FIFOs and the 40 ns a hop are Blue Gene/Q's (IBM Blue Gene team,
+    IBM J. Res. Dev. 57, 2013; Chen et al., SC'11). The overhead is the order of magnitude of an
+    MPI send on its cores, the memory bandwidth that of STREAM on a node. Buffer depths are not
     public; 8 packets a virtual channel cover the round trip of a credit many times.
     """
 

@@ -37,7 +37,8 @@ class Torus:
     bandwidth : float or sequence of float, default 2e9
         Bytes per second of a link in each dimension, each way.
     order : sequence of int, optional
-        The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not given.
+        The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
+        given.
     tie : {"source_parity", "plus", "split"}
         The way round when both are equally long: plus from an even and minus from an odd source
         coordinate (Blue Gene/Q), always plus, or half of the traffic each way.
@@ -125,7 +126,7 @@ class Torus:
 
     @cached_property
     def neighbors(self) -> NDArray[np.int32]:
-        """Node at the far end of every link, shape ``(n_nodes, 2 * ndim)``; -1 where there is none."""
+        """Node at the far end of every link, ``(n_nodes, 2 * ndim)``; -1 where there is none."""
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
         table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
         for d, size in enumerate(self.shape):
@@ -184,7 +185,7 @@ class Torus:
         return node * 2 * self.ndim + 2 * dimension + (0 if direction > 0 else 1)
 
     def link_label(self, link: int) -> str:
-        """Return a link's name for people, such as ``(0,2,1) +1``: node coordinates, way, dimension.
+        """Return a link's name for people, such as ``(0,2,1) +1``: node, way, dimension.
 
         Examples
         --------

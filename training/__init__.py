@@ -1,1 +1,36 @@
-"""TODO."""
+"""Learning from samples which mapping is fast: predictors, their quality, rankings."""
+
+from .default_model import build_default_samples, train_default
+from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
+from .feature_sets import FEATURE_SETS, feature_set
+from .metrics import r2, rcc, regret, tau_b, wrong_pairs
+from .model_file import load_predictor, save_predictor
+from .predictor import TimePredictor
+from .ranking import Training, rank, train_for
+from .sample_store import read_samples, write_samples
+from .samples import build_samples
+
+__all__ = [
+    "FEATURE_SETS",
+    "TimePredictor",
+    "Training",
+    "build_default_samples",
+    "build_samples",
+    "compare_feature_sets",
+    "feature_set",
+    "load_predictor",
+    "r2",
+    "rank",
+    "rcc",
+    "read_samples",
+    "regret",
+    "repeated_splits",
+    "save_predictor",
+    "single_features",
+    "summarise",
+    "tau_b",
+    "train_default",
+    "train_for",
+    "write_samples",
+    "wrong_pairs",
+]

@@ -1,0 +1,45 @@
+# `make rank` and `make test` set up everything they need in .venv; nothing else is written.
+PYTHON ?= python3
+BIN := .venv/bin
+TYPED := .venv/typed
+
+.PHONY: rank test test-all lint types bench clean
+
+rank: .venv/installed
+	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
+
+test: lint types
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint types
+	$(BIN)/python -m pytest
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy reads an installed copy: the folders take their package names only there.
+types: .venv/installed-dev
+	rm -rf $(TYPED) build
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target $(TYPED) .
+	rm -rf build
+	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir .venv/mypy -p toruscast
+
+bench: .venv/installed-dev
+	$(BIN)/python benchmarks/run.py --out benchmarks/results
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .ruff_cache
+
+.venv/bin/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "toruscast needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/pip pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt setuptools
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	touch $@

@@ -1,0 +1,383 @@
+"""Kernels of dimension-ordered routing: direction, link loads, hops, links of a route, FIFOs.
+
+Letters in the comments: N nodes, D dimensions, T tasks, E edges.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping._jit import kernel
+
+PLUS, SOURCE_PARITY, SPLIT = 0, 1, 2
+BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
+
+
+class Grid(NamedTuple):
+    """A torus as the kernels see it."""
+
+    shape: NDArray[np.int64]  # (D,)
+    wrap: NDArray[np.int64]  # (D,) 1 for a ring, 0 for a mesh
+    order: NDArray[np.int64]  # (D,)
+    stride: NDArray[np.int64]  # (D,) node number of one step along each dimension
+    coords: NDArray[np.int32]  # (N, D)
+    tie: int
+
+
+@kernel
+def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int) -> bool:
+    """Whether the way along one dimension is plus; a split tie counts as plus."""
+    gap = target - source
+    if not wrap:
+        return gap >= 0
+    if gap < 0:
+        gap += size
+    twice = 2 * gap
+    return twice < size or (twice == size and (tie != SOURCE_PARITY or source % 2 == 0))
+
+
+@kernel
+def hops_along(source: int, target: int, size: int, wrap: bool) -> int:
+    """Links between two coordinates the shorter way."""
+    gap = abs(target - source)
+    return min(gap, size - gap) if wrap else gap
+
+
+@kernel
+def add_loads(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    weight: NDArray[np.int64],
+    load: NDArray[np.int64],
+) -> None:
+    """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
+
+    A walk hop by hop costs a random update a hop and mispredicts every turn (13 million messages a
+    second where this does 36). Here an edge marks, for each dimension, where its run of links
+    begins and ends and, if it wraps, the edge of the line: three updates a dimension, however long
+    the run, with the direction computed and not branched upon. One pass over the links then adds
+    the marks up. A table of (node, target coordinate) needs one update a dimension and is four
+    times as fast while it fits the second-level cache, but falls behind at a million tasks and
+    explodes on long rings. Sums of integers cancel exactly, so an idle link reads exactly 0.
+    """
+    ndim = grid.shape.size
+    ports = 2 * ndim
+    n_nodes = grid.coords.shape[0]
+    halves = grid.tie == SPLIT
+    by_parity = np.int64(grid.tie == SOURCE_PARITY)
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        w = weight[e]
+        here = np.int64(a)
+        for i in range(ndim):
+            k = grid.order[i]
+            s = np.int64(grid.coords[a, k])
+            t = np.int64(grid.coords[b, k])
+            size = grid.shape[k]
+            stride = grid.stride[k]
+            ring = grid.wrap[k]
+            gap = t - s
+            back = np.int64(gap < 0)
+            ahead = gap + size * (back & ring)
+            minus = np.int64(2 * ahead + (s & by_parity) > size) if ring else back
+            wraps = (back ^ minus) & np.int64(gap != 0)
+            port = 2 * k + minus
+            there = here + gap * stride
+            edge = here + (minus * (size - 1) - s) * stride
+            if halves and ring and 2 * ahead == size:
+                # The minus way of the half: from the high end of the line if it wraps.
+                half = w // 2
+                w -= half
+                load[here * ports + port + 1] += half
+                load[there * ports + port + 1] -= half
+                high = here + (size - 1 - s) * stride
+                load[high * ports + port + 1] += half * (1 - back)
+            load[here * ports + port] += w
+            load[there * ports + port] -= w
+            load[edge * ports + port] += w * wraps
+            w = weight[e]
+            here = there
+    for k in range(ndim):
+        stride = grid.stride[k]
+        size = grid.shape[k]
+        for start in range(n_nodes):
+            if grid.coords[start, k] != 0:
+                continue
+            running = np.int64(0)
+            for i in range(size):
+                link = (start + i * stride) * ports + 2 * k
+                running += load[link]
+                load[link] = running
+            running = np.int64(0)
+            for i in range(size - 1, -1, -1):
+                link = (start + i * stride) * ports + 2 * k + 1
+                running += load[link]
+                load[link] = running
+
+
+@kernel
+def count_hops(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    hops: NDArray[np.int32],
+) -> None:
+    """Hops of every edge. (E,) (E,) (T,) -> (E,)."""
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        total = 0
+        for k in range(grid.shape.size):
+            total += hops_along(grid.coords[a, k], grid.coords[b, k], grid.shape[k], grid.wrap[k])
+        hops[e] = total
+
+
+@kernel
+def list_links(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    first: NDArray[np.int64],
+    links: NDArray[np.int64],
+) -> None:
+    """Links of every route in the order of travel. nodes (R,) (R,), places (R + 1,) -> (hops,)."""
+    ndim = grid.shape.size
+    for r in range(src.size):
+        here = src[r]
+        place = first[r]
+        for i in range(ndim):
+            k = grid.order[i]
+            s = grid.coords[src[r], k]
+            t = grid.coords[dst[r], k]
+            size = grid.shape[k]
+            plus = goes_plus(s, t, size, grid.wrap[k], grid.tie)
+            while s != t:
+                links[place] = here * 2 * ndim + 2 * k + (0 if plus else 1)
+                place += 1
+                step = s + (1 if plus else -1)
+                if step == size:
+                    step = 0
+                elif step < 0:
+                    step = size - 1
+                here += (step - s) * grid.stride[k]
+                s = step
+
+
+@kernel
+def pick_fifos(
+    grid: Grid,
+    rule: int,
+    n_fifos: int,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    fifo: NDArray[np.int32],
+) -> None:
+    """Injection FIFO of every edge, -1 within a node. (E,) (E,) (T,) -> (E,).
+
+    Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus.
+    """
+    ndim = grid.shape.size
+    turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        if a == b:
+            fifo[e] = -1
+            continue
+        if rule == ROUND_ROBIN:
+            fifo[e] = turn[a]
+            turn[a] = (turn[a] + 1) % n_fifos
+            continue
+        differing = 0
+        unwrapped = 0
+        first = 0
+        for i in range(ndim - 1, -1, -1):
+            k = grid.order[i]
+            gap = abs(grid.coords[b, k] - grid.coords[a, k])
+            differing += gap != 0
+            unwrapped += gap
+            first = k if gap != 0 else first
+        if differing == 1 or rule == FIRST_DIMENSION:
+            s = grid.coords[a, first]
+            t = grid.coords[b, first]
+            plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie)
+            fifo[e] = (2 * first + (1 if plus else 0)) % n_fifos
+        else:
+            fifo[e] = unwrapped % n_fifos
+
+
+@kernel
+def add_adaptive_loads(
+    grid: Grid,
+    start: NDArray[np.int32],
+    end: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    log_factorial: NDArray[np.float64],
+    load: NDArray[np.float64],
+) -> None:
+    """Spread every edge evenly over its minimal routes. (E,) (E,) (E,) -> (N * 2 * D,).
+
+    The share of routes that pass a node of the box between the ends and leave it along one
+    dimension is (routes to there) x (routes on from there) / (all routes), each a multinomial.
+    Edges of one offset share these numbers: sorted by offset, they are worked out once for all of
+    them.
+    """
+    ndim = grid.shape.size
+    ports = 2 * ndim
+    span = np.empty(ndim, dtype=np.int64)
+    sign = np.empty(ndim, dtype=np.int64)
+    tied = np.empty(ndim, dtype=np.int64)
+    at = np.empty(ndim, dtype=np.int64)
+    e = 0
+    while e < start.size:
+        ties = 0
+        total = 0
+        for k in range(ndim):
+            gap = np.int64(grid.coords[end[e], k]) - grid.coords[start[e], k]
+            size = grid.shape[k]
+            if grid.wrap[k]:
+                gap += size * (gap < 0)
+                tied[k] = gap > 0 and 2 * gap == size
+                sign[k] = 1 if 2 * gap <= size else -1
+                span[k] = gap if 2 * gap <= size else size - gap
+            else:
+                tied[k] = 0
+                sign[k] = 1 if gap >= 0 else -1
+                span[k] = abs(gap)
+            ties += tied[k]
+            total += span[k]
+        same = e + 1
+        while same < start.size and _same_offset(grid, start, end, e, same):
+            same += 1
+        every = log_factorial[total] + ties * np.log(2.0)
+        for k in range(ndim):
+            every -= log_factorial[span[k]]
+        for ways in range(1 << ties):
+            bit = 0
+            for k in range(ndim):
+                if tied[k]:
+                    sign[k] = 1 - 2 * ((ways >> bit) & 1)
+                    bit += 1
+            at[:] = 0
+            done = total == 0
+            while not done:
+                before = 0
+                ways_to = 0.0
+                ways_on = 0.0
+                for k in range(ndim):
+                    before += at[k]
+                    ways_to -= log_factorial[at[k]]
+                    ways_on -= log_factorial[span[k] - at[k]]
+                ways_to += log_factorial[before]
+                for k in range(ndim):
+                    ahead = span[k] - at[k]
+                    if ahead == 0:
+                        continue
+                    # One step along k turns ahead! into (ahead - 1)!.
+                    on = ways_on + log_factorial[total - before - 1] + np.log(ahead)
+                    share = np.exp(ways_to + on - every)
+                    port = 2 * k + (0 if sign[k] > 0 else 1)
+                    for f in range(e, same):
+                        node = 0
+                        for i in range(ndim):
+                            c = grid.coords[start[f], i] + sign[i] * at[i]
+                            size = grid.shape[i]
+                            node += (c + size * ((c < 0) - (c >= size))) * grid.stride[i]
+                        load[node * ports + port] += weight[f] * share
+                done = True
+                for k in range(ndim):
+                    at[k] += 1
+                    if at[k] <= span[k]:
+                        done = False
+                        break
+                    at[k] = 0
+        e = same
+
+
+@kernel
+def _same_offset(
+    grid: Grid, start: NDArray[np.int32], end: NDArray[np.int32], e: int, f: int
+) -> bool:
+    for k in range(grid.shape.size):
+        a = np.int64(grid.coords[end[e], k]) - grid.coords[start[e], k]
+        b = np.int64(grid.coords[end[f], k]) - grid.coords[start[f], k]
+        if grid.wrap[k]:
+            a += grid.shape[k] * (a < 0)
+            b += grid.shape[k] * (b < 0)
+        if a != b:
+            return False
+    return True
+
+
+@kernel
+def sum_along_routes(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    load: NDArray[np.float64],
+    total: NDArray[np.float64],
+    most: NDArray[np.float64],
+) -> None:
+    """Sum and maximum of the loads along each route. (E,) (E,) (T,) (links,) -> (E,) (E,)."""
+    ndim = grid.shape.size
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        here = np.int64(a)
+        on_route = 0.0
+        highest = 0.0
+        for i in range(ndim):
+            k = grid.order[i]
+            s = np.int64(grid.coords[a, k])
+            t = np.int64(grid.coords[b, k])
+            size = grid.shape[k]
+            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie)
+            step = 1 if plus else -1
+            port = 2 * k + (0 if plus else 1)
+            while s != t:
+                value = load[here * 2 * ndim + port]
+                on_route += value
+                highest = max(highest, value)
+                s += step
+                here += step * grid.stride[k]
+                if s == size:
+                    s = 0
+                    here -= size * grid.stride[k]
+                elif s < 0:
+                    s = size - 1
+                    here += size * grid.stride[k]
+        total[e] = on_route
+        most[e] = highest
+
+
+@kernel
+def take_turns(
+    first: NDArray[np.int64],
+    dst: NDArray[np.int32],
+    messages: NDArray[np.float64],
+    overhead: float,
+    turn: NDArray[np.int64],
+    ready: NDArray[np.float64],
+) -> None:
+    """Turn of each edge, from the partner above and round. (T + 1,) (E,) -> (E,) (E,)."""
+    for task in range(first.size - 1):
+        begin = first[task]
+        degree = first[task + 1] - begin
+        start = 0
+        while start < degree and dst[begin + start] < task:
+            start += 1
+        done = 0.0
+        for i in range(degree):
+            e = begin + (start + i) % degree
+            done += messages[e]
+            turn[e] = i
+            ready[e] = overhead * done

@@ -1,0 +1,233 @@
+"""The features that come with toruscast; names and definitions of [Jain13] stay.
+
+[Jain13]: Jain, Bhatele, Robson, Gamblin and Kale, "Predicting application performance using
+supervised learning on communication features", SC'13, equations 1-6 and table 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .outliers import average_outliers, top_outliers
+from .registry import FEATURES, register
+from .traffic import RoutedTraffic
+
+Values = NDArray[Any]
+
+# Each family: the indicator, its level, unit, and the entities that carry it.
+_FAMILIES: dict[str, tuple[Callable[[RoutedTraffic], Values], int, str, str]] = {
+    "bytes": (lambda t: t.link_bytes, 1, "B", "bytes on each link"),
+    "dilation": (lambda t: t.dilation, 1, "hops", "hops of each message that uses the network"),
+    "FIFO": (lambda t: t.fifo_length, 1, "messages", "messages in each injection FIFO"),
+    "buffer": (lambda t: t.buffer_length, 2, "packets", "buffer length of each link"),
+    "delay": (lambda t: t.delay, 2, "packets", "delay of each link"),
+}
+_SELECTIONS: dict[str, tuple[Callable[[Values], Values], str]] = {
+    "": (lambda values: values, ""),
+    "_AO": (average_outliers, ", average outliers"),
+    "_TO": (top_outliers, ", top outliers"),
+}
+_AGGREGATES: dict[str, tuple[Callable[[Values], float], str]] = {
+    "avg": (lambda v: float(v.mean()) if v.size else 0.0, "mean"),
+    "max": (lambda v: float(v.max(initial=0)), "maximum"),
+    "sum": (lambda v: float(v.sum()), "sum"),
+    "count": (lambda v: float(v.size), "number"),
+    "std": (lambda v: float(v.std()) if v.size else 0.0, "standard deviation"),
+    "median": (lambda v: _quantile(v, 0.5), "median"),
+    "q90": (lambda v: _quantile(v, 0.9), "90 % quantile"),
+    "q99": (lambda v: _quantile(v, 0.99), "99 % quantile"),
+}
+
+
+def _quantile(values: Values, share: float) -> float:
+    """The smallest value that at least this share of all do not exceed."""
+    if not values.size:
+        return 0.0
+    place = max(int(np.ceil(share * values.size)) - 1, 0)
+    return float(np.partition(values, place)[place])
+
+
+def _register_families() -> None:
+    for family, (indicator, level, unit, entities) in _FAMILIES.items():
+        for suffix, (choose, which) in _SELECTIONS.items():
+            for aggregate, (reduce, word) in _AGGREGATES.items():
+                name = f"{aggregate}_{family}{suffix}"
+                # The mean over the network's messages is avg_hops; avg_dilation divides by all
+                # edges.
+                if suffix == "" and (aggregate == "count" or name == "avg_dilation"):
+                    continue
+                if suffix and aggregate in ("max", "median", "q90", "q99"):
+                    continue
+
+                def compute(
+                    traffic: RoutedTraffic,
+                    indicator: Callable[[RoutedTraffic], Values] = indicator,
+                    choose: Callable[[Values], Values] = choose,
+                    reduce: Callable[[Values], float] = reduce,
+                ) -> float:
+                    return reduce(choose(indicator(traffic)))
+
+                register(
+                    name,
+                    level=level,
+                    unit="" if aggregate == "count" else unit,
+                    description=f"{word} of the {entities}{which}",
+                )(compute)
+
+
+_register_families()
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+@register("avg_dilation", unit="hops")
+def avg_dilation(traffic: RoutedTraffic) -> float:
+    """Hops an edge, edges within a node included [Jain13 eq. 2]."""
+    return _ratio(float(traffic.edge_dilation.sum()), traffic.comm.n_edges)
+
+
+@register("hop_bytes", unit="B")
+def hop_bytes(traffic: RoutedTraffic) -> float:
+    """Sum over the edges of hops times bytes [Jain13 eq. 3]."""
+    return float((traffic.edge_dilation * traffic.comm.nbytes).sum())
+
+
+@register("avg_hops_per_byte", unit="hops")
+def avg_hops_per_byte(traffic: RoutedTraffic) -> float:
+    """Hop-bytes over bytes [Jain13 eq. 4]."""
+    return _ratio(hop_bytes(traffic), float(traffic.comm.nbytes.sum()))
+
+
+@register("sum_hops_AO", unit="hops")
+def sum_hops_ao(traffic: RoutedTraffic) -> float:
+    """Sum of the hops of the average outliers; the same as sum_dilation_AO."""
+    return FEATURES["sum_dilation_AO"].function(traffic)
+
+
+@register("max_path_bytes", unit="B")
+def max_path_bytes(traffic: RoutedTraffic) -> float:
+    """Largest sum of link bytes along the route of any message."""
+    return float(traffic.along_routes[0].max(initial=0))
+
+
+@register("avg_path_bytes", unit="B")
+def avg_path_bytes(traffic: RoutedTraffic) -> float:
+    """Mean over the messages of the sum of link bytes along the route."""
+    total = traffic.along_routes[0]
+    return float(total.mean()) if total.size else 0.0
+
+
+@register("avg_bottleneck_bytes", unit="B")
+def avg_bottleneck_bytes(traffic: RoutedTraffic) -> float:
+    """Mean over the messages of the bytes on the busiest link of the route."""
+    most = traffic.along_routes[1]
+    return float(most.mean()) if most.size else 0.0
+
+
+for _bound, _words in (
+    ("link", "busiest link"),
+    ("injection", "busiest injection FIFO"),
+    ("reception", "busiest receiver"),
+    ("latency", "slowest message, or the software of the busiest task"),
+):
+
+    def _bound_seconds(traffic: RoutedTraffic, bound: str = _bound) -> float:
+        return float(getattr(traffic.bounds, bound))
+
+    def _bound_share(traffic: RoutedTraffic, bound: str = _bound) -> float:
+        return _ratio(float(getattr(traffic.bounds, bound)), traffic.bounds.total)
+
+    register(f"{_bound}_bound", unit="s", description=f"time of the {_words}")(_bound_seconds)
+    register(f"{_bound}_share", description=f"{_bound} bound over the lower bound")(_bound_share)
+
+
+@register("lower_bound", unit="s")
+def lower_bound(traffic: RoutedTraffic) -> float:
+    """Largest bound of each phase, summed over the phases."""
+    return traffic.bounds.total
+
+
+@register("max_over_avg_bytes")
+def max_over_avg_bytes(traffic: RoutedTraffic) -> float:
+    """Busiest link over the mean link."""
+    load = traffic.link_bytes
+    return _ratio(float(load.max(initial=0)), float(load.mean()) if load.size else 0.0)
+
+
+@register("std_over_avg_bytes")
+def std_over_avg_bytes(traffic: RoutedTraffic) -> float:
+    """Standard deviation of the link bytes over their mean."""
+    load = traffic.link_bytes
+    return _ratio(float(load.std()), float(load.mean())) if load.size else 0.0
+
+
+@register("idle_links")
+def idle_links(traffic: RoutedTraffic) -> float:
+    """Share of the links that carry nothing."""
+    return float((traffic.link_bytes == 0).mean()) if traffic.link_bytes.size else 0.0
+
+
+@register("bytes_AO_share")
+def bytes_ao_share(traffic: RoutedTraffic) -> float:
+    """Share of the links that carry more than the mean."""
+    return _ratio(average_outliers(traffic.link_bytes).size, traffic.link_bytes.size)
+
+
+@register("bytes_TO_share")
+def bytes_to_share(traffic: RoutedTraffic) -> float:
+    """Share of the links within 5 % of the busiest."""
+    return _ratio(top_outliers(traffic.link_bytes).size, traffic.link_bytes.size)
+
+
+@register("max_over_avg_FIFO")
+def max_over_avg_fifo(traffic: RoutedTraffic) -> float:
+    """Longest injection FIFO over the mean one."""
+    length = traffic.fifo_length
+    return _ratio(float(length.max()), float(length.mean()))
+
+
+@register("relative_hops")
+def relative_hops(traffic: RoutedTraffic) -> float:
+    """Hops a byte over the mean distance of two random nodes of this torus."""
+    return _ratio(avg_hops_per_byte(traffic), _mean_distance(traffic))
+
+
+@register("relative_max_dilation")
+def relative_max_dilation(traffic: RoutedTraffic) -> float:
+    """Longest route over the diameter of the torus."""
+    return _ratio(float(traffic.dilation.max(initial=0)), traffic.torus.diameter)
+
+
+@register("path_over_max_bytes")
+def path_over_max_bytes(traffic: RoutedTraffic) -> float:
+    """Most loaded route over the busiest link."""
+    return _ratio(max_path_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
+
+
+@register("bottleneck_over_max_bytes")
+def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
+    """Mean over the messages of the busiest link on the route, over the busiest link of all."""
+    return _ratio(avg_bottleneck_bytes(traffic), float(traffic.link_bytes.max(initial=0)))
+
+
+@register("off_node_bytes_share")
+def off_node_bytes_share(traffic: RoutedTraffic) -> float:
+    """Share of the bytes that leave their node."""
+    sent = traffic.comm.nbytes
+    return _ratio(float(sent[traffic.edge_dilation > 0].sum()), float(sent.sum()))
+
+
+def _mean_distance(traffic: RoutedTraffic) -> float:
+    """Mean hops between two nodes drawn at random: per dimension, over all pairs of coordinates."""
+    total = 0.0
+    for size, wrap in zip(traffic.torus.shape, traffic.torus.wrap, strict=True):
+        c = np.arange(size)
+        gap = np.abs(c[:, None] - c)
+        total += float((np.minimum(gap, size - gap) if wrap else gap).mean())
+    return total

@@ -1,0 +1,46 @@
+"""How messages become packets, and when a task has them ready."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import CommGraph, InputError, Torus
+
+from ._route_kernels import take_turns
+
+
+def packet_counts(
+    comm: CommGraph, torus: Torus, coarsening: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the packets of every edge and the bytes of each on the wire, ``(n_edges,)`` both.
+
+    A message without a byte still sends one packet.
+    """
+    network = torus.network
+    messages = np.rint(comm.n_messages)
+    sent = messages > 0
+    each = comm.nbytes / np.maximum(messages, 1)
+    packets = messages * np.maximum(np.ceil(each / network.payload), 1)
+    wire_bytes = np.where(sent, comm.nbytes + network.header * packets, 0.0)
+    packets = np.ceil(packets / coarsening)
+    per_packet = wire_bytes / np.maximum(packets, 1)
+    if packets.max(initial=0) >= 2**31:
+        raise InputError("too many packets on one edge", expected="a larger coarsening")
+    return packets.astype(np.int64), per_packet
+
+
+def hand_over_times(
+    comm: CommGraph, overhead: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return each edge's turn in its task, and the second at which the task has it ready.
+
+    A task starts with the partner next above it and goes round, so that an all-to-all does not
+    begin with everybody sending to task 0.
+    """
+    first = np.searchsorted(comm.src, np.arange(comm.n_tasks + 1))
+    messages = np.rint(comm.n_messages)
+    turn = np.empty(comm.n_edges, dtype=np.int64)
+    ready = np.empty(comm.n_edges)
+    take_turns(first, comm.dst, messages, overhead, turn, ready)
+    return turn, ready

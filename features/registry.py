@@ -1,0 +1,111 @@
+"""The named features, open to a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from toruscast.mapping import InputError
+
+from .traffic import RoutedTraffic
+
+FeatureFunction = Callable[[RoutedTraffic], float]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A number computed from routed traffic.
+
+    Attributes
+    ----------
+    name : str
+    function : callable
+        Takes a `RoutedTraffic`, returns a float.
+    level : {1, 2}
+        1 if the routes are enough, 2 if it needs the simulation.
+    unit : str
+        Empty for a pure number.
+    description : str
+        One line.
+    """
+
+    name: str
+    function: FeatureFunction
+    level: int
+    unit: str
+    description: str
+
+
+FEATURES: dict[str, Feature] = {}
+
+
+def register(
+    name: str, *, level: int = 1, unit: str = "", description: str = ""
+) -> Callable[[FeatureFunction], FeatureFunction]:
+    """Register a function of routed traffic as a named feature; use it as a decorator.
+
+    Raises
+    ------
+    InputError
+        If the name is taken, not an identifier, or the level neither 1 nor 2.
+
+    Examples
+    --------
+    >>> @register("busiest_share", description="busiest link's share of all link bytes")
+    ... def busiest_share(traffic):
+    ...     return traffic.link_bytes.max() / traffic.link_bytes.sum()
+    >>> FEATURES["busiest_share"].level
+    1
+    >>> unregister("busiest_share")
+    """
+    if not name.isidentifier():
+        raise InputError("bad feature name", found=name, expected="a Python identifier")
+    if name in FEATURES:
+        raise InputError("feature name taken", found=name, expected="a new name, or unregister it")
+    if level not in (1, 2):
+        raise InputError("bad feature level", found=level, expected="1 or 2")
+
+    def add(function: FeatureFunction) -> FeatureFunction:
+        text = description or (function.__doc__ or "").strip().split("\n")[0]
+        FEATURES[name] = Feature(name, function, level, unit, text)
+        return function
+
+    return add
+
+
+def unregister(name: str) -> None:
+    """Forget a feature."""
+    FEATURES.pop(name, None)
+
+
+def feature_names(level: int = 2) -> tuple[str, ...]:
+    """Return the names of the features up to a level, in the order of registration.
+
+    Examples
+    --------
+    >>> set(feature_names(1)) < set(feature_names(2))
+    True
+    """
+    return tuple(name for name, feature in FEATURES.items() if feature.level <= level)
+
+
+def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
+    """Return the named features, or all up to a level.
+
+    Raises
+    ------
+    InputError
+        If a name is not registered.
+    """
+    chosen = feature_names(level) if names is None else tuple(names)
+    unknown = [name for name in chosen if name not in FEATURES]
+    if unknown:
+        raise InputError("unknown feature", found=", ".join(unknown), expected=_similar(unknown[0]))
+    return tuple(FEATURES[name] for name in chosen)
+
+
+def _similar(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, FEATURES, n=3, cutoff=0.4)
+    return " or ".join(close) if close else "a name listed by 'toruscast features --list'"

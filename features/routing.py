@@ -1,0 +1,195 @@
+"""Dimension-ordered routes and the link loads that they make."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus
+
+from . import _route_kernels as kernels
+
+Routing = Literal["deterministic", "adaptive"]
+
+_TIES = {"plus": kernels.PLUS, "source_parity": kernels.SOURCE_PARITY, "split": kernels.SPLIT}
+_RULES = {
+    "bluegene_q": kernels.BLUEGENE_Q,
+    "first_dimension": kernels.FIRST_DIMENSION,
+    "round_robin": kernels.ROUND_ROBIN,
+}
+
+
+def check_routing(routing: str) -> None:
+    """Raise `InputError` unless this is a known routing."""
+    if routing not in get_args(Routing):
+        raise InputError("bad routing", found=routing, expected=" or ".join(get_args(Routing)))
+
+
+def grid_of(torus: Torus) -> kernels.Grid:
+    """Return the arrays by which the kernels know a torus."""
+    stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
+    return kernels.Grid(
+        np.array(torus.shape, dtype=np.int64),
+        np.array(torus.wrap, dtype=np.int64),
+        np.array(torus.order, dtype=np.int64),
+        stride.astype(np.int64),
+        torus.coords,
+        _TIES[torus.tie],
+    )
+
+
+def dilations(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+    """Return the hops of every edge, shape ``(n_edges,)``; 0 within a node.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0, 1], [1, 2, 0], [8, 8, 8])
+    >>> dilations(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
+    array([1, 2, 1], dtype=int32)
+    """
+    mapping.check(comm.n_tasks, torus)
+    hops = np.empty(comm.n_edges, dtype=np.int32)
+    kernels.count_hops(grid_of(torus), comm.src, comm.dst, mapping.node, hops)
+    return hops
+
+
+def link_loads(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    weights: ArrayLike | None = None,
+    *,
+    routing: Routing = "deterministic",
+) -> NDArray[np.float64]:
+    """Return the bytes that the routing puts on every directed link.
+
+    Parameters
+    ----------
+    comm, torus, mapping
+        What is sent, over which network, from where.
+    weights : array-like of float, shape (n_edges,), optional
+        What to count instead of bytes, such as packets; finite and not negative.
+    routing : {"deterministic", "adaptive"}
+        Dimension order; or minimal adaptive, as the expected load when every message is split
+        evenly over its minimal routes.
+
+    Returns
+    -------
+    ndarray, shape (n_links,)
+        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node load nothing.
+
+    Notes
+    -----
+    Deterministic sums are kept in 64-bit fixed point, scaled by the power of two that makes the
+    total fit: whole byte counts below 2**61 in all are exact, fractions are rounded to 2**-61 of
+    the total.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [100])
+    >>> link_loads(comm, Torus((8,)), TaskMapping([6, 1], 8)).reshape(8, 2)[:, 0]
+    array([100.,   0.,   0.,   0.,   0.,   0., 100., 100.])
+    """
+    mapping.check(comm.n_tasks, torus)
+    weight = comm.nbytes if weights is None else np.asarray(weights, dtype=np.float64)
+    if weight.shape != comm.src.shape or not np.isfinite(weight).all() or (weight < 0).any():
+        raise InputError("bad weights", expected=f"{comm.n_edges} finite, non-negative numbers")
+    check_routing(routing)
+    if routing == "adaptive":
+        return _adaptive_loads(comm, torus, mapping, weight)
+    fixed, scale = _fixed_point(weight)
+    load = np.zeros(torus.n_links, dtype=np.int64)
+    kernels.add_loads(grid_of(torus), comm.src, comm.dst, mapping.node, fixed, load)
+    return load * scale
+
+
+def routes(
+    torus: Torus, src: ArrayLike, dst: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the links of dimension-ordered routes between nodes, in the order of travel.
+
+    Parameters
+    ----------
+    torus : Torus
+        Of a tie that is split, the plus way is listed.
+    src, dst : array-like of int, shape (n_routes,)
+        First and last node of each route.
+
+    Returns
+    -------
+    first : ndarray, shape (n_routes + 1,)
+        Route ``r`` is ``links[first[r]:first[r + 1]]``.
+    links : ndarray
+        Link numbers.
+
+    Examples
+    --------
+    >>> torus = Torus((4, 4))
+    >>> first, links = routes(torus, [0], [13])
+    >>> [torus.link_label(link) for link in links]
+    ['(0,0) -0', '(3,0) +1']
+    """
+    a = np.atleast_1d(np.asarray(src, dtype=np.int32))
+    b = np.atleast_1d(np.asarray(dst, dtype=np.int32))
+    if a.shape != b.shape or a.ndim != 1:
+        raise InputError("ends of routes differ in number", found=(a.size, b.size))
+    for ends in (a, b):
+        if ends.size and (ends.min() < 0 or ends.max() >= torus.n_nodes):
+            raise InputError("node out of range", expected=f"0 to {torus.n_nodes - 1}")
+    first = np.zeros(a.size + 1, dtype=np.int64)
+    np.cumsum(torus.distance(a, b), out=first[1:])
+    links = np.empty(first[-1], dtype=np.int64)
+    kernels.list_links(grid_of(torus), a, b, first, links)
+    return first, links
+
+
+def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+    """Return the torus injection FIFO of every edge, shape ``(n_edges,)``; -1 within a node.
+
+    The rule is that of ``torus.network``. Blue Gene/Q's, as in IBM's messaging library (PAMI): a
+    destination that differs in one dimension only takes the FIFO of that dimension and direction,
+    any other the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the
+    FIFOs.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0], [1, 2], [8, 8])
+    >>> injection_fifos(comm, Torus((4, 4)), TaskMapping([0, 1, 7], 16))
+    array([3, 4], dtype=int32)
+    """
+    mapping.check(comm.n_tasks, torus)
+    network = torus.network
+    fifo = np.empty(comm.n_edges, dtype=np.int32)
+    kernels.pick_fifos(
+        grid_of(torus), _RULES[network.fifo_rule], network.fifos,
+        comm.src, comm.dst, mapping.node, fifo,
+    )  # fmt: skip
+    return fifo
+
+
+def _fixed_point(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+    """Weights as integers whose sum stays below 2**61, and the size of their unit."""
+    total = float(weight.sum())
+    if total < 2.0**61:
+        whole = weight.astype(np.int64)
+        if (whole == weight).all():
+            return whole, 1.0
+    scale = 2.0 ** np.ceil(np.log2(total) - 61)
+    return np.rint(weight / scale).astype(np.int64), float(scale)
+
+
+def _adaptive_loads(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    start, end = mapping.node[comm.src], mapping.node[comm.dst]
+    gap = torus.coords[end] - torus.coords[start]
+    gap = np.where(np.array(torus.wrap), gap % np.array(torus.shape), gap)
+    by_offset = np.lexsort(gap.T)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, torus.diameter + 2)))])
+    load = np.zeros(torus.n_links)
+    kernels.add_adaptive_loads(
+        grid_of(torus), start[by_offset], end[by_offset], weight[by_offset], log_factorial, load
+    )
+    return load

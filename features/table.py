@@ -1,0 +1,83 @@
+"""The feature table: a row a mapping, a column a feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import joblib
+import pandas as pd
+
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+
+from . import definitions  # noqa: F401  (registers the features)
+from .registry import Feature, select
+from .routing import Routing
+from .traffic import RoutedTraffic
+
+
+def extract(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    *,
+    level: int = 1,
+    routing: Routing = "deterministic",
+    features: Sequence[str] | None = None,
+    n_jobs: int = 1,
+) -> pd.DataFrame:
+    """Return the features of each mapping.
+
+    Parameters
+    ----------
+    traffic, torus
+        What is sent and over which network.
+    mappings : sequence of TaskMapping
+    level : {1, 2}
+        1 for features of the routes alone; 2 adds those of the simulator, and the simulated
+        ``time``.
+    routing : {"deterministic", "adaptive"}
+    features : sequence of str, optional
+        Names of the features, whatever their level; all of the level if not given.
+    n_jobs : int
+        Threads; the kernels run without the interpreter lock.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by the mappings' names (by number where they have none).
+
+    Raises
+    ------
+    InputError
+        If a mapping does not fit or a feature is not known.
+
+    Examples
+    --------
+    >>> comm = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512] * 4)
+    >>> near = TaskMapping([0, 1, 2, 3], 4, name="near")
+    >>> far = TaskMapping([0, 2, 1, 3], 4, name="far")
+    >>> extract(comm, Torus((4,)), [near, far], features=["hop_bytes", "avg_dilation"])
+             hop_bytes  avg_dilation
+    mapping
+    near        2048.0           1.0
+    far         3072.0           1.5
+    """
+    if level not in (1, 2):
+        raise InputError("bad level", found=level, expected="1 or 2")
+    chosen = select(features, level)
+    workload = as_workload(traffic)
+    for mapping in mappings:
+        mapping.check(workload.n_tasks, torus)
+    with_time = features is None and level == 2
+    rows = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
+        joblib.delayed(_row)(RoutedTraffic(workload, torus, mapping, routing), chosen, with_time)
+        for mapping in mappings
+    )
+    names = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
+    columns = [feature.name for feature in chosen] + ["time"] * with_time
+    return pd.DataFrame(rows, index=pd.Index(names, name="mapping"), columns=columns, dtype=float)
+
+
+def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool) -> list[float]:
+    row = [float(feature.function(traffic)) for feature in chosen]
+    return [*row, traffic.simulation.time] if with_time else row

@@ -1,0 +1,115 @@
+"""One workload on one torus under one mapping, routed: what every feature is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+
+from . import _route_kernels as kernels
+from .bounds import Bounds, time_bounds
+from .routing import Routing, check_routing, dilations, grid_of, injection_fifos, link_loads
+from .simulator import Simulation, simulate
+
+
+@dataclass(frozen=True, eq=False)
+class RoutedTraffic:
+    """A workload, a torus and a mapping, with the indicators that features aggregate.
+
+    Each indicator is computed when first asked for. A workload of several phases counts with the
+    sum of its traffic.
+
+    Parameters
+    ----------
+    workload : Workload or CommGraph
+    torus : Torus
+    mapping : TaskMapping
+    routing : {"deterministic", "adaptive"}
+
+    Examples
+    --------
+    >>> traffic = RoutedTraffic(CommGraph(2, [0], [1], [100]), Torus((4,)), TaskMapping([0, 1], 4))
+    >>> traffic.link_bytes
+    array([100.,   0.,   0.,   0.,   0.,   0.,   0.,   0.])
+    """
+
+    workload: Workload
+    torus: Torus
+    mapping: TaskMapping
+    routing: Routing = "deterministic"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workload", as_workload(self.workload))
+        self.mapping.check(self.workload.n_tasks, self.torus)
+        check_routing(self.routing)
+
+    @property
+    def comm(self) -> CommGraph:
+        """The traffic of all phases."""
+        return self.workload.total
+
+    @cached_property
+    def edge_dilation(self) -> NDArray[np.int32]:
+        """Hops of every edge, 0 within a node, shape ``(n_edges,)``."""
+        return dilations(self.comm, self.torus, self.mapping)
+
+    @cached_property
+    def dilation(self) -> NDArray[np.int32]:
+        """Hops of the edges that use the network, shape ``(n_network_edges,)``."""
+        return self.edge_dilation[self.edge_dilation > 0]
+
+    @cached_property
+    def all_link_bytes(self) -> NDArray[np.float64]:
+        """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
+        return link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
+
+    @cached_property
+    def link_bytes(self) -> NDArray[np.float64]:
+        """Bytes routed over the links that exist, shape ``(n_existing_links,)``."""
+        return self.all_link_bytes[self.torus.link_exists]
+
+    @cached_property
+    def fifo_length(self) -> NDArray[np.float64]:
+        """Messages put into each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
+        fifo = injection_fifos(self.comm, self.torus, self.mapping)
+        fifos = self.torus.network.fifos
+        place = self.mapping.node[self.comm.src] * np.int64(fifos) + fifo
+        remote = fifo >= 0
+        return np.bincount(
+            place[remote], self.comm.n_messages[remote], minlength=self.torus.n_nodes * fifos
+        )
+
+    @cached_property
+    def along_routes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum and maximum of the link bytes along each network edge's dimension-ordered route."""
+        total, most = np.empty(self.comm.n_edges), np.empty(self.comm.n_edges)
+        kernels.sum_along_routes(
+            grid_of(self.torus), self.comm.src, self.comm.dst, self.mapping.node,
+            self.all_link_bytes, total, most,
+        )  # fmt: skip
+        remote = self.edge_dilation > 0
+        return total[remote], most[remote]
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Lower bounds of the time."""
+        return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
+
+    @cached_property
+    def simulation(self) -> Simulation:
+        """The packet-level simulation."""
+        return simulate(self.workload, self.torus, self.mapping, routing=self.routing)
+
+    @property
+    def buffer_length(self) -> NDArray[np.int64]:
+        """Simulated buffer length of the links that exist."""
+        return self.simulation.buffer_length[self.torus.link_exists]
+
+    @property
+    def delay(self) -> NDArray[np.float64]:
+        """Simulated delay (buffer length over received packets) of the links that exist."""
+        return self.simulation.delay[self.torus.link_exists]

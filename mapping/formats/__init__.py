@@ -1,0 +1,15 @@
+"""Readers and writers of communication graphs and task mappings."""
+
+from ._atomic import atomic_path
+from .comm import read_comm, write_comm
+from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
+
+__all__ = [
+    "atomic_path",
+    "read_comm",
+    "read_mapping",
+    "read_mappings",
+    "write_comm",
+    "write_mapping",
+    "write_mappings",
+]

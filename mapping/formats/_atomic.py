@@ -1,0 +1,54 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import InputError
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary file to write, which becomes ``path`` once the block ends without an error.
+
+    The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
+    block raises, it is removed and what stood at ``path`` before stays as it was.
+
+    Raises
+    ------
+    InputError
+        If the folder of ``path`` is missing or not writable, or ``path`` is a folder or device.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "result.txt"
+    >>> with atomic_path(target) as temporary:
+    ...     _ = temporary.write_text("whole")
+    >>> target.read_text()
+    'whole'
+    """
+    try:
+        # A symbolic link stays one; the file it names is replaced.
+        target = Path(os.path.realpath(path))
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            kind = "a folder" if target.is_dir() else "no regular file"
+            raise InputError("cannot be written", file=path, found=kind, expected="a file name")
+        temporary = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("bad file name", file=path, found=error) from None
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+"""The door: a file's bytes and lines, or an `InputError` that says why not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ..errors import InputError
+
+# Of the text or archive itself, after decompression; about 80 million edges.
+MAX_BYTES = 2**31
+CHUNK = 2**24
+SUFFIXES = (".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file, its line ends all of one kind and its byte order mark gone."""
+
+    file: str
+    data: bytes
+
+    def lines(self, comments: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield number and content of every line that holds more than blanks and comments.
+
+        The first ``skip`` lines are left out.
+        """
+        comment = re.compile(f"[{comments}].*")
+        for number, raw in enumerate(self.raw_lines(skip), start=skip + 1):
+            line = comment.sub("", raw).strip()
+            if line:
+                yield number, line
+
+    def raw_lines(self, skip: int = 0) -> Iterator[str]:
+        """Yield every line after the first ``skip`` as it stands."""
+        return (raw.decode().rstrip("\n") for raw in islice(io.BytesIO(self.data), skip, None))
+
+    def first_line(self) -> tuple[int, str]:
+        """Return number and content of the first line that holds more than blanks and comments."""
+        for number, line in self.lines():
+            return number, line
+        raise self.fault("file without data")
+
+    def fault(
+        self, message: str, line: int | None = None, found: object = None, expected: object = None
+    ) -> InputError:
+        """Return an error at a line of this file; what was found may be of any length."""
+        found = found[:500] if isinstance(found, str) else found
+        return InputError(message, file=self.file, line=line, found=found, expected=expected)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file, decompressed if it is gzip."""
+    with at_file(path):
+        status = Path(path).stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError("folder in place of a file", file=path)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("not a regular file", file=path)
+        with Path(path).open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
+            chunks, size = [], 0
+            while chunk := stream.read(CHUNK):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > MAX_BYTES:
+                    limit = f"at most {MAX_BYTES} bytes"
+                    raise InputError("file too large", file=path, expected=limit)
+    data = b"".join(chunks)
+    if not data:
+        raise InputError("empty file", file=path)
+    return data
+
+
+def as_text(path: str | os.PathLike[str], data: bytes) -> Text:
+    """Return bytes as text, if they are."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in data:
+        raise InputError("binary file", file=path, expected="text")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            found = f"byte 0x{data[error.start]:02x}"
+            raise InputError(
+                "not UTF-8 text", file=path, line=line, found=found, expected="text"
+            ) from None
+    return Text(os.fspath(path), data)
+
+
+def read_text(path: str | os.PathLike[str]) -> Text:
+    """Return a text file, decompressed if it is gzip."""
+    return as_text(path, read_bytes(path))
+
+
+@contextmanager
+def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
+    try:
+        yield
+    except InputError as error:
+        if error.file is not None:
+            raise
+        raise InputError(
+            error.message, file=path, found=error.found, expected=error.expected
+        ) from None
+    except FileNotFoundError:
+        raise InputError("no such file or folder", file=path) from None
+    except EOFError:
+        raise InputError("truncated gzip file", file=path) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError("damaged gzip file", file=path, found=error) from None
+    except OSError as error:
+        raise InputError("cannot be read", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        raise InputError("bad file name", file=path, found=error) from None
+
+
+def label(path: str | os.PathLike[str]) -> str:
+    """Return a file's name without ``.gz`` and without a suffix that names a format."""
+    name = Path(path).name.removesuffix(".gz")
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
+    return stem if suffix.lower() in SUFFIXES else name

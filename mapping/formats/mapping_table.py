@@ -1,0 +1,166 @@
+"""Task mappings from the lines of a text file."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..task_mapping import TaskMapping
+from ..torus import Torus
+from ._source import Text, at_file, label
+from ._table import WHOLE, Column, Table, fields, read_table, whole
+
+# A node with more places than this is a mistake in the file.
+MAX_SLOTS = 2**16
+NAMES = {"task": "task", "rank": "task", "node": "node", "slot": "slot"}
+
+
+def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
+    """Return the mapping of a file that holds one."""
+    number, line = text.first_line()
+    head = [line.lower() for _, (_, line) in zip(range(2), text.lines("#"), strict=False)]
+    if any("process_id" in line for line in head):
+        return _maplib(text, torus, capacity)
+    parts, width = fields(line), torus.ndim + 1
+    named = [NAMES.get(part.strip("\"'").lower(), part) for part in parts]
+    if set(named) in ({"task", "node"}, {"task", "node", "slot"}) and len(set(named)) == len(named):
+        table = read_table(text, [Column(name, whole=True) for name in named], skip=number)
+        columns = dict(zip(named, table.columns, strict=True))
+        order = _by_task(table, columns["task"])
+        return _mapping(table, columns["node"], columns.get("slot"), order, torus, capacity)
+    if len(parts) == width:
+        names = [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
+        table = read_table(text, [Column(name, whole=True) for name in names])
+        for d, size in enumerate(torus.shape):
+            _within(table, table.columns[d], f"coordinate {d}", size)
+        node = torus.node(np.stack(table.columns[:-1], axis=1)).astype(np.int64)
+        return _mapping(table, node, table.columns[-1], None, torus, capacity)
+    if len(parts) == 1:
+        table = read_table(text, [Column("node", whole=True)])
+        return _mapping(table, table.columns[0], None, None, torus, capacity)
+    if len(parts) > 1 and sum(1 for _, _ in zip(range(2), text.lines(), strict=False)) == 1:
+        return _node_row(text, number, parts, torus, capacity, label(text.file))
+    expected = f"{width} columns (coordinates, slot), 1 (node), or task,node[,slot]"
+    raise text.fault("no mapping", number, f"{len(parts)} columns: {line[:80]}", expected)
+
+
+def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMapping] | None:
+    """Return the mappings of lines ``name,node0,node1,...``; None if the first is no such line."""
+    mappings: list[TaskMapping] = []
+    seen: dict[str, int] = {}
+    for number, line in text.lines("#"):
+        name, *parts = (part.strip() for part in line.split(","))
+        if not mappings and (not parts or WHOLE.fullmatch(name) or not WHOLE.fullmatch(parts[0])):
+            return None
+        if name in seen:
+            raise text.fault(
+                "name of a mapping stands twice", number, f"{name}, also line {seen[name]}"
+            )
+        if not name:
+            raise text.fault("mapping without a name", number, line, "name,node0,node1,...")
+        if mappings and len(parts) != mappings[0].n_tasks:
+            expected = mappings[0].n_tasks
+            raise text.fault(
+                "mappings differ in their number of tasks", number, len(parts), expected
+            )
+        seen[name] = number
+        mappings.append(_node_row(text, number, parts, torus, capacity, name))
+    return mappings or None
+
+
+def _node_row(
+    text: Text, line: int, parts: list[str], torus: Torus, capacity: int | None, name: str
+) -> TaskMapping:
+    """Build a mapping whose nodes stand on one line."""
+    nodes = [
+        whole(text, line, f"node of task {t}", p, torus.n_nodes - 1) for t, p in enumerate(parts)
+    ]
+    try:
+        return TaskMapping(nodes, torus, tasks_per_node=capacity, name=name)
+    except InputError as error:
+        raise text.fault(error.message, line, error.found, error.expected) from None
+
+
+def _maplib(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
+    """Return the mapping of lines ``x y z n task...`` below a title and column names."""
+    lines = list(text.lines("#"))
+    named = next(i for i, (_, line) in enumerate(lines[:2]) if "process_id" in line.lower())
+    name = lines[0][1] if named else label(text.file)
+    width = torus.ndim
+    rows: list[tuple[int, int, int]] = []
+    for number, line in lines[named + 1 :]:
+        parts = line.replace(",", " ").split()
+        if len(parts) < width + 1:
+            raise text.fault("line too short", number, line, f"{width} coordinates, a count, tasks")
+        place = [
+            whole(text, number, f"coordinate {d}", part, size - 1)
+            for d, (part, size) in enumerate(zip(parts, torus.shape, strict=False))
+        ]
+        count = whole(text, number, "number of tasks", parts[width])
+        tasks = parts[width + 1 :]
+        if len(tasks) != count:
+            raise text.fault("wrong number of tasks", number, len(tasks), count)
+        node = int(torus.node(place))
+        rows += [(number, whole(text, number, "task", task), node) for task in tasks]
+    at, task, node_of = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    table = Table(text, 0, [task], lines=at)
+    return _mapping(table, node_of, None, _by_task(table, task), torus, capacity, name)
+
+
+def _by_task(table: Table, task: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the row of each task, where every task from 0 on must stand once."""
+    order = np.argsort(task, kind="stable")
+    twice = np.flatnonzero(np.diff(task[order]) == 0)
+    if twice.size:
+        first, second = (int(row) for row in order[twice[0] : twice[0] + 2])
+        found = f"task {task[second]}, also on line {table.line(first)}"
+        raise table.fault(second, "task stands twice", found, "each task once")
+    gap = np.flatnonzero(task[order] != np.arange(task.size))
+    if gap.size:
+        row = int(order[gap[0]])
+        raise table.fault(row, f"task {gap[0]} missing", f"task {task[row]}",
+                          f"tasks 0 to {task.size - 1}")  # fmt: skip
+    return order
+
+
+def _within(table: Table, values: NDArray[np.int64], name: str, size: int) -> None:
+    bad = np.flatnonzero(values >= size)
+    if bad.size:
+        row = int(bad[0])
+        raise table.fault(row, f"{name} out of range", values[row], f"0 to {size - 1}")
+
+
+def _mapping(
+    table: Table,
+    node: NDArray[np.int64],
+    slot: NDArray[np.int64] | None,
+    order: NDArray[np.int64] | None,
+    torus: Torus,
+    capacity: int | None,
+    name: str | None = None,
+) -> TaskMapping:
+    """Build the mapping of a table's rows, in the given order; a fault names its line."""
+    _within(table, node, "node", torus.n_nodes)
+    if slot is not None:
+        _within(table, slot, "slot", min(capacity or MAX_SLOTS, MAX_SLOTS))
+        place = node * MAX_SLOTS + slot
+        by_place = np.argsort(place, kind="stable")
+        twice = np.flatnonzero(np.diff(place[by_place]) == 0)
+        if twice.size:
+            first, second = (int(row) for row in by_place[twice[0] : twice[0] + 2])
+            found = f"node {node[second]}, slot {slot[second]}, also on line {table.line(first)}"
+            raise table.fault(second, "place taken", found, "each place once")
+    elif capacity is not None:
+        by_node = np.argsort(node, kind="stable")
+        start = np.searchsorted(node[by_node], node[by_node])
+        late = np.flatnonzero(np.arange(node.size) - start >= capacity)
+        if late.size:
+            row = int(by_node[late].min())
+            found = f"task number {capacity + 1} on node {node[row]}"
+            raise table.fault(row, "node overfull", found, f"at most {capacity} tasks a node")
+    if order is not None:
+        node, slot = node[order], None if slot is None else slot[order]
+    name = label(table.text.file) if name is None else name
+    with at_file(table.text.file):
+        return TaskMapping(node, torus, slot=slot, tasks_per_node=capacity, name=name)

@@ -1,0 +1,177 @@
+"""Communication graphs as dense matrices, and as SciPy's or our own .npz archives."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm_graph import CommGraph, sum_edges
+from ..errors import InputError
+from . import _source
+from ._source import Text, at_file
+from ._table import Column, fields, read_table
+
+# A dense matrix of this many tasks takes 2 GiB.
+MAX_DENSE_TASKS = 16384
+
+# Entries of a matrix: source, destination, value.
+Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
+def is_matrix(text: Text) -> bool:
+    """Whether the text is square by its first lines, and not an edge list.
+
+    Three or four lines of as many columns are an edge list.
+    """
+    _, line = text.first_line()
+    width = len(fields(line))
+    return width > 4 or (width == 2 and sum(1 for _ in text.lines()) == 2)
+
+
+def read_dense(text: Text) -> tuple[int, Entries]:
+    """Return size and positive entries of a dense matrix of numbers, row = source."""
+    number, line = text.first_line()
+    width = len(fields(line))
+    if width > MAX_DENSE_TASKS:
+        limit = f"at most {MAX_DENSE_TASKS}; write it as an edge list"
+        raise text.fault("dense matrix too large", number, f"{width} columns", limit)
+    columns = [Column(f"entry for task {task}") for task in range(width)]
+    table = read_table(text, columns, max_rows=width + 1)
+    if table.n_rows != width:
+        found = f"{table.n_rows} rows" if table.n_rows < width else f"more than {width} rows"
+        raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
+    dense = np.array(table.columns).T
+    src, dst = np.nonzero(dense)
+    return width, (src, dst, dense[src, dst])
+
+
+def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] | CommGraph:
+    """Return the graph of our own archive, or size and entries of SciPy's."""
+    arrays = _arrays(path, data)
+    if {"n_tasks", "src", "dst", "nbytes", "n_messages"} <= arrays.keys():
+        grid = tuple(_whole(path, arrays, "grid").tolist()) if "grid" in arrays else ()
+        n_tasks = _single(path, arrays, "n_tasks")
+        with at_file(path):
+            return CommGraph(
+                n_tasks,
+                *(arrays[key] for key in ("src", "dst", "nbytes", "n_messages")),
+                grid=grid or None,
+            )
+    if not {"format", "shape", "data"} <= arrays.keys():
+        expected = "n_tasks, src, dst, nbytes, n_messages, or a SciPy sparse matrix"
+        raise InputError("unknown arrays", file=path, found=sorted(arrays), expected=expected)
+    return _sparse(path, arrays)
+
+
+def entries_graph(
+    path: str | os.PathLike[str],
+    nbytes: tuple[int, Entries],
+    messages: tuple[int, Entries] | None,
+    name: str,
+) -> CommGraph:
+    """Return the graph of a matrix of bytes and maybe one of message counts."""
+    n_tasks, (src, dst, values) = nbytes
+    with at_file(path):
+        if messages is None:
+            return CommGraph(n_tasks, src, dst, values, name=name)
+        if messages[0] != n_tasks:
+            raise InputError("matrices differ in size", found=messages[0], expected=n_tasks)
+        src_2, dst_2, counts = messages[1]
+        return sum_edges(
+            n_tasks,
+            np.concatenate([src, src_2]),
+            np.concatenate([dst, dst_2]),
+            np.concatenate([values, np.zeros(src_2.size)]),
+            np.concatenate([np.zeros(src.size), counts]),
+            name=name,
+        )
+
+
+def _arrays(path: str | os.PathLike[str], data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive; no object is unpickled, no size believed unchecked."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+            if size > _source.MAX_BYTES:
+                limit = f"at most {_source.MAX_BYTES} bytes"
+                raise InputError("archive too large", file=path, found=size, expected=limit)
+            return {
+                member.filename.removesuffix(".npy"): _array(archive.read(member))
+                for member in archive.infolist()
+            }
+    except InputError:
+        raise
+    except (ValueError, EOFError, OSError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
+        raise InputError("damaged .npz file", file=path, found=error) from None
+    except Exception as error:
+        # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
+        raise InputError("damaged .npz file", file=path, found=type(error).__name__) from None
+
+
+def _array(raw: bytes) -> NDArray[Any]:
+    """Return the array of a .npy file whose header promises no more than the file holds."""
+    stream = io.BytesIO(raw)
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject:
+        raise ValueError("arrays of objects are not read")
+    count = 1
+    for length in shape:
+        count *= length
+    if count * dtype.itemsize != len(raw) - stream.tell():
+        raise ValueError("array and header differ in size")
+    stream.seek(0)
+    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
+
+
+def _sparse(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> tuple[int, Entries]:
+    """Size and entries of SciPy's coo, csr or csc."""
+    word = arrays["format"].ravel()[:1].tolist()
+    kind = word[0].decode(errors="replace") if word and isinstance(word[0], bytes) else str(*word)
+    needed = {"coo": ("row", "col"), "csr": ("indices", "indptr"), "csc": ("indices", "indptr")}
+    if kind not in needed or not set(needed[kind]) <= arrays.keys():
+        raise InputError("sparse format not supported", file=path, found=kind,
+                         expected="coo, csr or csc with all their arrays")  # fmt: skip
+    shape = _whole(path, arrays, "shape").tolist()
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise InputError("matrix is not square", file=path, found=shape)
+    size, values = shape[0], np.asarray(arrays["data"])
+    if values.dtype.kind not in "iufb" or values.ndim != 1:
+        raise InputError("bad data", file=path, found=values.dtype, expected="numbers")
+    first, second = (_whole(path, arrays, key) for key in needed[kind])
+    if kind != "coo":
+        bounds = second.size == size + 1 and second[0] == 0 and second[-1] == first.size
+        if not bounds or (second[1:] < second[:-1]).any():
+            raise InputError("damaged .npz file", file=path, found="bad indptr")
+        first, second = np.repeat(np.arange(size), np.diff(second)), first
+    if kind == "csc":
+        first, second = second, first
+    if not first.size == second.size == values.size:
+        raise InputError("damaged .npz file", file=path, found="arrays differ in length")
+    return size, (first, second, values.astype(np.float64))
+
+
+def _whole(
+    path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]], key: str
+) -> NDArray[np.int64]:
+    """Return a one-dimensional array of whole numbers."""
+    array = arrays[key]
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="whole numbers")
+    return array.astype(np.int64)
+
+
+def _single(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]], key: str) -> int:
+    array = arrays[key]
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="one whole number")
+    return int(array.ravel()[0])

@@ -1,0 +1,348 @@
+"""Presets of machines with a torus network, each from public sources.
+
+A docstring says which numbers are published and which are assumed because they are not. Where
+nothing else is said, packet and buffer sizes and the software overhead are the defaults of
+`Network`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from .errors import InputError
+from .network import Network
+from .torus import Torus, parse_torus
+
+# Nodes: shape, and the routing order where it can be read off routes recorded on Mira and Vesta.
+_BLUEGENE_Q: dict[int, tuple[tuple[int, ...], str]] = {
+    32: ((2, 2, 2, 2, 2), "DCBAE"),
+    64: ((2, 2, 4, 2, 2), "DBACE"),
+    128: ((2, 2, 4, 4, 2), "BACDE"),
+    256: ((4, 2, 4, 4, 2), "BACDE"),
+    512: ((4, 4, 4, 4, 2), "ABCDE"),
+    1024: ((4, 4, 4, 8, 2), "DABCE"),
+    2048: ((4, 4, 8, 8, 2), ""),
+    4096: ((4, 4, 8, 16, 2), ""),
+}
+
+
+def bluegene_q(
+    shape: Sequence[int] | None = None,
+    *,
+    nodes: int | None = None,
+    wrap: bool | Sequence[bool] = True,
+) -> Torus:
+    """Return a Blue Gene/Q block: five dimensions A B C D E, 2 GB/s a link each way.
+
+    Parameters
+    ----------
+    shape : sequence of int, optional
+        Nodes along A to E.
+    nodes : int, optional
+        Instead of the shape: 32, 64, ..., 2048 (the shapes of SciNet's machine) or 4096 (the first
+        of two used by Jain et al., SC'13); 512 if neither is given.
+    wrap : bool or sequence of bool
+        False for a dimension that is a mesh; the 1,024-node block 4x4x4x8x2 of Mira, for one, did
+        not wrap in D.
+
+    Raises
+    ------
+    InputError
+        If the block size is not known or the shape is not five sizes.
+
+    Notes
+    -----
+    Published: links, packets, FIFOs and 40 ns a hop (Chen et al., "The IBM Blue Gene/Q
+    interconnection network and message unit", SC'11); block shapes (SciNet BGQ documentation; Jain
+    et al., SC'13). Routing orders and the tie rule are read from recorded routes of Mira and Vesta
+    (Fujiwara et al., VAST'17 data): they depend on the block. For a shape without a record the
+    order is assumed: longest dimension first, then A to E. That agrees with the two recorded shapes
+    of 512 and 1,024 nodes and not with the smaller ones. Buffer depths are not public.
+
+    Examples
+    --------
+    >>> block = bluegene_q(nodes=1024)
+    >>> block.shape, block.order
+    ((4, 4, 4, 8, 2), (3, 0, 1, 2, 4))
+    """
+    if shape is not None and nodes is not None:
+        raise InputError("both a shape and a number of nodes given", found=(tuple(shape), nodes))
+    if shape is None:
+        nodes = 512 if nodes is None else nodes
+        if nodes not in _BLUEGENE_Q:
+            known = ", ".join(map(str, _BLUEGENE_Q))
+            raise InputError("unknown block size", found=nodes, expected=f"{known}, or a shape")
+        shape = _BLUEGENE_Q[nodes][0]
+    sizes = _sizes(shape, (5,), "Blue Gene/Q")
+    recorded = dict(_BLUEGENE_Q.values()).get(sizes)
+    longest_first = sorted(range(5), key=lambda d: (-sizes[d], d))
+    order = tuple("ABCDE".index(letter) for letter in recorded) if recorded else longest_first
+    wraps = (wrap,) if isinstance(wrap, bool) else tuple(wrap)
+    return Torus(sizes, wrap=wraps, bandwidth=(2e9,), order=tuple(order), name="bluegene_q")
+
+
+def bluegene_p(shape: Sequence[int] = (8, 8, 8)) -> Torus:
+    """Return a Blue Gene/P block: three dimensions, 425 MB/s a link each way.
+
+    A block smaller than a midplane (8x8x8) is a mesh in every dimension shorter than 8.
+
+    Notes
+    -----
+    Published: 425 MB/s a link each way, packets of 32 to 256 bytes in 32-byte steps (IBM Blue Gene
+    team, "Overview of the IBM Blue Gene/P project", IBM J. Res. Dev. 52, 2008), memory bandwidth
+    13.6 GB/s. Assumed: 16 bytes of a packet are its header, 64 ns a hop, six injection FIFOs, by
+    the first dimension.
+
+    Examples
+    --------
+    >>> bluegene_p((8, 8, 16)).bandwidth[0]
+    425000000.0
+    """
+    sizes = _sizes(shape, (3,), "Blue Gene/P")
+    network = Network(
+        payload=240, header=16, hop_latency=64e-9, fifos=6, fifo_rule="first_dimension",
+        memory_bandwidth=13.6e9,
+    )  # fmt: skip
+    wrap = tuple(size >= 8 for size in sizes)
+    return Torus(sizes, wrap=wrap, bandwidth=(425e6,), network=network, name="bluegene_p")
+
+
+def gemini(shape: Sequence[int] = (8, 8, 8)) -> Torus:
+    """Return a Cray XE6/XK7 torus: a node of the model is a Gemini router with its two hosts.
+
+    ``tasks_per_node`` therefore counts the tasks of both hosts, and traffic between them is taken
+    to stay inside the router.
+
+    Notes
+    -----
+    Published: a 3-D torus of routers, two hosts each, with links that differ by dimension
+    (Alverson, Roweth and Kaplan, "The Gemini system interconnect", HOTI 2010). The bandwidths X
+    5.7, Y 2.85 and Z 9.1 GB/s are what one contention pattern over four Geminis in a line attained
+    on Blue Waters (Bienz, BlueWatersModel data, 2018), not the wire's rate. Within a blade links
+    are faster than between blades; the model takes all links of a dimension as equal. Assumed: X,
+    Y, Z routing order, 64-byte packets with 16 bytes of header, 105 ns a hop, one injection FIFO.
+
+    Examples
+    --------
+    >>> gemini((4, 1, 1)).bandwidth
+    (5700000000.0, 2850000000.0, 9100000000.0)
+    """
+    sizes = _sizes(shape, (3,), "Gemini")
+    network = Network(
+        payload=64, header=16, hop_latency=105e-9, fifos=1, fifo_rule="round_robin"
+    )  # fmt: skip
+    return Torus(sizes, bandwidth=(5.7e9, 2.85e9, 9.1e9), network=network, name="gemini")
+
+
+def tofu_d(shape: Sequence[int] = (4, 4, 4), *, wrap: bool | Sequence[bool] = True) -> Torus:
+    """Return a Tofu-D network: 6-D (X Y Z a b c) or the 1- to 3-D torus that users are offered.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        One to three sizes of the logical torus, or six that end in 2, 3, 2.
+    wrap : bool or sequence of bool
+        Which of the given dimensions, or of X Y Z, close; a (2) and c (2) are meshes and b (3) a
+        ring in any case. What an allocation wraps depends on its shape.
+
+    Notes
+    -----
+    Published: 6.8 GB/s a link each way, six network interfaces a node, ten ports (Ajima et al.,
+    "The Tofu interconnect D", CLUSTER 2018); HBM2 1,024 GB/s a node (A64FX). Assumed: packets of
+    1,920 bytes payload with 32 of header, 100 ns a hop, X to c routing order, FIFOs taken in turn.
+
+    Examples
+    --------
+    >>> tofu_d((2, 2, 2, 2, 3, 2)).wrap
+    (True, True, True, False, True, False)
+    """
+    sizes = _sizes(shape, (1, 2, 3, 6), "Tofu-D")
+    outer = min(len(sizes), 3)
+    wraps = (bool(wrap),) * outer if isinstance(wrap, bool) else tuple(bool(w) for w in wrap)
+    if len(wraps) != outer:
+        raise InputError("bad wrap", found=wrap, expected=f"one value or {outer}")
+    if len(sizes) == 6:
+        if sizes[3:] != (2, 3, 2):
+            raise InputError("bad Tofu-D shape", found=sizes, expected="six sizes end in 2, 3, 2")
+        wraps += (False, True, False)
+    network = Network(
+        payload=1920, header=32, hop_latency=100e-9, fifos=6, fifo_rule="round_robin",
+        memory_bandwidth=1024e9,
+    )  # fmt: skip
+    return Torus(sizes, wrap=wraps, bandwidth=(6.8e9,), network=network, name="tofu_d")
+
+
+def tpu_v4(shape: Sequence[int] = (4, 4, 4)) -> Torus:
+    """Return a TPU v4 slice: 3-D, six links a chip of 50 GB/s each way.
+
+    The slice wraps if every size is a multiple of 4 (then optical switches close it); a smaller one
+    is a mesh.
+
+    Raises
+    ------
+    InputError
+        If the slice has more than the 4,096 chips of a pod.
+
+    Notes
+    -----
+    Published: topology, link rate (Jouppi et al., "TPU v4: an optically reconfigurable
+    supercomputer for machine learning with hardware support for embeddings", ISCA 2023), memory
+    1,200 GB/s a chip, when slices wrap (Cloud TPU documentation). Twisted tori are not modelled.
+    Not public, assumed: packet format and latency (the defaults), routing order, an injection queue
+    a port.
+
+    Examples
+    --------
+    >>> str(tpu_v4((4, 4, 8))), str(tpu_v4((2, 2, 4)))
+    ('tpu_v4 4x4x8', 'tpu_v4 2mx2mx4m')
+    """
+    return _tpu(shape, "tpu_v4", link=50e9, memory=1200e9, pod=4096)
+
+
+def tpu_v5p(shape: Sequence[int] = (4, 4, 4)) -> Torus:
+    """Return a TPU v5p slice: 3-D, six links a chip of 100 GB/s each way.
+
+    The slice wraps if every size is a multiple of 4, else it is a mesh.
+
+    Raises
+    ------
+    InputError
+        If the slice has more than the 8,960 chips of a pod.
+
+    Notes
+    -----
+    Published: 1,200 GB/s of interconnect a chip, both ways together, here divided over six links
+    and two ways; 3-D torus from 4x4x4 up; memory 2,765 GB/s (Cloud TPU v5p documentation). Not
+    public, assumed: as for `tpu_v4`.
+
+    Examples
+    --------
+    >>> tpu_v5p((8, 8, 8)).bandwidth[0]
+    100000000000.0
+    """
+    return _tpu(shape, "tpu_v5p", link=100e9, memory=2765e9, pod=8960)
+
+
+def trainium2(shape: Sequence[int] = (4, 4, 4)) -> Torus:
+    """Return a Trn2 instance (4x4: 16 chips) or UltraServer (4x4x4: 64 chips, the default).
+
+    The third dimension is the ring through the same place of the four instances.
+
+    Raises
+    ------
+    InputError
+        If the shape is neither.
+
+    Notes
+    -----
+    Published: topology, 1,024 GB/s a chip within and 256 GB/s between instances, memory 2.9 TB/s a
+    chip (AWS Neuron documentation, Trn2 architecture). Assumed: these count both ways together, so
+    a link has 128 and 64 GB/s each way. Not public, assumed: packet format and latency (the
+    defaults), routing order, an injection queue a port.
+
+    Examples
+    --------
+    >>> trainium2().bandwidth
+    (128000000000.0, 128000000000.0, 64000000000.0)
+    """
+    sizes = _sizes(shape, (2, 3), "Trainium2")
+    if any(size != 4 for size in sizes):
+        raise InputError("bad Trainium2 shape", found=sizes, expected="4x4 or 4x4x4")
+    return Torus(
+        sizes,
+        bandwidth=(128e9, 128e9, 64e9)[: len(sizes)],
+        network=_accelerator(len(sizes), 2900e9),
+        name="trainium2",
+    )
+
+
+_PRESETS: dict[str, Callable[..., Torus]] = {
+    preset.__name__: preset
+    for preset in (bluegene_p, bluegene_q, gemini, tofu_d, tpu_v4, tpu_v5p, trainium2)
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the presets.
+
+    Examples
+    --------
+    >>> "bluegene_q" in names()
+    True
+    """
+    return tuple(_PRESETS)
+
+
+def get(text: str) -> Torus:
+    """Return a preset by its short form: ``name``, ``name:shape`` or ``bluegene_q:nodes``.
+
+    An ``m`` after a size of Blue Gene/Q or Tofu-D makes that dimension a mesh.
+
+    Raises
+    ------
+    InputError
+        If the preset is not known or does not take that shape.
+
+    Examples
+    --------
+    >>> get("bluegene_q:1024") == get("bluegene_q:4x4x4x8x2")
+    True
+    >>> str(get("bluegene_q:4x4x4x8mx2"))
+    'bluegene_q 4x4x4x8mx2'
+    """
+    name, _, rest = text.strip().partition(":")
+    preset = _PRESETS.get(name.strip().lower().replace("-", "_"))
+    if preset is None:
+        raise InputError("unknown machine", found=name, expected=" or ".join(_PRESETS))
+    if not rest.strip():
+        return preset()
+    if preset is bluegene_q and rest.strip().isdigit():
+        return bluegene_q(nodes=int(rest.strip()[:12]))
+    given = parse_torus(rest)
+    if all(given.wrap):
+        return preset(given.shape)
+    if preset is bluegene_q or (preset is tofu_d and given.ndim < 6):
+        return preset(given.shape, wrap=given.wrap)
+    raise InputError("machine decides itself which dimensions wrap", found=text)
+
+
+def parse_host(text: str) -> Torus:
+    """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension) or a machine.
+
+    A machine is a preset's short form, as in `get`.
+
+    Raises
+    ------
+    InputError
+        If the text is neither.
+
+    Examples
+    --------
+    >>> parse_host("8x8x8m").n_nodes, parse_host("tpu_v4:4x4x8").n_nodes
+    (512, 128)
+    """
+    return get(text) if text.strip()[:1].isalpha() else parse_torus(text)
+
+
+def _tpu(shape: Sequence[int], name: str, *, link: float, memory: float, pod: int) -> Torus:
+    sizes = _sizes(shape, (3,), name)
+    if math.prod(sizes) > pod:
+        raise InputError(f"{name} slice too large", found=sizes, expected=f"at most {pod} chips")
+    wrap = all(size % 4 == 0 for size in sizes)
+    return Torus(
+        sizes, wrap=(wrap,), bandwidth=(link,), network=_accelerator(3, memory), name=name
+    )  # fmt: skip
+
+
+def _accelerator(ndim: int, memory: float) -> Network:
+    """Return a network with an injection queue for each port."""
+    return Network(fifos=2 * ndim, fifo_rule="first_dimension", memory_bandwidth=memory)
+
+
+def _sizes(shape: Sequence[int], ndims: tuple[int, ...], machine: str) -> tuple[int, ...]:
+    sizes = Torus(tuple(shape)).shape
+    if len(sizes) not in ndims:
+        expected = " or ".join(map(str, ndims)) + " sizes"
+        raise InputError(f"bad {machine} shape", found=sizes, expected=expected)
+    return sizes

@@ -1,0 +1,22 @@
+"""Mapping strategies: named, seeded ways to place the tasks of an application on a torus.
+
+A strategy is a registered function; `names` lists them, `make` gives one mapping by its name and
+`sample` many of very different quality.
+"""
+
+# The modules register their strategies in the order in which `sample` is to turn to them.
+from . import permute, bisect, fold, greedy, scatter, exhaustive  # noqa: F401, I001
+from .placement import Placement
+from .registry import STRATEGIES, Strategy, make, names, register, variants
+from .sampling import sample
+
+__all__ = [
+    "STRATEGIES",
+    "Placement",
+    "Strategy",
+    "make",
+    "names",
+    "register",
+    "sample",
+    "variants",
+]

@@ -1,0 +1,125 @@
+"""Placements along one curve over the task grid and one over the torus: tiles, boxes, Hilbert."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import orders
+from .placement import Placement, block_shape
+from .registry import bad_variant, register
+
+Rng = np.random.Generator
+
+_CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
+    "row": lambda shape: np.arange(math.prod(shape)),
+    "zigzag": lambda shape: orders.zigzag(shape, range(len(shape))),
+    "zorder": orders.z_order,
+    "hilbert": orders.hilbert,
+}
+
+
+def _curves(placement: Placement) -> list[str]:
+    same = [f"{name}-{name}" for name in _CURVES]
+    mixed = [f"{a}-{b}" for a, b in itertools.permutations(_CURVES, 2)]
+    # Rows and zigzags of the torus alone are the identity and the zigzag strategy.
+    return [name for name in reversed(same + mixed) if name not in ("row-row", "row-zigzag")]
+
+
+@register("curve-TASKS-NODES", _curves)
+def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
+    """Put the tasks along one curve over their grid on the nodes along another, each node filled.
+
+    The curves are row, zigzag, zorder and hilbert.
+    """
+    tasks, _, hosts = variant.partition("-")
+    if tasks not in _CURVES or hosts not in _CURVES:
+        raise bad_variant("curve", variant)
+    node_order = _CURVES[hosts](placement.torus.shape)
+    places = node_order[np.arange(placement.n_tasks) // placement.capacity]
+    return _lay(_CURVES[tasks](placement.grid), places)
+
+
+def _tiles(placement: Placement) -> list[str]:
+    """Cubes, slabs and rods of the task grid, small first."""
+    grid = placement.grid
+    tiles = []
+    for edge in (2, 4, 3, 8, 16):
+        if edge <= max(grid):
+            tiles.append(tuple(min(edge, size) for size in grid))
+            for d in range(len(grid)):
+                tiles.append(tuple(1 if d == e else min(edge, k) for e, k in enumerate(grid)))
+                tiles.append(tuple(1 if d != e else min(edge, k) for e, k in enumerate(grid)))
+    words = [_word(tile) for tile in tiles if 1 < math.prod(tile) < placement.n_tasks]
+    return list(dict.fromkeys(words))
+
+
+@register("tile-SIZES", _tiles)
+def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
+    """Put tiles of the task grid on near-cubic blocks of the torus and its slots that hold as many.
+
+    A flat tile is thus folded up, its neighbours along the long side pulled apart.
+    """
+    sizes = _sizes(placement, "tile", variant)
+    shape = (*placement.torus.shape, placement.capacity)
+    block = block_shape(shape, math.prod(sizes))
+    places = orders.tiled(shape, block)[: placement.n_tasks] // placement.capacity
+    return _lay(orders.tiled(placement.grid, sizes), places)
+
+
+def _blocks(placement: Placement) -> list[str]:
+    """Boxes of the task grid with as many tasks as a node holds, compact first."""
+    if placement.capacity == 1:
+        return []
+    boxes = _boxes(placement.grid, placement.capacity)
+    boxes.sort(key=lambda box: (max(box) - min(box), box))
+    return [f"{_word(box)}-{name}" for box in boxes[:4] for name in ("hilbert", "row", "zorder")]
+
+
+@register("blocked-SIZES-CURVE", _blocks)
+def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
+    """Cut the task grid into boxes and fill node after node with them, both along one curve."""
+    word, _, name = variant.partition("-")
+    if name not in _CURVES:
+        raise bad_variant("blocked", variant)
+    box = _sizes(placement, "blocked", word)
+    coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
+    turn = np.empty(math.prod(coarse), dtype=np.int64)
+    turn[_CURVES[name](coarse)] = np.arange(turn.size)
+    order = np.argsort(turn[orders.tile_number(placement.grid, box)], kind="stable")
+    node_order = _CURVES[name](placement.torus.shape)
+    return _lay(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
+
+
+def _lay(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
+    """Put the i-th of the tasks on the i-th of the nodes."""
+    node = np.empty(tasks.size, dtype=np.int64)
+    node[tasks] = nodes
+    return node
+
+
+def _boxes(grid: Sequence[int], volume: int) -> list[tuple[int, ...]]:
+    """All boxes of that volume whose sizes divide the grid's."""
+    if not grid:
+        return [()] if volume == 1 else []
+    edges = [e for e in range(1, min(grid[0], volume) + 1) if grid[0] % e == volume % e == 0]
+    return [(e, *rest) for e in edges for rest in _boxes(grid[1:], volume // e)]
+
+
+def _sizes(placement: Placement, family: str, word: str) -> tuple[int, ...]:
+    sizes = (
+        tuple(int(k) for k in word.split("x")) if re.fullmatch(r"\d{1,9}(x\d{1,9})*", word) else ()
+    )
+    if len(sizes) != len(placement.grid) or min(sizes) < 1:
+        raise bad_variant(family, word)
+    return sizes
+
+
+def _word(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))

@@ -1,0 +1,48 @@
+"""Greedy placement: the task that talks most to those placed, next to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .placement import Placement
+from .registry import bad_variant, register
+
+
+@register("greedy-START", lambda _: ["heaviest", "random"])
+def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
+    """Place task after task, each time the one with the most bytes to those already placed.
+
+    It goes to the free node, among those nearest to its heaviest partner, with the least hop-bytes.
+    The first is the task with the most bytes, on node 0 (``heaviest``), or any on any (``random``).
+    """
+    first_edge, partner, nbytes = placement.partners
+    from ._greedy_kernels import place_greedily
+
+    if variant == "heaviest":
+        volume = np.bincount(
+            np.repeat(np.arange(placement.n_tasks), np.diff(first_edge)),
+            weights=nbytes,
+            minlength=placement.n_tasks,
+        )
+        task, node = int(volume.argmax()), 0
+    elif variant == "random":
+        task = int(rng.integers(placement.n_tasks))
+        node = int(rng.integers(placement.torus.n_nodes))
+    else:
+        raise bad_variant("greedy", variant)
+    torus = placement.torus
+    return place_greedily(
+        first_edge,
+        partner,
+        nbytes,
+        torus.coords,
+        torus.neighbors,
+        np.array(torus.shape),
+        np.array(torus.wrap),
+        placement.capacity,
+        task,
+        node,
+    )

@@ -1,0 +1,167 @@
+"""What a strategy works on: the traffic, its task grid, the torus and the places on its nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm_graph import CommGraph
+from ..errors import InputError
+from ..torus import Torus
+from ..workload import Workload, as_workload
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """The task of placing tasks on nodes.
+
+    A *place* is a slot of a node: place ``p`` is slot ``p % tasks_per_node`` of node
+    ``p // tasks_per_node``.
+
+    Parameters
+    ----------
+    traffic : Workload or CommGraph
+        Its total is what strategies look at, its grid what they fold; without a grid, tasks count
+        as numbered along a near-cubic one of three dimensions.
+    torus : Torus
+        The host.
+    tasks_per_node : int, optional
+        Capacity of a node; the least that suffices if not given.
+
+    Raises
+    ------
+    InputError
+        If the tasks do not fit.
+
+    Examples
+    --------
+    >>> placement = Placement(CommGraph(12, [0], [1], [8]), Torus((3, 3)))
+    >>> placement.grid, placement.tasks_per_node, placement.n_places
+    ((3, 2, 2), 2, 18)
+    """
+
+    traffic: Workload | CommGraph
+    torus: Torus
+    tasks_per_node: int | None = None
+
+    def __post_init__(self) -> None:
+        n_tasks, n_nodes = self.n_tasks, self.torus.n_nodes
+        capacity = self.tasks_per_node
+        if capacity is None:
+            capacity = -(-n_tasks // n_nodes)
+        if isinstance(capacity, bool) or int(capacity) != capacity or capacity < 1:
+            raise InputError("bad tasks per node", found=capacity, expected="1 or more")
+        if n_tasks > n_nodes * int(capacity):
+            raise InputError(
+                "too many tasks for the torus",
+                found=n_tasks,
+                expected=f"at most {n_nodes} nodes x {capacity}",
+            )
+        object.__setattr__(self, "tasks_per_node", int(capacity))
+
+    @property
+    def capacity(self) -> int:
+        """Slots of a node."""
+        return int(self.tasks_per_node or 1)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return self.traffic.n_tasks
+
+    @property
+    def n_places(self) -> int:
+        """Slots of all nodes."""
+        return self.torus.n_nodes * self.capacity
+
+    @cached_property
+    def total(self) -> CommGraph:
+        """The traffic of all phases."""
+        return as_workload(self.traffic).total
+
+    @cached_property
+    def grid(self) -> tuple[int, ...]:
+        """The logical task grid."""
+        return self.traffic.grid or near_cube(self.n_tasks, 3)
+
+    @cached_property
+    def letters(self) -> str:
+        """A letter for each torus dimension, as machines call them, and T for the slots."""
+        ndim = self.torus.ndim
+        return ("XYZ"[:ndim] if ndim <= 3 else "ABCDEFGH"[:ndim]) + "T"
+
+    @cached_property
+    def partners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Traffic both ways between tasks, by task: (first edge of each task, partner, bytes)."""
+        total = self.total.without_self_messages()
+        weights = total.to_scipy()
+        both = (weights + weights.T).tocsr()
+        both.sort_indices()
+        return both.indptr.astype(np.int64), both.indices.astype(np.int64), both.data
+
+    def hop_bytes(self, node: NDArray[Any]) -> float:
+        """Return the sum of bytes times hops over all edges, for a node of each task."""
+        from ._hop_bytes_kernels import sum_hop_bytes
+
+        edges = self.total
+        return float(
+            sum_hop_bytes(
+                edges.src,
+                edges.dst,
+                edges.nbytes,
+                self.torus.coords[node],
+                np.array(self.torus.shape, dtype=np.int32),
+                np.array(self.torus.wrap),
+            )
+        )
+
+
+def near_cube(volume: int, ndim: int) -> tuple[int, ...]:
+    """Return ``ndim`` factors of ``volume``, largest first, as equal as a greedy choice makes them.
+
+    Examples
+    --------
+    >>> near_cube(512, 3), near_cube(12, 2), near_cube(7, 3)
+    ((8, 8, 8), (4, 3), (7, 1, 1))
+    """
+    sizes: list[int] = []
+    for left in range(ndim, 0, -1):
+        # The largest factor not above the root of what is left keeps the rest no smaller.
+        target = round(volume ** (1 / left), 9)
+        factor = max((f for f in _divisors(volume) if f <= target), default=1)
+        factor = volume if left == 1 else factor
+        sizes.append(factor)
+        volume //= factor
+    return tuple(sorted(sizes, reverse=True))
+
+
+def block_shape(shape: Sequence[int], volume: int) -> tuple[int, ...]:
+    """Return the sizes of a near-cubic block of at most ``volume`` cells that fits into ``shape``.
+
+    Examples
+    --------
+    >>> block_shape((4, 4, 4, 8, 2), 16), block_shape((4, 2), 100)
+    ((2, 2, 2, 2, 1), (4, 2))
+    """
+    block = [1] * len(shape)
+    while True:
+        room = [
+            d
+            for d, size in enumerate(shape)
+            if block[d] < size and math.prod(block) // block[d] * min(2 * block[d], size) <= volume
+        ]
+        if not room:
+            return tuple(block)
+        d = min(room, key=lambda d: (block[d], d))
+        block[d] = min(2 * block[d], shape[d])
+
+
+def _divisors(number: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})

@@ -1,0 +1,182 @@
+"""The registry of strategies, by name."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm_graph import CommGraph
+from ..errors import InputError
+from ..task_mapping import TaskMapping
+from ..torus import Torus
+from ..workload import Workload
+from .placement import Placement
+
+Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
+Variants = Callable[[Placement], list[str]]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A family of mappings: how a variant places the tasks, and which variants there are.
+
+    Parameters
+    ----------
+    family : str
+        The first word of its mappings' names.
+    form : str
+        How its names look.
+    place : callable
+        (placement, variant, rng) -> node of each task.
+    variants : callable
+        placement -> variants to try, the most telling first; an empty string is the bare family.
+    """
+
+    family: str
+    form: str
+    place: Place
+    variants: Variants
+
+
+STRATEGIES: dict[str, Strategy] = {}
+
+
+def register(form: str, variants: Variants | None = None) -> Callable[[Place], Place]:
+    """Register a function as a strategy, under the first word of ``form``.
+
+    Parameters
+    ----------
+    form : str
+        The family and, after a hyphen, what its variants look like, such as ``"tilt-DIMS-K"``.
+    variants : callable, optional
+        The variants that `sample` may use; without a hyphen in ``form``, the bare family.
+
+    Raises
+    ------
+    InputError
+        If the family is taken.
+
+    Examples
+    --------
+    >>> @register("mirror")
+    ... def mirror(placement, variant, rng):
+    ...     return placement.torus.n_nodes - 1 - np.arange(placement.n_tasks) // placement.capacity
+    >>> "mirror" in names()
+    True
+    >>> del STRATEGIES["mirror"]
+    """
+    family, _, argument = form.partition("-")
+    if family in STRATEGIES:
+        raise InputError("strategy name taken", found=family)
+
+    def add(place: Place) -> Place:
+        default: Variants = (lambda _: []) if argument else (lambda _: [""])
+        STRATEGIES[family] = Strategy(family, form, place, variants or default)
+        return place
+
+    return add
+
+
+def names() -> tuple[str, ...]:
+    """Return the form of every strategy's name; capitals stand for the parameters.
+
+    Examples
+    --------
+    >>> [form for form in names() if form.startswith(("swap", "tile"))]
+    ['swap-K-NAME', 'tile-SIZES']
+    """
+    return tuple(sorted(strategy.form for strategy in STRATEGIES.values()))
+
+
+def variants(
+    traffic: Workload | CommGraph, torus: Torus, *, tasks_per_node: int | None = None
+) -> list[str]:
+    """Return the names of all structured mappings that `sample` would try for this traffic.
+
+    Examples
+    --------
+    >>> variants(CommGraph(4, [0], [1], [8], grid=(2, 2)), Torus((2, 2)))[:3]
+    ['identity', 'permute-YX', 'zigzag-XY']
+    """
+    placement = Placement(traffic, torus, tasks_per_node)
+    return [
+        join(family, variant)
+        for family, strategy in STRATEGIES.items()
+        for variant in strategy.variants(placement)
+    ]
+
+
+def make(
+    name: str,
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    seed: int = 1,
+) -> TaskMapping:
+    """Return one mapping by its name.
+
+    Parameters
+    ----------
+    name : str
+        A strategy and its parameters, as listed by `names`; ``@2``, ``@3``, ... behind a name that
+        draws at random gives further draws.
+    traffic : Workload or CommGraph
+        What is mapped.
+    torus : Torus
+        The host.
+    tasks_per_node : int, optional
+        Capacity of a node; the least that suffices if not given.
+    seed : int
+        Seed of what is drawn at random; each name has its own stream.
+
+    Raises
+    ------
+    InputError
+        If the name is not known or the tasks do not fit.
+
+    Examples
+    --------
+    >>> line = CommGraph(4, [0, 1, 2], [1, 2, 3], [8, 8, 8], grid=(4,))
+    >>> make("zigzag-XY", line, Torus((2, 2))).node
+    array([0, 1, 3, 2], dtype=int32)
+    """
+    placement = Placement(traffic, torus, tasks_per_node)
+    return mapping(placement, name, nodes(placement, name, seed))
+
+
+def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
+    """Node of each task under the mapping of that name."""
+    family, _, variant = name.partition("@")[0].partition("-")
+    strategy = STRATEGIES.get(family)
+    if strategy is None:
+        raise InputError("unknown strategy", found=name, expected=", ".join(names()))
+    if not variant and "-" in strategy.form:
+        raise InputError("strategy without its parameters", found=name, expected=strategy.form)
+    return np.asarray(strategy.place(placement, variant, stream(name, seed)))
+
+
+def stream(name: str, seed: int) -> np.random.Generator:
+    """Random numbers of that name's own."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+
+def mapping(placement: Placement, name: str, node: NDArray[Any]) -> TaskMapping:
+    """Wrap the node of each task."""
+    return TaskMapping(node, placement.torus, tasks_per_node=placement.capacity, name=name)
+
+
+def join(family: str, variant: str) -> str:
+    """Name of a variant."""
+    return f"{family}-{variant}" if variant else family
+
+
+def bad_variant(family: str, variant: str) -> InputError:
+    """Word the error of a variant that the family does not know."""
+    name = join(family, variant)
+    return InputError("bad strategy parameters", found=name, expected=STRATEGIES[family].form)

@@ -1,0 +1,209 @@
+"""A sample of distinct mappings that spans good to random."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm_graph import CommGraph
+from ..errors import InputError
+from ..task_mapping import TaskMapping
+from ..torus import Torus
+from ..workload import Workload
+from . import registry
+from .exhaustive import all_mappings, count_mappings
+from .placement import Placement
+from .scatter import swapped, undisturbed
+
+# Shares of a sample; the rest is random.
+_STRUCTURED, _SWAPPED = 0.55, 0.33
+# Structured mappings whose hop-bytes differ by less count as equivalent.
+_RESOLUTION = 1e-3
+_BASES = 4
+
+
+def sample(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int = 84,
+    seed: int = 1,
+    tasks_per_node: int | None = None,
+    exclude: Sequence[TaskMapping] = (),
+) -> list[TaskMapping]:
+    """Return ``n`` distinct mappings of very different quality, best kinds to random.
+
+    About half come from the structured strategies, one family after the other, leaving out those
+    with the hop-bytes of one already chosen while there are enough others; a third are the best of
+    these disturbed by ever more random swaps, in even steps of quality; the rest is random.
+
+    Parameters
+    ----------
+    traffic : Workload or CommGraph
+        What is mapped; its logical grid is used, or a near-cubic one if it has none.
+    torus : Torus
+        The host.
+    n : int
+        Number of mappings.
+    seed : int
+        Seed of what is drawn at random; another seed gives other swaps and random mappings.
+    tasks_per_node : int, optional
+        Capacity of a node; the least that suffices if not given.
+    exclude : sequence of TaskMapping
+        Mappings that must not be among them, so that samples do not overlap.
+
+    Returns
+    -------
+    list of TaskMapping
+        With different names, each of which gives the same mapping to `make` with the same seed.
+
+    Raises
+    ------
+    InputError
+        If the tasks do not fit, or there are not as many different mappings.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import Torus, patterns, strategies
+    >>> halo = patterns.halo_2d((4, 4), 8)
+    >>> mappings = strategies.sample(halo, Torus((4, 4)), n=20, seed=3)
+    >>> len({m.node.tobytes() for m in mappings}), len({m.name for m in mappings})
+    (20, 20)
+    >>> mappings[0].name, mappings[-1].name
+    ('identity', 'random@2')
+    """
+    placement = Placement(traffic, torus, tasks_per_node)
+    if isinstance(n, bool) or int(n) != n or n < 1:
+        raise InputError("bad number of mappings", found=n, expected="1 or more")
+    for mapping in exclude:
+        mapping.check(placement.n_tasks, torus)
+    chosen = _Chosen(placement, seed, exclude)
+    chosen.check_possible(n)
+    structured = _structured(chosen, math.ceil(_STRUCTURED * n))
+    n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if n > 1 else 0
+    _swaps(chosen, structured, n - n_random)
+    # Exhaustion ends in a list of what there is; before that, chance is faster.
+    misses = 0
+    for copy in itertools.count(1):
+        if len(chosen.mappings) == n or misses == 50:
+            break
+        misses += not chosen.add("random" if copy == 1 else f"random@{copy}")
+    if len(chosen.mappings) < n:
+        for number, node in enumerate(all_mappings(placement)):
+            chosen.add(f"nth-{number}", np.array(node))
+            if len(chosen.mappings) == n:
+                break
+    return chosen.mappings
+
+
+class _Chosen:
+    """The mappings chosen so far, none twice."""
+
+    def __init__(self, placement: Placement, seed: int, exclude: Sequence[TaskMapping]) -> None:
+        self.placement = placement
+        self.seed = seed
+        self.mappings: list[TaskMapping] = []
+        self.taken = {mapping.node.tobytes() for mapping in exclude}
+        self.excluded = [
+            mapping
+            for mapping in {mapping.node.tobytes(): mapping for mapping in exclude}.values()
+            if mapping.occupancy.max() <= placement.capacity
+        ]
+
+    def check_possible(self, n: int) -> None:
+        """Raise unless ``n`` mappings are left."""
+        possible = count_mappings(self.placement)
+        if n + len(self.excluded) > possible:
+            left = f", {len(self.excluded)} of them excluded" if self.excluded else ""
+            raise InputError(
+                "not enough different mappings", found=f"{possible}{left}", expected=n
+            )  # fmt: skip
+
+    def is_new(self, node: NDArray[Any]) -> bool:
+        """Whether no chosen or excluded mapping is the same."""
+        return node.astype(np.int32).tobytes() not in self.taken
+
+    def add(self, name: str, node: NDArray[Any] | None = None) -> bool:
+        """Choose the mapping of that name unless it is there already."""
+        if node is None:
+            node = registry.nodes(self.placement, name, self.seed)
+        if not self.is_new(node):
+            return False
+        mapping = registry.mapping(self.placement, name, node)
+        self.taken.add(mapping.node.tobytes())
+        self.mappings.append(mapping)
+        return True
+
+
+def _structured(chosen: _Chosen, count: int) -> list[tuple[float, str]]:
+    """Choose up to ``count`` structured mappings, the families in turn; return costs and names."""
+    placement = chosen.placement
+    queues: list[Iterator[str]] = [
+        iter([registry.join(family, variant) for variant in strategy.variants(placement)])
+        for family, strategy in registry.STRATEGIES.items()
+    ]
+    costs: list[float] = []
+    found: list[tuple[float, str]] = []
+    equivalent: list[str] = []
+    while queues and len(costs) < count:
+        for queue in tuple(queues):
+            for name in queue:
+                node = registry.nodes(placement, name, chosen.seed)
+                cost = placement.hop_bytes(node)
+                found.append((cost, name))
+                if not _near(cost, costs) and chosen.is_new(node):
+                    chosen.add(name, node)
+                    costs.append(cost)
+                    break
+                equivalent.append(name)
+            else:
+                queues.remove(queue)
+            if len(costs) == count:
+                break
+    # Where hop-bytes tell little apart, links may still be loaded differently.
+    for name in equivalent:
+        if len(chosen.mappings) >= count // 2:
+            break
+        chosen.add(name)
+    # The plainer name first among equals.
+    return sorted(found, key=lambda pair: (round(pair[0], 9), len(pair[1])))
+
+
+def _near(cost: float, costs: Sequence[float]) -> bool:
+    """Whether it equals one of them for the purpose of variety."""
+    return any(abs(cost - other) <= _RESOLUTION * other for other in costs)
+
+
+def _swaps(chosen: _Chosen, structured: list[tuple[float, str]], until: int) -> None:
+    """Fill up to ``until`` mappings with good ones after more and more swaps."""
+    placement = chosen.placement
+    wanted = until - len(chosen.mappings)
+    if wanted <= 0 or not structured:
+        return
+    # The best of each family, no two equally good, so that what is disturbed differs in kind.
+    bases: dict[str, NDArray[Any]] = {}
+    least: list[float] = []
+    families: set[str] = set()
+    for cost, name in structured:
+        family = name.partition("-")[0]
+        if family not in families and not _near(cost, least):
+            bases[name] = undisturbed(placement, name)
+            least.append(cost)
+            families.add(family)
+        if len(bases) == _BASES:
+            break
+    # A swap moves two tasks, so a share exp(-4 k / T) of the pairs is left after k swaps.
+    levels = (np.arange(wanted) + 0.5) / wanted
+    counts = np.maximum(1, np.round(-placement.n_tasks / 4 * np.log1p(-levels))).astype(int)
+    for count, base in zip(counts.tolist(), itertools.cycle(bases), strict=False):
+        plain = f"swap-{count}-{base}"
+        names = [plain, *(f"{plain}@{copy}" for copy in range(2, 6))]
+        for name in names:
+            if any(mapping.name == name for mapping in chosen.mappings):
+                continue
+            if chosen.add(name, swapped(bases[base], count, registry.stream(name, chosen.seed))):
+                break

@@ -1,0 +1,106 @@
+"""The presets' published facts, and how a host is written."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from toruscast.mapping import InputError, Torus, machines
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((2, 2, 2, 2, 2), "DCBAE"),
+        ((2, 2, 4, 2, 2), "DBACE"),
+        ((2, 2, 4, 4, 2), "BACDE"),
+        ((4, 2, 4, 4, 2), "BACDE"),
+        ((4, 4, 4, 4, 2), "ABCDE"),
+        ((4, 4, 4, 8, 2), "DABCE"),
+        ((4, 4, 8, 16, 2), "DCABE"),
+    ],
+)
+def test_bluegene_q_routing_order(shape, order):
+    block = machines.bluegene_q(shape)
+    assert "".join("ABCDE"[d] for d in block.order) == order
+    assert machines.bluegene_q(nodes=math.prod(shape)) == block
+
+
+def test_bluegene_q_facts():
+    block = machines.bluegene_q()
+    assert block.n_nodes == 512
+    assert block.bandwidth == (2e9,) * 5
+    assert block.tie == "source_parity"
+    assert (block.network.payload, block.network.header, block.network.chunk) == (512, 32, 32)
+    assert (block.network.fifos, block.network.fifo_rule) == (10, "bluegene_q")
+    assert all(block.wrap)
+    mira = machines.bluegene_q(nodes=1024, wrap=(True, True, True, False, True))
+    assert mira == machines.get("bluegene_q:4x4x4x8mx2")
+
+
+def test_other_presets():
+    assert machines.gemini((4, 4, 4)).bandwidth == (5.7e9, 2.85e9, 9.1e9)
+    assert machines.tofu_d((3, 3)).bandwidth == (6.8e9, 6.8e9)
+    assert machines.tofu_d((3, 3)).network.fifos == 6
+    assert machines.tofu_d((4, 4, 4, 2, 3, 2)).wrap == (True, True, True, False, True, False)
+    assert machines.tofu_d((4, 5), wrap=(True, False)).wrap == (True, False)
+    # Tofu-D has ten ports a node: two in X, Y, Z and b, one in a and c.
+    inner = machines.tofu_d((3, 3, 3, 2, 3, 2))
+    assert (inner.neighbors >= 0).sum(axis=1).tolist() == [10] * inner.n_nodes
+    assert machines.bluegene_p((8, 8, 8)).wrap == (True,) * 3
+    assert machines.bluegene_p((4, 4, 8)).wrap == (False, False, True)
+    # Six links, two ways: the published 300 and 1,200 GB/s a chip.
+    assert machines.tpu_v4((4, 4, 8)).bandwidth[0] * 6 == 300e9
+    assert machines.tpu_v5p((4, 4, 8)).bandwidth[0] * 6 * 2 == 1200e9
+    assert machines.tpu_v4((4, 4, 8)).wrap == (True,) * 3
+    assert machines.tpu_v5p((2, 4, 4)).wrap == (False,) * 3
+    assert machines.trainium2().n_nodes == 64
+    assert sum(machines.trainium2((4, 4)).bandwidth) * 2 * 2 == 1024e9
+
+
+def test_every_preset_is_found_by_name():
+    for name in machines.names():
+        torus = machines.get(name)
+        assert torus.name == name
+        assert machines.parse_host(f" {name.upper()} ") == torus
+        assert str(torus).startswith(name)
+
+
+@pytest.mark.parametrize("text", ["8x8x8", "8x8x8m", "3", "1mx2"])
+def test_plain_torus(text):
+    host = machines.parse_host(text)
+    assert str(host) == text
+    assert isinstance(host, Torus)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "bad torus: found , expected sizes such as"),
+        ("8x8x", "bad torus: found 8x8x"),
+        ("8x0", "bad torus shape"),
+        ("-3x3", "bad torus"),
+        ("cray:8x8", "unknown machine: found cray, expected bluegene_p or"),
+        ("bluegene_q:777", "unknown block size: found 777, expected 32, 64"),
+        ("bluegene_q:4x4x4", "bad Blue Gene/Q shape"),
+        ("bluegene_q:9" + "9" * 30, "unknown block size"),
+        ("tofu_d:2x2x2x2", "bad Tofu-D shape"),
+        ("tofu_d:2x2x2x3x2x2", "end in 2, 3, 2"),
+        ("tpu_v4:32x32x32", "slice too large"),
+        ("tpu_v4:4x4x4m", "decides itself which dimensions wrap"),
+        ("trainium2:4x4x8", "bad Trainium2 shape"),
+        ("gemini:2x2", "bad Gemini shape"),
+    ],
+)
+def test_bad_hosts(text, fault):
+    with pytest.raises(InputError, match=fault):
+        machines.parse_host(text)
+
+
+def test_bluegene_q_takes_a_shape_or_a_size():
+    with pytest.raises(InputError, match="both"):
+        machines.bluegene_q((4, 4, 4, 4, 2), nodes=512)
+    with pytest.raises(InputError, match="bad wrap"):
+        machines.bluegene_q(nodes=512, wrap=(True, False))
+    with pytest.raises(InputError, match="bad wrap"):
+        machines.tofu_d((4, 4), wrap=(True,) * 3)

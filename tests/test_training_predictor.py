@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from toruscast.mapping import InputError
+from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
+
+
+def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.ndarray]:
+    """Features and times whose noise grows with one of the features."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.random((n, 4)), columns=["a", "b", "c", "d"])
+    table["lower_bound"] = 1e-5 * np.exp(2 * rng.random(n))
+    slowdown = 1 + table["a"] + table["b"] ** 2
+    scale = noise * (0.5 + table["c"])
+    return table, (table["lower_bound"] * slowdown * np.exp(scale * rng.normal(size=n))).to_numpy()
+
+
+def small(**changes) -> TimePredictor:
+    return TimePredictor(**{"n_estimators": 30, "calibration_folds": 3} | changes)
+
+
+RELATIVE = ["a", "b", "c", "d"]
+
+
+@parametrize_with_checks([TimePredictor(n_estimators=10, calibration_folds=2)])
+def test_is_a_scikit_learn_regressor(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("target", ["time", "slowdown"])
+def test_forecasts_follow_the_law(target):
+    X, y = made_up(150, 1, noise=0)
+    new, truth = made_up(50, 2, noise=0)
+    features = RELATIVE if target == "slowdown" else None
+    predicted = small(features=features, target=target).fit(X, y).predict(new)
+    assert np.median(np.abs(predicted / truth - 1)) < 0.15
+    assert np.corrcoef(predicted, truth)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("target", ["time", "slowdown"])
+def test_forecast_does_not_depend_on_the_unit_of_time(target):
+    # A power of two leaves the normalised target as it is, bit for bit.
+    X, y = made_up(60, 3)
+    unit = 2.0**-30
+    scaled = X.assign(lower_bound=X["lower_bound"] * unit)
+    model = small(features=RELATIVE, target=target)
+    expected = clone(model).fit(X, y).predict(X)
+    assert np.allclose(model.fit(scaled, y * unit).predict(scaled) / unit, expected, rtol=1e-9)
+
+
+def test_slowdown_is_multiplied_back():
+    X, y = made_up(60, 4)
+    model = small(features=RELATIVE, target="slowdown").fit(X, y)
+    double = X.assign(lower_bound=2 * X["lower_bound"])
+    assert np.allclose(model.predict(double), 2 * model.predict(X))
+    assert np.allclose(model.predict_interval(double), 2 * model.predict_interval(X))
+    assert model.required_columns == (*RELATIVE, "lower_bound")
+
+
+def test_named_columns_may_come_in_any_order_with_others():
+    X, y = made_up(40, 5)
+    model = small(features=["b", "a"]).fit(X, y)
+    assert model.required_columns == ("b", "a")
+    assert (model.predict(X[["c", "a", "b"]]) == model.predict(X)).all()
+    assert model.feature_importances_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("target", ["time", "slowdown"])
+def test_intervals_hold_about_the_stated_share(target):
+    # Within a split the share held has a standard deviation of about 0.04 (a quantile of 120
+    # misses, 100 tests), so the mean of 12 is known to about 0.012.
+    held = {0.5: [], 0.9: []}
+    for split in range(12):
+        X, y = made_up(220, 100 + split)
+        model = TimePredictor(RELATIVE, target, n_estimators=50)
+        if target == "time":
+            model.set_params(features=[*RELATIVE, "lower_bound"])
+        model.fit(X[:120], y[:120])
+        for coverage, shares in held.items():
+            low, high = model.predict_interval(X[120:], coverage).T
+            shares.append(((low <= y[120:]) & (y[120:] <= high)).mean())
+    assert np.mean(held[0.9]) == pytest.approx(0.9, abs=0.04)
+    assert np.mean(held[0.5]) == pytest.approx(0.5, abs=0.07)
+
+
+def test_groups_widen_the_intervals_to_applications_never_seen():
+    rng = np.random.default_rng(8)
+    X, _ = made_up(240, 8)
+    group = np.repeat(np.arange(24), 10)
+    X["a"] = rng.random(24)[group]  # tells the groups apart, and nothing else
+    y = 1e-5 * np.exp(0.5 * rng.normal(size=24)[group] + 0.02 * rng.normal(size=240))
+    model = small(features=RELATIVE, n_estimators=30)
+    width = [
+        np.log(m.predict_interval(X)[:, 1] / m.predict_interval(X)[:, 0]).mean()
+        for m in (clone(model).fit(X, y), clone(model).fit(X, y, groups=group))
+    ]
+    assert width[1] > 3 * width[0]
+    # What a group has in common moves its mappings together and decides nothing between them.
+    draws = np.log(model.fit(X, y, groups=group).draw(X[:2], 2000))
+    assert np.corrcoef(draws.T)[0, 1] > 0.7
+
+
+def test_interval_is_ordered_nested_and_around_the_forecast():
+    X, y = made_up(80, 6)
+    model = small().fit(X, y)
+    narrow, wide = model.predict_interval(X, 0.5), model.predict_interval(X, 0.95)
+    predicted = model.predict(X)
+    assert (wide[:, 0] <= narrow[:, 0]).all()
+    assert (narrow[:, 0] < predicted).all()
+    assert (predicted < narrow[:, 1]).all()
+    assert (narrow[:, 1] <= wide[:, 1]).all()
+    assert (wide > 0).all()
+
+
+def test_draws_agree_with_the_interval():
+    X, y = made_up(100, 7)
+    model = small().fit(X, y)
+    draws = model.draw(X, 3000, seed=1)
+    low, high = model.predict_interval(X, 0.9).T
+    assert draws.shape == (3000, 100)
+    assert ((low <= draws) & (draws <= high)).mean() == pytest.approx(0.9, abs=0.02)
+    assert (draws == model.draw(X, 3000, seed=1)).all()
+    assert (draws != model.draw(X, 3000, seed=2)).any()
+
+
+def test_probability_of_best():
+    X, y = made_up(100, 9, noise=0.01)
+    model = small(n_estimators=60).fit(X, y)
+    p = model.probability_of_best(X)
+    assert p.sum() == pytest.approx(1)
+    assert p[np.argsort(model.predict(X))[:20]].sum() > 0.95
+    assert (p == model.probability_of_best(X)).all()
+    assert p[:1].shape == model.probability_of_best(X[:1]).shape == (1,)
+    assert model.probability_of_best(X[:1])[0] == 1
+    same = pd.concat([X[:1]] * 4)
+    assert model.probability_of_best(same) == pytest.approx(0.25, abs=0.05)
+
+
+def test_draws_in_blocks_are_the_same_draws(monkeypatch):
+    X, y = made_up(40, 10)
+    model = small().fit(X, y)
+    monkeypatch.setattr("toruscast.training.predictor._BLOCK", 100)
+    p = model.probability_of_best(X, 1000)
+    assert p.sum() == pytest.approx(1)
+    assert model.draw(X, 7).shape == (7, 40)
+
+
+def test_equal_times_are_forecast_exactly():
+    X, _ = made_up(20, 11)
+    model = small().fit(X, np.full(20, 3e-6))
+    assert model.predict(X) == pytest.approx(3e-6)
+    assert model.predict_interval(X) == pytest.approx(3e-6)
+
+
+def test_times_that_are_not_positive_get_plain_intervals():
+    X, y = made_up(60, 12)
+    model = small().fit(X, y - y.mean())
+    low, high = model.predict_interval(X).T
+    assert (low < high).all()
+
+
+X, Y = made_up(20, 13)
+
+
+@pytest.mark.parametrize(
+    ("model", "table", "y", "message"),
+    [
+        (small(features="H9"), X, Y, "unknown feature set: found H9, expected prior or H1"),
+        (small(features=["a", "z", "x"]), X, Y, "missing features.*expected z, x"),
+        (small(features=["a", "a"]), X, Y, "named twice: found a"),
+        (small(features=[]), X, Y, "one or more names"),
+        (small(features=["a"]), X.to_numpy(), Y, "named features need a table"),
+        (small(target="slowdown"), X.to_numpy(), Y, "slowdown needs a table"),
+        (small(target="slowdown"), X[RELATIVE], Y, "expected lower_bound"),
+        (small(target="slowdown"), X, Y - Y.max(), "positive seconds"),
+        (small(target="slowdown"), X.assign(lower_bound=0.0), Y, "lower_bound of row 0"),
+        (small(target="speed"), X, Y, "bad target: found speed"),
+        (small(), X.assign(a=np.nan), Y, "NaN"),
+        (small(), X, Y[:3], "inconsistent numbers"),
+        (small(), X[:1], Y[:1], "1 sample"),
+        (small(calibration_folds=1), X, Y, "bad number of folds"),
+    ],
+)
+def test_bad_training_input_is_refused(model, table, y, message):
+    with pytest.raises(InputError, match=message):
+        model.fit(table, y)
+
+
+def test_bad_forecast_input_is_refused():
+    model = small(features=RELATIVE).fit(X, Y)
+    with pytest.raises(InputError, match=r"missing features.*expected b"):
+        model.predict(X.drop(columns="b"))
+    with pytest.raises(InputError, match="infinity"):
+        model.predict(X.assign(b=np.inf))
+    for coverage in (0, 1, 2, float("nan")):
+        with pytest.raises(InputError, match="bad coverage"):
+            model.predict_interval(X, coverage)
+    with pytest.raises(InputError, match="number of draws"):
+        model.draw(X, 0)
+    with pytest.raises(InputError, match="bad groups"):
+        small().fit(X, Y, groups=np.zeros(20))
+    with pytest.raises(InputError, match="without calibration"):
+        small(calibration_folds=0).fit(X, Y).predict_interval(X)
+
+
+def test_published_feature_sets():
+    assert feature_set("prior") == ("max_dilation", "avg_bytes", "max_bytes")
+    assert feature_set("H3") == ("avg_bytes", "max_bytes", "max_FIFO", "avg_buffer")
+    assert feature_set("H4") == ("avg_bytes", "max_bytes", "avg_buffer_TO")
+    assert len(feature_set("H5")) == 5
+    assert set(feature_set("H6")) - set(feature_set("H5")) == {"avg_buffer_AO", "avg_delay_TO"}
+    assert all(feature_set(names) == names for names in FEATURE_SETS.values())

@@ -1,0 +1,82 @@
+"""What the misses of a cross-validation say about the misses to come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.model_selection import GroupKFold, KFold
+
+from toruscast.mapping import InputError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Cross-validated misses, each divided by the spread of the trees plus a floor.
+
+    A miss is the sum of what its group has in common and of its own deviation; without groups the
+    common part is nil.
+    """
+
+    floor: float
+    misses: Floats
+    common: Floats
+    deviations: Floats
+
+    def quantile(self, coverage: float) -> float:
+        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed."""
+        ordered = np.sort(np.abs(self.misses))
+        return float(ordered[min(ordered.size, math.ceil((ordered.size + 1) * coverage)) - 1])
+
+    def draw(self, rng: np.random.Generator, n_draws: int, n: int) -> Floats:
+        """Return scaled misses of ``n`` mappings of one group, shape ``(n_draws, n)``."""
+        common = rng.choice(self.common, size=(n_draws, 1))
+        return np.asarray(common + rng.choice(self.deviations, size=(n_draws, n)))
+
+
+def calibrate(
+    forest: ExtraTreesRegressor,
+    centre: Callable[[ExtraTreesRegressor, Floats], tuple[Floats, Floats]],
+    matrix: Floats,
+    goal: Floats,
+    score: Floats,
+    groups: ArrayLike | None,
+    n_folds: int,
+    seed: int,
+) -> Calibration:
+    """Fit ``forest`` without each fold in turn; collect how far ``centre`` misses its ``score``."""
+    if n_folds < 2:
+        raise InputError("bad number of folds", found=n_folds, expected="0, or 2 or more")
+    folds: Any
+    members = None
+    if groups is None:
+        folds = KFold(min(n_folds, score.size), shuffle=True, random_state=seed)
+    else:
+        names, members = np.unique(np.asarray(groups), return_inverse=True)
+        if members.size != score.size or names.size < 2:
+            raise InputError(
+                "bad groups",
+                found=f"{names.size} groups of {members.size} samples",
+                expected=f"2 or more groups of {score.size} samples",
+            )
+        folds = GroupKFold(min(n_folds, names.size))
+    middle, spread = np.empty_like(score), np.empty_like(score)
+    for kept, left_out in folds.split(matrix, groups=members):
+        middle[left_out], spread[left_out] = centre(
+            clone(forest).fit(matrix[kept], goal[kept]), matrix[left_out]
+        )
+    # Without a floor, trees that happen to agree would claim certainty.
+    floor = float(np.median(spread)) or 1.0
+    misses = (score - middle) / (spread + floor)
+    if members is None:
+        return Calibration(floor, misses, np.zeros(1), misses)
+    common = np.bincount(members, misses) / np.bincount(members)
+    return Calibration(floor, misses, common, misses - common[members])

@@ -1,0 +1,277 @@
+"""How well forecasts hold on mappings kept out of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from toruscast.mapping import InputError
+
+from .feature_sets import feature_set
+from .metrics import r2, rcc, regret, tau_b
+from .predictor import TimePredictor
+from .sample_store import LABELS
+
+Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, TimePredictor]
+
+METRICS: dict[str, Callable[[Any, Any], float]] = {
+    "rcc": rcc,
+    "tau_b": tau_b,
+    "r2": r2,
+    "regret_1": lambda observed, predicted: regret(observed, predicted, 1),
+    "regret_5": lambda observed, predicted: regret(observed, predicted, 5),
+}
+PUBLISHED_SHARE = 56 / 84
+"""Share of the mappings to train on: 56 of 84, as published."""
+
+
+def repeated_splits(
+    table: pd.DataFrame,
+    predictors: Predictors,
+    *,
+    n_splits: int = 50,
+    train_share: float = PUBLISHED_SHARE,
+    seed: int = 0,
+    time: str = "time",
+    n_jobs: int = 1,
+) -> pd.DataFrame:
+    """Train on a random share of the mappings and score the forecast of the rest, many times.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Features and observed times of mappings.
+    predictors : TimePredictor, or a sequence or dict of them
+        Each is scored on the same splits.
+    n_splits : int
+        Number of splits; the first is the published single split.
+    train_share : float
+        Share of the mappings to train on.
+    seed : int
+        Seed of the splits.
+    time : str
+        Column of the observed times.
+    n_jobs : int
+        Threads.
+
+    Returns
+    -------
+    DataFrame
+        A row per predictor and split: ``predictor, split, n_train, n_test, rcc, tau_b, r2,
+        regret_1, regret_5``.
+
+    Raises
+    ------
+    InputError
+        If the column of times is missing or there are too few mappings.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
+    >>> scores = repeated_splits(table, TimePredictor(["max_bytes"], n_estimators=20), n_splits=3)
+    >>> scores["rcc"].min() > 0.95
+    np.True_
+    """
+    from joblib import Parallel, delayed
+
+    observed = _observed(table, time)
+    n_train = round(train_share * observed.size) if 0 < train_share < 1 else 0
+    if n_train < 2 or observed.size - n_train < 2:
+        raise InputError(
+            "cannot split the mappings",
+            found=f"{observed.size} mappings, a share of {train_share:g} to train on",
+            expected="2 or more on both sides",
+        )
+    if n_splits < 1:
+        raise InputError("bad number of splits", found=n_splits, expected="1 or more")
+    rng = np.random.default_rng(seed)
+    splits = [rng.permutation(observed.size) for _ in range(n_splits)]
+    work = [
+        (name, predictor, split, order)
+        for name, predictor in _named(predictors).items()
+        for split, order in enumerate(splits)
+    ]
+    features = table.drop(columns=[time, *LABELS], errors="ignore")
+    rows = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(_score)(features, observed, predictor, order, n_train)
+        for _, predictor, _, order in work
+    )
+    labels = [{"predictor": name, "split": split} for name, _, split, _ in work]
+    return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
+
+
+def summarise(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, 95 % interval and published figure of each metric, for every predictor.
+
+    ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits: what another single split
+    may give, not how well the mean is known. ``published`` is the first split alone.
+
+    Examples
+    --------
+    >>> scores = pd.DataFrame({"predictor": "a", "split": range(3), "rcc": [0.9, 1.0, 0.8]})
+    >>> summarise(scores).iloc[0].to_dict()["mean"].round(3)
+    np.float64(0.9)
+    """
+    metrics = [name for name in METRICS if name in scores.columns]
+    rows = []
+    for name, group in scores.groupby("predictor", sort=False):
+        for metric in metrics:
+            values = group[metric].to_numpy(dtype=np.float64)
+            low, high = np.nanpercentile(values, [2.5, 97.5])
+            first = group.loc[group["split"] == 0, metric]
+            rows.append(
+                {
+                    "predictor": name,
+                    "metric": metric,
+                    "mean": np.nanmean(values),
+                    "low": low,
+                    "high": high,
+                    "published": float(first.iloc[0]) if len(first) else np.nan,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def single_features(
+    table: pd.DataFrame, features: Sequence[str] | None = None, time: str = "time"
+) -> pd.DataFrame:
+    """Return how well each feature alone ranks the mappings, more meaning slower; best first.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [1.0, 2, 3], "b": [3.0, 1, 2], "time": [1.0, 2, 3]})
+    >>> single_features(table)["rcc"].round(3).to_dict()
+    {'a': 1.0, 'b': 0.333}
+    """
+    observed = _observed(table, time)
+    numeric = table.drop(columns=[time, *LABELS], errors="ignore").select_dtypes("number")
+    names = list(numeric.columns) if features is None else list(feature_set(features))
+    _check_columns(table, names)
+    scores = {name: {"rcc": rcc(observed, table[name]), "tau_b": tau_b(observed, table[name])}
+              for name in names}  # fmt: skip
+    result = pd.DataFrame.from_dict(scores, orient="index", columns=["rcc", "tau_b"])
+    return result.rename_axis("feature").sort_values("rcc", ascending=False, kind="stable")
+
+
+def compare_feature_sets(
+    table: pd.DataFrame,
+    sets: Mapping[str, str | Sequence[str]] | Sequence[str],
+    *,
+    predictor: TimePredictor | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Return how well each feature set forecasts, and its gain in RCC over the first one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Features and observed times of mappings.
+    sets : sequence of str, or dict of names to feature lists
+        Named sets, or the user's own.
+    predictor : TimePredictor, optional
+        The learner, its features aside; that of the published protocol if not given.
+    **options
+        Those of `repeated_splits`.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by feature set: mean of each metric, 95 % interval of RCC over the splits
+        (``rcc_low``, ``rcc_high``), the published single split, and ``gain`` in RCC over the first
+        set with the 95 % interval of its mean, ``gain_low`` to ``gain_high``.
+
+    Notes
+    -----
+    The splits share mappings, so the interval of the gain uses the corrected resampled t-test of
+    Nadeau and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
+    """
+    named = dict(sets) if isinstance(sets, Mapping) else {name: name for name in sets}
+    if not named:
+        raise InputError("no feature set to compare")
+    learner = TimePredictor() if predictor is None else predictor
+    chosen = {name: feature_set(value) for name, value in named.items()}
+    for names in chosen.values():
+        _check_columns(table, names)
+    scores = repeated_splits(
+        table,
+        {name: clone(learner).set_params(features=names) for name, names in chosen.items()},
+        **options,
+    )
+    summary = summarise(scores).set_index(["predictor", "metric"])
+    by_set = scores.pivot(index="split", columns="predictor", values="rcc")
+    first = next(iter(named))
+    ratio = float(scores["n_test"].iloc[0] / scores["n_train"].iloc[0])
+    rows = {}
+    for name in named:
+        gain, margin = _mean_and_margin(
+            (by_set[name] - by_set[first]).to_numpy(dtype=np.float64), ratio
+        )
+        measured = summary.loc[name]
+        rows[name] = {
+            **measured["mean"].to_dict(),
+            "rcc_low": measured.loc["rcc", "low"],
+            "rcc_high": measured.loc["rcc", "high"],
+            "rcc_published": measured.loc["rcc", "published"],
+            "gain": gain,
+            "gain_low": gain - margin,
+            "gain_high": gain + margin,
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
+
+
+def _mean_and_margin(values: NDArray[np.float64], ratio: float) -> tuple[float, float]:
+    """Return the mean over overlapping splits and half its 95 % interval."""
+    from scipy.stats import t
+
+    if values.size < 2:
+        return float(values.mean()), float("nan")
+    variance = values.var(ddof=1) * (1 / values.size + ratio)
+    return float(values.mean()), float(t.ppf(0.975, values.size - 1) * np.sqrt(variance))
+
+
+def _score(
+    features: pd.DataFrame,
+    observed: NDArray[np.float64],
+    predictor: TimePredictor,
+    order: NDArray[np.int64],
+    n_train: int,
+) -> dict[str, float]:
+    """Return every metric of one predictor on one split."""
+    train, test = order[:n_train], order[n_train:]
+    # Scores need no intervals.
+    model = clone(predictor).set_params(calibration_folds=0)
+    predicted = model.fit(features.iloc[train], observed[train]).predict(features.iloc[test])
+    scores = {name: metric(observed[test], predicted) for name, metric in METRICS.items()}
+    return {"n_train": train.size, "n_test": test.size, **scores}
+
+
+def _named(predictors: Predictors) -> dict[str, TimePredictor]:
+    """Return predictors under a name each: given, or that of the features."""
+    if isinstance(predictors, Mapping):
+        return dict(predictors)
+    several = [predictors] if isinstance(predictors, TimePredictor) else list(predictors)
+    named: dict[str, TimePredictor] = {}
+    for predictor in several:
+        features = predictor.features
+        name = features if isinstance(features, str) else "all" if features is None else "own"
+        name = f"{name} ({predictor.target})"
+        if name in named:
+            name += f" {len(named) + 1}"
+        named[name] = predictor
+    return named
+
+
+def _observed(table: pd.DataFrame, time: str) -> NDArray[np.float64]:
+    _check_columns(table, [time])
+    return table[time].to_numpy(dtype=np.float64)
+
+
+def _check_columns(table: pd.DataFrame, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise InputError("missing columns", found=list(table.columns), expected=", ".join(missing))

@@ -1,0 +1,237 @@
+"""Predictors on disk, in files that run no code when opened."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from sklearn.utils.validation import check_is_fitted
+
+import toruscast
+from toruscast.mapping import InputError
+from toruscast.mapping.formats import atomic_path
+
+from ._calibration import Calibration
+from ._forest_arrays import forest_from_arrays, forest_to_arrays
+from .predictor import TimePredictor
+
+FORMAT = "toruscast predictor"
+VERSION = 1
+MAX_BYTES = 256 * 2**20
+"""Most bytes that a model file may unpack to."""
+
+ALLOWED_TYPES = frozenset({"builtins.dict", "builtins.list", "builtins.str", "numpy.ndarray"})
+"""The only types that a model file may hold."""
+_LOADERS = frozenset({"DictNode", "ListNode", "JsonNode", "TypeNode", "NdArrayNode"})
+_PARAMETERS = ("features", "target", "n_estimators", "min_samples_leaf", "max_leaf_nodes",
+               "calibration_folds")  # fmt: skip
+
+
+def save_predictor(
+    model: TimePredictor,
+    path: str | os.PathLike[str],
+    provenance: dict[str, Any] | None = None,
+) -> None:
+    """Write a fitted predictor to a skops file, whole or not at all.
+
+    The file holds numbers and text only: the nodes of the trees, the calibration, and as metadata
+    the versions of toruscast and scikit-learn, the features, the number of samples and
+    ``provenance`` (anything that JSON can hold).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written or ``provenance`` not be stored.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> model = TimePredictor(n_estimators=10).fit(np.eye(6), np.arange(1.0, 7.0))
+    >>> path = Path(tempfile.mkdtemp()) / "model.skops"
+    >>> save_predictor(model, path, provenance={"command": "by hand"})
+    >>> bool((load_predictor(path).predict(np.eye(6)) == model.predict(np.eye(6))).all())
+    True
+    """
+    import skops.io
+
+    check_is_fitted(model, "forest_")
+    names = getattr(model, "feature_names_in_", None)
+    parameters = {name: getattr(model, name) for name in _PARAMETERS}
+    if parameters["features"] is not None and not isinstance(parameters["features"], str):
+        parameters["features"] = list(parameters["features"])
+    seed = model.random_state
+    metadata = {
+        "format": FORMAT,
+        "version": VERSION,
+        "toruscast": toruscast.__version__,
+        "scikit_learn": sklearn.__version__,
+        "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
+        "features": None if names is None else [str(name) for name in names],
+        "n_features": int(model.n_features_in_),
+        "n_samples": int(model.n_samples_),
+        "log": bool(model.log_),
+        "provenance": provenance or dict(getattr(model, "provenance_", {})),
+    }
+    try:
+        text = json.dumps(metadata)
+    except (TypeError, ValueError) as error:
+        raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
+    arrays = {
+        "feature_shift": model.feature_shift_,
+        "feature_scale": model.feature_scale_,
+        "target_shift": np.array([model.target_shift_]),
+        "target_scale": np.array([model.target_scale_]),
+        "importances": model.feature_importances_,
+    }
+    if model.calibration_ is not None:
+        for item in fields(Calibration):
+            values = np.atleast_1d(getattr(model.calibration_, item.name))
+            arrays[f"calibration_{item.name}"] = values.astype(np.float64)
+    content = {"metadata": text, "arrays": arrays, "trees": forest_to_arrays(model.forest_)}
+    with atomic_path(path) as temporary:
+        skops.io.dump(content, temporary, compression=zipfile.ZIP_DEFLATED)
+
+
+def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
+    """Read a predictor; ``"default"`` is the one that comes with toruscast.
+
+    Nothing in the file is executed or imported: types outside `ALLOWED_TYPES` are refused before
+    skops opens it, and every tree node is checked. Files of other scikit-learn versions load, as
+    they hold no object of scikit-learn; those of another layout of this file do not.
+
+    Returns
+    -------
+    TimePredictor
+        Ready to forecast; ``provenance_`` tells what it learned from, and with which versions.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, too large, of another kind, or holds a type not allowed.
+    """
+    file = _default_file() if path == "default" else Path(path)
+    try:
+        return _restore(*_content(file))
+    except InputError as error:
+        raise InputError(
+            error.message, file=file, found=error.found, expected=error.expected
+        ) from None
+    except OSError as error:
+        raise InputError("cannot be read", file=file, found=error.strerror or error) from None
+    # Damage can show as nearly any error in the libraries underneath.
+    except (Exception, MemoryError, RecursionError) as error:
+        raise InputError("damaged model file", file=file, found=type(error).__name__) from None
+
+
+def _default_file() -> Path:
+    file = Path(str(resources.files("toruscast.datasets") / "default.skops"))
+    if not file.is_file():
+        raise InputError(
+            "this installation has no default model", expected="a path to a model file"
+        )
+    return file
+
+
+def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return metadata, arrays and trees of a file, after all that can be checked without opening them."""
+    import skops.io
+
+    if file.stat().st_size > MAX_BYTES:
+        raise InputError("model file too large", found=file.stat().st_size, expected=MAX_BYTES)
+    data = file.read_bytes()
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        raise InputError("not a model file", expected="a skops file")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
+            raise InputError("model file too large", expected=f"at most {MAX_BYTES} bytes unpacked")
+        if "schema.json" not in archive.namelist():
+            raise InputError("not a model file", expected="a skops file")
+        schema = json.loads(archive.read("schema.json"))
+    for kind, loader in _types(schema):
+        if kind not in ALLOWED_TYPES:
+            raise InputError("type not allowed in a model file", found=kind)
+        if loader not in _LOADERS:
+            raise InputError("type not allowed in a model file", found=loader)
+    untrusted = skops.io.get_untrusted_types(data=data)
+    if untrusted:
+        raise InputError("type not allowed in a model file", found=untrusted[0])
+    content = skops.io.loads(data)
+    if not isinstance(content, dict) or set(content) != {"metadata", "arrays", "trees"}:
+        raise InputError("not a toruscast model", expected=f"a {FORMAT}")
+    metadata = json.loads(content["metadata"])
+    if metadata.get("format") != FORMAT:
+        raise InputError("not a toruscast model", expected=f"a {FORMAT}")
+    if metadata["version"] != VERSION:
+        raise InputError("other version of model file", found=metadata["version"], expected=VERSION)
+    return metadata, content["arrays"], content["trees"]
+
+
+def _types(schema: Any) -> Iterator[tuple[str, str]]:
+    """Yield type and loader of every object that a skops schema describes."""
+    stack = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            if "__loader__" in item or "__class__" in item:
+                kind = f"{item.get('__module__')}.{item.get('__class__')}"
+                yield kind, str(item.get("__loader__"))
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+
+
+def _restore(
+    metadata: dict[str, Any], arrays: dict[str, Any], trees: dict[str, Any]
+) -> TimePredictor:
+    """Return the predictor of checked content."""
+    model = TimePredictor(**metadata["parameters"])
+    n_features = int(metadata["n_features"])
+    names = metadata["features"]
+    if names is not None:
+        if len(names) != n_features or not all(isinstance(name, str) for name in names):
+            raise InputError("bad feature names in a model file", expected=n_features)
+        model.feature_names_in_ = np.array(names, dtype=object)
+    numbers = {name: _finite(name, array) for name, array in arrays.items()}
+    for name in ("feature_shift", "feature_scale", "importances"):
+        if numbers[name].size != n_features:
+            raise InputError(f"bad array {name} in a model file", expected=f"{n_features} values")
+    model.n_features_in_ = n_features
+    model.n_samples_ = int(metadata["n_samples"])
+    model.log_ = bool(metadata["log"])
+    model.feature_shift_ = numbers["feature_shift"]
+    model.feature_scale_ = numbers["feature_scale"]
+    model.target_shift_ = numbers["target_shift"].item()
+    model.target_scale_ = numbers["target_scale"].item()
+    model.feature_importances_ = numbers["importances"]
+    model.forest_ = forest_from_arrays(trees, n_features)
+    model.calibration_ = None
+    if "calibration_floor" in numbers:
+        parts = {item.name: numbers[f"calibration_{item.name}"] for item in fields(Calibration)}
+        if not all(part.size for part in parts.values()):
+            raise InputError("empty calibration in a model file")
+        floor = parts.pop("floor").item()
+        model.calibration_ = Calibration(floor, **parts)
+    versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
+    model.provenance_ = versions | dict(metadata["provenance"])
+    return model
+
+
+def _finite(name: str, array: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return an array of a model file, if it holds finite numbers in one dimension."""
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype != np.float64
+        or array.ndim != 1
+        or not np.isfinite(array).all()
+    ):
+        raise InputError(f"bad array {name} in a model file", expected="finite numbers")
+    return array

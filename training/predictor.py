@@ -1,0 +1,332 @@
+"""The learner: times of unseen mappings, with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from toruscast.mapping import InputError
+
+from ._calibration import Calibration, calibrate
+from .feature_sets import feature_set
+
+Floats = NDArray[np.float64]
+Target = Literal["time", "slowdown"]
+
+LOWER_BOUND = "lower_bound"
+_BLOCK = 2_000_000
+
+
+class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Forecasts the time of task mappings from their features; a scikit-learn regressor.
+
+    Extremely randomised trees learn from normalised features and a normalised target [1]_. How far
+    the trees of a cross-validation missed the mappings kept from them calibrates the intervals
+    [2]_.
+
+    Parameters
+    ----------
+    features : str or sequence of str, optional
+        A named set of `FEATURE_SETS` or column names; every column if not given. Needs tables.
+    target : {"time", "slowdown"}
+        What the trees learn: the time itself, as published, or the logarithm of time over
+        ``lower_bound``, a column that the tables must then have. The second carries over to other
+        sizes, graphs and machines where the features have no units.
+    n_estimators : int
+        Number of trees.
+    min_samples_leaf : int
+        Least number of samples in a leaf.
+    max_leaf_nodes : int, optional
+        Most leaves of a tree; no limit if not given.
+    calibration_folds : int
+        Folds of the cross-validation behind the intervals; 0 for none, and a faster fit. Each
+        fold grows a third of the trees, or 50 of them.
+    random_state : int, RandomState or None
+        Seed of the trees and folds.
+    n_jobs : int, optional
+        Threads that grow trees; one if not given.
+
+    Attributes
+    ----------
+    forest_ : ExtraTreesRegressor
+        The trees, in normalised units.
+    feature_importances_ : ndarray, shape (n_features,)
+        Share of each feature in the reduction of variance; they sum to 1.
+    n_samples_ : int
+        Mappings learned from.
+
+    References
+    ----------
+    .. [1] Jain, Bhatele, Robson, Gamblin and Kale, "Predicting application performance using
+       supervised learning on communication features", SC'13.
+    .. [2] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+", Annals
+       of Statistics 49, 2021; scaled residuals after Lei et al., JASA 113, 2018.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(40.0), "max_dilation": 3.0})
+    >>> times = 1e-6 * (1 + table["max_bytes"])
+    >>> model = TimePredictor(n_estimators=50).fit(table, times)
+    >>> low, high = model.predict_interval(table[:1])[0]
+    >>> bool(low < model.predict(table[:1])[0] < high)
+    True
+    """
+
+    def __init__(
+        self,
+        features: str | Sequence[str] | None = None,
+        target: Target = "time",
+        *,
+        n_estimators: int = 300,
+        min_samples_leaf: int = 1,
+        max_leaf_nodes: int | None = None,
+        calibration_folds: int = 10,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.features = features
+        self.target = target
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.calibration_folds = calibration_folds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
+        check_is_fitted(self, "forest_")
+        names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
+        extra = self.target == "slowdown" and LOWER_BOUND not in names
+        return (*names, LOWER_BOUND) if extra else names
+
+    def fit(
+        self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
+    ) -> Self:
+        """Learn from the features and observed times of mappings.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like, shape (n_samples, n_columns)
+            Features of each mapping.
+        y : array-like of float, shape (n_samples,)
+            Observed times, seconds.
+        groups : array-like, shape (n_samples,), optional
+            Application and machine of each sample. Folds then keep a group together, so that the
+            intervals hold for an application or machine never seen.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite, a column missing, or a parameter not valid.
+        """
+        if self.target not in get_args(Target):
+            raise InputError(
+                "bad target", found=self.target, expected=" or ".join(get_args(Target))
+            )
+        matrix, y = self._validated(X, y)
+        bound = self._bound(X)
+        if self.target == "slowdown" and y.min() <= 0:
+            raise InputError("bad observed time", found=y.min(), expected="positive seconds")
+        learned = y if bound is None else np.log(y / bound)
+        self.log_ = bool(bound is not None or y.min() > 0)
+        self.n_samples_ = matrix.shape[0]
+        # Trees compare in single precision and stop splitting at a fixed variance: both need the
+        # unit taken out, for times of a few microseconds would fall below it.
+        self.feature_shift_, self.feature_scale_ = _normalisation(matrix)
+        self.target_shift_, self.target_scale_ = map(float, _normalisation(learned))
+        matrix = self._normal(matrix)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
+        goal = (learned - self.target_shift_) / self.target_scale_
+        self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
+        self.feature_importances_ = self.forest_.feature_importances_
+        self.calibration_ = None
+        if self.calibration_folds:
+            score = np.log(y) if self.log_ and bound is None else learned
+            n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 3)
+            fewer = self._forest(n_fewer, int(seeds[1]))
+            self.calibration_ = calibrate(
+                fewer, self._centre, matrix, goal, score, groups, self.calibration_folds, seeds[1]
+            )
+        return self
+
+    def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:
+        """Return the expected times, seconds, shape ``(n_samples,)``.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        matrix = self._checked(X)
+        learned = self.forest_.predict(matrix) * self.target_scale_ + self.target_shift_
+        bound = self._bound(X)
+        return np.asarray(learned if bound is None else np.exp(learned) * bound)
+
+    def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
+        """Return intervals that hold the observed time in a share ``coverage`` of cases.
+
+        The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
+        the disagreement of the trees. With few samples the largest miss limits a high coverage.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, 2)
+            Low and high ends, seconds.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite, a column missing, or the coverage not between 0 and 1.
+        """
+        if not 0 < coverage < 1:
+            raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
+        centre, width = self._scores(X)
+        reach = self._calibrated().quantile(coverage) * width
+        return np.stack([self._time(centre - reach, X), self._time(centre + reach, X)], axis=1)
+
+    def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
+        """Return possible times of each mapping, shape ``(n_draws, n_samples)``, seconds.
+
+        Each draw adds a cross-validated miss to the forecast. Mappings miss independently, except
+        for the part common to all mappings of an application where the model knows it (``groups``).
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        return np.concatenate(list(self._draws(X, n_draws, seed)))
+
+    def probability_of_best(
+        self, X: pd.DataFrame | ArrayLike, n_draws: int = 4000, seed: int = 0
+    ) -> Floats:
+        """Return the probability that each mapping is the fastest of them all; sums to 1.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        blocks = self._draws(X, n_draws, seed)
+        wins = [np.bincount(block.argmin(axis=1), minlength=block.shape[1]) for block in blocks]
+        return np.asarray(np.sum(wins, axis=0) / n_draws)
+
+    def _draws(self, X: pd.DataFrame | ArrayLike, n_draws: int, seed: int) -> Iterator[Floats]:
+        """Draws, a bounded number of values at a time."""
+        if n_draws < 1:
+            raise InputError("bad number of draws", found=n_draws, expected="1 or more")
+        rng = np.random.default_rng(seed)
+        centre, width = self._scores(X)
+        calibration = self._calibrated()
+        block = max(1, _BLOCK // centre.size)
+        for start in range(0, n_draws, block):
+            misses = calibration.draw(rng, min(block, n_draws - start), centre.size)
+            yield self._time(centre + misses * width, X)
+
+    def _scores(self, X: pd.DataFrame | ArrayLike) -> tuple[Floats, Floats]:
+        """Forecast and the width of its uncertainty, both on the scale of the misses."""
+        floor = self._calibrated().floor
+        centre, spread = self._centre(self.forest_, self._checked(X))
+        return centre, spread + floor
+
+    def _centre(self, forest: ExtraTreesRegressor, matrix: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation over the trees, on the scale of the misses."""
+        single = matrix.astype(np.float32)
+        trees = np.stack([tree.tree_.predict(single).ravel() for tree in forest.estimators_])
+        mean = trees.mean(axis=0) * self.target_scale_ + self.target_shift_
+        spread = trees.std(axis=0) * self.target_scale_
+        if self.log_ and self.target == "time":
+            return np.log(mean), spread / mean
+        return mean, spread
+
+    def _time(self, scores: Floats, X: pd.DataFrame | ArrayLike) -> Floats:
+        """Seconds from the scale of the misses."""
+        bound = self._bound(X)
+        times = np.exp(scores) if self.log_ else scores
+        return times if bound is None else times * bound
+
+    def _calibrated(self) -> Calibration:
+        check_is_fitted(self, "forest_")
+        if self.calibration_ is None:
+            raise InputError("model without calibration", expected="calibration_folds of 2 or more")
+        return self.calibration_
+
+    def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
+        return ExtraTreesRegressor(
+            n_estimators,
+            min_samples_leaf=self.min_samples_leaf,
+            max_leaf_nodes=self.max_leaf_nodes,
+            random_state=seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _bound(self, X: Any) -> Floats | None:
+        """Return the lower bounds of the times where the target is relative to them."""
+        if self.target != "slowdown":
+            return None
+        if not isinstance(X, pd.DataFrame):
+            raise InputError(
+                "slowdown needs a table", found=type(X).__name__, expected="a DataFrame"
+            )
+        bound = _columns(X, [LOWER_BOUND])[LOWER_BOUND].to_numpy(dtype=np.float64)
+        bad = np.flatnonzero(~(np.isfinite(bound) & (bound > 0)))
+        if bad.size:
+            raise InputError(
+                f"bad {LOWER_BOUND} of row {bad[0]}",
+                found=bound[bad[0]],
+                expected="positive seconds",
+            )
+        return bound
+
+    def _validated(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Features and times of the samples to learn from."""
+        if self.features is not None:
+            if not isinstance(X, pd.DataFrame):
+                raise InputError(
+                    "named features need a table", found=type(X).__name__, expected="a DataFrame"
+                )
+            X = _columns(X, feature_set(self.features))
+        try:
+            return validate_data(  # type: ignore[no-any-return]
+                self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _checked(self, X: Any) -> Floats:
+        """Normalised features of mappings to forecast."""
+        check_is_fitted(self, "forest_")
+        if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
+            X = _columns(X, self.feature_names_in_)
+        try:
+            return self._normal(validate_data(self, X, dtype=np.float64, reset=False))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _normal(self, matrix: Floats) -> Floats:
+        normal: Floats = (matrix - self.feature_shift_) / self.feature_scale_
+        # A feature far beyond what was seen must stay a number in single precision.
+        return np.clip(normal, -1e30, 1e30)
+
+
+def _normalisation(values: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column, the latter 1 where it is 0."""
+    scale = values.std(axis=0)
+    return values.mean(axis=0), np.where(scale > 0, scale, 1.0)
+
+
+def _columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise InputError("missing features", found=list(table.columns), expected=", ".join(missing))
+    return table[list(names)]

@@ -1,0 +1,229 @@
+"""The answer: which mapping is fastest, how sure that is, and which links are hot."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from toruscast.features import FEATURES, Routing, extract, link_loads
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+
+from .evaluate import repeated_splits, summarise
+from .feature_sets import feature_set
+from .predictor import TimePredictor
+from .samples import build_samples
+
+METRICS = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
+HOT_LINKS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A predictor made for one application and torus.
+
+    Attributes
+    ----------
+    model : TimePredictor
+        Fitted on all samples.
+    samples : DataFrame
+        What it learned from.
+    quality : DataFrame
+        How it forecasts samples kept out of training, as `summarise` gives it.
+    """
+
+    model: TimePredictor
+    samples: pd.DataFrame
+    quality: pd.DataFrame
+
+
+def rank(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    model: TimePredictor,
+    *,
+    routing: Routing = "deterministic",
+    coverage: float = 0.9,
+    observed: ArrayLike | None = None,
+    n_jobs: int = 1,
+) -> pd.DataFrame:
+    """Rank mappings by their predicted times, fastest first.
+
+    Parameters
+    ----------
+    traffic, torus, mappings
+        What is sent, over which network, and the candidates.
+    model : TimePredictor
+        Fitted on named features.
+    routing : {"deterministic", "adaptive"}
+        As in the samples that the model learned from.
+    coverage : float
+        Share of the cases in which the interval ``low`` to ``high`` holds the time.
+    observed : array-like of float, shape (n_mappings,), optional
+        Times where they are known, for a column of that name.
+    n_jobs : int
+        Threads for the features.
+
+    Returns
+    -------
+    DataFrame
+        A row per mapping: ``rank, mapping, predicted_time, low, high`` (seconds), ``p_best`` (the
+        probability of being the fastest), the main metrics, and ``hot_links``, the busiest links by
+        name with the time that each is busy.
+
+    Raises
+    ------
+    InputError
+        If there is no mapping, one does not fit, or the model needs a feature that is not known.
+    """
+    if not mappings:
+        raise InputError("no mapping to rank")
+    needed = model.required_columns
+    if not needed:
+        raise InputError("model without feature names", expected="one fitted on a table")
+    names = tuple(dict.fromkeys((*needed, *METRICS)))
+    table = extract(
+        traffic,
+        torus,
+        mappings,
+        routing=routing,
+        features=names,
+        n_jobs=n_jobs,
+    )
+    interval = model.predict_interval(table, coverage)
+    ranking = pd.DataFrame(
+        {
+            "mapping": [mapping.name or str(i) for i, mapping in enumerate(mappings)],
+            "predicted_time": model.predict(table),
+            "low": interval[:, 0],
+            "high": interval[:, 1],
+            "p_best": model.probability_of_best(table),
+            **{name: table[name].to_numpy() for name in METRICS},
+        }
+    )
+    if observed is not None:
+        times = np.asarray(observed, dtype=np.float64)
+        if times.shape != (len(mappings),):
+            raise InputError("bad observed times", found=times.shape, expected=(len(mappings),))
+        ranking.insert(2, "observed_time", times)
+    total = as_workload(traffic).total
+    ranking["hot_links"] = [hot_links(total, torus, m, routing=routing) for m in mappings]
+    ranking = ranking.sort_values("predicted_time", kind="stable", ignore_index=True)
+    ranking.insert(0, "rank", np.arange(1, len(ranking) + 1))
+    return ranking
+
+
+def hot_links(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    routing: Routing = "deterministic",
+    n: int = HOT_LINKS,
+) -> str:
+    """Return the ``n`` links that are busy longest, as text.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [2000, 1000])
+    >>> hot_links(comm, Torus((8,)), TaskMapping([0, 1], 8))
+    '(0) +0 1.0 us, (1) -0 0.5 us'
+    """
+    busy: NDArray[np.float64] = (
+        link_loads(comm, torus, mapping, routing=routing) / torus.link_bandwidth
+    )
+    hottest = np.argsort(-busy, kind="stable")[:n]
+    return ", ".join(
+        f"{torus.link_label(int(link))} {1e6 * busy[link]:.1f} us"
+        for link in hottest
+        if busy[link] > 0
+    )
+
+
+def train_for(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int = 168,
+    *,
+    seed: int = 1,
+    exclude: Sequence[TaskMapping] = (),
+    model: TimePredictor | None = None,
+    routing: Routing = "deterministic",
+    store_path: str | os.PathLike[str] | None = None,
+    n_splits: int = 20,
+    n_jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Training:
+    """Train a predictor for one application and torus on simulated times of other mappings.
+
+    Parameters
+    ----------
+    traffic, torus
+        What is sent, and over which network.
+    n : int
+        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`.
+    seed : int
+        Seed of the sample and the splits.
+    exclude : sequence of TaskMapping
+        Mappings to keep out of training: the candidates to be ranked.
+    model : TimePredictor, optional
+        The learner; slowdowns from the ``relative`` features if not given.
+    routing : {"deterministic", "adaptive"}
+        Of the features and the simulation.
+    store_path : path-like, optional
+        Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
+    n_splits : int
+        Splits that measure the quality.
+    n_jobs : int
+        Threads.
+    progress : callable, optional
+        Called with the number of samples done and the number of all.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    InputError
+        If the tasks do not fit the torus, or it has fewer different mappings.
+    """
+    from toruscast.mapping import strategies
+
+    learner = TimePredictor("relative", "slowdown") if model is None else clone(model)
+    capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
+    mappings = strategies.sample(
+        traffic, torus, n=n, seed=seed, tasks_per_node=capacity, exclude=exclude
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        samples = build_samples(
+            [(traffic, torus, mappings)],
+            Path(folder) / "samples.parquet" if store_path is None else store_path,
+            n_jobs=n_jobs,
+            level=_level(learner.features),
+            routing=routing,
+            progress=progress,
+            provenance={"seed": seed},
+        )
+    quality = summarise(
+        repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    )
+    learner.fit(samples, samples["time"])
+    learner.provenance_ = samples.attrs["provenance"]
+    return Training(learner, samples, quality)
+
+
+def _level(features: str | Sequence[str] | None) -> int:
+    """1 where the analytic features suffice, 2 where the simulator must run."""
+    if features is None:
+        return 1
+    names = feature_set(features)
+    return max((FEATURES[name].level for name in names if name in FEATURES), default=1)

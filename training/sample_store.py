@@ -1,0 +1,108 @@
+"""Tables of samples on disk: Parquet, with where they come from."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pandas as pd
+
+from toruscast.mapping import InputError
+from toruscast.mapping.formats import atomic_path
+
+FORMAT = "toruscast samples"
+_KEY = b"toruscast"
+LABELS = ("workload", "torus", "mapping", "key")
+
+
+def write_samples(
+    table: pd.DataFrame, path: str | os.PathLike[str], provenance: dict[str, Any] | None = None
+) -> None:
+    """Write a table of samples and its provenance to a Parquet file, whole or not at all.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row per sample; columns ``workload``, ``torus`` and ``mapping`` name it.
+    path : path-like
+        The file.
+    provenance : dict, optional
+        Anything that JSON can hold; that of ``table.attrs`` if not given.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = pd.DataFrame(
+    ...     {"workload": ["a"], "torus": ["4x4"], "mapping": ["m"], "key": ["k"], "time": [1e-6]}
+    ... )
+    >>> path = tempfile.mkdtemp() + "/samples.parquet"
+    >>> write_samples(table, path, {"command": "by hand"})
+    >>> read_samples(path).attrs["provenance"]["command"]
+    'by hand'
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    _check_labels(table, None)
+    origin = dict(table.attrs.get("provenance", {})) if provenance is None else provenance
+    bare = table.copy(deep=False)
+    bare.attrs = {}
+    try:
+        text = json.dumps({"format": FORMAT, "n_samples": len(table), **origin})
+        content = pa.Table.from_pandas(bare, preserve_index=False)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise InputError("samples cannot be stored", found=error) from None
+    content = content.replace_schema_metadata({**(content.schema.metadata or {}), _KEY: text})
+    with atomic_path(path) as temporary:
+        pq.write_table(content, temporary)
+
+
+def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read a table of samples; its provenance is in ``attrs["provenance"]``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, or no table that `write_samples` wrote.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            content = pq.read_table(pa.PythonFile(stream))
+        metadata = content.schema.metadata or {}
+        if _KEY not in metadata:
+            raise InputError("not a table of samples", file=path, expected="one made by toruscast")
+        origin = json.loads(metadata[_KEY])
+        if not isinstance(origin, dict) or origin.get("format") != FORMAT:
+            raise InputError("not a table of samples", file=path, expected="one made by toruscast")
+        table = content.to_pandas()
+    except FileNotFoundError:
+        raise InputError("cannot be read", file=path, found="no such file") from None
+    except InputError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError("not a readable Parquet file", file=path, found=reason) from None
+    _check_labels(table, path)
+    if len(table) != origin.get("n_samples"):
+        raise InputError(
+            "samples missing", file=path, found=len(table), expected=origin.get("n_samples")
+        )
+    table.attrs["provenance"] = origin
+    return table
+
+
+def _check_labels(table: pd.DataFrame, path: str | os.PathLike[str] | None) -> None:
+    missing = [name for name in LABELS if name not in table.columns]
+    if missing:
+        raise InputError(
+            "columns missing from samples", file=path, found=list(table.columns), expected=missing
+        )

@@ -1,0 +1,219 @@
+"""Samples to learn from: features and simulated times of many mappings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import toruscast
+from toruscast.features import Routing, extract, feature_names, simulate
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+
+from .sample_store import FORMAT, LABELS, read_samples, write_samples
+
+Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
+
+_PART = 8
+
+
+class _Job(NamedTuple):
+    """A few mappings of one workload, computed and stored together."""
+
+    workload: Workload
+    torus: Torus
+    mappings: tuple[TaskMapping, ...]
+    keys: tuple[str, ...]
+
+
+def build_samples(
+    cases: Iterable[Case],
+    store_path: str | os.PathLike[str],
+    *,
+    n_jobs: int = 1,
+    level: int = 1,
+    routing: Routing = "deterministic",
+    progress: Callable[[int, int], None] | None = None,
+    provenance: dict[str, Any] | None = None,
+) -> pd.DataFrame:
+    """Compute the features and simulate the time of every case, and store them as Parquet.
+
+    Finished parts are kept in the folder ``<store_path>.parts`` until all is done: a run that was
+    killed goes on where it stopped, and a table that grows computes only what is new.
+
+    Parameters
+    ----------
+    cases : iterable of (workload, torus, mapping or mappings)
+        What to compute.
+    store_path : path-like
+        The table; what it holds already is not computed again.
+    n_jobs : int
+        Threads; the compiled loops run side by side.
+    level : {1, 2}
+        Analytic features only, or those of the simulator too.
+    routing : {"deterministic", "adaptive"}
+        Of features and simulation.
+    progress : callable, optional
+        Called with the number of samples done and the number of all.
+    provenance : dict, optional
+        What JSON can hold, stored with the table besides the versions, command, date, graphs and
+        tori; seeds belong here.
+
+    Returns
+    -------
+    DataFrame
+        A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
+        hash of all that the sample depends on), the features, and ``time`` in seconds.
+
+    Raises
+    ------
+    InputError
+        If a mapping does not fit, or the table or a part of it is no readable table of samples.
+    """
+    if level not in (1, 2):
+        raise InputError("bad feature level", found=level, expected="1 or 2")
+    jobs = [
+        _job(as_workload(traffic), torus, mappings, level, routing)
+        for traffic, torus, mappings in cases
+    ]
+    rows = sum(len(job.keys) for job in jobs)
+    if not rows:
+        raise InputError("no mapping to build samples from")
+    store = Path(store_path)
+    folder = store.with_name(store.name + ".parts")
+    done = _stored(store, folder, {key for job in jobs for key in job.keys})
+    missing = _missing(jobs, {str(key) for table in done for key in table["key"]})
+    n_done = rows - sum(len(job.keys) for job in missing)
+    if progress is not None:
+        progress(n_done, rows)
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in _computed(missing, n_jobs, level, routing):
+            write_samples(part, folder / f"{_digest(*part['key'])}.parquet")
+            done.append(part)
+            n_done += len(part)
+            if progress is not None:
+                progress(n_done, rows)
+    table = _assembled(jobs, pd.concat(done, ignore_index=True).drop_duplicates("key"))
+    origin = {
+        "format": FORMAT,
+        "toruscast": toruscast.__version__,
+        "numpy": np.__version__,
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "level": level,
+        "routing": routing,
+        "graphs": sorted({job.workload.name for job in jobs}),
+        "tori": sorted({str(job.torus) for job in jobs}),
+        **(provenance or {}),
+    }
+    write_samples(table, store, origin)
+    shutil.rmtree(folder, ignore_errors=True)
+    table.attrs["provenance"] = origin | {"n_samples": rows}
+    return table
+
+
+def _job(
+    workload: Workload,
+    torus: Torus,
+    mappings: TaskMapping | Sequence[TaskMapping],
+    level: int,
+    routing: str,
+) -> _Job:
+    several = (mappings,) if isinstance(mappings, TaskMapping) else tuple(mappings)
+    for mapping in several:
+        mapping.check(workload.n_tasks, torus)
+    arrays = [
+        getattr(phase, field)
+        for phase in workload
+        for field in ("src", "dst", "nbytes", "n_messages")
+    ]
+    # The name of a torus changes nothing; every other field does.
+    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.network)
+    names = tuple(feature_names(level=level))
+    common = _digest(toruscast.__version__, names, routing, host, workload.n_tasks, *arrays)
+    keys = tuple(_digest(common, mapping.node, mapping.slot) for mapping in several)
+    return _Job(workload, torus, several, keys)
+
+
+def _digest(*values: object) -> str:
+    """Return a short hash of texts and arrays."""
+    hasher = hashlib.sha256()
+    for value in values:
+        if isinstance(value, np.ndarray):
+            hasher.update(f"{value.dtype.str}{value.shape}".encode())
+            hasher.update(np.ascontiguousarray(value).tobytes())
+        else:
+            hasher.update(repr(value).encode())
+        hasher.update(b"\0")
+    return hasher.hexdigest()[:24]
+
+
+def _stored(store: Path, folder: Path, wanted: set[str]) -> list[pd.DataFrame]:
+    """Return what is wanted of the finished table and of the parts of a run that was cut short."""
+    files = [*([store] if store.exists() else []), *sorted(folder.glob("[!.]*.parquet"))]
+    tables = [read_samples(file) for file in files]
+    kept = [table[table["key"].isin(wanted)] for table in tables]
+    return [table.dropna(axis="columns", how="all") for table in kept if len(table)]
+
+
+def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:
+    """Return what is left to compute, in parts, nothing twice."""
+    parts = []
+    for job in jobs:
+        new: dict[str, TaskMapping] = {}
+        for key, mapping in zip(job.keys, job.mappings, strict=True):
+            if key not in known:
+                new[key] = mapping
+        known.update(new)
+        for some in (list(new.items())[i : i + _PART] for i in range(0, len(new), _PART)):
+            keys, mappings = zip(*some, strict=True)
+            parts.append(_Job(job.workload, job.torus, mappings, keys))
+    return parts
+
+
+def _computed(
+    jobs: list[_Job], n_jobs: int, level: int, routing: Routing
+) -> Iterable[pd.DataFrame]:
+    """Return the parts, each as soon as it is ready."""
+    from joblib import Parallel, delayed
+
+    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
+    parts: Iterable[pd.DataFrame] = workers(delayed(_compute)(job, level, routing) for job in jobs)
+    return parts
+
+
+def _compute(job: _Job, level: int, routing: Routing) -> pd.DataFrame:
+    """Return features and times of a few mappings."""
+    names = [str(i) for i in range(len(job.mappings))]
+    numbered = [mapping.renamed(name) for mapping, name in zip(job.mappings, names, strict=True)]
+    table = extract(job.workload, job.torus, numbered, level=level, routing=routing)
+    table = table.reset_index(drop=True)
+    if "time" not in table:
+        runs = [simulate(job.workload, job.torus, m, routing=routing) for m in numbered]
+        table["time"] = [run.time for run in runs]
+    for i, (name, values) in enumerate(_labels(job).items()):
+        table.insert(i, name, values)
+    return table
+
+
+def _labels(job: _Job) -> dict[str, list[str]]:
+    n = len(job.keys)
+    names = [mapping.name for mapping in job.mappings]
+    columns = ([job.workload.name] * n, [str(job.torus)] * n, names, list(job.keys))
+    return dict(zip(LABELS, columns, strict=True))
+
+
+def _assembled(jobs: Sequence[_Job], values: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the cases in their order, under their own names."""
+    labels = pd.concat([pd.DataFrame(_labels(job)) for job in jobs], ignore_index=True)
+    features = values.drop(columns=[name for name in LABELS if name != "key"])
+    return labels.merge(features, on="key", how="left", validate="many_to_one")
