@@ -1,1 +1,5 @@
-"""TODO."""
+"""The ``toruscast`` command."""
+
+from .app import main
+
+__all__ = ["main"]

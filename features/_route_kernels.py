@@ -57,13 +57,12 @@ def add_loads(
 ) -> None:
     """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
 
-    A walk hop by hop costs a random update a hop and mispredicts every turn (13 million messages a
-    second where this does 36). Here an edge marks, for each dimension, where its run of links
-    begins and ends and, if it wraps, the edge of the line: three updates a dimension, however long
-    the run, with the direction computed and not branched upon. One pass over the links then adds
-    the marks up. A table of (node, target coordinate) needs one update a dimension and is four
-    times as fast while it fits the second-level cache, but falls behind at a million tasks and
-    explodes on long rings. Sums of integers cancel exactly, so an idle link reads exactly 0.
+    For tori whose table of runs would be too large. A walk hop by hop costs a random update a hop
+    and mispredicts every turn (13 million messages a second, this does 30). Here an edge marks,
+    for each dimension, where its run of links begins and ends and, if it wraps, the edge of the
+    line: three updates a dimension, however long the run, with the direction computed and not
+    branched upon. One pass over the links then adds the marks up. Sums of integers cancel exactly,
+    so an idle link reads exactly 0.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -337,8 +336,8 @@ def sum_along_routes(
         highest = 0.0
         for i in range(ndim):
             k = grid.order[i]
-            s = np.int64(grid.coords[a, k])
-            t = np.int64(grid.coords[b, k])
+            s = int(grid.coords[a, k])
+            t = int(grid.coords[b, k])
             size = grid.shape[k]
             plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie)
             step = 1 if plus else -1

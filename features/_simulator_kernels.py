@@ -47,6 +47,7 @@ OUTPUT = np.dtype(
 PACKET = np.dtype(
     [
         ("since", np.int64),  # tick of joining its queue
+        ("tail", np.int64),  # tick when all of it is in its buffer
         ("dst", np.int32),
         ("message", np.int32),
         ("buffer", np.int32),  # 2 * link + channel that holds it
@@ -121,7 +122,8 @@ def _ordered_port(grid: Grid, node: int, dst: int, odd: int) -> int:
             plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie)
             if grid.tie == SPLIT and grid.wrap[k] == 1 and 2 * abs(t - s) == size:
                 plus = odd == 0
-            return 2 * k + (0 if plus else 1)
+            port: int = 2 * k + (0 if plus else 1)
+            return port
     return NONE
 
 
@@ -200,7 +202,7 @@ def _send(state: State, out: int, now: int) -> None:
     n_links = state.output.size - state.grid.coords.shape[0]
     output = state.output[out]
     chosen = NONE
-    since = np.int64(9223372036854775807)
+    since = 9223372036854775807
     channel = 0
     for queue in range(4):
         waiting = output.head[queue]
@@ -258,7 +260,10 @@ def _send(state: State, out: int, now: int) -> None:
         state.output[out].head[chosen] = state.packet[p].next
         state.output[out].release = state.packet[p].buffer
     wire = state.packet[p].wire
-    serialisation = np.int64(wire * output.ticks_per_byte + 0.5)
+    serialisation = int(wire * output.ticks_per_byte + 0.5)
+    if chosen != FIFOS:
+        # Coming off a slower link, it cannot go faster than it comes.
+        serialisation = max(serialisation, state.packet[p].tail - now)
     idle = now + serialisation
     state.output[out].busy = 1
     _schedule(state, state.packet.size + out, idle)
@@ -277,7 +282,9 @@ def _send(state: State, out: int, now: int) -> None:
     state.packet[p].buffer = 2 * out + channel
     # A router forwards a packet when its head is there; the last one waits for its tail.
     head = now + state.latency
-    _schedule(state, p, head + serialisation if output.far == state.packet[p].dst else head)
+    tail = head + serialisation
+    state.packet[p].tail = tail
+    _schedule(state, p, tail if output.far == state.packet[p].dst else head)
 
 
 @bare_kernel
@@ -341,7 +348,7 @@ def _fall_idle(state: State, out: int, now: int) -> None:
 @bare_kernel
 def run(state: State) -> int:
     """Send every message; returns the packets still on their way when nothing moves any more."""
-    now = np.int64(0)
+    now = 0
     for f in range(state.fifo.size):
         _request(state, f, now)
     n_packets = state.packet.size

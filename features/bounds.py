@@ -36,7 +36,8 @@ def time_bounds(
     FIFO its messages at the bandwidth of their first link (of the fastest, where routing is
     adaptive), the busiest receiver its bytes at the memory bandwidth; and every message needs its
     software overhead, its hops and its serialisation. With adaptive routing the link bound is that
-    of an even split, an estimate and not a bound.
+    of an even split, an estimate and not a bound; where ties are split, a message of an odd number
+    of packets may be off by half a packet.
 
     Examples
     --------
@@ -46,8 +47,8 @@ def time_bounds(
     (54.4, 54.4)
     """
     phases = [_phase_bounds(phase, torus, mapping, routing) for phase in as_workload(traffic)]
-    columns = [sum(column) for column in zip(*phases, strict=True)]
-    return Bounds(*columns, sum(max(phase) for phase in phases))
+    link, injection, reception, latency = (sum(column) for column in zip(*phases, strict=True))
+    return Bounds(link, injection, reception, latency, sum(max(phase) for phase in phases))
 
 
 def _phase_bounds(

@@ -153,6 +153,18 @@ def lower_bound(traffic: RoutedTraffic) -> float:
     return traffic.bounds.total
 
 
+@register("sketch_time", level=2, unit="s")
+def sketch_time(traffic: RoutedTraffic) -> float:
+    """Time of a simulation with packets four times as long."""
+    return traffic.sketch.time
+
+
+@register("sketch_slowdown", level=2)
+def sketch_slowdown(traffic: RoutedTraffic) -> float:
+    """Time of that coarser simulation over the lower bound."""
+    return _ratio(traffic.sketch.time, traffic.bounds.total)
+
+
 @register("max_over_avg_bytes")
 def max_over_avg_bytes(traffic: RoutedTraffic) -> float:
     """Busiest link over the mean link."""

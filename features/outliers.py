@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 TOP = 0.95
+_ROUNDING = 1e-9
 
 
 def average_outliers(values: NDArray[Any]) -> NDArray[Any]:
@@ -17,7 +18,8 @@ def average_outliers(values: NDArray[Any]) -> NDArray[Any]:
     >>> average_outliers(np.array([1, 2, 9]))
     array([9])
     """
-    return values[values > values.mean()] if values.size else values
+    # The floating-point mean of equal values may fall a little below them.
+    return values[values > values.mean() * (1 + _ROUNDING)] if values.size else values
 
 
 def top_outliers(values: NDArray[Any]) -> NDArray[Any]:
@@ -32,4 +34,5 @@ def top_outliers(values: NDArray[Any]) -> NDArray[Any]:
     """
     if not values.size or values.max() <= 0:
         return values[:0]
-    return values[values >= TOP * values.max()]
+    top: NDArray[Any] = values[values >= TOP * values.max()]
+    return top

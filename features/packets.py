@@ -25,8 +25,9 @@ def packet_counts(
     wire_bytes = np.where(sent, comm.nbytes + network.header * packets, 0.0)
     packets = np.ceil(packets / coarsening)
     per_packet = wire_bytes / np.maximum(packets, 1)
-    if packets.max(initial=0) >= 2**31:
-        raise InputError("too many packets on one edge", expected="a larger coarsening")
+    most = packets.max(initial=0)
+    if most >= 2**53:
+        raise InputError("too many packets on one edge", found=most, expected="fewer than 2**53")
     return packets.astype(np.int64), per_packet
 
 

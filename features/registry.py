@@ -58,7 +58,7 @@ def register(
     1
     >>> unregister("busiest_share")
     """
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise InputError("bad feature name", found=name, expected="a Python identifier")
     if name in FEATURES:
         raise InputError("feature name taken", found=name, expected="a new name, or unregister it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus
 
 from . import _route_kernels as kernels
+from . import _run_kernels as run_kernels
+from .runs import run_table
 
 Routing = Literal["deterministic", "adaptive"]
 
@@ -99,10 +102,59 @@ def link_loads(
     check_routing(routing)
     if routing == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
-    fixed, scale = _fixed_point(weight)
+    # A split tie halves weights: twice their size, half of them is a whole number too.
+    halves = torus.tie == "split"
+    fixed, scale = _fixed_point(2 * weight if halves else weight)
+    grid = grid_of(torus)
     load = np.zeros(torus.n_links, dtype=np.int64)
-    kernels.add_loads(grid_of(torus), comm.src, comm.dst, mapping.node, fixed, load)
-    return load * scale
+    runs = run_table(torus, comm.n_edges)
+    if runs is None:
+        kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
+    else:
+        run = np.zeros(runs.n_runs, dtype=np.int64)
+        run_kernels.add_to_runs(runs.begin, runs.end, comm.src, comm.dst, mapping.node, fixed, run)
+        run_kernels.spread_runs(grid, run, load)
+    return np.asarray(load * (scale / 2 if halves else scale), dtype=np.float64)
+
+
+def loads_along_routes(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, load: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sum and the maximum of link loads along each edge's dimension-ordered route.
+
+    Of a tie that is split, the plus way counts.
+
+    Parameters
+    ----------
+    comm, torus, mapping
+        What is sent, over which network, from where.
+    load : ndarray, shape (n_links,)
+        A number for every link, such as `link_loads` returns.
+
+    Returns
+    -------
+    total, most : ndarray, shape (n_edges,)
+        0 within a node.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 1], [2, 2], [100, 50])
+    >>> mapping = TaskMapping([0, 1, 2], 8)
+    >>> loads_along_routes(comm, Torus((8,)), mapping, link_loads(comm, Torus((8,)), mapping))
+    (array([250., 150.]), array([150., 150.]))
+    """
+    mapping.check(comm.n_tasks, torus)
+    grid = grid_of(torus)
+    ends = (comm.src, comm.dst, mapping.node)
+    total, most = np.empty(comm.n_edges), np.empty(comm.n_edges)
+    runs = run_table(torus, comm.n_edges)
+    if runs is None:
+        kernels.sum_along_routes(grid, *ends, load, total, most)
+    else:
+        run_total, run_most = np.zeros(runs.n_runs), np.zeros(runs.n_runs)
+        run_kernels.sum_over_runs(grid, load, run_total, run_most)
+        run_kernels.sum_over_routes(runs.begin, runs.end, *ends, run_total, run_most, total, most)
+    return total, most
 
 
 def routes(
@@ -131,13 +183,9 @@ def routes(
     >>> [torus.link_label(link) for link in links]
     ['(0,0) -0', '(3,0) +1']
     """
-    a = np.atleast_1d(np.asarray(src, dtype=np.int32))
-    b = np.atleast_1d(np.asarray(dst, dtype=np.int32))
+    a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
     if a.shape != b.shape or a.ndim != 1:
         raise InputError("ends of routes differ in number", found=(a.size, b.size))
-    for ends in (a, b):
-        if ends.size and (ends.min() < 0 or ends.max() >= torus.n_nodes):
-            raise InputError("node out of range", expected=f"0 to {torus.n_nodes - 1}")
     first = np.zeros(a.size + 1, dtype=np.int64)
     np.cumsum(torus.distance(a, b), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
@@ -176,8 +224,9 @@ def _fixed_point(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]
         whole = weight.astype(np.int64)
         if (whole == weight).all():
             return whole, 1.0
-    scale = 2.0 ** np.ceil(np.log2(total) - 61)
-    return np.rint(weight / scale).astype(np.int64), float(scale)
+    # No unit below the smallest number that can be divided by.
+    scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
+    return np.rint(weight / scale).astype(np.int64), scale
 
 
 def _adaptive_loads(

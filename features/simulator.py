@@ -43,7 +43,7 @@ class Simulation:
     most_buffered : ndarray, shape (n_links,)
         Most packets in that buffer at once.
     coarsening : int
-        Real packets carried by one simulated packet; 1 unless `max_packets` demanded more.
+        Real packets carried by one simulated packet, at most.
     """
 
     time: float
@@ -94,6 +94,7 @@ def simulate(
     mapping: TaskMapping,
     *,
     routing: Routing = "deterministic",
+    coarsening: int = 1,
     max_packets: int = MAX_PACKETS,
 ) -> Simulation:
     """Send the messages of each phase packet by packet and count what the links see.
@@ -109,10 +110,13 @@ def simulate(
     routing : {"deterministic", "adaptive"}
         Dimension order; or minimal adaptive, which takes the emptiest productive output and falls
         back to dimension order.
-    max_packets : int
-        When a phase has more packets than this, each simulated packet stands for several: header,
-        payload and buffer places grow alike, so that loads stay as they are while pipelining and
+    coarsening : int
+        Real packets that one simulated packet carries, header and payload of each; a message of
+        fewer is one packet. Buffers hold fewer of the longer packets, but eight where they held
+        that many, for fewer would stall the network. Loads stay as they are; pipelining and
         fairness become coarser.
+    max_packets : int
+        Where a phase has more packets than this, `coarsening` is raised to bring it down.
 
     Returns
     -------
@@ -122,11 +126,12 @@ def simulate(
     -----
     A task prepares its messages one after the other, starting with its next higher partner and
     going round, and hands each to an injection FIFO. A FIFO sends its messages in turn, one packet
-    after the other. A router forwards a packet when its head has arrived (virtual cut-through) and
-    the buffer behind the next link has room; entering a ring takes two free places, staying on it
-    one, so that a ring never fills up (the bubble rule: Puente et al., J. Parallel Distrib. Comput.
-    61, 2001). The longest waiting goes first. A node takes packets in at its memory bandwidth.
-    Messages within a node move at that bandwidth too, undisturbed.
+    after the other. A router forwards a packet when its head has arrived (virtual cut-through; off
+    a slower link no faster than it comes) and the buffer behind the next link has room; entering a
+    ring takes two free places, staying on it one, so that a ring never fills up (the bubble rule:
+    Puente et al., J. Parallel Distrib. Comput. 61, 2001). The longest waiting goes first. A node
+    takes packets in at its memory bandwidth. Messages within a node move at that bandwidth too,
+    undisturbed.
 
     Time runs in ticks of 2**-k ns, about 1/4096 of a full packet's time on the fastest link.
 
@@ -142,31 +147,40 @@ def simulate(
     workload = as_workload(traffic)
     mapping.check(workload.n_tasks, torus)
     check_routing(routing)
-    if max_packets < 1:
-        raise InputError("bad max_packets", found=max_packets, expected="1 or more")
-    runs = [_run_phase(phase, torus, mapping, routing, max_packets) for phase in workload]
+    if not 1 <= max_packets < 2**31:
+        raise InputError("bad max_packets", found=max_packets, expected="1 to 2**31 - 1")
+    if coarsening < 1 or coarsening != int(coarsening):
+        raise InputError("bad coarsening", found=coarsening, expected="a whole number from 1")
+    runs = [
+        _run_phase(phase, torus, mapping, routing, coarsening, max_packets) for phase in workload
+    ]
     times = tuple(float(finish.max(initial=0.0)) for finish, _, _ in runs)
     links = [output[: torus.n_links] for _, output, _ in runs]
     return Simulation(
         sum(times),
         times,
         tuple(finish for finish, _, _ in runs),
-        sum(link["packets"] for link in links),
-        sum(link["wire_bytes"] for link in links),
-        sum(link["queued"] for link in links),
+        np.sum([link["packets"] for link in links], axis=0),
+        np.sum([link["wire_bytes"] for link in links], axis=0),
+        np.sum([link["queued"] for link in links], axis=0),
         np.maximum.reduce([link["most"] for link in links]),
         max(coarsening for _, _, coarsening in runs),
     )
 
 
 def _run_phase(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing, max_packets: int
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    routing: Routing,
+    coarsening: int,
+    max_packets: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.void], int]:
     """Arrival of each edge's last message, the state of the outputs, the coarsening."""
     network = torus.network
     fifo = injection_fifos(comm, torus, mapping)
     total = float(packet_counts(comm, torus)[0][fifo >= 0].sum())
-    coarsening = max(1, math.ceil(total / max_packets))
+    coarsening = max(coarsening, math.ceil(total / max_packets))
     packets, wire = packet_counts(comm, torus, coarsening)
     turn, ready = hand_over_times(comm, network.overhead)
     finish = np.where(
@@ -192,7 +206,9 @@ def _run_phase(
     filled = np.flatnonzero(bounds[1:] > bounds[:-1])
     fifos["left"][filled] = message["packets"][bounds[filled]]
 
-    output = _outputs(torus, tick, routing)
+    merged = total / max(packets[remote].sum(), 1)
+    places = max(min(network.buffer_packets, 8), round(network.buffer_packets / max(merged, 1)))
+    output = _outputs(torus, tick, routing, places)
     n_slots = int(output["credits"].sum())
     free = np.arange(n_slots + 1, dtype=np.int32)
     none = kernels.NONE
@@ -231,7 +247,7 @@ def _clock(torus: Torus, largest_packet: float) -> tuple[float, int]:
     return tick, 2 ** math.ceil(math.log2(reach / tick + 3))
 
 
-def _outputs(torus: Torus, tick: float, routing: Routing) -> NDArray[np.void]:
+def _outputs(torus: Torus, tick: float, routing: Routing, places: int) -> NDArray[np.void]:
     """Links and reception ports at rest."""
     network = torus.network
     output = np.zeros(torus.n_links + torus.n_nodes, dtype=kernels.OUTPUT)
@@ -239,9 +255,9 @@ def _outputs(torus: Torus, tick: float, routing: Routing) -> NDArray[np.void]:
     link = output[: torus.n_links]
     link["far"] = torus.neighbors.ravel()
     link["ticks_per_byte"] = 1 / (torus.link_bandwidth * tick)
-    link["credits"][torus.link_exists, 0] = network.buffer_packets
+    link["credits"][torus.link_exists, 0] = places
     if routing == "adaptive":
-        link["credits"][torus.link_exists, 1] = network.buffer_packets
+        link["credits"][torus.link_exists, 1] = places
     # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
     # free.
     circular = [2 if w and k > 3 else 1 for k, w in zip(torus.shape, torus.wrap, strict=True)]

@@ -7,6 +7,9 @@ from typing import Any, TypeVar
 
 import numba
 
+# Its type hints know neither the decorated type nor every option.
+_njit: Any = numba.njit
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -15,7 +18,7 @@ def kernel(function: F) -> F:
 
     Divisions by zero follow C, which saves a branch in each; kernels never divide by data.
     """
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: F = _njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
 
 
@@ -24,7 +27,7 @@ def bare_kernel(function: F) -> F:
 
     Passing a tuple of arrays between functions otherwise costs more than the work inside them.
     """
-    compiled: F = numba.njit(
-        cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True
-    )(function)
+    compiled: F = _njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(
+        function
+    )
     return compiled

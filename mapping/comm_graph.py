@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
+from .validation import whole_array, whole_number, whole_sizes
 
 if TYPE_CHECKING:
     import pandas as pd
     from scipy import sparse
 
 MAX_TASKS = 2**31 - 1
+MAX_AMOUNT = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +77,8 @@ class CommGraph:
         grid: tuple[int, ...] | None = None,
         name: str = "",
     ) -> None:
-        if isinstance(n_tasks, bool) or int(n_tasks) != n_tasks or not 1 <= n_tasks <= MAX_TASKS:
-            raise InputError("bad number of tasks", found=n_tasks, expected=f"1 to {MAX_TASKS}")
-        n_tasks = int(n_tasks)
-        ends = [_integers(src, "src"), _integers(dst, "dst")]
+        n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+        ends = [whole_array(src, "src"), whole_array(dst, "dst")]
         amounts = [_amounts(nbytes, "nbytes")]
         n_edges = ends[0].size
         amounts.append(
@@ -108,12 +109,12 @@ class CommGraph:
             ends = [array[rank] for array in ends]
             amounts = [array[rank] for array in amounts]
         if grid is not None:
-            grid = tuple(int(k) for k in grid)
-            if any(k < 1 for k in grid) or int(np.prod(grid, dtype=np.int64)) != n_tasks:
+            grid = whole_sizes(grid, "task grid")
+            if math.prod(grid) != n_tasks:
                 raise InputError("bad task grid", found=grid, expected=f"a product of {n_tasks}")
         columns = [array.astype(np.int32) for array in ends] + amounts
-        for array in columns:
-            array.setflags(write=False)
+        for column in columns:
+            column.setflags(write=False)
         values = (n_tasks, *columns, grid, name)
         fields = ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name")
         for field, value in zip(fields, values, strict=True):
@@ -152,9 +153,9 @@ class CommGraph:
 
         return pd.DataFrame({f: getattr(self, f) for f in ("src", "dst", "nbytes", "n_messages")})
 
-    def to_networkx(self) -> nx.DiGraph:
+    def to_networkx(self) -> nx.DiGraph[int]:
         """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
-        graph = nx.DiGraph(name=self.name)
+        graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         graph.add_nodes_from(range(self.n_tasks))
         columns = (self.src, self.dst, self.nbytes, self.n_messages)
         for s, d, b, m in zip(*(column.tolist() for column in columns), strict=True):
@@ -210,10 +211,11 @@ def sum_edges(
     >>> sum_edges(2, [0, 0], [1, 1], [10, 20])
     CommGraph(2 tasks, 1 edges, 30 bytes, 2 messages)
     """
-    s, d, b = _integers(src, "src"), _integers(dst, "dst"), _amounts(nbytes, "nbytes")
+    n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _amounts(nbytes, "nbytes")
     m = np.ones(s.size) if n_messages is None else _amounts(n_messages, "n_messages")
-    bad = np.flatnonzero((s < 0) | (s >= n_tasks) | (d < 0) | (d >= n_tasks))
-    if bad.size or not s.size == d.size == b.size == m.size:
+    same_size = s.size == d.size == b.size == m.size
+    if not same_size or ((s < 0) | (s >= n_tasks) | (d < 0) | (d >= n_tasks)).any():
         # The constructor words the fault.
         return CommGraph(n_tasks, s, d, b, m)
     key, group = np.unique(s * np.int64(n_tasks) + d, return_inverse=True)
@@ -228,7 +230,7 @@ def sum_edges(
     )
 
 
-def from_networkx(graph: nx.Graph, weight: str = "nbytes", **options: Any) -> CommGraph:
+def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) -> CommGraph:
     """Return the communication graph of a NetworkX graph whose nodes are 0 to n - 1.
 
     Parameters
@@ -284,16 +286,14 @@ def from_scipy(
     >>> from_scipy(coo_array(([5.0], ([0], [1])), shape=(2, 2)))
     CommGraph(2 tasks, 1 edges, 5 bytes, 1 messages)
     """
-    from scipy import sparse
-
-    first = sparse.coo_array(nbytes)
+    first = _coo(nbytes)
     if first.ndim != 2 or first.shape[0] != first.shape[1]:
         raise InputError("matrix is not square", found=first.shape)
     first.sum_duplicates()
     n_tasks = first.shape[0]
     if n_messages is None:
         return CommGraph(n_tasks, first.row, first.col, first.data, **options)
-    second = sparse.coo_array(n_messages)
+    second = _coo(n_messages)
     if second.shape != first.shape:
         raise InputError("matrices differ in shape", found=second.shape, expected=first.shape)
     none = np.zeros
@@ -305,6 +305,12 @@ def from_scipy(
         np.concatenate([none(first.nnz), second.data]),
         **options,
     )
+
+
+def _coo(matrix: Any) -> Any:
+    from scipy import sparse
+
+    return sparse.coo_array(matrix)
 
 
 def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:
@@ -324,25 +330,11 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     missing = [column for column in ("src", "dst", "nbytes") if column not in table.columns]
     if missing:
         raise InputError("missing columns", found=list(table.columns), expected=missing)
-    src, dst = _integers(table["src"], "src"), _integers(table["dst"], "dst")
+    src, dst = whole_array(table["src"], "src"), whole_array(table["dst"], "dst")
     if n_tasks is None:
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
     messages = table["n_messages"] if "n_messages" in table.columns else None
     return CommGraph(n_tasks, src, dst, table["nbytes"], messages, **options)
-
-
-def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    """Task numbers as a flat array of whole numbers."""
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise InputError(f"bad {name}", found=array.dtype, expected="one whole number per edge")
-    if array.dtype.kind == "f":
-        bad = np.flatnonzero(~(np.isfinite(array) & (array == np.floor(array))))
-        if bad.size:
-            raise InputError(f"bad {name}", found=array[bad[0]], expected="whole numbers")
-    return array.astype(np.int64)
 
 
 def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -353,9 +345,10 @@ def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if array.ndim != 1 or array.dtype.kind not in "iufb":
         raise InputError(f"bad {name}", found=array.dtype, expected="one number per edge")
     array = array.astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    # The limit keeps sums over many edges finite.
+    bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))
     if bad.size:
         raise InputError(
-            f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected="finite and not negative"
+            f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected=f"0 to {MAX_AMOUNT:g}"
         )
     return array

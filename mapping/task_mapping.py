@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
-from .torus import Torus
+from .torus import MAX_NODES, Torus
+from .validation import whole_array, whole_number
+
+MAX_SLOTS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +61,13 @@ class TaskMapping:
         tasks_per_node: int | None = None,
         name: str = "",
     ) -> None:
-        n_nodes = torus.n_nodes if isinstance(torus, Torus) else int(torus)
-        nodes = _whole(node, "node")
+        if isinstance(torus, Torus):
+            n_nodes = torus.n_nodes
+        else:
+            n_nodes = whole_number(torus, "number of nodes", 1, MAX_NODES)
+        if tasks_per_node is not None:
+            tasks_per_node = whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
+        nodes = whole_array(node, "node")
         if nodes.size == 0:
             raise InputError("mapping without a task")
         bad = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
@@ -71,24 +79,29 @@ class TaskMapping:
             )
         occupancy = np.bincount(nodes, minlength=n_nodes)
         fullest = int(occupancy.argmax())
-        if tasks_per_node is None:
-            tasks_per_node = int(occupancy[fullest])
-        if occupancy[fullest] > tasks_per_node:
+        capacity = int(occupancy[fullest]) if tasks_per_node is None else tasks_per_node
+        if occupancy[fullest] > capacity:
             raise InputError(
                 f"too many tasks on node {fullest}",
                 found=occupancy[fullest],
-                expected=f"at most {tasks_per_node}",
+                expected=f"at most {capacity}",
             )
         if slot is None:
             slots = _slots_by_rank(nodes, occupancy)
         else:
-            slots = _whole(slot, "slot")
+            slots = whole_array(slot, "slot")
             if slots.size != nodes.size:
                 raise InputError("slots missing", found=slots.size, expected=nodes.size)
-            if slots.min() < 0:
-                raise InputError("negative slot", found=slots.min(), expected="0 or more")
-            tasks_per_node = max(tasks_per_node, int(slots.max()) + 1)
-            place = nodes * np.int64(tasks_per_node) + slots
+            highest = MAX_SLOTS - 1 if tasks_per_node is None else tasks_per_node - 1
+            bad = np.flatnonzero((slots < 0) | (slots > highest))
+            if bad.size:
+                raise InputError(
+                    f"slot of task {bad[0]} out of range",
+                    found=slots[bad[0]],
+                    expected=f"0 to {highest}",
+                )
+            capacity = max(capacity, int(slots.max()) + 1)
+            place = nodes * np.int64(capacity) + slots
             by_place = np.argsort(place, kind="stable")
             twice = np.flatnonzero(np.diff(place[by_place]) == 0)
             if twice.size:
@@ -103,7 +116,7 @@ class TaskMapping:
             array.setflags(write=False)
             object.__setattr__(self, field, array)
         object.__setattr__(self, "n_nodes", n_nodes)
-        object.__setattr__(self, "tasks_per_node", tasks_per_node)
+        object.__setattr__(self, "tasks_per_node", capacity)
         object.__setattr__(self, "name", name)
 
     @property
@@ -138,13 +151,6 @@ class TaskMapping:
             f"TaskMapping({label}{self.n_tasks} tasks on {self.n_nodes} nodes, "
             f"{self.tasks_per_node} a node)"
         )
-
-
-def _whole(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise InputError(f"bad {name}", found=array.dtype, expected="one whole number per task")
-    return array.astype(np.int64)
 
 
 def _slots_by_rank(nodes: NDArray[np.int64], occupancy: NDArray[np.int64]) -> NDArray[np.int64]:

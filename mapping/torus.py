@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, TypeVar, get_args
 
 import networkx as nx
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 from .network import Network
+from .validation import whole_array, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
 TieRule = Literal["plus", "source_parity", "split"]
@@ -70,20 +72,21 @@ class Torus:
     name: str = ""
 
     def __post_init__(self) -> None:
-        shape = _as_tuple(self.shape, "shape")
-        if not shape or any(size != int(size) or size < 1 for size in shape):
+        shape = whole_sizes(self.shape, "torus shape")
+        if not shape:
             raise InputError("bad torus shape", found=self.shape, expected="sizes of 1 or more")
-        shape = tuple(int(size) for size in shape)
         if math.prod(shape) > MAX_NODES:
             raise InputError("torus too large", found=shape, expected=f"at most {MAX_NODES} nodes")
         if len(shape) > 8:
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
         wrap = tuple(bool(w) for w in _per_dimension(self.wrap, ndim, "wrap"))
-        bandwidth = tuple(float(b) for b in _per_dimension(self.bandwidth, ndim, "bandwidth"))
-        if any(not (math.isfinite(b) and b > 0) for b in bandwidth):
+        bandwidth = _per_dimension(self.bandwidth, ndim, "bandwidth")
+        if any(not (isinstance(b, Real) and math.isfinite(b) and b > 0) for b in bandwidth):
             raise InputError("bad bandwidth", found=bandwidth, expected="positive bytes per second")
-        order = tuple(int(d) for d in self.order) or tuple(range(ndim))
+        bandwidth = tuple(float(b) for b in bandwidth)
+        order = tuple(whole_array(tuple(self.order), "routing order").tolist())
+        order = order or tuple(range(ndim))
         if sorted(order) != list(range(ndim)):
             raise InputError(
                 "bad routing order", found=order, expected=f"a permutation of 0..{ndim - 1}"
@@ -92,6 +95,8 @@ class Torus:
             raise InputError(
                 "bad tie rule", found=self.tie, expected=" or ".join(get_args(TieRule))
             )
+        if not isinstance(self.network, Network):
+            raise InputError("bad network", found=self.network, expected="a Network")
         for name, value in (
             ("shape", shape),
             ("wrap", wrap),
@@ -172,6 +177,8 @@ class Torus:
         c = np.asarray(coords)
         if c.ndim == 0 or c.shape[-1] != self.ndim:
             raise InputError("bad coordinates", found=c.shape, expected=f"(..., {self.ndim})")
+        if c.size and c.dtype.kind not in "iu":
+            raise InputError("bad coordinates", found=c.dtype, expected="whole numbers")
         if c.size and ((c < 0).any() or (c >= np.array(self.shape)).any()):
             raise InputError("coordinate outside the torus", found=c.tolist(), expected=self.shape)
         strides = np.cumprod((1, *self.shape[:0:-1]))[::-1]
@@ -204,21 +211,37 @@ class Torus:
         >>> Torus((8,)).distance(0, [1, 4, 7])
         array([1, 4, 1], dtype=int32)
         """
-        gap = np.abs(self.coords[np.asarray(src)] - self.coords[np.asarray(dst)])
+        gap = np.abs(self.coords[self.check_nodes(src)] - self.coords[self.check_nodes(dst)])
         size = np.array(self.shape, dtype=np.int32)
         around = np.where(np.array(self.wrap), size - gap, gap)
         return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)
+
+    def check_nodes(self, nodes: ArrayLike) -> NDArray[np.int32]:
+        """Return node numbers as an array of any shape; raise `InputError` if one is not valid.
+
+        Examples
+        --------
+        >>> Torus((4, 4)).check_nodes([0, 15])
+        array([ 0, 15], dtype=int32)
+        """
+        array = np.asarray(nodes)
+        if array.size and array.dtype.kind not in "iu":
+            raise InputError("bad node", found=array.dtype, expected="whole numbers")
+        if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
+            bad = array.min() if array.min() < 0 else array.max()
+            raise InputError("node out of range", found=bad, expected=f"0 to {self.n_nodes - 1}")
+        return array.astype(np.int32, copy=False)
 
     def with_network(self, **changes: object) -> Torus:
         """Return the same torus with some fields of its `Network` changed."""
         return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
 
-    def to_networkx(self) -> nx.DiGraph:
+    def to_networkx(self) -> nx.DiGraph[int]:
         """Return the nodes and existing links as a directed graph.
 
         Parallel links (a ring of two) become one edge.
         """
-        graph = nx.DiGraph()
+        graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(self.n_nodes))
         node, port = np.nonzero(self.neighbors >= 0)
         graph.add_edges_from(zip(node.tolist(), self.neighbors[node, port].tolist(), strict=True))
@@ -253,13 +276,6 @@ def parse_torus(text: str) -> Torus:
         )
     sizes = tuple(int(part.removesuffix("m")[:12]) for part in parts)
     return Torus(sizes, wrap=tuple(not part.endswith("m") for part in parts))
-
-
-def _as_tuple(value: object, name: str) -> tuple[int, ...]:
-    try:
-        return tuple(value) if not isinstance(value, int) else (value,)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"bad torus {name}", found=value, expected="a sequence of int") from None
 
 
 def _per_dimension(value: object, ndim: int, name: str) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,11 +39,14 @@ class Workload:
     name: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.phases, Iterable):
+            raise InputError("bad phases", found=self.phases, expected="a sequence of CommGraph")
         phases = tuple(self.phases)
         if not phases:
             raise InputError("workload without a phase")
-        if not all(isinstance(phase, CommGraph) for phase in phases):
-            raise InputError("bad phase", found=[type(p).__name__ for p in phases])
+        wrong = [type(phase).__name__ for phase in phases if not isinstance(phase, CommGraph)]
+        if wrong:
+            raise InputError("bad phase", found=wrong[0], expected="CommGraph")
         sizes = {phase.n_tasks for phase in phases}
         if len(sizes) > 1:
             raise InputError("phases differ in their number of tasks", found=sorted(sizes))
@@ -83,5 +86,15 @@ class Workload:
 
 
 def as_workload(traffic: Workload | CommGraph) -> Workload:
-    """Return ``traffic`` as a workload; a single graph becomes its only phase."""
+    """Return ``traffic`` as a workload; a single graph becomes its only phase.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if not isinstance(traffic, Workload | CommGraph):
+        raise InputError(
+            "bad traffic", found=type(traffic).__name__, expected="a Workload or CommGraph"
+        )
     return traffic if isinstance(traffic, Workload) else Workload([traffic])

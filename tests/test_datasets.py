@@ -1,9 +1,9 @@
 import hashlib
 
 import pytest
-from toruscast.mapping import InputError
 
 from toruscast import datasets
+from toruscast.mapping import InputError
 
 KINDS = {"point_to_point": "point_to_point", "collective": "inside_collectives"}
 

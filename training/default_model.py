@@ -42,14 +42,14 @@ def build_default_samples(
 ) -> pd.DataFrame:
     """Simulate the samples of the default model; minutes on two cores.
 
-    Halos, all-to-alls, rings and random graphs of 64 to 1024 tasks with messages of 512 bytes to
-    64 KiB, on tori of 2 to 5 dimensions, under 20 mappings each.
+    Halos, all-to-alls and random graphs of 64 to 1024 tasks with messages of 512 bytes to 64 KiB,
+    on tori of 2 to 5 dimensions, under 20 mappings each.
     """
     return build_samples(
         default_cases(),
         store_path,
         n_jobs=n_jobs,
-        level=1,
+        level=2,
         progress=progress,
         provenance={"seed": _SEED},
     )
@@ -58,7 +58,7 @@ def build_default_samples(
 def train_default(samples: pd.DataFrame) -> TimePredictor:
     """Return the default model, its intervals calibrated on workloads and tori it never saw."""
     model = TimePredictor(
-        "relative", "slowdown", n_estimators=150, min_samples_leaf=2, max_leaf_nodes=400
+        "sketch", "slowdown", n_estimators=150, min_samples_leaf=2, max_leaf_nodes=400
     )
     model.fit(samples, samples["time"], groups=samples["workload"] + " on " + samples["torus"])
     model.provenance_ = samples.attrs.get("provenance", {})
@@ -86,7 +86,7 @@ def _patterns(n_tasks: int, rng: np.random.Generator) -> list[CommGraph | Worklo
     bits = n_tasks.bit_length() - 1
     flat = (2 ** (bits // 2), 2 ** (bits - bits // 2))
     solid = (2 ** (bits // 3), 2 ** ((bits + 1) // 3), 2 ** (bits - bits // 3 - (bits + 1) // 3))
-    size = [int(rng.choice(_MESSAGES)) for _ in range(6)]
+    size = [int(rng.choice(_MESSAGES)) for _ in range(5)]
     group = int(rng.choice([8, 16, 32]))
     return [
         patterns.halo_2d(flat, size[0], periodic=bool(rng.integers(2))),

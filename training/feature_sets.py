@@ -7,6 +7,23 @@ from types import MappingProxyType
 
 from toruscast.mapping import InputError
 
+_RELATIVE = (
+    "link_share",
+    "injection_share",
+    "reception_share",
+    "latency_share",
+    "max_over_avg_bytes",
+    "std_over_avg_bytes",
+    "idle_links",
+    "bytes_AO_share",
+    "bytes_TO_share",
+    "max_over_avg_FIFO",
+    "relative_hops",
+    "relative_max_dilation",
+    "path_over_max_bytes",
+    "bottleneck_over_max_bytes",
+    "off_node_bytes_share",
+)
 _H1 = ("avg_bytes", "max_bytes", "max_FIFO")
 
 FEATURE_SETS = MappingProxyType(
@@ -44,28 +61,14 @@ FEATURE_SETS = MappingProxyType(
             "avg_bottleneck_bytes",
             "max_FIFO",
         ),
-        "relative": (
-            "link_share",
-            "injection_share",
-            "reception_share",
-            "latency_share",
-            "max_over_avg_bytes",
-            "std_over_avg_bytes",
-            "idle_links",
-            "bytes_AO_share",
-            "bytes_TO_share",
-            "max_over_avg_FIFO",
-            "relative_hops",
-            "relative_max_dilation",
-            "path_over_max_bytes",
-            "bottleneck_over_max_bytes",
-            "off_node_bytes_share",
-        ),
+        "relative": _RELATIVE,
+        "sketch": (*_RELATIVE, "sketch_slowdown"),
     }
 )
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
 needs no simulation; ``relative`` needs none either and has no units, so that what is learned from
-it carries over to other sizes, graphs and machines."""
+it carries over to other sizes, graphs and machines; ``sketch`` adds the time of a simulation with
+packets four times as long, a quarter of the cost of the full one."""
 
 
 def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:

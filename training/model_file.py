@@ -79,6 +79,7 @@ def save_predictor(
         "n_features": int(model.n_features_in_),
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
+        "bounded": bool(model.bounded_),
         "provenance": provenance or dict(getattr(model, "provenance_", {})),
     }
     try:
@@ -142,7 +143,7 @@ def _default_file() -> Path:
 
 
 def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return metadata, arrays and trees of a file, after all that can be checked without opening them."""
+    """Return metadata, arrays and trees of a file, its types checked before it is opened."""
     import skops.io
 
     if file.stat().st_size > MAX_BYTES:
@@ -207,6 +208,7 @@ def _restore(
     model.n_features_in_ = n_features
     model.n_samples_ = int(metadata["n_samples"])
     model.log_ = bool(metadata["log"])
+    model.bounded_ = bool(metadata["bounded"])
     model.feature_shift_ = numbers["feature_shift"]
     model.feature_scale_ = numbers["feature_scale"]
     model.target_shift_ = numbers["target_shift"].item()

@@ -139,6 +139,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
         learned = y if bound is None else np.log(y / bound)
         self.log_ = bool(bound is not None or y.min() > 0)
+        # Where no time fell below its bound, none is thought to.
+        self.bounded_ = bool(bound is not None and learned.min() >= 0)
         self.n_samples_ = matrix.shape[0]
         # Trees compare in single precision and stop splitting at a fixed variance: both need the
         # unit taken out, for times of a few microseconds would fall below it.
@@ -252,6 +254,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _time(self, scores: Floats, X: pd.DataFrame | ArrayLike) -> Floats:
         """Seconds from the scale of the misses."""
         bound = self._bound(X)
+        if self.bounded_:
+            scores = np.maximum(scores, 0)
         times = np.exp(scores) if self.log_ else scores
         return times if bound is None else times * bound
 

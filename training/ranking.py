@@ -175,7 +175,7 @@ def train_for(
     exclude : sequence of TaskMapping
         Mappings to keep out of training: the candidates to be ranked.
     model : TimePredictor, optional
-        The learner; slowdowns from the ``relative`` features if not given.
+        The learner; slowdowns from the ``sketch`` features if not given.
     routing : {"deterministic", "adaptive"}
         Of the features and the simulation.
     store_path : path-like, optional
@@ -183,7 +183,7 @@ def train_for(
     n_splits : int
         Splits that measure the quality.
     n_jobs : int
-        Threads.
+        Threads of the simulations, and processes of the splits.
     progress : callable, optional
         Called with the number of samples done and the number of all.
 
@@ -198,7 +198,7 @@ def train_for(
     """
     from toruscast.mapping import strategies
 
-    learner = TimePredictor("relative", "slowdown") if model is None else clone(model)
+    learner = TimePredictor("sketch", "slowdown") if model is None else clone(model)
     capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
     mappings = strategies.sample(
         traffic, torus, n=n, seed=seed, tasks_per_node=capacity, exclude=exclude

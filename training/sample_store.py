@@ -83,7 +83,7 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
         origin = json.loads(metadata[_KEY])
         if not isinstance(origin, dict) or origin.get("format") != FORMAT:
             raise InputError("not a table of samples", file=path, expected="one made by toruscast")
-        table = content.to_pandas()
+        table: pd.DataFrame = content.to_pandas()
     except FileNotFoundError:
         raise InputError("cannot be read", file=path, found="no such file") from None
     except InputError:

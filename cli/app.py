@@ -1,0 +1,157 @@
+"""The command and its sub-commands, each imported when first asked for; how errors end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+FAILED = 1
+WRONG_INPUT = 2
+INTERRUPTED = 130
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+TRACEBACK = "TORUSCAST_TRACEBACK"
+
+COMMANDS = {
+    "rank": "Rank candidate mappings by predicted time, with reasons.",
+    "features": "Compute the named features of mappings.",
+    "simulate": "Simulate one mapping packet by packet.",
+    "train": "Train a predictor and save it.",
+    "evaluate": "Measure how well feature sets forecast unseen mappings.",
+    "convert": "Convert communication graphs and mappings between formats.",
+}
+
+
+class Toruscast(click.Group):
+    """A group that imports a sub-command when it is used and gives every error one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the sub-commands, the main one first."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a sub-command and return what it defines."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"toruscast.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the sub-command; name similar ones where there is none."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=2, cutoff=0.4) or COMMANDS
+            raise click.UsageError(
+                f"unknown command: found {args[0]}, expected {' or '.join(close)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the sub-commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, *args: Any, **options: Any) -> NoReturn:
+        """Run the command and exit: 0, 1 if the work failed, 2 if the input is wrong."""
+        options["standalone_mode"] = False
+        options.setdefault("prog_name", "toruscast")
+        code = 0
+        with warnings.catch_warnings(), one_line_errors() as failure:
+            warnings.showwarning = _show_warning
+            # It warns of what an interruption leaves undone.
+            warnings.filterwarnings("ignore", module="joblib")
+            result = super().main(*args, **options)
+            code = result if isinstance(result, int) else 0
+            sys.stdout.flush()
+        sys.exit(failure.get("code", code))
+
+
+@contextmanager
+def one_line_errors() -> Iterator[dict[str, int]]:
+    """Turn whatever is raised into one line on stderr and an exit code."""
+    failure: dict[str, int] = {}
+    try:
+        yield failure
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        failure["code"] = WRONG_INPUT
+    except click.ClickException as error:
+        wrong = isinstance(error, click.UsageError | click.FileError)
+        failure["code"] = _end(_usage(error), WRONG_INPUT if wrong else FAILED)
+    except (click.Abort, KeyboardInterrupt):
+        failure["code"] = _end("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone; the interpreter must not try to flush to it again.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        failure["code"] = FAILED
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        failure["code"] = _end(*_described(error))
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"toruscast: warning: {' '.join(str(message).split())}", err=True)
+
+
+def _described(error: Exception) -> tuple[str, int]:
+    """Return one line for an error, and the exit code."""
+    # Whatever raised an InputError has imported the module that defines it.
+    errors = sys.modules.get("toruscast.mapping.errors")
+    if errors is not None and isinstance(error, errors.InputError):
+        return str(error), WRONG_INPUT
+    if isinstance(error, MemoryError):
+        return "out of memory", FAILED
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {reason}" if error.filename else reason, FAILED
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"unexpected {text} (set {TRACEBACK}=1 to see where)", FAILED
+
+
+def _usage(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    return error.format_message().rstrip(".") + hint
+
+
+def _end(message: str, code: int) -> int:
+    """Say why on stderr, on one line, and return the exit code."""
+    line = " ".join(message.split())
+    with suppress(OSError):
+        click.echo(f"toruscast: error: {line}", err=True)
+    return code
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from toruscast import __version__
+
+        click.echo(f"toruscast {__version__}")
+        ctx.exit()
+
+
+@click.group("toruscast", cls=Toruscast, context_settings=SETTINGS)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+    help="Show the version and exit.",
+)  # fmt: skip
+def main() -> None:
+    """Forecast which task mapping of a parallel application runs fastest on a torus network.
+
+    \b
+    Try: toruscast rank --comm lammps-lj-64 --torus 4x4x4 --check
+
+    Every command prints tables for people; --json FILE and --csv FILE write the same for programs
+    ("-" is stdout). Exit status: 0 done, 1 the work failed, 2 the input is wrong.
+    """  # noqa: D301

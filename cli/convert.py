@@ -1,0 +1,117 @@
+"""``toruscast convert``: communication graphs and mappings between formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from . import options
+from .inputs import load_torus, read_graph
+from .output import Output, check_writable
+from .units import nbytes
+
+GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
+MAPPINGS = (".map", ".txt", ".csv")
+
+
+@click.command("convert")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "--mapping", is_flag=True, help="IN holds mappings, not a communication graph; needs --torus."
+)
+@click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
+@options.tasks_per_node_option
+@options.traffic_option
+@options.iterations_option
+@click.option("--tasks", type=options.POSITIVE, metavar="N", help="Number of tasks of the graph.")
+@click.option(
+    "--format", "form", type=click.Choice(["auto", "edges", "matrix"]), default="auto",
+    show_default=True, help="What an ambiguous text file is.",
+)  # fmt: skip
+@click.option("--messages", metavar="FILE", help="A second matrix, with the message counts.")
+@options.output_options
+def command(
+    source: str,
+    target: str,
+    mapping: bool,
+    torus: str | None,
+    tasks_per_node: int | None,
+    traffic: Literal["all", "point_to_point", "collective"],
+    iterations: float | None,
+    tasks: int | None,
+    form: Literal["auto", "edges", "matrix"],
+    messages: str | None,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Convert a communication graph or mappings; the suffix of OUT names the format.
+
+    Graphs go to .txt, .edges, .csv, .npz or .mtx, mappings to .map, .txt, .csv or FOLDER/. IN is a
+    file in any of the formats that are read, or a shipped dataset; it is not divided by its
+    iterations unless --iterations says so.
+
+    \b
+    toruscast convert app.prof app.npz
+    toruscast convert --mapping --torus 8x8x8 nodes.csv best.map
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    if mapping:
+        if torus is None:
+            raise click.UsageError("--mapping needs --torus")
+        content = _mappings(source, target, torus, tasks_per_node)
+    else:
+        if torus is not None:
+            raise click.UsageError("--torus goes with --mapping")
+        check_writable(target, GRAPHS)
+        graph, _ = read_graph(source, traffic, n_tasks=tasks, format=form, messages=messages)
+        graph = graph if iterations is None else graph.scaled(1 / iterations)
+        from toruscast.mapping.formats import write_comm
+
+        write_comm(graph, target)
+        content = {
+            "out": target,
+            "tasks": graph.n_tasks,
+            "edges": graph.n_edges,
+            "bytes": float(graph.nbytes.sum()),
+            "messages": float(graph.n_messages.sum()),
+        }
+    if output.json_path or output.csv_path:
+        import pandas as pd
+
+        output.write(content, pd.DataFrame([content]))
+    if output.for_people and not quiet:
+        click.echo(_words(content))
+
+
+def _mappings(source: str, target: str, torus: str, capacity: int | None) -> dict[str, Any]:
+    """Convert one mapping to a file, or several to a folder."""
+    from toruscast.mapping import InputError
+    from toruscast.mapping.formats import read_mappings, write_mapping, write_mappings
+
+    check_writable(target, MAPPINGS, folder_allowed=True)
+    host = load_torus(torus)
+    mappings = read_mappings(source, host, tasks_per_node=capacity)
+    if target.endswith("/") or Path(target).is_dir():
+        write_mappings(mappings, host, target)
+    elif len(mappings) > 1:
+        raise InputError(
+            "one file cannot take several mappings", file=target, found=len(mappings),
+            expected="a folder, such as maps/",
+        )  # fmt: skip
+    else:
+        write_mapping(mappings[0], host, target)
+    return {"out": target, "mappings": len(mappings), "tasks": mappings[0].n_tasks}
+
+
+def _words(content: dict[str, Any]) -> str:
+    if "edges" in content:
+        return (
+            f"{content['out']}: {content['tasks']} tasks, {content['edges']} edges, "
+            f"{nbytes(content['bytes'])}, {content['messages']:.0f} messages"
+        )
+    return f"{content['out']}: {content['mappings']} mappings of {content['tasks']} tasks"

@@ -1,0 +1,231 @@
+"""``toruscast evaluate``: how well feature sets forecast mappings that they have not seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from . import options
+from .output import Output, records
+from .quality import METRICS, between, score
+from .sampling import obtain_samples
+from .selection import MINE, load_plugin, names_of, needed_level
+from .tables import new_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+SINGLE = 10
+BASELINE = "analytic"
+
+
+@click.command("evaluate")
+@options.sample_options
+@click.option(
+    "--features", "chosen", metavar="SET", multiple=True,
+    help="A feature set, features joined by commas, or a sum such as prior+mine; repeat to "
+    "compare. The first is the baseline of the gain.  [default: all sets that the samples allow]",
+)  # fmt: skip
+@click.option(
+    "--plugin", metavar="FILE.py",
+    help="RUNS THE CODE of this Python file, which registers features of your own; --features mine "
+    "stands for them. Only give files that you trust.",
+)  # fmt: skip
+@click.option(
+    "--target", type=click.Choice(["slowdown", "time"]),
+    help="What is learned.  [default: slowdown for the sets 'relative' and 'sketch', else time]",
+)  # fmt: skip
+@click.option(
+    "--level", type=click.IntRange(1, 2),
+    help="Features to compute with --comm: 2 adds the simulator's.  "
+    "[default: what --features need]",
+)  # fmt: skip
+@options.splits_option
+@options.routing_option
+@options.work_options
+@options.output_options
+def command(
+    comm: str | None,
+    iterations: float | None,
+    traffic: Literal["all", "point_to_point", "collective"],
+    grid: str | None,
+    torus: str | None,
+    tasks_per_node: int | None,
+    number: int | None,
+    samples: str | None,
+    chosen: tuple[str, ...],
+    plugin: str | None,
+    target: Literal["slowdown", "time"] | None,
+    level: int | None,
+    splits: int,
+    routing: Literal["deterministic", "adaptive"],
+    seed: int,
+    jobs: int,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Measure how well feature sets forecast mappings kept out of training.
+
+    Two thirds of the samples train, one third is forecast, over and over. A metric of your own is a
+    function in a Python file:
+
+    \b
+        from toruscast.features import register
+        @register("busiest_share")
+        def busiest_share(traffic):
+            return traffic.link_bytes.max() / traffic.link_bytes.sum()
+
+    \b
+    toruscast evaluate --comm lammps-lj-64 --torus 4x4x4
+    toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --plugin my.py --features mine
+    toruscast evaluate --samples samples.parquet --features prior --features H5
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    mine = load_plugin(plugin) if plugin is not None else ()
+    if not chosen and mine:
+        chosen = (MINE,)
+    if chosen == (MINE,):
+        # A metric of one's own is worth what it adds to those that are there.
+        chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
+    if comm is not None:
+        wanted = {text: names_of(text, mine) for text in chosen}
+        needed = needed_level(name for names in wanted.values() for name in names)
+        level = needed if level is None else max(level, needed)
+    table = obtain_samples(
+        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples, level or 1,
+        routing, seed, jobs, output,
+    )  # fmt: skip
+    sets = _sets(chosen, mine, table, samples)
+    scores, gain = _scored(table, sets, target, splits, seed, jobs, output)
+    from toruscast.training import single_features
+
+    single = single_features(table)
+    content = {
+        "n_samples": len(table),
+        "n_train": int(scores["n_train"].iloc[0]),
+        "n_test": int(scores["n_test"].iloc[0]),
+        "splits": splits,
+        "feature_sets": {name: list(names) for name, names in sets.items()},
+        "quality": records(_summary(scores)),
+        "gain": records(gain),
+        "single_features": records(single),
+    }
+    output.write(content, _summary(scores))
+    if output.for_people:
+        console = output.console()
+        console.print(
+            f"{len(table)} samples; {content['n_train']} train and {content['n_test']} are "
+            f"forecast, on {splits} splits. Mean (95 % of splits):\n",
+        )
+        _print_sets(_summary(scores), gain, console)
+        _print_single(single, mine, console)
+
+
+def _sets(
+    chosen: tuple[str, ...], mine: tuple[str, ...], table: pd.DataFrame, file: str | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the features of each set; without a choice, all sets that the table has."""
+    from toruscast.features import FEATURES
+    from toruscast.mapping import InputError
+    from toruscast.training import FEATURE_SETS
+
+    if not chosen:
+        sets = {n: f for n, f in FEATURE_SETS.items() if set(f) <= set(table.columns)}
+        if not sets:
+            raise InputError("samples without any feature set", file=file,
+                             expected="--features with columns of the table")  # fmt: skip
+        return sets
+    known = {*FEATURES, *table.columns}
+    sets = {text: names_of(text, mine, known) for text in chosen}
+    missing = [n for names in sets.values() for n in names if n not in table.columns]
+    if missing:
+        raise InputError(
+            "features missing from the samples", file=file, found=", ".join(dict.fromkeys(missing)),
+            expected="samples with them; --comm and --torus simulate new ones",
+        )  # fmt: skip
+    return sets
+
+
+def _scored(
+    table: pd.DataFrame,
+    sets: dict[str, tuple[str, ...]],
+    target: Literal["slowdown", "time"] | None,
+    splits: int,
+    seed: int,
+    jobs: int,
+    output: Output,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Score every set on the same splits."""
+    import pandas as pd
+
+    from toruscast.training import TimePredictor, repeated_splits
+    from toruscast.training.gains import gains
+
+    parts = []
+    with output.progress("Scoring feature sets") as progress:
+        progress(0, len(sets))
+        for done, (name, names) in enumerate(sets.items(), start=1):
+            aim = target or ("slowdown" if name in ("relative", "sketch") else "time")
+            predictor = {name: TimePredictor(names, aim)}
+            parts.append(repeated_splits(table, predictor, n_splits=splits, seed=seed, n_jobs=jobs))
+            progress(done, len(sets))
+    scores = pd.concat(parts, ignore_index=True)
+    return scores, gains(scores)
+
+
+def _summary(scores: pd.DataFrame) -> pd.DataFrame:
+    from toruscast.training import summarise
+
+    return summarise(scores).rename(columns={"predictor": "features"})
+
+
+def _print_sets(summary: pd.DataFrame, gain: pd.DataFrame, console: Console) -> None:
+    """Print a row for each feature set."""
+    metrics = ("rcc", "tau_b", "r2", "regret_1")
+    several = len(gain) > 1
+    shown = new_table(
+        "features", *(METRICS[m][0] for m in metrics), *(["gain in RCC"] if several else []),
+        left=("features",),
+    )  # fmt: skip
+    better = {row["features"]: row for row in records(gain)}
+    for name, group in summary.groupby("features", sort=False):
+        rows = {row["metric"]: row for row in records(group)}
+        cells = [
+            f"{score(metric, rows[metric]['mean'])}\n"
+            f"({between(metric, rows[metric]['low'], rows[metric]['high'])})"
+            for metric in metrics
+        ]
+        if several:
+            more = better[str(name)]
+            cells.append(
+                "baseline"
+                if name == gain.index[0]
+                else f"{more['gain']:+.3f}\n({more['low']:+.3f} to {more['high']:+.3f})"
+            )
+        shown.add_row(str(name), *cells)
+    console.print(shown)
+    if several:
+        console.print(
+            f"\nGain over {gain.index[0]} on the same splits, with the 95 % interval of its mean: "
+            "a set helps where the "
+            "interval lies above 0. "
+            + "; ".join(f"{METRICS[m][0]}: {METRICS[m][1]}" for m in ("rcc", "regret_1"))
+            + ".",
+            style="dim",
+        )
+
+
+def _print_single(single: pd.DataFrame, mine: tuple[str, ...], console: Console) -> None:
+    """Print what single features rank without learning."""
+    console.print("\nSingle features as the forecast, without learning:", style="bold")
+    shown = new_table("feature", "RCC", "tau-b", left=("feature",))
+    own = [name for name in mine if name in single.index]
+    rows = {row["feature"]: row for row in records(single)}
+    for name in dict.fromkeys([*list(rows)[:SINGLE], *own]):
+        tau = rows[name]["tau_b"]
+        shown.add_row(name, f"{rows[name]['rcc']:.3f}", "-" if tau != tau else f"{tau:.3f}")
+    console.print(shown)

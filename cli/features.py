@@ -1,0 +1,125 @@
+"""``toruscast features``: the feature table of mappings."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import click
+
+from . import options
+from .inputs import load_application, load_mappings, load_torus
+from .output import Output, check_writable, records, write_parquet
+from .selection import names_of
+from .tables import new_table, print_table, printable
+from .units import number
+
+SHOWN = (
+    "lower_bound", "max_bytes", "avg_bytes", "hop_bytes", "avg_hops_per_byte", "max_dilation",
+    "max_FIFO",
+)  # fmt: skip
+
+
+@click.command("features")
+@options.optional_traffic_options
+@options.mapping_options
+@click.option(
+    "--level", type=click.IntRange(1, 2), default=1, show_default=True,
+    help="1: from the routes alone; 2: those of the simulator too, and the simulated time.",
+)  # fmt: skip
+@click.option(
+    "--features", "chosen", metavar="SET|NAME,NAME",
+    help="These features, or named sets of them, instead of all of the level.",
+)  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List the features and stop.")
+@options.routing_option
+@options.work_options
+@click.option("--parquet", "parquet_path", metavar="FILE", help="Write the table as Parquet.")
+@options.output_options
+def command(
+    comm: str | None,
+    iterations: float | None,
+    traffic: Literal["all", "point_to_point", "collective"],
+    grid: str | None,
+    torus: str | None,
+    mappings: str | None,
+    candidates: int | None,
+    tasks_per_node: int | None,
+    level: int,
+    chosen: str | None,
+    listing: bool,
+    routing: Literal["deterministic", "adaptive"],
+    seed: int,
+    jobs: int,
+    parquet_path: str | None,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Compute the named features of mappings: one row a mapping, one column a feature.
+
+    \b
+    toruscast features --list
+    toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    if listing:
+        _list(output)
+        return
+    if comm is None or torus is None:
+        raise click.UsageError("--comm and --torus are needed, or --list")
+    if parquet_path is not None:
+        check_writable(parquet_path)
+    application = load_application(comm, traffic, iterations, grid)
+    host = load_torus(torus)
+    picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
+    from toruscast.features import extract
+
+    wanted = None if chosen is None else names_of(chosen)
+    table = extract(
+        application.comm, host, picked, level=level, routing=routing, features=wanted, n_jobs=jobs
+    )
+    if parquet_path is not None:
+        write_parquet(table, parquet_path)
+    content = {
+        "application": application.describe(),
+        "torus": {"name": str(host), "nodes": host.n_nodes},
+        "routing": routing,
+        "features": records(table),
+    }
+    output.write(content, table, index=True)
+    if not output.for_people:
+        return
+    console = output.console()
+    columns = list(table.columns)
+    if wanted is None:
+        columns = [*SHOWN, *(["time"] if "time" in table.columns else [])]
+    shown = new_table("mapping", *columns, left=("mapping",))
+    for name, values in zip(table.index, table[columns].to_numpy(), strict=True):
+        shown.add_row(printable(str(name)), *(number(value, 4) for value in values))
+    print_table(shown, console, keep=2)
+    hidden = len(table.columns) - len(columns)
+    if hidden:
+        console.print(
+            f"\n{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
+            "describes all.",
+        )
+
+
+def _list(output: Output) -> None:
+    """Show what features there are."""
+    import pandas as pd
+
+    from toruscast.features import FEATURES, extract  # noqa: F401  (extract registers them)
+
+    table = pd.DataFrame(
+        [(f.name, f.level, f.unit, f.description) for f in FEATURES.values()],
+        columns=["name", "level", "unit", "description"],
+    )
+    content: dict[str, Any] = {"features": records(table)}
+    output.write(content, table)
+    if output.for_people:
+        shown = new_table(*table.columns, left=("name", "unit", "description"))
+        for row in table.itertuples(index=False):
+            shown.add_row(*map(str, row))
+        output.console().print(shown)

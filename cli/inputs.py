@@ -1,0 +1,196 @@
+"""From the words of the command line to graphs, tori and mappings."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from toruscast.mapping import CommGraph, TaskMapping, Torus
+
+DEFAULT_CANDIDATES = 84
+Traffic = Literal["all", "point_to_point", "collective"]
+
+
+@dataclass(frozen=True)
+class Application:
+    """A communication graph, for one iteration, and how it came about."""
+
+    comm: CommGraph
+    source: str
+    traffic: str
+    iterations: float | None
+    """Application steps by which the graph was divided; None if nobody said."""
+
+    def describe(self) -> dict[str, object]:
+        """Return what JSON output says about it."""
+        return {
+            "name": self.comm.name,
+            "source": self.source,
+            "tasks": self.comm.n_tasks,
+            "edges": self.comm.n_edges,
+            "bytes": float(self.comm.nbytes.sum()),
+            "messages": float(self.comm.n_messages.sum()),
+            "traffic": self.traffic,
+            "iterations": self.iterations,
+        }
+
+
+def load_application(
+    comm: str, traffic: Traffic, iterations: float | None, grid: str | None
+) -> Application:
+    """Read a graph from a file or a shipped dataset and divide it by the iterations.
+
+    Raises
+    ------
+    InputError
+        If the text names neither, the file is not valid, or there is nothing in it to send.
+    """
+    from toruscast.mapping import InputError
+
+    graph, known = read_graph(comm, traffic)
+    iterations = known if iterations is None else iterations
+    if iterations is not None and iterations != 1:
+        graph = graph.scaled(1 / iterations)
+    if grid is not None:
+        graph = graph.renamed(graph.name, _grid(grid, graph.n_tasks))
+    if not graph.n_messages.sum():
+        raise InputError("communication graph without a message", file=comm)
+    return Application(graph, comm, traffic, iterations)
+
+
+def load_torus(text: str) -> Torus:
+    """Read a torus or a machine."""
+    from toruscast.mapping.machines import parse_host
+
+    return parse_host(text)
+
+
+def load_mappings(
+    comm: CommGraph,
+    torus: Torus,
+    mappings: str | None,
+    candidates: int | None,
+    tasks_per_node: int | None,
+    seed: int,
+) -> list[TaskMapping]:
+    """Read mappings, or make a sample of them.
+
+    Raises
+    ------
+    InputError
+        If the mappings are not valid or do not fit the graph and the torus.
+    """
+    if mappings is not None and candidates is not None:
+        raise click.UsageError("--mappings and --candidates exclude each other")
+    if mappings is None:
+        from toruscast.mapping import strategies
+
+        n = DEFAULT_CANDIDATES if candidates is None else candidates
+        return strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=tasks_per_node)
+    from toruscast.mapping.formats import read_mappings
+
+    chosen = read_mappings(mappings, torus, tasks_per_node=tasks_per_node)
+    check_mappings(chosen, mappings, comm, torus)
+    return chosen
+
+
+def load_mapping(
+    comm: CommGraph, torus: Torus, mapping: str, tasks_per_node: int | None, seed: int
+) -> TaskMapping:
+    """Read one mapping from a file, or make one by the name of its strategy.
+
+    Raises
+    ------
+    InputError
+        If the text names neither, or the mapping does not fit the graph and the torus.
+    """
+    from toruscast.mapping import InputError, strategies
+    from toruscast.mapping.formats import read_mapping
+
+    if _is_file(mapping):
+        chosen = read_mapping(mapping, torus, tasks_per_node=tasks_per_node)
+        check_mappings([chosen], mapping, comm, torus)
+        return chosen
+    if mapping.partition("@")[0].partition("-")[0] not in strategies.STRATEGIES:
+        forms = ", ".join(form for form in strategies.names())
+        raise InputError(
+            "neither a file nor a mapping strategy", found=mapping, expected=f"a file or {forms}"
+        )
+    return strategies.make(mapping, comm, torus, tasks_per_node=tasks_per_node, seed=seed)
+
+
+def check_mappings(
+    mappings: Sequence[TaskMapping], file: str, comm: CommGraph, torus: Torus
+) -> None:
+    """Raise, naming the file, unless every mapping fits."""
+    from toruscast.mapping import InputError
+
+    try:
+        for mapping in mappings:
+            mapping.check(comm.n_tasks, torus)
+    except InputError as error:
+        raise InputError(
+            error.message, file=file, found=error.found, expected=error.expected
+        ) from None
+
+
+def closest(name: str, known: Sequence[str], otherwise: str = "") -> str:
+    """Return the names like ``name``, or where there are none, ``otherwise`` or all."""
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
+    return " or ".join(close) or otherwise or " or ".join(known)
+
+
+def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, float | None]:
+    """Return the graph of a file or dataset, and the dataset's iterations.
+
+    ``how`` goes to `read_comm`.
+
+    Raises
+    ------
+    InputError
+        If the text names neither, or the file is not valid.
+    """
+    from toruscast import datasets
+    from toruscast.mapping import InputError
+    from toruscast.mapping.formats import read_comm
+
+    if _is_file(comm):
+        return read_comm(comm, include=traffic, **how), None
+    known = datasets.names()
+    if comm in known:
+        iterations = datasets.provenance(comm).get("iterations")
+        graph = datasets.load(comm, include=traffic)
+        return graph, None if iterations is None else float(iterations)
+    # What exists not may be the common prefix of per-rank files.
+    try:
+        return read_comm(comm, include=traffic, **how), None
+    except InputError as error:
+        if "/" in comm or "." in comm or "no such file" not in error.message:
+            raise
+        raise InputError(
+            "neither a file nor a shipped dataset",
+            found=comm,
+            expected=f"a file or {closest(comm, known)}",
+        ) from None
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _grid(text: str, n_tasks: int) -> tuple[int, ...]:
+    from toruscast.mapping import InputError
+
+    parts = text.lower().split("x")
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise InputError("bad task grid", found=text, expected="sizes such as 8x8x8")
+    return tuple(int(part[:12]) for part in parts)

@@ -1,0 +1,169 @@
+"""Options that several sub-commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+POSITIVE = click.IntRange(min=1)
+
+
+def traffic_options(function: F) -> F:
+    """Add what tells which traffic goes over which torus."""
+    return _with(
+        function,
+        click.option(
+            "--comm", required=True, metavar="FILE|NAME",
+            help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
+            "or the name of a shipped dataset, such as lammps-lj-512.",
+        ),
+        *_TRAFFIC,
+        click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
+    )  # fmt: skip
+
+
+def optional_traffic_options(function: F) -> F:
+    """Add the same options where samples may stand in for them."""
+    return _with(
+        function,
+        click.option(
+            "--comm", metavar="FILE|NAME",
+            help="Communication graph or name of a shipped dataset, to simulate samples of.",
+        ),
+        *_TRAFFIC,
+        click.option("--torus", metavar="TORUS", help=TORUS_HELP),
+    )  # fmt: skip
+
+
+TORUS_HELP = (
+    "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension), or a machine such as "
+    "bluegene_q:1024 or tpu_v4:4x4x8."
+)
+iterations_option = click.option(
+    "--iterations", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    help="Application steps that the graph covers: traffic is divided by it.",
+)  # fmt: skip
+traffic_option = click.option(
+    "--traffic", type=click.Choice(["all", "point_to_point", "collective"]), default="all",
+    show_default=True, help="Which part of Open MPI monitoring output counts.",
+)  # fmt: skip
+_TRAFFIC = (
+    click.option(
+        "--iterations", type=click.FloatRange(min=0, min_open=True), metavar="N",
+        help="Application steps that the graph covers: traffic is divided by it. Known for shipped "
+        "datasets; 1 for files.",
+    ),
+    traffic_option,
+    click.option(
+        "--grid", metavar="SIZES",
+        help="Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if unknown.",
+    ),
+)  # fmt: skip
+
+
+def mapping_options(function: F) -> F:
+    """Add what tells which mappings to look at."""
+    return _with(
+        function,
+        click.option(
+            "--mappings", metavar="FILE|FOLDER",
+            help="A folder of map files, one file, or a file of name,node,node,... lines.",
+        ),
+        click.option(
+            "--candidates", type=POSITIVE, metavar="N",
+            help="Instead: N mappings from the strategies, of very different quality.  "
+            "[default: 84]",
+        ),
+        tasks_per_node_option,
+    )  # fmt: skip
+
+
+def tasks_per_node_option(function: F) -> F:
+    """Add the capacity of a node."""
+    return click.option(
+        "--tasks-per-node", type=POSITIVE, metavar="N",
+        help="Tasks that a node takes; the least that suffices if not given.",
+    )(function)  # fmt: skip
+
+
+def sample_options(function: F) -> F:
+    """Add where samples come from: simulated for an application, or a file."""
+    return _with(
+        function,
+        optional_traffic_options,
+        tasks_per_node_option,
+        click.option(
+            "-n", "number", type=click.IntRange(min=6), metavar="N",
+            help="Mappings to simulate.  [default: 168]",
+        ),
+        click.option(
+            "--samples", metavar="FILE.parquet",
+            help="Samples: with --comm, where the simulated ones are kept (a run that was stopped "
+            "goes on); else read.",
+        ),
+    )  # fmt: skip
+
+
+def splits_option(function: F) -> F:
+    """Add the number of splits."""
+    return click.option(
+        "--splits", type=POSITIVE, default=50, show_default=True, metavar="N",
+        help="Random splits into two thirds to train on and one third to forecast.",
+    )(function)  # fmt: skip
+
+
+def seed_option(function: F) -> F:
+    """Add the seed."""
+    return click.option(
+        "--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N",
+        help="Seed of everything drawn at random.",
+    )(function)  # fmt: skip
+
+
+def routing_option(function: F) -> F:
+    """Add how messages are routed."""
+    return click.option(
+        "--routing", type=click.Choice(["deterministic", "adaptive"]), default="deterministic",
+        show_default=True, help="Dimension order, or minimal adaptive.",
+    )(function)  # fmt: skip
+
+
+def work_options(function: F) -> F:
+    """Add seed and number of threads."""
+    return _with(
+        function,
+        seed_option,
+        click.option(
+            "--jobs", type=POSITIVE, metavar="N", default=os.cpu_count() or 1,
+            help="Threads; all processors if not given.",
+        ),
+    )  # fmt: skip
+
+
+def output_options(function: F) -> F:
+    """Add where the result goes."""
+    return _with(
+        function,
+        click.option("--json", "json_path", metavar="FILE|-", help="Write the result as JSON."),
+        click.option("--csv", "csv_path", metavar="FILE|-", help="Write the table as CSV."),
+        quiet_option,
+    )
+
+
+def quiet_option(function: F) -> F:
+    """Add a switch for progress and messages."""
+    return click.option("--quiet", "-q", is_flag=True, help="No progress bar, no messages.")(
+        function
+    )
+
+
+def _with(function: F, *options: Callable[[F], F]) -> F:
+    # Decorators apply from the bottom up; listed here in the order of the help.
+    for option in reversed(options):
+        function = option(function)
+    return function

@@ -1,0 +1,182 @@
+"""Where results go: tables to the terminal, JSON and CSV to files or stdout."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+PLAIN_WIDTH = 120
+STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the user wants results, and how much is said besides.
+
+    Parameters
+    ----------
+    json_path, csv_path, links_path : str, optional
+        Files; "-" is stdout, and then nothing else goes there.
+    quiet : bool
+        No progress bar and no messages.
+
+    Raises
+    ------
+    UsageError
+        If two of them go to stdout.
+    """
+
+    json_path: str | None = None
+    csv_path: str | None = None
+    quiet: bool = False
+    links_path: str | None = None
+
+    def __post_init__(self) -> None:
+        if self._paths.count(STDOUT) > 1:
+            raise click.UsageError("only one of --json, --csv and --links can go to stdout")
+
+    def check(self) -> None:
+        """Raise early what writing would raise after the work."""
+        for path in self._paths:
+            if path != STDOUT:
+                check_writable(path)
+
+    @property
+    def _paths(self) -> list[str]:
+        paths = (self.json_path, self.csv_path, self.links_path)
+        return [path for path in paths if path is not None]
+
+    @property
+    def for_people(self) -> bool:
+        """Whether stdout is free for tables."""
+        return STDOUT not in self._paths
+
+    def console(self) -> Console:
+        """Return a console on stdout: as wide as the terminal, or 120 columns without one."""
+        from rich.console import Console
+
+        width = None if sys.stdout.isatty() else PLAIN_WIDTH
+        return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+    def message(self, text: str) -> None:
+        """Say something on stderr."""
+        if not self.quiet:
+            click.echo(f"toruscast: {text}", err=True)
+
+    def write(self, content: dict[str, Any], table: pd.DataFrame, *, index: bool = False) -> None:
+        """Write JSON and CSV where they are wanted."""
+        if self.json_path is not None:
+            text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+            write_text(text, self.json_path)
+        if self.csv_path is not None:
+            text = table.to_csv(index=index, lineterminator="\n")
+            write_text(text, self.csv_path)
+
+    @contextmanager
+    def progress(self, what: str, then: str = "") -> Iterator[Callable[[int, int], None]]:
+        """Give a function of (done, all) that moves a bar on stderr, hidden without a terminal.
+
+        Once all is done, the bar says what comes ``then``.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, total: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+        bar = Progress(
+            "[progress.description]{task.description}", BarColumn(), "{task.fields[count]}",
+            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        with bar:
+            task = bar.add_task(what, total=None, count="")
+
+            def move(done: int, total: int) -> None:
+                if then and done == total:
+                    bar.update(task, description=then, completed=0, total=None, count="")
+                else:
+                    bar.update(task, completed=done, total=total, count=f"{done}/{total}")
+
+            yield move
+
+
+def write_text(text: str, path: str) -> None:
+    """Write text to stdout, or to a file that appears whole or not at all."""
+    if path == STDOUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    from toruscast.mapping.formats import atomic_path
+
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_parquet(table: pd.DataFrame, path: str) -> None:
+    """Write a table to a Parquet file that appears whole or not at all."""
+    from toruscast.mapping.formats import atomic_path
+
+    with atomic_path(path) as temporary:
+        table.to_parquet(temporary)
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: NumPy's numbers as Python's, and no number as null.
+
+    Examples
+    --------
+    >>> plain({"a": (1.0, float("nan"))})
+    {'a': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, the index among the columns where it has a name."""
+    named = table.reset_index() if table.index.name else table
+    rows: list[dict[str, Any]] = [
+        dict(zip(named.columns, row, strict=True)) for row in named.itertuples(index=False)
+    ]
+    return rows
+
+
+def check_writable(path: str, suffixes: tuple[str, ...] = (), folder_allowed: bool = False) -> None:
+    """Raise early what writing to ``path`` would raise after the work.
+
+    Raises
+    ------
+    InputError
+        If the folder of ``path`` is missing, ``path`` is a folder, or its suffix not one of these.
+    """
+    from toruscast.mapping import InputError
+
+    target = Path(path)
+    if folder_allowed and (path.endswith("/") or target.is_dir()):
+        return
+    if target.is_dir():
+        raise InputError("cannot be written", file=path, found="a folder", expected="a file name")
+    if not target.parent.is_dir():
+        raise InputError("cannot be written", file=path, found="no such folder")
+    if suffixes and target.suffix.lower() not in suffixes:
+        found, expected = target.suffix or "none", " or ".join(suffixes)
+        raise InputError("unknown suffix", file=path, found=found, expected=expected)

@@ -1,0 +1,273 @@
+"""``toruscast rank``: which candidate mapping is fastest, how sure that is, and why."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from . import options
+from .inputs import Application, load_application, load_mappings, load_torus
+from .output import Output, check_writable, records
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from toruscast.mapping import CommGraph, TaskMapping, Torus
+    from toruscast.training import TimePredictor, Training
+    from toruscast.training.reasons import Reasons
+
+Routing = Literal["deterministic", "adaptive"]
+
+DEFAULT_TRAINING = 168
+COVERAGE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """All that the command found out."""
+
+    application: Application
+    torus: Torus
+    mappings: list[TaskMapping]
+    model: TimePredictor
+    source: str
+    training: Training | None
+    table: pd.DataFrame
+    reasons: dict[str, Reasons]
+    routing: Routing
+    checked: dict[str, float] | None
+    """Scores on the candidates where they were simulated."""
+
+
+@click.command("rank")
+@options.traffic_options
+@options.mapping_options
+@click.option(
+    "--train", type=click.IntRange(min=6), metavar="N",
+    help="Train on N other simulated mappings of the same application.  [default: 168]",
+)  # fmt: skip
+@click.option(
+    "--model",
+    metavar="FILE|default",
+    help="Instead: a model made by 'toruscast train', or the one that comes with toruscast.",
+)
+@options.routing_option
+@click.option("--check", is_flag=True, help="Simulate the candidates too and score the forecast.")
+@click.option(
+    "--top", type=options.POSITIVE, default=10, show_default=True, metavar="N",
+    help="Rows shown from the top; JSON and CSV have all.",
+)  # fmt: skip
+@options.work_options
+@click.option(
+    "--out",
+    metavar="FILE|FOLDER/",
+    help="Write the mapping predicted fastest (.map, .txt, .csv), or all candidates to a folder.",
+)
+@options.output_options
+def command(
+    comm: str,
+    iterations: float | None,
+    traffic: Literal["all", "point_to_point", "collective"],
+    grid: str | None,
+    torus: str,
+    mappings: str | None,
+    candidates: int | None,
+    tasks_per_node: int | None,
+    train: int | None,
+    model: str | None,
+    routing: Routing,
+    check: bool,
+    top: int,
+    seed: int,
+    jobs: int,
+    out: str | None,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Rank candidate mappings of an application on a torus by predicted time.
+
+    The forecast is learned from simulated times of other mappings of the same application, never
+    of the candidates; --check simulates those as well and scores it.
+
+    \b
+    toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
+    toruscast rank --comm app.prof --torus bluegene_q:1024 --mappings maps/ --out best.map
+    """  # noqa: D301
+    if train is not None and model is not None:
+        raise click.UsageError("--train and --model exclude each other")
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    if out is not None:
+        check_writable(out, (".map", ".txt", ".csv"), folder_allowed=True)
+    application = load_application(comm, traffic, iterations, grid)
+    host = load_torus(torus)
+    chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
+    found = _forecast(
+        application, host, chosen, DEFAULT_TRAINING if train is None else train, model,
+        routing, check, seed, jobs, output,
+    )  # fmt: skip
+    if out is not None:
+        _write_mappings(found, out)
+    output.write(_content(found), found.table)
+    if output.for_people:
+        from .rank_report import print_ranking
+
+        print_ranking(found, top, output.console())
+
+
+def _forecast(
+    application: Application,
+    torus: Torus,
+    mappings: list[TaskMapping],
+    n_train: int,
+    model_path: str | None,
+    routing: Routing,
+    check: bool,
+    seed: int,
+    jobs: int,
+    output: Output,
+) -> Ranking:
+    """Train or load the model, forecast, and simulate the candidates if wanted."""
+    from toruscast.training import load_predictor, rank
+    from toruscast.training.reasons import explain
+
+    comm = application.comm
+    training = None
+    if model_path is not None:
+        model, source = load_predictor(model_path), model_path
+    else:
+        training = _trained(comm, torus, mappings, n_train, routing, seed, jobs, output)
+        model, source = training.model, "trained"
+    observed = None
+    if check:
+        observed = _simulated(comm, torus, mappings, routing, jobs, output)
+    table = rank(
+        comm, torus, mappings, model, routing=routing, coverage=COVERAGE, observed=observed,
+        n_jobs=jobs,
+    )  # fmt: skip
+    by_name = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
+    names = table["mapping"].iloc[[0, -1]]
+    reasons = {name: explain(comm, torus, by_name[name], routing=routing) for name in names}
+    return Ranking(
+        application, torus, mappings, model, source, training, table, reasons, routing,
+        _scores(table) if check else None,
+    )  # fmt: skip
+
+
+def _trained(
+    comm: CommGraph,
+    torus: Torus,
+    mappings: list[TaskMapping],
+    n_train: int,
+    routing: Routing,
+    seed: int,
+    jobs: int,
+    output: Output,
+) -> Training:
+    """Train on mappings that are no candidates."""
+    from toruscast.mapping import InputError
+    from toruscast.training import train_for
+
+    what = f"Simulating {n_train} mappings to learn from"
+    try:
+        with output.progress(what, then="Training and testing") as progress:
+            # Another seed: other random mappings than those of the candidates.
+            return train_for(
+                comm, torus, n_train, seed=seed + 1, exclude=mappings, routing=routing,
+                n_jobs=jobs, progress=progress,
+            )  # fmt: skip
+    except InputError as error:
+        if error.message != "not enough different mappings":
+            raise
+        raise InputError(
+            "not enough different mappings to train on",
+            found=error.found,
+            expected=f"{error.expected}; a smaller --train, or --model",
+        ) from None
+
+
+def _simulated(
+    comm: CommGraph,
+    torus: Torus,
+    mappings: list[TaskMapping],
+    routing: Routing,
+    jobs: int,
+    output: Output,
+) -> NDArray[np.float64]:
+    """Return the simulated time of each mapping."""
+    from toruscast.training import build_samples
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        output.progress("Simulating the candidates") as progress,
+    ):
+        samples = build_samples(
+            [(comm, torus, mappings)], Path(folder) / "candidates.parquet",
+            n_jobs=jobs, routing=routing, progress=progress,
+        )  # fmt: skip
+    return samples["time"].to_numpy(dtype="float64")
+
+
+def _scores(table: pd.DataFrame) -> dict[str, float]:
+    """Score the forecast on the candidates."""
+    from toruscast.training.evaluate import METRICS
+
+    observed, predicted = table["observed_time"], table["predicted_time"]
+    scores = {}
+    if len(table) > 1:
+        scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
+    within = (table["low"] <= observed) & (observed <= table["high"])
+    return {**scores, "within_interval": float(within.mean())}
+
+
+def _write_mappings(found: Ranking, out: str) -> None:
+    """Write the best mapping to a file, or all to a folder."""
+    from toruscast.mapping.formats import write_mapping, write_mappings
+
+    if out.endswith("/") or Path(out).is_dir():
+        write_mappings(found.mappings, found.torus, out)
+        return
+    best = found.table["mapping"].iloc[0]
+    chosen = [m for i, m in enumerate(found.mappings) if (m.name or str(i)) == best]
+    write_mapping(chosen[0], found.torus, out)
+
+
+def _content(found: Ranking) -> dict[str, Any]:
+    """Return all of it for JSON."""
+    from toruscast import __version__
+
+    quality: dict[str, Any] = {}
+    if found.checked is not None:
+        quality["candidates"] = {"n_test": len(found.table), **found.checked}
+    if found.training is not None:
+        quality["repeated_splits"] = records(found.training.quality)
+    return {
+        "toruscast": __version__,
+        "application": found.application.describe(),
+        "torus": {"name": str(found.torus), "nodes": found.torus.n_nodes},
+        "routing": found.routing,
+        "model": {
+            "source": found.source,
+            "n_samples": found.model.n_samples_,
+            "features": list(found.model.required_columns),
+            "target": found.model.target,
+        },
+        "coverage": COVERAGE,
+        "ranking": records(found.table),
+        "reasons": {
+            name: {
+                "bounds": why.bounds,
+                "binding": why.binding,
+                "hottest_links": records(why.links),
+            }
+            for name, why in found.reasons.items()
+        },
+        "quality": quality,
+    }

@@ -1,0 +1,203 @@
+"""A ranking as text for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .output import records
+from .quality import METRICS, between, score
+from .tables import new_table, print_table, printable
+from .units import byte_unit, nbytes, number, percent, seconds, time_unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from toruscast.training.reasons import Reasons
+
+    from .inputs import Application
+    from .rank import Ranking
+
+BOTTOM = 3
+SHOWN = ("rcc", "tau_b", "r2", "regret_1")
+BINDING = {
+    "link": "the busiest link",
+    "injection": "the busiest injection FIFO",
+    "reception": "the busiest receiving node",
+    "latency": "software overhead, hops and the longest message",
+}
+
+
+def print_ranking(found: Ranking, top: int, console: Console) -> None:
+    """Print what is ranked, the table, the reasons, the quality, and the answer in words."""
+    console.print(_header(found))
+    console.print()
+    _print_table(found.table, top, console)
+    console.print()
+    _print_reasons(found, console)
+    console.print()
+    for line in _quality(found):
+        console.print(line)
+    console.print()
+    console.print(_answer(found), style="bold")
+
+
+def application_line(application: Application) -> str:
+    """Return what is sent, in words."""
+    comm = application.comm
+    line = f"{printable(comm.name)}: {comm.n_tasks} tasks, {comm.n_edges} edges, "
+    line += nbytes(comm.nbytes.sum())
+    if application.iterations is not None:
+        line += f" per iteration (1/{application.iterations:g} of the capture)"
+    if application.traffic != "all":
+        line += f", {application.traffic.replace('_', '-')} only"
+    return line
+
+
+def bound_line(why: Reasons) -> str:
+    """Return what bounds the time of a mapping, in words."""
+    others = ", ".join(f"{k} {seconds(v)}" for k, v in why.bounds.items() if k != why.binding)
+    least = seconds(why.bounds[why.binding])
+    return f"Bound by {BINDING[why.binding]}, {least} at least ({others})."
+
+
+def link_note(label: str) -> str:
+    """Return what the name of a link means, on an example."""
+    node, _, way = label.partition(" ")
+    sign = "plus" if way.startswith("+") else "minus"
+    return f"{label}: the link that leaves node {node} in {sign} direction of dimension {way[1:]}."
+
+
+def _header(found: Ranking) -> str:
+    model = found.model
+    if found.training is not None:
+        origin = f"a model trained on {model.n_samples_} other simulated mappings of it"
+    elif found.source == "default":
+        origin = f"the default model ({model.n_samples_} samples of other applications and tori)"
+    else:
+        origin = f"the model {found.source} ({model.n_samples_} samples)"
+    routing = " with adaptive routing" if found.routing == "adaptive" else ""
+    return (
+        f"{application_line(found.application)}; on torus {found.torus}{routing}; "
+        f"{len(found.mappings)} candidate mappings; forecast by {origin}."
+    )
+
+
+def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
+    """Print the first and the last rows."""
+    times = table[["predicted_time", "lower_bound"]].to_numpy().ravel()
+    scale, unit = time_unit(times)
+    per_byte, byte_name = byte_unit(table["max_bytes"])
+    checked = "observed_time" in table.columns
+    shown = new_table(
+        "#", "mapping", f"pre-\ndicted\n{unit}", f"90 %\ninterval\n{unit}", "P(best)",
+        *([f"simu-\nlated\n{unit}", "simu-\nlated\nrank"] if checked else []),
+        f"lower\nbound\n{unit}", f"max\nlink\n{byte_name}", "hops\nper\nbyte", "max\nFIFO",
+        left=("mapping",),
+    )  # fmt: skip
+    if checked:
+        order = table["observed_time"].rank(method="min").astype(int).tolist()
+    everything = records(table)
+    rows = list(range(len(table)))
+    gap = len(rows) > top + BOTTOM + 1
+    if gap:
+        rows = rows[:top] + rows[-BOTTOM:]
+    for place, i in enumerate(rows):
+        row = everything[i]
+        if gap and place == top:
+            shown.add_row("...")
+        shown.add_row(
+            str(row["rank"]),
+            printable(row["mapping"]),
+            number(row["predicted_time"] / scale),
+            f"{number(row['low'] / scale)} - {number(row['high'] / scale)}",
+            percent(row["p_best"]),
+            *([number(row["observed_time"] / scale), str(order[i])] if checked else []),
+            number(row["lower_bound"] / scale),
+            number(row["max_bytes"] / per_byte),
+            number(row["avg_hops_per_byte"]),
+            f"{row['max_FIFO']:.0f}",
+        )
+    print_table(shown, console, keep=7 if checked else 5)
+
+
+def _print_reasons(found: Ranking, console: Console) -> None:
+    """Print the hottest links of the best and the worst, and what bounds them."""
+    for place, name in zip(("best", "worst"), found.reasons, strict=False):
+        why = found.reasons[name]
+        console.print(f"Hottest links of the {place}, {printable(name)}:", style="bold")
+        links = new_table("link", "bytes", "times the mean", "busy", left=("link",))
+        for row in records(why.links):
+            links.add_row(
+                row["label"], nbytes(row["nbytes"]), f"{row['over_mean']:.1f}", seconds(row["busy"])
+            )
+        if len(why.links):
+            console.print(links)
+        console.print(bound_line(why))
+        console.print()
+    labels = [label for why in found.reasons.values() for label in why.links["label"][:1]]
+    if labels:
+        console.print(link_note(labels[0]), style="dim")
+
+
+def _quality(found: Ranking) -> list[str]:
+    """Return how good the forecast is, in lines."""
+    lines = []
+    n = len(found.table)
+    if found.checked is not None and n > 1:
+        s = found.checked
+        if found.training is not None:
+            origin = f"all held out: the model learned from {found.model.n_samples_} others"
+        elif found.source == "default":
+            origin = "the model learned from other applications"
+        else:
+            origin = "whether the model learned from some of them is not known"
+        lines.append(
+            f"Forecast quality on the {n} candidates ({origin}): "
+            f"{', '.join(f'{METRICS[m][0]} {score(m, s[m])}' for m in SHOWN)}; "
+            f"the 90 % intervals hold "
+            f"{percent(s['within_interval'])} of the simulated times."
+        )
+    if found.training is not None:
+        measured = {row["metric"]: row for row in records(found.training.quality)}
+        parts = [
+            f"{METRICS[name][0]} {score(name, measured[name]['mean'])} "
+            f"({between(name, measured[name]['low'], measured[name]['high'])})"
+            for name in SHOWN
+        ]
+        lines.append(
+            f"Repeated splits of the {found.model.n_samples_} training mappings, 2/3 to train and "
+            f"1/3 held out, mean (95 % of splits): {', '.join(parts)}."
+        )
+    if not lines:
+        lines.append("Forecast quality is not known here: --check simulates the candidates.")
+    return lines
+
+
+def _answer(found: Ranking) -> str:
+    """Return the result in a sentence."""
+    table = found.table
+    best = records(table.iloc[:1])[0]
+    text = (
+        f"{printable(best['mapping'])} is predicted fastest: {seconds(best['predicted_time'])} "
+        f"(90 % interval {seconds(best['low'])} to {seconds(best['high'])})"
+    )
+    others = table.iloc[1:]
+    identity = others[others["mapping"] == "identity"]["predicted_time"]
+    for label, reference in (
+        ("the identity mapping", float(identity.iloc[0]) if len(identity) else None),
+        ("the median candidate", float(table["predicted_time"].median()) if len(others) else None),
+    ):
+        if reference is not None:
+            gain = 1 - best["predicted_time"] / reference
+            text += f", {percent(gain)} less time than {label}"
+    text += f"; probability of being the best of the {len(table)}: {percent(best['p_best'])}."
+    if found.checked is not None and len(table) > 1:
+        fastest = min(records(table), key=lambda row: float(row["observed_time"]))
+        text += f" Simulated, it takes {seconds(best['observed_time'])}"
+        if fastest["observed_time"] == best["observed_time"]:
+            text += "; no candidate is faster."
+        else:
+            name, time = printable(fastest["mapping"]), seconds(fastest["observed_time"])
+            text += f"; the fastest, {name}, {time}."
+    return text

@@ -1,0 +1,92 @@
+"""Features named on the command line: single ones, named sets, and what a plugin brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MINE = "mine"
+
+
+def names_of(
+    text: str, mine: tuple[str, ...] = (), known: Iterable[str] | None = None
+) -> tuple[str, ...]:
+    """Return the features of names joined by commas or plus signs, each once.
+
+    Parameters
+    ----------
+    text : str
+        Features and named sets; "mine" stands for the plugin's features.
+    mine : tuple of str
+        Those.
+    known : iterable of str, optional
+        Features that exist; the registered ones if not given.
+
+    Raises
+    ------
+    InputError
+        If one is neither a feature nor a set, naming similar ones.
+
+    Examples
+    --------
+    >>> names_of("prior+max_FIFO")
+    ('max_dilation', 'avg_bytes', 'max_bytes', 'max_FIFO')
+    """
+    from toruscast.features import FEATURES
+    from toruscast.mapping import InputError
+    from toruscast.training import FEATURE_SETS
+
+    features = tuple(FEATURES if known is None else known)
+    sets: dict[str, tuple[str, ...]] = {**FEATURE_SETS, **({MINE: mine} if mine else {})}
+    found: list[str] = []
+    for part in (word.strip() for word in text.replace("+", ",").split(",")):
+        if part in sets:
+            found += sets[part]
+        elif part in features:
+            found.append(part)
+        elif part == MINE:
+            raise InputError("no features of your own", found=MINE, expected="--plugin FILE.py")
+        else:
+            from .inputs import closest
+
+            similar = closest(part, (*sets, *features), f"a name in {', '.join(sets)} or a feature")
+            raise InputError("unknown feature or feature set", found=part, expected=similar)
+    return tuple(dict.fromkeys(found))
+
+
+def needed_level(names: Iterable[str]) -> int:
+    """Return 2 where one of the features needs the simulator's counters."""
+    from toruscast.features import FEATURES
+
+    return max((FEATURES[name].level for name in names if name in FEATURES), default=1)
+
+
+def load_plugin(path: str) -> tuple[str, ...]:
+    """Run a Python file and return the features that it registers.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, fails, or registers none; with the file's own line where it failed.
+    """
+    import runpy
+    import traceback
+    from pathlib import Path
+
+    from toruscast.features import FEATURES
+    from toruscast.mapping import InputError
+
+    if not Path(path).is_file():
+        raise InputError("no such file", file=path, expected="a Python file")
+    before = set(FEATURES)
+    try:
+        runpy.run_path(path)
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        line = lines[-1] if lines else getattr(error, "lineno", None)
+        found = f"{type(error).__name__}: {error}"
+        raise InputError("plugin failed", file=path, line=line, found=found) from None
+    added = tuple(name for name in FEATURES if name not in before)
+    if not added:
+        expected = "a function under toruscast.features.register"
+        raise InputError("plugin registers no feature", file=path, expected=expected)
+    return added

@@ -1,0 +1,59 @@
+"""Tables that stay readable in a terminal of any width, and in a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def printable(text: str) -> str:
+    r"""Return a name as a terminal can show it: no control characters.
+
+    Examples
+    --------
+    >>> printable("red\x1b[31m")
+    'red?[31m'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:
+    """Return a table whose cells are never cut short; columns align right unless named ``left``."""
+    from rich.box import Box
+    from rich.table import Table
+
+    # Blanks between columns and a line under the head: readable in a terminal and in a file.
+    box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
+    table = Table(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    lines = max(column.count("\n") for column in columns)
+    for column in columns:
+        # Short headings stand on the line above the cells.
+        heading = "\n" * (lines - column.count("\n")) + column
+        align: Any = "left" if column in left else "right"
+        table.add_column(heading, justify=align, overflow="fold")
+    return table
+
+
+def print_table(table: Table, console: Console, keep: int) -> None:
+    """Print a table; where it is too wide, closer, and then without its last columns.
+
+    The first ``keep`` columns always stay. What is left out is named below.
+    """
+    from rich.measure import Measurement
+
+    unlimited = console.options.update(max_width=100_000)
+
+    def fits() -> bool:
+        return Measurement.get(console, unlimited, table).maximum <= console.width
+
+    left_out: list[str] = []
+    if not fits():
+        table.padding = (0, 0, 0, 0)
+    while not fits() and len(table.columns) > keep:
+        left_out.insert(0, " ".join(str(table.columns.pop().header).split()))
+    console.print(table)
+    if left_out:
+        console.print(f"(no room for: {', '.join(left_out)})", style="dim")

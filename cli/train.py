@@ -1,0 +1,111 @@
+"""``toruscast train``: a predictor in a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from . import options
+from .output import Output, check_writable, records
+from .quality import print_quality
+from .sampling import obtain_samples
+from .selection import names_of, needed_level
+from .tables import new_table
+from .units import percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@click.command("train")
+@options.sample_options
+@click.option("--out", required=True, metavar="FILE.skops", help="The model file.")
+@click.option(
+    "--features", "chosen", metavar="SET|NAME,NAME", default="sketch", show_default=True,
+    help="Feature set or features to learn from.",
+)  # fmt: skip
+@click.option(
+    "--target", type=click.Choice(["slowdown", "time"]), default="slowdown", show_default=True,
+    help="Learn the time over its lower bound, which carries over to other sizes, or the time.",
+)  # fmt: skip
+@options.routing_option
+@options.splits_option
+@options.work_options
+@options.output_options
+def command(
+    comm: str | None,
+    iterations: float | None,
+    traffic: Literal["all", "point_to_point", "collective"],
+    grid: str | None,
+    torus: str | None,
+    tasks_per_node: int | None,
+    number: int | None,
+    samples: str | None,
+    out: str,
+    chosen: str,
+    target: Literal["slowdown", "time"],
+    routing: Literal["deterministic", "adaptive"],
+    splits: int,
+    seed: int,
+    jobs: int,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Train a predictor, tell how good it is on mappings kept out of training, and save it.
+
+    \b
+    toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.skops
+    toruscast train --samples samples.parquet --out model.skops --features analytic
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    check_writable(out)
+    names = names_of(chosen) if comm is not None else ()
+    table = obtain_samples(
+        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
+        needed_level(names), routing, seed, jobs, output,
+    )  # fmt: skip
+    from toruscast.training import TimePredictor, repeated_splits, save_predictor, summarise
+
+    model = TimePredictor(_features(chosen, table), target)
+    output.message(f"measuring quality on {splits} splits")
+    quality = summarise(repeated_splits(table, model, n_splits=splits, seed=seed, n_jobs=jobs))
+    model.fit(table, table["time"])
+    save_predictor(model, out, table.attrs.get("provenance"))
+    content = {
+        "model": out,
+        "n_samples": model.n_samples_,
+        "features": [str(name) for name in model.feature_names_in_],
+        "importances": dict(
+            zip(map(str, model.feature_names_in_), model.feature_importances_, strict=True)
+        ),
+        "target": target,
+        "quality": records(quality),
+    }
+    output.write(content, quality)
+    if output.for_people:
+        _print(content, quality, output)
+
+
+def _features(chosen: str, table: pd.DataFrame) -> str | tuple[str, ...]:
+    """Return the name of a set, so that the model remembers it, or features of the table."""
+    from toruscast.training import FEATURE_SETS
+
+    return chosen if chosen in FEATURE_SETS else names_of(chosen, known=table.columns)
+
+
+def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> None:
+    console = output.console()
+    console.print(
+        f"Trained on {content['n_samples']} samples, {len(content['features'])} features; saved as "
+        f"{content['model']}.\n",
+    )
+    print_quality(quality, console)
+    console.print("\nWhat the model looks at:", style="bold")
+    shown = new_table("feature", "importance", left=("feature",))
+    ranked = sorted(content["importances"].items(), key=lambda item: -item[1])
+    for name, share in ranked[:10]:
+        shown.add_row(name, percent(float(share)))
+    console.print(shown)

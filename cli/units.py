@@ -1,0 +1,85 @@
+"""Numbers for people: times and bytes in a unit that fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+def time_unit(values: Iterable[float]) -> tuple[float, str]:
+    """Return the seconds and the name of the unit in which these times read best.
+
+    Examples
+    --------
+    >>> time_unit([2e-6, 8e-4])
+    (1e-06, 'us')
+    """
+    return _unit(values, _TIMES)
+
+
+def byte_unit(values: Iterable[float]) -> tuple[float, str]:
+    """Return the bytes and the name of the unit in which these amounts read best."""
+    return _unit(values, _BYTES)
+
+
+def _unit(values: Iterable[float], units: tuple[tuple[float, str], ...]) -> tuple[float, str]:
+    """Return the largest unit of which the smallest value that is not 0 has one or more."""
+    least = min((abs(v) for v in values if v and math.isfinite(v)), default=units[-1][0])
+    return next((unit for unit in units if least >= unit[0]), units[-1])
+
+
+def seconds(value: float) -> str:
+    """Return a time with its unit.
+
+    Examples
+    --------
+    >>> seconds(1.25e-5), seconds(0.0)
+    ('12.5 us', '0 s')
+    """
+    if not value:
+        return "0 s"
+    scale, name = time_unit([value])
+    return f"{number(value / scale)} {name}"
+
+
+def nbytes(value: float) -> str:
+    """Return an amount of bytes with its unit.
+
+    Examples
+    --------
+    >>> nbytes(36_710_538)
+    '36.7 MB'
+    """
+    scale, name = byte_unit([value])
+    return f"{number(value / scale)} {name}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number to ``digits`` significant digits, all those before the point shown.
+
+    Examples
+    --------
+    >>> number(1234.5), number(1.0), number(0.01234), number(99.96)
+    ('1234', '1.00', '0.0123', '100')
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:.{digits - 1}f}"
+    # Rounding first settles values such as 99.96.
+    size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    return f"{value:.{max(digits - 1 - size, 0)}f}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent.
+
+    Examples
+    --------
+    >>> percent(0.634), percent(0.004), percent(0.0)
+    ('63 %', '< 1 %', '0 %')
+    """
+    if 0 < share < 0.005:
+        return "< 1 %"
+    return f"{100 * share:.0f} %"

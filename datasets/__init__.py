@@ -1,0 +1,145 @@
+"""Communication graphs of real applications, with their provenance.
+
+Each is a run under the monitoring of Open MPI; ``PROVENANCE.md`` tells how it was captured.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from toruscast.mapping import CommGraph
+
+__all__ = ["load", "names", "path", "provenance"]
+
+
+def names() -> list[str]:
+    """Return the names of the datasets, in alphabetical order.
+
+    Examples
+    --------
+    >>> from toruscast import datasets
+    >>> "lammps-lj-64" in datasets.names()
+    True
+    """
+    return sorted(_register())
+
+
+def path(name: str) -> Path:
+    """Return where the file of a dataset lies.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    pathlib.Path
+        Monitoring output of Open MPI, all ranks in one gzip file.
+
+    Raises
+    ------
+    InputError
+        If there is no such dataset.
+
+    Examples
+    --------
+    >>> from toruscast import datasets
+    >>> datasets.path("lammps-lj-64").name
+    'lammps-lj-64.prof.gz'
+    """
+    return _folder() / str(_record(name)["file"])
+
+
+def provenance(name: str) -> dict[str, Any]:
+    """Return what is known about a dataset.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    dict
+        Among others application, command, date, licence, ranks, iterations, process_grid, sha256,
+        and in "traffic" the edges, bytes and messages sent point to point and inside collectives.
+
+    Raises
+    ------
+    InputError
+        If there is no such dataset.
+
+    Examples
+    --------
+    >>> from toruscast import datasets
+    >>> record = datasets.provenance("lammps-lj-64")
+    >>> record["ranks"], record["process_grid"], record["licence"]
+    (64, [4, 4, 4], 'BSD-3-Clause')
+    """
+    record: dict[str, Any] = json.loads(json.dumps(_record(name)))  # a copy the caller may change
+    return record
+
+
+def load(
+    name: str, *, include: Literal["all", "point_to_point", "collective"] = "all"
+) -> CommGraph:
+    """Return the communication graph of a dataset: the traffic of the whole run.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    include : {"all", "point_to_point", "collective"}
+        What the application sent itself, what collective operations sent for it, or both.
+
+    Returns
+    -------
+    CommGraph
+        Divide by the iterations in `provenance` for the traffic of one. It carries the process grid
+        where the application arranged its ranks in one.
+
+    Raises
+    ------
+    InputError
+        If there is no such dataset.
+
+    Examples
+    --------
+    >>> from toruscast import datasets
+    >>> halo = datasets.load("lammps-lj-64", include="point_to_point")
+    >>> halo.n_tasks, halo.n_edges, halo.grid
+    (64, 384, (4, 4, 4))
+    """
+    from toruscast.mapping.formats import read_comm
+
+    record = _record(name)
+    graph = read_comm(path(name), include=include, n_tasks=record["ranks"], name=name)
+    grid = record["process_grid"]
+    return graph.renamed(name, tuple(grid)) if grid else graph
+
+
+def _folder() -> Path:
+    # pip unpacks wheels, so that resources are plain files.
+    return Path(str(files(__name__)))
+
+
+@cache
+def _register() -> dict[str, dict[str, Any]]:
+    register: dict[str, dict[str, Any]] = json.loads(
+        (_folder() / "provenance.json").read_text(encoding="utf-8")
+    )
+    return register
+
+
+def _record(name: str) -> dict[str, Any]:
+    if name not in _register():
+        from toruscast.mapping import InputError
+
+        raise InputError("unknown dataset", found=name, expected=f"one of {', '.join(names())}")
+    return _register()[name]

@@ -1,0 +1,63 @@
+"""Numbers checked at the door, each fault in one clear line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+
+def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
+    """Return ``value`` as an int from ``low`` to ``high``; 3.0 counts as whole, True does not.
+
+    Examples
+    --------
+    >>> whole_number(2.5, "number of nodes", 1, 9)
+    Traceback (most recent call last):
+        ...
+    toruscast.mapping.errors.InputError: bad number of nodes: found 2.5, expected 1 to 9
+    """
+    expected = f"{low} or more" if high is None else f"{low} to {high}"
+    real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not real or (isinstance(value, float | np.floating) and not math.isfinite(value)):
+        raise InputError(f"bad {what}", found=repr(value), expected=expected)
+    number = int(value)  # type: ignore[call-overload]
+    if number != value or number < low or (high is not None and number > high):
+        raise InputError(f"bad {what}", found=value, expected=expected)
+    return int(number)
+
+
+def real_number(value: object, what: str, low: float) -> float:
+    """Return ``value`` as a finite float of at least ``low``."""
+    if not isinstance(value, Real) or not math.isfinite(value) or float(value) < low:
+        raise InputError(f"bad {what}", found=value, expected=f"{low} or more")
+    return float(value)
+
+
+def whole_sizes(values: object, what: str) -> tuple[int, ...]:
+    """Return sizes of 1 or more, from one or a sequence of them."""
+    if isinstance(values, Real):
+        values = (values,)
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise InputError(f"bad {what}", found=values, expected="whole sizes")
+    return tuple(whole_number(value, what, 1) for value in values)
+
+
+def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
+    """Return a flat array of whole numbers, whatever their type; empty if there are none."""
+    array = np.asarray(values)
+    if array.ndim == 1 and array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise InputError(f"bad {what}", found=array.dtype, expected="a column of whole numbers")
+    if array.dtype.kind == "f":
+        # Beyond 2**53 a float does not tell whole numbers apart.
+        bad = np.flatnonzero(~((array == np.floor(array)) & (np.abs(array) <= 2.0**53)))
+        if bad.size:
+            raise InputError(f"bad {what}", found=array[bad[0]], expected="whole numbers")
+    return array.astype(np.int64)

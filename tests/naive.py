@@ -1,0 +1,244 @@
+"""Slow, obvious twins of the routing kernels, the selections, the packets and the bounds."""
+
+import math
+from collections import defaultdict
+from itertools import pairwise
+
+
+def coords(torus, node):
+    """Coordinates of a node: the last dimension varies fastest."""
+    place = []
+    for size in reversed(torus.shape):
+        place.insert(0, node % size)
+        node //= size
+    return tuple(place)
+
+
+def node_at(torus, place):
+    number = 0
+    for size, c in zip(torus.shape, place, strict=True):
+        number = number * size + c
+    return number
+
+
+def step(torus, place, dimension, sign):
+    """Coordinates one link further, None over the edge of a mesh or within a ring of one."""
+    size = torus.shape[dimension]
+    c = place[dimension] + sign
+    if size == 1 or (not torus.wrap[dimension] and not 0 <= c < size):
+        return None
+    return (*place[:dimension], c % size, *place[dimension + 1 :])
+
+
+def walk(torus, place, target, dimension, sign):
+    """Links along one dimension until its coordinate is the target's; None if the edge is met."""
+    links = []
+    while place[dimension] != target[dimension]:
+        links.append(link_number(torus, node_at(torus, place), dimension, sign))
+        place = step(torus, place, dimension, sign)
+        if place is None:
+            return None
+    return links
+
+
+def link_number(torus, node, dimension, sign):
+    return node * 2 * torus.ndim + 2 * dimension + (0 if sign > 0 else 1)
+
+
+def far_end(torus, link):
+    node, port = divmod(link, 2 * torus.ndim)
+    place = step(torus, coords(torus, node), port // 2, -1 if port % 2 else 1)
+    return None if place is None else node_at(torus, place)
+
+
+def signs(torus, place, target, dimension):
+    """Ways round of the shorter walk: none, one, or both at a tie."""
+    if place[dimension] == target[dimension]:
+        return []
+    walks = {sign: walk(torus, place, target, dimension, sign) for sign in (1, -1)}
+    lengths = {sign: len(links) for sign, links in walks.items() if links is not None}
+    return [sign for sign, length in lengths.items() if length == min(lengths.values())]
+
+
+def chosen_sign(torus, place, target, dimension, split_sign=1):
+    """The way round by the tie rule; ``split_sign`` is that of this half of a split tie."""
+    ways = signs(torus, place, target, dimension)
+    if len(ways) == 1:
+        return ways[0]
+    if torus.tie == "plus":
+        return 1
+    if torus.tie == "split":
+        return split_sign
+    return 1 if place[dimension] % 2 == 0 else -1
+
+
+def route(torus, src, dst, split_sign=1):
+    """Links of the dimension-ordered route, hop by hop."""
+    place, target = coords(torus, src), coords(torus, dst)
+    links = []
+    for dimension in torus.order:
+        if place[dimension] == target[dimension]:
+            continue
+        sign = chosen_sign(torus, place, target, dimension, split_sign)
+        links += walk(torus, place, target, dimension, sign)
+        place = (*place[:dimension], target[dimension], *place[dimension + 1 :])
+    return links
+
+
+def dilation(torus, src, dst):
+    return len(route(torus, src, dst))
+
+
+def edges(comm, mapping):
+    """Node, node, bytes and messages of every edge."""
+    return [
+        (int(mapping.node[s]), int(mapping.node[d]), float(b), float(m))
+        for s, d, b, m in zip(comm.src, comm.dst, comm.nbytes, comm.n_messages, strict=True)
+    ]
+
+
+def link_loads(torus, ends, weights):
+    """Weight on every link; ``ends`` are pairs of nodes."""
+    load = [0.0] * torus.n_links
+    for (a, b), weight in zip(ends, weights, strict=True):
+        # Links of both halves of a split tie stand in one of the two lists only.
+        for split_sign in (1, -1):
+            for link in route(torus, a, b, split_sign):
+                load[link] += weight / 2
+    return load
+
+
+def minimal_routes(torus, src, dst):
+    """Every minimal route, each a list of links."""
+    if src == dst:
+        return [[]]
+    found = []
+    for link in productive_links(torus, src, dst):
+        found += [[link, *rest] for rest in minimal_routes(torus, far_end(torus, link), dst)]
+    return found
+
+
+def productive_links(torus, src, dst):
+    """Links out of a node that lead nearer to another, in the order of their numbers."""
+    ports = range(src * 2 * torus.ndim, (src + 1) * 2 * torus.ndim)
+    ends = {link: far_end(torus, link) for link in ports}
+    before = dilation(torus, src, dst)
+    return [
+        link
+        for link, end in ends.items()
+        if end is not None and dilation(torus, end, dst) == before - 1
+    ]
+
+
+def adaptive_loads(torus, ends, weights):
+    """Every message spread evenly over its minimal routes, all of them written out."""
+    load = [0.0] * torus.n_links
+    for (a, b), weight in zip(ends, weights, strict=True):
+        every = minimal_routes(torus, a, b)
+        for links in every:
+            for link in links:
+                load[link] += weight / len(every)
+    return load
+
+
+def fifos(torus, ends):
+    """Injection FIFO of every edge by the rule of the network; -1 within a node."""
+    network = torus.network
+    turn = defaultdict(int)
+    picked = []
+    for a, b in ends:
+        place, target = coords(torus, a), coords(torus, b)
+        differing = [d for d in torus.order if place[d] != target[d]]
+        if not differing:
+            picked.append(-1)
+        elif network.fifo_rule == "round_robin":
+            picked.append(turn[a] % network.fifos)
+            turn[a] += 1
+        elif network.fifo_rule == "first_dimension" or len(differing) == 1:
+            # Blue Gene/Q counts A- A+ B- B+ ...
+            plus = chosen_sign(torus, place, target, differing[0]) > 0
+            picked.append((2 * differing[0] + plus) % network.fifos)
+        else:
+            apart = sum(abs(s - t) for s, t in zip(place, target, strict=True))
+            picked.append(apart % network.fifos)
+    return picked
+
+
+def average_outliers(values):
+    return [v for v in values if v > sum(values) / len(values)]
+
+
+def top_outliers(values):
+    return [v for v in values if v >= 0.95 * max(values) and max(values) > 0]
+
+
+def mean(values):
+    return sum(values) / len(values) if values else 0.0
+
+
+def path_sums(torus, ends, load):
+    """Sum and maximum of the loads along the route of every edge between nodes."""
+    paths = [[load[link] for link in route(torus, a, b)] for a, b in ends if a != b]
+    return [sum(path) for path in paths], [max(path) for path in paths]
+
+
+def packets(nbytes, n_messages, network, coarsening=1):
+    """Packets of an edge, and the bytes of each on the wire."""
+    messages = round(n_messages)
+    if messages == 0:
+        return 0, 0.0
+    real = messages * max(1, math.ceil(nbytes / messages / network.payload))
+    fewer = math.ceil(real / coarsening)
+    return fewer, (nbytes + real * network.header) / fewer
+
+
+def hand_over(comm, overhead):
+    """Turn of every edge in its task, and the second at which the task has it ready."""
+    turn, ready = [0] * comm.n_edges, [0.0] * comm.n_edges
+    for task in range(comm.n_tasks):
+        mine = [e for e in range(comm.n_edges) if comm.src[e] == task]
+        round_robin = [e for e in mine if comm.dst[e] >= task]
+        round_robin += [e for e in mine if comm.dst[e] < task]
+        done = 0
+        for i, e in enumerate(round_robin):
+            done += round(float(comm.n_messages[e]))
+            turn[e], ready[e] = i, overhead * done
+    return turn, ready
+
+
+def bounds(comm, torus, mapping):
+    """Seconds of the busiest link, FIFO and receiver, and of the slowest message."""
+    network = torus.network
+    rows = edges(comm, mapping)
+    ends = [(a, b) for a, b, _, _ in rows]
+    split = [packets(nbytes, n, network) for _, _, nbytes, n in rows]
+    wire = [count * each for count, each in split]
+    bandwidth = {link: torus.bandwidth[link % (2 * torus.ndim) // 2] for link in
+                 range(torus.n_links)}  # fmt: skip
+    load = link_loads(torus, ends, wire)
+    injection, reception, latency = defaultdict(float), defaultdict(float), [0.0]
+    _, ready = hand_over(comm, network.overhead)
+    for e, (a, b) in enumerate(ends):
+        if split[e][0] == 0:
+            continue
+        if a == b:
+            latency.append(ready[e] + rows[e][2] / network.memory_bandwidth)
+            continue
+        links = route(torus, a, b)
+        time = wire[e] / bandwidth[links[0]]
+        injection[a, fifos(torus, ends)[e]] += time
+        reception[b] += wire[e] / network.memory_bandwidth
+        latency.append(ready[e] + len(links) * network.hop_latency + time)
+    return (
+        max(load[link] / bandwidth[link] for link in bandwidth),
+        max(injection.values(), default=0.0),
+        max(reception.values(), default=0.0),
+        max(latency),
+    )
+
+
+def is_path(torus, links, src, dst):
+    """Whether the links lead from node to node without a gap."""
+    nodes = [src, *(far_end(torus, link) for link in links)]
+    starts = [link // (2 * torus.ndim) for link in links]
+    return nodes[-1] == dst and starts == nodes[:-1] and all(a != b for a, b in pairwise(nodes))

@@ -1,0 +1,244 @@
+"""How the command behaves around the work: help, errors, exit codes, streams, files."""
+
+import errno
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli import main
+from toruscast.cli.app import COMMANDS
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.formats import write_comm, write_mapping
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A small graph, a mapping, and files that are wrong in many ways."""
+    folder = tmp_path_factory.mktemp("inputs")
+    torus = Torus((4, 4))
+    halo = patterns.halo_2d((4, 4), 4096)
+    write_comm(halo, folder / "halo.csv")
+    write_mapping(strategies.make("identity", halo, torus), torus, folder / "good.map")
+    (folder / "short.map").write_text("0 0 0\n0 1 0\n")
+    (folder / "binary.txt").write_bytes(b"\x00\x01\x02")
+    (folder / "empty.txt").write_text("")
+    (folder / "negative.txt").write_text("0 1 10\n1 0 -5\n")
+    (folder / "silent.txt").write_text("4\n0 1 0 0\n")
+    (folder / "junk.skops").write_bytes(b"PK\x03\x04 and no more")
+    (folder / "fails.py").write_text("x = 1\n1 / 0\n")
+    (folder / "leaves.py").write_text("raise SystemExit(0)\n")
+    (folder / "idle.py").write_text("x = 1\n")
+    (folder / "a folder").mkdir()
+    return folder
+
+
+@pytest.fixture
+def run(inputs, monkeypatch):
+    monkeypatch.chdir(inputs)
+    monkeypatch.delenv("TORUSCAST_TRACEBACK", raising=False)
+
+    def call(line, code=0):
+        before = sorted(inputs.rglob("*"))
+        result = CliRunner().invoke(main, line.split() if isinstance(line, str) else line)
+        assert result.exit_code == code, (line, result.stdout, result.stderr)
+        if code:
+            assert sorted(inputs.rglob("*")) == before
+        return result
+
+    return call
+
+
+BAD = {
+    "": "Usage",
+    "rnak": "unknown command: found rnak, expected rank",
+    "rank": "Missing option '--comm'",
+    "rank --comm halo.csv --torus 4x4 --nope": "--nope",
+    "rank --comm halo.csv --torus 4x4 --candidates x": "--candidates",
+    "rank --comm halo.csv --torus 4x4 --top 0": "--top",
+    "rank --comm halo.csv --torus 4x4 --model default --train 9": "exclude each other",
+    "rank --comm halo.csv --torus 4x4 --mappings good.map --candidates 3": "exclude each other",
+    "rank --comm halo.csv --torus 4x4 --json - --csv -": "only one of",
+    "rank --comm absent.txt --torus 4x4": "absent.txt: no such file",
+    "rank --comm lammps-lj-65 --torus 4x4": "found lammps-lj-65, expected a file or lammps-lj-64",
+    "rank --comm binary.txt --torus 4x4": "binary.txt: binary file: expected text",
+    "rank --comm empty.txt --torus 4x4": "empty.txt: empty file",
+    "rank --comm negative.txt --torus 4x4": "negative.txt:2: bad nbytes: found -5",
+    "rank --comm silent.txt --torus 4x4": "silent.txt: communication graph without a message",
+    "rank --comm halo.csv --torus 4x4q": "bad torus: found 4x4q, expected sizes such as",
+    "rank --comm halo.csv --torus cray:4": "unknown machine: found cray",
+    "rank --comm halo.csv --torus 0x4": "bad torus shape",
+    "rank --comm halo.csv --torus 4x4 --grid 3x5": "bad task grid: found (3, 5)",
+    "rank --comm halo.csv --torus 4x4 --grid 3y5": "bad task grid: found 3y5",
+    "rank --comm halo.csv --torus 4x4 --iterations 0": "--iterations",
+    "rank --comm halo.csv --torus 4x4 --traffic point_to_point": "halo.csv",
+    "rank --comm halo.csv --torus 2x2 --tasks-per-node 1": "too many tasks",
+    "rank --comm halo.csv --torus 4x4 --mappings short.map": "mapping short does not fit",
+    "rank --comm halo.csv --torus 4x4 --mappings absent": "absent: no such file or folder",
+    "rank --comm halo.csv --torus 2x2 --mappings good.map": "good.map:9: coordinate 0 out of range",
+    "rank --comm halo.csv --torus 4x4 --model junk.skops": "junk.skops: not a model file",
+    "rank --comm halo.csv --torus 4x4 --model absent.skops": "absent.skops: cannot be read",
+    "rank --comm halo.csv --torus 4x4 --out best.pdf": "best.pdf: unknown suffix",
+    "rank --comm halo.csv --torus 4x4 --json no/out.json": "no/out.json: cannot be written",
+    "rank --comm halo.csv --torus 4x4 --csv .": ".: cannot be written: found a folder",
+    "rank --comm halo.csv --torus 1 --candidates 2": "not enough different mappings",
+    "rank --comm halo.csv --torus 1 --candidates 1": "mappings to train on: found 1, 1 of them",
+    "features": "--comm and --torus are needed",
+    "features --comm halo.csv --torus 4x4 --features max_byte": "expected max_bytes or",
+    "features --comm halo.csv --torus 4x4 --features mine": "--plugin",
+    "features --comm halo.csv --torus 4x4 --level 3": "--level",
+    "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or",
+    "simulate --comm halo.csv --torus 4x4 --mapping short.map": "expected 16 tasks",
+    "simulate --comm halo.csv --torus 4x4 --mapping identity --links -  --csv -": "only one of",
+    "train --out m.skops": "give --comm and --torus, or --samples",
+    "train --comm halo.csv --out m.skops": "--comm needs --torus",
+    "train --samples absent.parquet --out m.skops": "absent.parquet: cannot be read",
+    "train --samples binary.txt --out m.skops": "binary.txt: not a readable Parquet file",
+    "train --samples binary.txt -n 20 --out m.skops": "-n and --torus go with --comm",
+    "evaluate --samples empty.txt": "empty.txt: not a readable Parquet file",
+    "evaluate --comm halo.csv --torus 4x4 --plugin fails.py": "fails.py:2: plugin failed: found",
+    "evaluate --comm halo.csv --torus 4x4 --plugin leaves.py": "leaves.py:1: plugin failed: found",
+    "evaluate --comm halo.csv --torus 4x4 --plugin idle.py": "idle.py: plugin registers no feature",
+    "evaluate --comm halo.csv --torus 4x4 --plugin absent.py": "absent.py: no such file",
+    "evaluate --comm halo.csv --torus 4x4 --features nothing": "unknown feature or feature set",
+    "convert negative.txt out.npz": "negative.txt:2",
+    "convert halo.csv out.pdf": "out.pdf: unknown suffix",
+    "convert halo.csv": "Missing argument 'OUT'",
+    "convert --mapping good.map out.csv": "--mapping needs --torus",
+    "convert --torus 4x4 halo.csv out.npz": "--torus goes with --mapping",
+    "convert --mapping --torus 2x2 good.map out.csv": "good.map:9",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), BAD.items(), ids=BAD)
+def test_wrong_input_ends_with_one_line_and_status_two(run, line, message):
+    result = run(line, code=2)
+    assert message in result.stderr
+    assert result.stdout == ""
+    if line:
+        assert result.stderr.startswith("toruscast: error: ")
+        assert result.stderr.count("\n") == 1
+
+
+FAILURES = [
+    (KeyboardInterrupt(), 130, "interrupted"),
+    (MemoryError(), 1, "out of memory"),
+    (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+    (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 1, "x.csv: Permission denied"),
+    (RuntimeError("two\nlines"), 1, "unexpected RuntimeError: two lines (set TORUSCAST_TRACEBACK"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "message"), FAILURES)
+def test_failed_work_ends_with_one_line(run, monkeypatch, error, code, message):
+    def fail(text):
+        raise error
+
+    monkeypatch.setattr("toruscast.cli.simulate.load_torus", fail)
+    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json out.json"
+    assert run(line, code).stderr.lstrip().startswith(f"toruscast: error: {message}")
+
+
+def test_warnings_take_one_line(run, monkeypatch):
+    def warn(text):
+        warnings.simplefilter("always")
+        warnings.warn("two\nlines", stacklevel=1)
+        return Torus((4, 4))
+
+    monkeypatch.setattr("toruscast.cli.simulate.load_torus", warn)
+    result = run("simulate --comm halo.csv --torus 4x4 --mapping identity")
+    assert result.stderr == "toruscast: warning: two lines\n"
+
+
+def test_traceback_on_request(run, monkeypatch):
+    def fail(text):
+        raise RuntimeError("where")
+
+    monkeypatch.setattr("toruscast.cli.simulate.load_torus", fail)
+    monkeypatch.setenv("TORUSCAST_TRACEBACK", "1")
+    result = run("simulate --comm halo.csv --torus 4x4 --mapping identity", code=1)
+    assert isinstance(result.exception, RuntimeError)
+
+
+def test_failed_write_leaves_the_old_file(run, inputs, monkeypatch):
+    (inputs / "old.json").write_text("old")
+
+    def fail(self, *args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json old.json"
+    assert "No space left" in run(line, code=1).stderr
+    assert (inputs / "old.json").read_text() == "old"
+    (inputs / "old.json").unlink()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command(run, name):
+    text = run(f"{name} --help").stdout
+    assert text.startswith(f"Usage: toruscast {name}")
+    assert "--json" in text
+    assert "--csv" in text
+    assert "\b" not in text
+    assert "\\b" not in text
+
+
+def test_help_lists_every_command(run):
+    text = run("--help").stdout
+    assert all(f"  {name} " in text for name in COMMANDS)
+    assert run("-h").stdout == text
+
+
+def test_version(run):
+    from toruscast import __version__
+
+    assert run("--version").stdout == f"toruscast {__version__}\n"
+
+
+def python(code, **options):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, **options
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["rank", "--help"], ["rank"]])
+def test_help_imports_nothing_heavy(arguments):
+    heavy = {"numpy", "pandas", "sklearn", "numba", "rich", "networkx", "scipy"}
+    code = f"""
+import sys
+from toruscast.cli import main
+try:
+    main({arguments!r})
+except SystemExit:
+    print(sorted({heavy!r} & set(sys.modules)))
+"""
+    assert python(code).stdout.splitlines()[-1] == "[]"
+
+
+def test_closed_pipe_is_quiet():
+    code = "from toruscast.cli import main; main(['features', '--list', '--json', '-'])"
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert result.returncode == 1
+    assert result.stderr == b""
+
+
+def test_full_disk_is_told():
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full not found")
+    code = "from toruscast.cli import main; main(['--help'])"
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        result = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr.startswith(b"toruscast: error: No space left")
+    assert b"Traceback" not in result.stderr

@@ -1,0 +1,289 @@
+"""What each sub-command finds, prints and writes, on small inputs."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from toruscast import datasets
+from toruscast.cli import main
+from toruscast.cli.inputs import load_application
+from toruscast.features import FEATURES, extract, simulate, unregister
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.formats import (
+    read_comm,
+    read_mapping,
+    read_mappings,
+    write_comm,
+    write_mapping,
+)
+from toruscast.training import load_predictor, rcc, read_samples
+
+TORUS = Torus((4, 4))
+HALO = patterns.halo_2d((4, 4), 4096)
+PLUGIN = """
+from toruscast.features import register
+
+@register("busiest_share")
+def busiest_share(traffic):
+    return traffic.link_bytes.max() / traffic.link_bytes.sum()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A graph, and what 'train' makes of it."""
+    place = tmp_path_factory.mktemp("work")
+    write_comm(HALO, place / "halo.csv")
+    line = f"train --comm {place}/halo.csv --torus 4x4 -n 24 --splits 2 --quiet"
+    line += f" --samples {place}/s.parquet --out {place}/m.skops --json {place}/m.json"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 0, result.stderr
+    assert "RCC" in result.stdout
+    assert result.stderr == ""
+    return place
+
+
+@pytest.fixture
+def run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    def call(line):
+        result = CliRunner().invoke(main, line.split())
+        assert result.exit_code == 0, (line, result.stdout, result.stderr)
+        return result
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def ranked(folder):
+    """One ranking, trained and checked, with everything that it writes."""
+    line = f"rank --comm {folder}/halo.csv --torus 4x4 --candidates 20 --train 30 --check --top 4"
+    line += f" --json {folder}/r.json --csv {folder}/r.csv --out {folder}/best.map --jobs 1"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 0, result.stderr
+    content = json.loads((folder / "r.json").read_text())
+    return result.stdout, content, pd.read_csv(folder / "r.csv")
+
+
+def test_train_saves_samples_and_a_model(folder):
+    assert len(read_samples(folder / "s.parquet")) == 24
+    assert load_predictor(folder / "m.skops").n_samples_ == 24
+    content = json.loads((folder / "m.json").read_text())
+    assert sum(content["importances"].values()) == pytest.approx(1)
+    assert {row["metric"] for row in content["quality"]} >= {"rcc", "tau_b", "r2", "regret_1"}
+
+
+def test_train_from_samples_with_chosen_features(run, folder):
+    run("train --samples s.parquet --out own.skops --features prior,max_FIFO --splits 1")
+    model = load_predictor(folder / "own.skops")
+    assert list(model.feature_names_in_) == ["max_dilation", "avg_bytes", "max_bytes", "max_FIFO"]
+
+
+def test_rank_agrees_with_the_library(ranked):
+    _, content, table = ranked
+    assert content["application"]["tasks"] == 16
+    assert content["torus"] == {"name": "4x4", "nodes": 16}
+    assert content["model"]["n_samples"] == 30
+    assert [row["mapping"] for row in content["ranking"]] == table["mapping"].tolist()
+    assert table["rank"].tolist() == list(range(1, 21))
+    assert table["predicted_time"].is_monotonic_increasing
+    assert table["p_best"].sum() == pytest.approx(1)
+    candidates = strategies.sample(HALO, TORUS, n=20, seed=1)
+    assert set(table["mapping"]) == {mapping.name for mapping in candidates}
+    expected = {m.name: simulate(HALO, TORUS, m).time for m in candidates}
+    assert table["observed_time"].to_numpy() == pytest.approx(
+        [expected[name] for name in table["mapping"]]
+    )
+    quality = content["quality"]["candidates"]
+    assert quality["rcc"] == pytest.approx(rcc(table["observed_time"], table["predicted_time"]))
+    assert quality["n_test"] == 20
+
+
+def test_rank_prints_top_bottom_reasons_and_the_answer(ranked):
+    text, content, table = ranked
+    names = table["mapping"].tolist()
+    shown = text[: text.index("Hottest links")]
+    assert all(name in shown for name in names[:4] + names[-3:])
+    assert "\n..." in shown
+    # Names in between stand nowhere at the start of a row.
+    rows = [line.split()[1] for line in shown.splitlines() if line.strip()[:1].isdigit()]
+    assert rows == names[:4] + names[-3:]
+    assert f"{names[0]} is predicted fastest" in text
+    assert "all held out: the model learned from 30 others" in " ".join(text.split())
+    assert list(content["reasons"]) == [names[0], names[-1]]
+    for why in content["reasons"].values():
+        assert why["binding"] == max(why["bounds"], key=why["bounds"].get)
+        assert why["hottest_links"][0]["label"] in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_rank_writes_the_best_mapping(ranked, folder):
+    _, _, table = ranked
+    best = read_mapping(folder / "best.map", TORUS)
+    made = strategies.make(table["mapping"][0], HALO, TORUS, seed=1)
+    assert np.array_equal(best.node, made.node)
+
+
+def test_rank_with_a_model_and_given_mappings(run, folder):
+    maps = folder / "maps"
+    maps.mkdir()
+    for name in ("identity", "random", "random@2"):
+        write_mapping(strategies.make(name, HALO, TORUS), TORUS, maps / f"{name}.map")
+    result = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops --json -")
+    content = json.loads(result.stdout)
+    assert content["ranking"][0]["mapping"] == "identity"
+    assert content["model"]["source"] == "m.skops"
+    assert content["quality"] == {}
+    text = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops").stdout
+    assert "--check simulates the candidates" in text
+
+
+def test_rank_of_a_single_mapping(run):
+    write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
+    text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout
+    assert "one is predicted fastest" in text
+
+
+def test_rank_writes_all_candidates_to_a_folder(run, folder):
+    run("rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops --out all/ --quiet")
+    assert len(read_mappings(folder / "all", TORUS)) == 5
+
+
+def test_names_from_files_cannot_paint_the_terminal(run, folder):
+    row = ",".join(map(str, range(16)))
+    (folder / "names.csv").write_text(f"[red]x[/red] \x1b[31m:smile:,{row}\n")
+    text = run("rank --comm halo.csv --torus 4x4 --mappings names.csv --model m.skops").stdout
+    assert "[red]x[/red] ?[31m:smile:" in text
+
+
+def test_features_equal_those_of_the_library(run):
+    text = run("features --comm halo.csv --torus 4x4 --candidates 5 --csv -").stdout
+    table = pd.read_csv(io.StringIO(text), index_col="mapping")
+    expected = extract(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_features_as_parquet_and_json(run, folder):
+    run("features --comm halo.csv --torus 4x4 --candidates 3 --level 2 --parquet f.parquet"
+        " --json f.json")  # fmt: skip
+    table = pd.read_parquet(folder / "f.parquet")
+    assert "avg_buffer" in table
+    assert table["time"].min() > 0
+    rows = json.loads((folder / "f.json").read_text())["features"]
+    assert [row["mapping"] for row in rows] == table.index.tolist()
+
+
+def test_chosen_features_only(run):
+    text = run("features --comm halo.csv --torus 4x4 --candidates 2 --features H1 --csv -").stdout
+    assert text.splitlines()[0] == "mapping,avg_bytes,max_bytes,max_FIFO"
+
+
+def test_list_of_features(run):
+    listed = pd.read_csv(io.StringIO(run("features --list --csv -").stdout))
+    assert listed["name"].tolist() == list(FEATURES)
+    text = run("features --list").stdout
+    assert all(name in text for name in FEATURES)
+
+
+def test_simulate_equals_the_library(run, folder):
+    result = run("simulate --comm halo.csv --torus 4x4 --mapping random@2 --json - --links l.csv")
+    content = json.loads(result.stdout)
+    expected = simulate(HALO, TORUS, strategies.make("random@2", HALO, TORUS))
+    assert content["time"] == expected.time
+    assert content["packet_hops"] == expected.packet_hops
+    links = pd.read_csv(folder / "l.csv", index_col="link")
+    assert links["packets"].sum() == expected.packet_hops
+    assert links["label"].iloc[0] == "(0,0) +0"
+    text = run("simulate --comm halo.csv --torus 4x4 --mapping identity --routing adaptive").stdout
+    assert "adaptive routing" in text
+    assert "Busiest links" in text
+
+
+def test_simulate_without_network_traffic(run):
+    text = run("simulate --comm halo.csv --torus 1 --mapping identity").stdout
+    assert text.count("Time") == 1
+    assert "Busiest links" not in text
+
+
+def test_evaluate_compares_sets_on_the_same_splits(run):
+    result = run("evaluate --samples s.parquet --features prior --features H1 --splits 3 --json -")
+    content = json.loads(result.stdout)
+    assert (content["n_train"], content["n_test"]) == (16, 8)
+    assert {row["features"] for row in content["quality"]} == {"prior", "H1"}
+    assert content["gain"][0] == {"features": "prior", "gain": 0.0, "low": 0.0, "high": 0.0}
+    assert {"feature", "rcc", "tau_b"} == set(content["single_features"][0])
+
+
+def test_evaluate_own_feature(run, folder):
+    (folder / "own.py").write_text(PLUGIN)
+    try:
+        text = run("evaluate --comm halo.csv --torus 4x4 -n 12 --splits 2 --plugin own.py").stdout
+    finally:
+        unregister("busiest_share")
+    assert "analytic+mine" in text
+    assert "busiest_share" in text
+
+
+def test_evaluate_names_missing_features(run, folder):
+    line = "evaluate --samples s.parquet --features H5"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 2
+    assert "s.parquet: features missing from the samples: found avg_buffer_TO" in result.stderr
+
+
+def test_truncated_model(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    data = (folder / "m.skops").read_bytes()
+    (folder / "cut.skops").write_bytes(data[: len(data) // 2])
+    line = "rank --comm halo.csv --torus 4x4 --candidates 3 --model cut.skops"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith("toruscast: error: cut.skops: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", ["txt", "edges", "csv", "npz", "mtx"])
+def test_convert_graphs(run, folder, suffix):
+    text = run(f"convert halo.csv out.{suffix}").stdout
+    assert text.startswith(f"out.{suffix}: 16 tasks, 48 edges")
+    graph = read_comm(folder / f"out.{suffix}")
+    assert np.array_equal(graph.nbytes, HALO.nbytes)
+
+
+def test_convert_divides_only_when_told(run, folder):
+    run("convert --iterations 2 halo.csv half.npz --json half.json")
+    half = read_comm(folder / "half.npz")
+    assert half.nbytes.sum() == HALO.nbytes.sum() / 2
+    assert json.loads((folder / "half.json").read_text())["bytes"] == half.nbytes.sum()
+
+
+def test_convert_mappings(run, folder):
+    mapping = strategies.make("zigzag-XY", HALO, TORUS)
+    write_mapping(mapping, TORUS, folder / "z.map")
+    run("convert --mapping --torus 4x4 z.map z.csv")
+    assert np.array_equal(read_mapping(folder / "z.csv", TORUS).node, mapping.node)
+    several = "\n".join(f"{name},{','.join(map(str, mapping.node))}" for name in "ab")
+    (folder / "several.csv").write_text(several)
+    run("convert --mapping --torus 4x4 several.csv several/")
+    assert [m.name for m in read_mappings(folder / "several", TORUS)] == ["a", "b"]
+    result = CliRunner().invoke(
+        main, ["convert", "--mapping", "--torus", "4x4", "several.csv", "several.map"]
+    )
+    assert result.exit_code == 2
+    assert not (folder / "several.map").exists()
+
+
+def test_shipped_dataset_is_divided_by_its_iterations():
+    name = "lammps-lj-64"
+    iterations = datasets.provenance(name)["iterations"]
+    whole = datasets.load(name)
+    application = load_application(name, "all", None, None)
+    assert application.iterations == iterations
+    assert application.comm.nbytes == pytest.approx(whole.nbytes / iterations)
+    assert application.comm.grid == whole.grid
+    assert load_application(name, "all", 1, None).comm.equals(whole)

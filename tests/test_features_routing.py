@@ -1,0 +1,248 @@
+"""Routes, loads, hops and FIFOs against their slow twins, NetworkX and closed forms."""
+
+from functools import partial
+from unittest import mock
+
+import naive
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases import TIES, cases, tori
+
+import toruscast.features.routing as routing_module
+from toruscast.features import dilations, injection_fifos, link_loads, routes
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, patterns
+
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]
+tiny = partial(tori, max_nodes=36, max_dimensions=3)
+
+
+def loads_by_both_kernels(comm, torus, mapping):
+    """Link loads, after asserting that the table of runs and the marks agree to the last bit."""
+    load = link_loads(comm, torus, mapping)
+    with mock.patch.object(routing_module, "run_table", return_value=None):
+        np.testing.assert_array_equal(link_loads(comm, torus, mapping), load)
+    return load
+
+
+def ends_of(comm, mapping):
+    return [(a, b) for a, b, _, _ in naive.edges(comm, mapping)]
+
+
+def all_pairs(n):
+    """Every ordered pair of nodes."""
+    src, dst = np.divmod(np.arange(n * n), n)
+    return src, dst
+
+
+@settings(max_examples=60, deadline=None)
+@given(tori(max_nodes=48))
+def test_routes_equal_the_walk_hop_by_hop(torus):
+    src, dst = all_pairs(torus.n_nodes)
+    first, links = routes(torus, src, dst)
+    for r, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
+        mine = links[first[r] : first[r + 1]].tolist()
+        assert mine == naive.route(torus, a, b)
+        assert naive.is_path(torus, mine, a, b)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("wrap", [True, False])
+@pytest.mark.parametrize("tie", ["plus", "source_parity", "split"])
+def test_loads_of_every_pair_on_a_line(size, wrap, tie):
+    torus = Torus(size, wrap, tie=tie)
+    src, dst = all_pairs(size)
+    nbytes = np.arange(size * size) + 1.0
+    comm = CommGraph(size, src, dst, nbytes)
+    mapping = TaskMapping(np.arange(size), torus)
+    ends = ends_of(comm, mapping)
+    load = loads_by_both_kernels(comm, torus, mapping)
+    np.testing.assert_array_equal(load, naive.link_loads(torus, ends, nbytes))
+    assert not load[~torus.link_exists].any()
+    hops = [naive.dilation(torus, a, b) for a, b in ends]
+    np.testing.assert_array_equal(dilations(comm, torus, mapping), hops)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_loads_hops_and_fifos_equal_their_twins(case):
+    comm, torus, mapping = case
+    ends = ends_of(comm, mapping)
+    load = loads_by_both_kernels(comm, torus, mapping)
+    twin = np.array(naive.link_loads(torus, ends, comm.nbytes.tolist()))
+    np.testing.assert_allclose(load, twin, rtol=1e-12)
+    np.testing.assert_array_equal(load == 0, twin == 0)
+    hops = [naive.dilation(torus, a, b) for a, b in ends]
+    np.testing.assert_array_equal(dilations(comm, torus, mapping), hops)
+    np.testing.assert_array_equal(injection_fifos(comm, torus, mapping), naive.fifos(torus, ends))
+    assert load.sum() == pytest.approx((np.array(hops) * comm.nbytes).sum(), rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(tori=tiny, max_edges=15))
+def test_adaptive_loads_equal_the_listing_of_all_minimal_routes(case):
+    comm, torus, mapping = case
+    load = link_loads(comm, torus, mapping, routing="adaptive")
+    twin = naive.adaptive_loads(torus, ends_of(comm, mapping), comm.nbytes.tolist())
+    np.testing.assert_allclose(load, twin, rtol=1e-11)
+    np.testing.assert_array_equal(load == 0, np.array(twin) == 0)
+    hop_bytes = (dilations(comm, torus, mapping) * comm.nbytes).sum()
+    assert load.sum() == pytest.approx(hop_bytes, rel=1e-11)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tori(max_nodes=60))
+def test_hops_are_the_shortest_paths_of_networkx(torus):
+    src, dst = all_pairs(torus.n_nodes)
+    comm = CommGraph(torus.n_nodes, src, dst, np.ones(src.size))
+    mapping = TaskMapping(np.arange(torus.n_nodes), torus)
+    lengths = dict(nx.all_pairs_shortest_path_length(torus.to_networkx()))
+    shortest = [lengths[a][b] for a, b in zip(src.tolist(), dst.tolist(), strict=True)]
+    np.testing.assert_array_equal(dilations(comm, torus, mapping), shortest)
+    assert max(shortest) == torus.diameter
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(), st.floats(1e-6, 1e6))
+def test_idle_links_read_exactly_0(case, factor):
+    # Sums of fractions that do not cancel in floating point would leave dust behind.
+    comm, torus, mapping = case
+    comm = comm.scaled(factor / 3)
+    load = loads_by_both_kernels(comm, torus, mapping)
+    used = set()
+    for (a, b), nbytes in zip(ends_of(comm, mapping), comm.nbytes, strict=True):
+        if nbytes > 0:
+            used.update(naive.route(torus, a, b, 1), naive.route(torus, a, b, -1))
+    assert set(np.flatnonzero(load)) <= used
+    assert (load >= 0).all()
+
+
+@pytest.mark.parametrize("size", [3, 5, 7, 9, 15])
+@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
+def test_all_to_all_on_an_odd_ring(size, routing):
+    # Of size = 2h + 1 nodes each sends d hops plus-wards for d = 1..h, and as many minus-wards.
+    # Plus links carry size * (1 + ... + h) / size = h (h + 1) / 2 messages each; minus alike.
+    torus, h = Torus(size), size // 2
+    comm, mapping = _all_to_all(size)
+    load = link_loads(comm, torus, mapping, routing=routing)
+    np.testing.assert_allclose(load, 10 * h * (h + 1) / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [4, 6, 8, 16])
+@pytest.mark.parametrize("tie", ["plus", "source_parity", "split"])
+def test_all_to_all_on_an_even_ring(size, tie):
+    # Of size = 2h nodes each sends d hops either way for d = 1..h-1: (h - 1) h / 2 messages on
+    # every link. One more goes the h hops to the far side, size * h hops in all: all plus (h on a
+    # plus link), half plus (h / 2 on every link), or plus from the even nodes: a plus link is
+    # crossed by those h messages that start at it or up to h - 1 before it, of which the even
+    # ones are h / 2 rounded up at an even node, down at an odd node if h is odd; minus likewise
+    # with the odd ones.
+    torus, h = Torus(size, tie=tie), size // 2
+    comm, mapping = _all_to_all(size)
+    plus, minus = loads_by_both_kernels(comm, torus, mapping).reshape(size, 2).T
+    near = (h - 1) * h / 2
+    odd = np.arange(size) % 2
+    if tie == "plus":
+        far = np.full(size, float(h)), np.zeros(size)
+    elif tie == "split":
+        far = np.full(size, h / 2), np.full(size, h / 2)
+    else:
+        far = (h + h % 2 * (1 - 2 * odd)) / 2, (h - h % 2 * (1 - 2 * odd)) / 2
+    np.testing.assert_array_equal(plus, 10 * (near + far[0]))
+    np.testing.assert_array_equal(minus, 10 * (near + far[1]))
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 8])
+def test_ring_exchange_under_the_identity(size):
+    # Task i sends to i + 1: one hop plus on the link that leaves i, nothing comes back. On a ring
+    # of two the neighbour lies half way round: the even task goes plus, the odd one minus.
+    torus = Torus(size)
+    nodes = np.arange(size)
+    comm = CommGraph(size, nodes, (nodes + 1) % size, np.full(size, 7.0))
+    load = link_loads(comm, torus, TaskMapping(nodes, torus)).reshape(size, 2)
+    expected = [[7, 0], [0, 7]] if size == 2 else [[7, 0]] * size
+    np.testing.assert_array_equal(load, expected)
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+def test_halo_under_the_identity(periodic):
+    # Every task of a 5x6 grid sends to its four neighbours, one hop each: every link carries one
+    # message. Where the grid does not close, the links that wrap carry none.
+    torus = Torus((5, 6))
+    comm = patterns.halo_2d((5, 6), 10.0, periodic=periodic)
+    mapping = TaskMapping(np.arange(30), torus)
+    load = loads_by_both_kernels(comm, torus, mapping)
+    wraps = np.array([_wraps(torus, link) for link in range(torus.n_links)])
+    np.testing.assert_array_equal(load, np.where(wraps & (not periodic), 0, 10))
+
+
+def test_whole_bytes_are_exact_up_to_2_to_the_53():
+    torus = Torus(8, tie="split")
+    mapping = TaskMapping([0, 4], torus)
+    comm = CommGraph(2, [0, 1], [1, 0], [2.0**53 - 1, 3])
+    load = loads_by_both_kernels(comm, torus, mapping).reshape(8, 2)
+    assert load[0, 0] == (2**53 - 1) / 2
+    assert load[0, 1] == (2**53 - 1) / 2
+    assert load[4, 0] == load[4, 1] == 1.5
+
+
+@pytest.mark.parametrize("amount", [5e-324, 1e-300, 1e22, 1e300])
+def test_loads_of_extreme_amounts(amount):
+    comm = CommGraph(2, [0], [1], [amount])
+    load = link_loads(comm, Torus(8), TaskMapping([0, 2], 8))
+    np.testing.assert_allclose(load.reshape(8, 2)[:, 0], [amount, amount] + [0] * 6, 1e-15, 1e-307)
+
+
+@pytest.mark.parametrize(
+    ("weights", "routing"),
+    [([1, 2], "deterministic"), ([np.nan], "deterministic"), ([-1], "adaptive"),
+     ([np.inf], "adaptive"), ([1], "random"), ([[1]], "deterministic")],
+)  # fmt: skip
+def test_bad_weights_and_routings(weights, routing):
+    comm, mapping = CommGraph(2, [0], [1], [1]), TaskMapping([0, 1], 4)
+    with pytest.raises(InputError):
+        link_loads(comm, Torus(4), mapping, weights, routing=routing)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst"), [([0], [4]), ([-1], [0]), ([0, 1], [0]), ([[0]], [[1]]), ([0.5], [1])]
+)
+def test_routes_between_bad_nodes(src, dst):
+    with pytest.raises(InputError):
+        routes(Torus(4), src, dst)
+
+
+def test_bluegene_fifos_of_the_published_rule():
+    # (0,0) -> (0,1): B only, plus: FIFO 3. (0,0) -> (3,0): A only, minus: 0. (0,0) -> (3,3):
+    # both; 3 + 3 unwrapped = FIFO 6, though two hops away. (0,0) -> (0,0): local.
+    torus = Torus((4, 4))
+    comm = CommGraph(5, [0] * 4, [1, 2, 3, 4], [1] * 4)
+    fifo = injection_fifos(comm, torus, TaskMapping([0, 1, 12, 15, 0], torus))
+    assert fifo.tolist() == [3, 0, 6, -1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 12), TIES)
+def test_empty_graphs_load_nothing(size, tie):
+    torus = Torus((size, 2), tie=tie)
+    comm = CommGraph(1, [], [], [])
+    mapping = TaskMapping([0], torus)
+    for routing in ("deterministic", "adaptive"):
+        assert not link_loads(comm, torus, mapping, routing=routing).any()
+    assert dilations(comm, torus, mapping).shape == (0,)
+    assert injection_fifos(comm, torus, mapping).shape == (0,)
+
+
+def _all_to_all(size):
+    src, dst = all_pairs(size)
+    apart = src != dst
+    comm = CommGraph(size, src[apart], dst[apart], np.full(apart.sum(), 10.0))
+    return comm, TaskMapping(np.arange(size), size)
+
+
+def _wraps(torus, link):
+    node, far = link // (2 * torus.ndim), naive.far_end(torus, link)
+    apart = np.abs(torus.coords[node] - torus.coords[far])
+    return bool(apart.sum() > 1)

@@ -1,0 +1,149 @@
+"""The torus: numbering, neighbours, distances, text form, and arguments that make no sense."""
+
+import naive
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases import tori
+
+from toruscast.mapping import InputError, Network, Torus, parse_torus
+
+
+@settings(max_examples=60, deadline=None)
+@given(tori())
+def test_numbering_neighbours_and_labels(torus):
+    nodes = np.arange(torus.n_nodes)
+    assert [tuple(c) for c in torus.coords.tolist()] == [naive.coords(torus, n) for n in nodes]
+    np.testing.assert_array_equal(torus.node(torus.coords), nodes)
+    for link, far in enumerate(torus.neighbors.ravel().tolist()):
+        twin = naive.far_end(torus, link)
+        assert far == (-1 if twin is None else twin)
+        node, port = divmod(link, 2 * torus.ndim)
+        assert torus.link(node, port // 2, -1 if port % 2 else 1) == link
+    np.testing.assert_array_equal(torus.link_exists, torus.neighbors.ravel() >= 0)
+    labels = {torus.link_label(link) for link in range(torus.n_links)}
+    assert len(labels) == torus.n_links
+
+
+@settings(max_examples=30, deadline=None)
+@given(tori(max_nodes=40))
+def test_every_link_has_a_way_back(torus):
+    graph = torus.to_networkx()
+    assert graph.number_of_nodes() == torus.n_nodes
+    assert all(graph.has_edge(b, a) for a, b in graph.edges)
+    assert nx.is_strongly_connected(graph)
+    nodes = np.arange(torus.n_nodes)
+    assert torus.distance(nodes[:, None], nodes).max() == torus.diameter
+
+
+@settings(max_examples=30, deadline=None)
+@given(tori())
+def test_text_form_reads_back(torus):
+    assert parse_torus(str(torus)).shape == torus.shape
+    assert parse_torus(str(torus)).wrap == torus.wrap
+
+
+def test_link_bandwidth_and_frozen_arrays():
+    torus = Torus((2, 3), bandwidth=(1e9, 5e9))
+    assert torus.link_bandwidth[:4].tolist() == [1e9, 1e9, 5e9, 5e9]
+    for array in (torus.coords, torus.neighbors, torus.link_exists, torus.link_bandwidth):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_with_network_changes_only_what_is_named():
+    torus = Torus(4, tie="plus").with_network(fifos=3)
+    assert torus == Torus(4, tie="plus", network=Network(fifos=3))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"shape": ()},
+        {"shape": (0,)},
+        {"shape": (4, -1)},
+        {"shape": (2.5,)},
+        {"shape": "4x4"},
+        {"shape": None},
+        {"shape": ("a",)},
+        {"shape": (float("nan"),)},
+        {"shape": (float("inf"),)},
+        {"shape": 2.5},
+        {"shape": (2**13, 2**13)},
+        {"shape": (10**400,)},
+        {"shape": (2,) * 9},
+        {"shape": (4, 4), "wrap": (True, False, True)},
+        {"shape": (4,), "bandwidth": 0},
+        {"shape": (4,), "bandwidth": -1.0},
+        {"shape": (4,), "bandwidth": float("nan")},
+        {"shape": (4,), "bandwidth": float("inf")},
+        {"shape": (4,), "bandwidth": "fast"},
+        {"shape": (4, 4), "bandwidth": (1, 2, 3)},
+        {"shape": (4, 4), "order": (0,)},
+        {"shape": (4, 4), "order": (0, 0)},
+        {"shape": (4, 4), "order": (1, 2)},
+        {"shape": (4, 4), "order": "BA"},
+        {"shape": (4,), "tie": "minus"},
+        {"shape": (4,), "tie": None},
+        {"shape": (4,), "tie": []},
+        {"shape": (4,), "network": None},
+    ],
+    ids=str,
+)
+def test_bad_torus(arguments):
+    with pytest.raises(InputError) as caught:
+        Torus(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"payload": 0},
+        {"payload": 1.5},
+        {"header": -1},
+        {"chunk": 0},
+        {"hop_latency": -1e-9},
+        {"hop_latency": float("nan")},
+        {"buffer_packets": 1},
+        {"fifos": 0},
+        {"fifo_rule": "any"},
+        {"overhead": float("inf")},
+        {"memory_bandwidth": 0},
+        {"memory_bandwidth": "a lot"},
+        {"payload": None},
+    ],
+    ids=str,
+)
+def test_bad_network(changes):
+    with pytest.raises(InputError) as caught:
+        Network(**changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "4x", "4y4", "4x-4", "0x4", "4x4x", "4 x 4", "mx4", "٤x4", "4.5", "9" * 50]
+)
+def test_bad_text_form(text):
+    with pytest.raises(InputError):
+        parse_torus(text)
+
+
+@pytest.mark.parametrize("coords", [[0], [[0, 1, 2]], 3, [4, 0], [0, -1], [0.5, 0], ["a", "b"]])
+def test_bad_coordinates(coords):
+    with pytest.raises(InputError):
+        Torus((4, 4)).node(coords)
+
+
+@pytest.mark.parametrize("nodes", [-1, 16, [0, 99], 0.5, "a", [2**40]])
+def test_bad_nodes(nodes):
+    with pytest.raises(InputError):
+        Torus((4, 4)).distance(nodes, 0)
+
+
+@given(st.integers(0, 15), st.integers(0, 15))
+def test_distance_is_symmetric(a, b):
+    torus = Torus((4, 4), wrap=(True, False))
+    assert torus.distance(a, b) == torus.distance(b, a)

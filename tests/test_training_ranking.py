@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toruscast import features
+from toruscast.features import FEATURES, simulate
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, patterns, strategies
+from toruscast.training import (
+    FEATURE_SETS,
+    TimePredictor,
+    default_model,
+    rank,
+    rcc,
+    train_default,
+    train_for,
+)
+from toruscast.training.ranking import hot_links
+
+TORUS = Torus((4, 4, 2))
+COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
+CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
+LEARNER = TimePredictor("relative", "slowdown", n_estimators=40, calibration_folds=4)
+
+
+@pytest.fixture(scope="module")
+def training():
+    return train_for(
+        COMM, TORUS, n=60, seed=2, exclude=CANDIDATES, model=LEARNER, n_splits=3, n_jobs=2
+    )
+
+
+def test_every_feature_of_a_set_exists():
+    for names in FEATURE_SETS.values():
+        assert set(names) <= set(FEATURES)
+
+
+@pytest.mark.parametrize("name", ["analytic", "relative"])
+def test_learned_sets_need_no_simulation(name):
+    assert {FEATURES[feature].level for feature in FEATURE_SETS[name]} == {1}
+
+
+def test_relative_features_have_no_unit():
+    # Twice the bytes and bandwidth, and the same number of everything else.
+    fast = Torus((4, 4, 2), bandwidth=4e9).with_network(
+        payload=1024, header=64, memory_bandwidth=56e9
+    )
+    names = FEATURE_SETS["relative"]
+    slow_table = features.extract(COMM, TORUS, CANDIDATES, features=names)
+    fast_table = features.extract(
+        CommGraph(32, COMM.src, COMM.dst, 2 * COMM.nbytes), fast, CANDIDATES, features=names
+    )
+    assert np.allclose(slow_table, fast_table)
+
+
+def test_training_keeps_the_candidates_out(training):
+    assert len(training.samples) == 60
+    keys = {mapping.node.tobytes() for mapping in CANDIDATES}
+    again = strategies.sample(COMM, TORUS, n=60, seed=2, exclude=CANDIDATES)
+    assert training.samples["mapping"].tolist() == [mapping.name for mapping in again]
+    assert keys.isdisjoint(mapping.node.tobytes() for mapping in again)
+    assert training.model.provenance_["seed"] == 2
+    assert set(training.quality["metric"]) == {"rcc", "tau_b", "r2", "regret_1", "regret_5"}
+
+
+def test_ranking_of_unseen_mappings(training):
+    times = [simulate(COMM, TORUS, mapping).time for mapping in CANDIDATES]
+    table = rank(COMM, TORUS, CANDIDATES, training.model, observed=times)
+    assert table["rank"].tolist() == list(range(1, 31))
+    assert table["predicted_time"].is_monotonic_increasing
+    assert set(table["mapping"]) == {mapping.name for mapping in CANDIDATES}
+    assert table["p_best"].sum() == pytest.approx(1)
+    assert (table["low"] < table["predicted_time"]).all()
+    assert (table["predicted_time"] < table["high"]).all()
+    by_name = {m.name: time for m, time in zip(CANDIDATES, times, strict=True)}
+    assert table["observed_time"].tolist() == [by_name[name] for name in table["mapping"]]
+    assert rcc(table["observed_time"], table["predicted_time"]) > 0.75
+    bounds = features.extract(COMM, TORUS, CANDIDATES)["lower_bound"]
+    assert table["lower_bound"].tolist() == [bounds[name] for name in table["mapping"]]
+
+
+def test_level_2_models_simulate_where_they_must():
+    model = TimePredictor("H5", n_estimators=10, calibration_folds=2)
+    training = train_for(COMM, TORUS, n=20, model=model, n_splits=1)
+    table = rank(COMM, TORUS, CANDIDATES[:3], training.model)
+    assert len(table) == 3
+    assert training.samples.attrs["provenance"]["level"] == 2
+
+
+def test_hot_links_are_the_busiest_for_their_bandwidth():
+    # 0 -> 1 along the slow dimension 0 with half of the bytes takes as long as 0 -> 2 along 1.
+    torus = Torus((2, 2), bandwidth=(1e9, 2e9), tie="plus")
+    comm = CommGraph(4, [0, 0, 3], [2, 1, 1], [3000, 4000, 500])
+    assert hot_links(comm, torus, TaskMapping([0, 1, 2, 3], 4)) == (
+        "(0,0) +0 3.0 us, (0,0) +1 2.0 us, (1,1) +0 0.5 us"
+    )
+    assert hot_links(comm, torus, TaskMapping([0, 0, 0, 0], 4)) == ""
+
+
+def test_bad_requests_are_refused(training):
+    with pytest.raises(InputError, match="no mapping"):
+        rank(COMM, TORUS, [], training.model)
+    with pytest.raises(InputError, match="does not fit the torus"):
+        rank(COMM, Torus((4, 4, 4)), CANDIDATES, training.model)
+    with pytest.raises(InputError, match="observed"):
+        rank(COMM, TORUS, CANDIDATES, training.model, observed=[1.0])
+    rng = np.random.default_rng(1)
+    bare = TimePredictor(n_estimators=5, calibration_folds=2).fit(rng.random((9, 2)), rng.random(9))
+    with pytest.raises(InputError, match="without feature names"):
+        rank(COMM, TORUS, CANDIDATES, bare)
+
+
+def test_default_cases_span_sizes_dimensions_and_messages():
+    shapes = default_model._SHAPES
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    assert (min(sizes), max(sizes)) == (64, 1024)
+    assert {len(shape) for shape in shapes} == {2, 3, 4, 5}
+    comms = default_model._patterns(64, np.random.default_rng(1))
+    assert {comm.n_tasks for comm in comms} == {64}
+
+
+def test_default_training_calibrates_by_workload_and_torus(training):
+    other = training.samples.assign(torus="elsewhere")
+    both = pd.concat([training.samples, other], ignore_index=True)
+    model = train_default(both)
+    assert model.calibration_.common.size == 2
+    assert model.target == "slowdown"

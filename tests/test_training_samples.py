@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from toruscast import features
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, patterns
+from toruscast.training import build_samples, read_samples, samples, write_samples
+
+TORUS = Torus((4, 4))
+HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
+
+
+def shuffled(n: int, seed: int = 1) -> list[TaskMapping]:
+    rng = np.random.default_rng(seed)
+    return [TaskMapping(rng.permutation(16), TORUS, name=f"m{i}") for i in range(n)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "samples.parquet"
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Keys of the samples that are computed."""
+    done = []
+
+    def spy(job, level, routing, compute=samples._compute):
+        done.extend(job.keys)
+        return compute(job, level, routing)
+
+    monkeypatch.setattr(samples, "_compute", spy)
+    return done
+
+
+def test_samples_are_features_and_simulated_times(store):
+    mappings = shuffled(11)
+    table = build_samples([(HALO, TORUS, mappings)], store, n_jobs=2)
+    expected = features.extract(HALO, TORUS, mappings)
+    assert table["mapping"].tolist() == [m.name for m in mappings]
+    assert np.array_equal(table[list(expected.columns)].to_numpy(), expected.to_numpy())
+    times = [features.simulate(HALO, TORUS, mapping).time for mapping in mappings]
+    assert table["time"].tolist() == times
+    assert (table["time"] >= table["lower_bound"] * (1 - 1e-9)).all()
+    assert set(table["torus"]) == {"4x4"}
+    pd.testing.assert_frame_equal(read_samples(store), table)
+
+
+def test_level_2_and_adaptive_routing(store):
+    mapping = shuffled(1)[0]
+    table = build_samples([(HALO, TORUS, mapping)], store, level=2, routing="adaptive")
+    assert table["avg_buffer"][0] > 0
+    run = features.simulate(HALO, TORUS, mapping, routing="adaptive")
+    assert table["time"].tolist() == [run.time]
+
+
+def test_provenance_is_in_the_file(store):
+    build_samples([(HALO, TORUS, shuffled(2))], store, provenance={"seed": 7})
+    origin = read_samples(store).attrs["provenance"]
+    assert origin["seed"] == 7
+    assert origin["n_samples"] == 2
+    assert origin["graphs"] == [HALO.name]
+    assert origin["tori"] == ["4x4"]
+    assert {"toruscast", "numpy", "command", "created", "level", "routing"} <= set(origin)
+    assert json.loads(pq.read_schema(store).metadata[b"toruscast"]) == origin
+
+
+def test_a_run_that_was_killed_goes_on(store, computed):
+    cases = [(HALO, TORUS, shuffled(20))]
+
+    def kill(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_samples(cases, store, progress=kill)
+    assert not store.exists()
+    first = set(computed)
+    assert len(first) == 8
+    computed.clear()
+    steps = []
+    table = build_samples(cases, store, progress=lambda done, total: steps.append((done, total)))
+    assert first.isdisjoint(computed)
+    assert steps == [(8, 20), (16, 20), (20, 20)]
+    whole = build_samples(cases, store.with_name("other.parquet"))
+    pd.testing.assert_frame_equal(table, whole)
+    assert sorted(f.name for f in store.parent.iterdir()) == ["other.parquet", "samples.parquet"]
+
+
+def test_a_growing_table_computes_only_what_is_new(store, computed):
+    build_samples([(HALO, TORUS, shuffled(5))], store)
+    computed.clear()
+    table = build_samples([(HALO, TORUS, shuffled(9))], store)
+    assert len(computed) == 4
+    assert len(table) == 9
+    assert not table.isna().any().any()
+
+
+def test_the_same_mapping_is_computed_once_under_both_names(store, computed):
+    mapping = shuffled(1)[0]
+    table = build_samples([(HALO, TORUS, [mapping, mapping.renamed("again")])], store)
+    assert len(computed) == 1
+    assert table["mapping"].tolist() == ["m0", "again"]
+    assert table["time"][0] == table["time"][1]
+
+
+def other_slot() -> TaskMapping:
+    return TaskMapping(shuffled(1)[0].node, TORUS, slot=[1] * 16)
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        ((HALO.scaled(2), TORUS, shuffled(1)), {}),
+        ((Workload([HALO, HALO]), TORUS, shuffled(1)), {}),
+        ((HALO, Torus((4, 4), wrap=False), shuffled(1)), {}),
+        ((HALO, TORUS.with_network(overhead=1e-6), shuffled(1)), {}),
+        ((HALO, TORUS, shuffled(1, seed=2)), {}),
+        ((HALO, TORUS, other_slot()), {}),
+        ((HALO, TORUS, shuffled(1)), {"level": 2}),
+        ((HALO, TORUS, shuffled(1)), {"routing": "adaptive"}),
+    ],
+)
+def test_the_key_tells_samples_apart(store, computed, case, options):
+    first = build_samples([(HALO, TORUS, shuffled(1))], store)
+    second = build_samples([case], store, **options)
+    assert len(computed) == 2
+    assert first["key"][0] != second["key"][0]
+
+
+def test_names_do_not_change_the_key(store, computed):
+    build_samples([(HALO, TORUS, shuffled(1))], store)
+    named = Torus((4, 4), name="my machine")
+    table = build_samples([(HALO.renamed("x"), named, shuffled(1)[0].renamed("y"))], store)
+    assert len(computed) == 1
+    assert table[["workload", "torus", "mapping"]].iloc[0].tolist() == ["x", "my machine 4x4", "y"]
+
+
+def test_bad_cases_are_refused(store):
+    with pytest.raises(InputError, match="no mapping"):
+        build_samples([(HALO, TORUS, [])], store)
+    with pytest.raises(InputError, match="does not fit"):
+        build_samples([(CommGraph(3, [0], [1], [8]), TORUS, shuffled(1))], store)
+    with pytest.raises(InputError, match="bad feature level"):
+        build_samples([(HALO, TORUS, shuffled(1))], store, level=3)
+    assert list(store.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"mapping,time\n", b"PAR1" + bytes(40) + b"PAR1", bytes(range(256)) * 9]
+)
+def test_files_that_are_no_parquet_are_refused(store, content):
+    store.write_bytes(content)
+    for use in (read_samples, lambda path: build_samples([(HALO, TORUS, shuffled(1))], path)):
+        with pytest.raises(InputError, match="not a readable Parquet file") as caught:
+            use(store)
+        assert "\n" not in str(caught.value)
+
+
+def test_truncated_and_foreign_tables_are_refused(store):
+    build_samples([(HALO, TORUS, shuffled(3))], store)
+    whole = store.read_bytes()
+    store.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        read_samples(store)
+    foreign = pa.table({"a": [1, 2]})
+    pq.write_table(foreign, store)
+    with pytest.raises(InputError, match="not a table of samples"):
+        read_samples(store)
+    pq.write_table(foreign.replace_schema_metadata({b"toruscast": b'{"format": "x"}'}), store)
+    with pytest.raises(InputError, match="not a table of samples"):
+        read_samples(store)
+    pq.write_table(foreign.replace_schema_metadata({b"toruscast": b"{"}), store)
+    with pytest.raises(InputError, match="not a readable"):
+        read_samples(store)
+    claim = b'{"format": "toruscast samples", "n_samples": 2}'
+    pq.write_table(foreign.replace_schema_metadata({b"toruscast": claim}), store)
+    with pytest.raises(InputError, match="columns missing"):
+        read_samples(store)
+    with pytest.raises(InputError, match="no such file"):
+        read_samples(store.with_name("none.parquet"))
+    with pytest.raises(InputError):
+        read_samples(store.parent)
+
+
+def test_writing_refuses_what_cannot_be_stored(store):
+    with pytest.raises(InputError, match="columns missing"):
+        write_samples(pd.DataFrame({"time": [1.0]}), store)
+    table = pd.DataFrame({"workload": "a", "torus": "b", "mapping": "c", "key": "d"}, index=[0])
+    with pytest.raises(InputError, match="cannot be stored"):
+        write_samples(table, store, {"x": object()})
+    assert not store.exists()

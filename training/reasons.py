@@ -1,0 +1,87 @@
+"""Why a mapping is fast or slow: its hottest links, and which resource bounds its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from toruscast.features import Routing, link_loads, time_bounds
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """What limits a mapping.
+
+    Attributes
+    ----------
+    bounds : dict
+        Seconds that ``link``, ``injection``, ``reception`` and ``latency`` need at least.
+    lower_bound : float
+        Seconds that the whole needs at least: the largest of the four, summed over the phases.
+    binding : str
+        Which of them is the largest.
+    links : DataFrame
+        The hottest links, a row each: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean of
+        all links) and ``busy`` (seconds at full bandwidth), indexed by link number.
+    """
+
+    bounds: dict[str, float]
+    lower_bound: float
+    binding: str
+    links: pd.DataFrame
+
+
+def explain(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    routing: Routing = "deterministic",
+    n: int = 5,
+) -> Reasons:
+    """Return why a mapping takes its time.
+
+    Parameters
+    ----------
+    traffic, torus, mapping
+        What is sent, over which network, from where.
+    routing : {"deterministic", "adaptive"}
+    n : int
+        Links to list; idle ones are not.
+
+    Raises
+    ------
+    InputError
+        If the mapping does not fit.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0], [1, 2], [200_000, 100_000])
+    >>> why = explain(comm, Torus((8,)), TaskMapping([0, 1, 2], 8))
+    >>> why.binding, why.links["label"].tolist()
+    ('link', ['(0) +0', '(1) +0'])
+    """
+    total = as_workload(traffic).total
+    load = link_loads(total, torus, mapping, routing=routing)
+    busy = load / torus.link_bandwidth
+    hottest = np.argsort(-busy, kind="stable")[:n]
+    hottest = hottest[load[hottest] > 0]
+    mean = float(load[torus.link_exists].mean()) if torus.link_exists.any() else 0.0
+    bounds = time_bounds(traffic, torus, mapping, routing=routing)
+    seconds = {
+        name: getattr(bounds, name) for name in ("link", "injection", "reception", "latency")
+    }
+    links = pd.DataFrame(
+        {
+            "label": [torus.link_label(int(link)) for link in hottest],
+            "nbytes": load[hottest],
+            "over_mean": load[hottest] / (mean or 1.0),
+            "busy": busy[hottest],
+        },
+        index=pd.Index(hottest, name="link"),
+    )
+    binding = max(seconds, key=lambda name: seconds[name])
+    return Reasons(seconds, bounds.total, binding, links)
