@@ -91,11 +91,11 @@ def sum_over_runs(
         size = grid.shape[k]
         wrap = grid.wrap[k] == 1
         for node in range(grid.coords.shape[0]):
-            s = np.int64(grid.coords[node, k])
+            s = int(grid.coords[node, k])
             first = base + node * size
             for sign in range(2):
                 step = 1 - 2 * sign
-                here = np.int64(node)
+                here = node
                 t = s
                 on_run = 0.0
                 highest = 0.0

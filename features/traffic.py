@@ -21,7 +21,6 @@ from .routing import (
 )
 from .simulator import Simulation, simulate
 
-
 _SKETCH = 4
 
 

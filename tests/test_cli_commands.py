@@ -20,7 +20,7 @@ from toruscast.mapping.formats import (
     write_comm,
     write_mapping,
 )
-from toruscast.training import load_predictor, rcc, read_samples
+from toruscast.training import load_predictor, rcc, read_samples, write_samples
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
@@ -229,11 +229,16 @@ def test_evaluate_own_feature(run, folder):
     assert "busiest_share" in text
 
 
-def test_evaluate_names_missing_features(run, folder):
-    line = "evaluate --samples s.parquet --features H5"
+def test_evaluate_names_missing_features(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    table = read_samples(folder / "s.parquet").drop(columns="avg_buffer_TO")
+    write_samples(table, folder / "analytic.parquet")
+    line = "evaluate --samples analytic.parquet --features H5"
     result = CliRunner().invoke(main, line.split())
     assert result.exit_code == 2
-    assert "s.parquet: features missing from the samples: found avg_buffer_TO" in result.stderr
+    assert (
+        "analytic.parquet: features missing from the samples: found avg_buffer_TO" in result.stderr
+    )
 
 
 def test_truncated_model(folder, monkeypatch):

@@ -1,6 +1,7 @@
 import os
 
 import pytest
+
 from toruscast.mapping import InputError
 from toruscast.mapping.formats import atomic_path
 

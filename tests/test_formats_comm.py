@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+
 from toruscast.mapping import CommGraph, InputError
 from toruscast.mapping.formats import read_comm, write_comm
 

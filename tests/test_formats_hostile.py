@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+
 from toruscast.mapping import CommGraph, InputError, Torus
 from toruscast.mapping.formats import _source, read_comm, read_mapping, read_mappings, write_comm
 

@@ -3,6 +3,7 @@ import gzip
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toruscast.mapping import InputError, TaskMapping, Torus
 from toruscast.mapping.formats import read_mapping, read_mappings, write_mapping, write_mappings
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import read_comm, read_mapping, read_mappings
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from toruscast.mapping import InputError
 from toruscast.mapping.formats._source import Text
 from toruscast.mapping.formats._table import Column, _slow, read_table

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from toruscast.mapping import InputError, patterns
 
 FACES_2D = {(-1, 0): 3.0, (1, 0): 3.0, (0, -1): 3.0, (0, 1): 3.0}

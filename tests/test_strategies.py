@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from toruscast.mapping import CommGraph, InputError, Torus, Workload, machines, patterns, strategies
 from toruscast.mapping.strategies import Placement, orders, registry
 from toruscast.mapping.strategies.exhaustive import all_mappings, count_mappings

@@ -21,7 +21,7 @@ from toruscast.training.ranking import hot_links
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
-LEARNER = TimePredictor("relative", "slowdown", n_estimators=40, calibration_folds=4)
+LEARNER = TimePredictor("sketch", "slowdown", n_estimators=40, calibration_folds=4)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,158 @@
+"""Measure the kernels and write CSV: one row a case, with machine, versions and sizes.
+
+    python benchmarks/run.py --out FOLDER [--large]
+
+Processor seconds of this process (one core), best of several runs after compilation. The peers run
+in the same process: `walk` visits every link of every route, compiled too; `networkx` finds a
+shortest path for one message after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from toruscast.features import dilations, extract, injection_fifos, link_loads, simulate
+from toruscast.features.routing import grid_of
+from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
+from toruscast.mapping._jit import kernel
+
+# Task grid and node grid, 16 tasks a node.
+SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
+    "16,384 tasks": ((16, 32, 32), (4, 4, 4, 8, 2)),
+    "65,536 tasks": ((32, 32, 64), (4, 4, 8, 16, 2)),
+    "262,144 tasks": ((64, 64, 64), (8, 8, 8, 16, 2)),
+    "1,048,576 tasks": ((64, 128, 128), (16, 16, 16, 8, 2)),
+}
+PAYLOAD = 512
+
+
+@kernel
+def walk(grid, src, dst, node, weight, load):  # type: ignore[no-untyped-def]
+    """Add every message to its links, one hop after the other."""
+    ndim = grid.shape.size
+    for e in range(src.size):
+        here = np.int64(node[src[e]])
+        target = node[dst[e]]
+        for k in grid.order:
+            s = np.int64(grid.coords[here, k])
+            gap = grid.coords[target, k] - s
+            size = grid.shape[k]
+            if grid.wrap[k]:
+                gap += size * (gap < 0)
+                if 2 * gap > size or (2 * gap == size and s % 2):
+                    gap -= size
+            step = 1 if gap > 0 else -1
+            port = 2 * k + (0 if gap > 0 else 1)
+            for _ in range(abs(gap)):
+                load[here * 2 * ndim + port] += weight[e]
+                s += step
+                here += step * grid.stride[k]
+                if s == size or s < 0:
+                    s -= step * size
+                    here -= step * size * grid.stride[k]
+
+
+def case(size: str, packets: int = 1) -> tuple[CommGraph, Torus, TaskMapping]:
+    """Return a periodic 15-point halo under a random mapping, 16 tasks a node."""
+    grid, shape = SIZES[size]
+    comm = patterns.halo_3d(grid, PAYLOAD * packets, periodic=True)
+    torus = Torus(shape)
+    seats = np.repeat(np.arange(torus.n_nodes), 16)
+    node = np.random.default_rng(1).permutation(seats)
+    return comm, torus, TaskMapping(node, torus, name="random")
+
+
+def best_of(function: Callable[[], Any], runs: int) -> float:
+    """Return processor seconds of the fastest run, the first left out."""
+    function()
+    times = []
+    for _ in range(runs):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
+    """Measure routing without time."""
+    comm, torus, mapping = case(size)
+    for function in (link_loads, dilations, injection_fifos):
+        seconds = best_of(lambda f=function: f(comm, torus, mapping), 5)
+        yield {"case": function.__name__, "size": size, "unit": "messages",
+               "count": comm.n_edges, "seconds": seconds}  # fmt: skip
+    if size != "16,384 tasks":
+        return
+    seconds = best_of(lambda: extract(comm, torus, [mapping]), 5)
+    yield {"case": "all level-1 features", "size": size, "unit": "mappings", "count": 1,
+           "seconds": seconds}  # fmt: skip
+    grid, weight = grid_of(torus), comm.nbytes.astype(np.int64)
+    load = np.zeros(torus.n_links, dtype=np.int64)
+    walk(grid, comm.src, comm.dst, mapping.node, weight, load)
+    if not np.array_equal(load, link_loads(comm, torus, mapping)):
+        raise AssertionError("the peer loads other links")
+    seconds = best_of(lambda: walk(grid, comm.src, comm.dst, mapping.node, weight, load), 5)
+    yield {"case": "peer: walk", "size": size, "unit": "messages", "count": comm.n_edges,
+           "seconds": seconds}  # fmt: skip
+    host = torus.to_networkx()
+    some = np.random.default_rng(2).choice(comm.n_edges, 200, replace=False)
+    ends = mapping.node[comm.src[some]].tolist(), mapping.node[comm.dst[some]].tolist()
+    seconds = best_of(lambda: [nx.shortest_path(host, a, b) for a, b in zip(*ends, strict=True)], 1)
+    yield {"case": "peer: networkx shortest_path", "size": size, "unit": "messages", "count": 200,
+           "seconds": seconds}  # fmt: skip
+
+
+def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
+    """Measure the packet simulator: 16 packets a message."""
+    comm, torus, mapping = case(size, packets=16)
+    for routing in ("deterministic", "adaptive"):
+        hops = simulate(comm, torus, mapping, routing=routing).packet_hops
+        seconds = best_of(lambda r=routing: simulate(comm, torus, mapping, routing=r), 1)
+        yield {"case": f"simulate {routing}", "size": size, "unit": "packet-hops", "count": hops,
+               "seconds": seconds}  # fmt: skip
+
+
+def machine() -> dict[str, Any]:
+    """Describe where this runs."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = lines[0].partition(":")[2].strip() if lines else cpu
+    libraries = ("toruscast", "numpy", "numba")
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in libraries},
+    }
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for kernels.csv")
+    parser.add_argument("--large", action="store_true", help="also 65,536 tasks in the simulator")
+    arguments = parser.parse_args()
+    rows = [row for size in SIZES for row in link_load_rows(size)]
+    for size in ("16,384 tasks", "65,536 tasks")[: 1 + arguments.large]:
+        rows += simulator_rows(size)
+    table = pd.DataFrame(rows)
+    table["per_second"] = table["count"] / table["seconds"]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    table.assign(**machine()).to_csv(arguments.out / "kernels.csv", index=False)
+    print(table.to_string(index=False, float_format="%.4g"))
+
+
+if __name__ == "__main__":
+    main()
