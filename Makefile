@@ -26,7 +26,9 @@ types: .venv/installed-dev
 	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir .venv/mypy -p toruscast
 
 bench: .venv/installed-dev
-	$(BIN)/python benchmarks/run.py --out benchmarks/results
+	$(BIN)/python benchmarks/run.py --out benchmarks/results --large
+	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
+	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .ruff_cache

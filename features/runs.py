@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 
-# Runs an edge up to which the tables are worth their making, and runs that fit in memory anyway.
+# Runs an edge up to which the tables are worth their making, and runs whose sums stay in the cache:
+# with four times as many, marking the ends of the runs is the faster way.
 _RUNS_AN_EDGE = 8
-_MAX_RUNS = 2**24
+_MAX_RUNS = 2**20
 
 
 class RunTable(NamedTuple):

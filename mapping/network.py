@@ -42,7 +42,7 @@ class Network:
     magnitude of an MPI send on its cores, the memory bandwidth that of STREAM on a node. How deep
     the buffers of a torus router are is rarely published: 32 packets are an assumption. With
     shallower ones, packets for a hot link stand in the way of others, and the time depends more on
-    chance (`docs/simulator.md` has figures).
+    chance (figures in `docs/measurements.md`).
     """
 
     payload: int = 512

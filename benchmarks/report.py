@@ -1,0 +1,62 @@
+"""Write `docs/measurements.md` from the CSV files of the other scripts.
+
+python benchmarks/report.py benchmarks/results docs/measurements.md
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+TEXT = """# Measurements
+
+Written by `make bench`; the raw figures are in `benchmarks/results`. Machine: {cpu}, {cores} cores;
+Python {python}, numpy {numpy}, numba {numba}.
+
+## Buffer depth
+
+The 84 candidates of `make rank` simulated at several buffer depths. RCC with these times of: the
+lower bound; the sketch (packets four times as long); the same machine with a hop of 41 in place of 40
+ns, which shows how much of the order is chance. Last, the median time over its lower bound.
+
+{buffers}
+
+## Coarser packets
+
+Time of coarse over that of real packets: median, least and largest of 16 mappings on 4x4x4x4x2, 512
+tasks; and the RCC of the two.
+
+{coarsening}
+
+## Cost
+
+Processor seconds of one core. A periodic 15-point halo under a random mapping, 16 tasks a node; 16
+packets a message in the simulator. The peers run in the same process.
+
+{kernels}
+"""
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table with its numbers in four digits."""
+    texts = table.map(lambda v: f"{v:.4g}" if isinstance(v, float) and v % 1 else str(v))
+    rows = [list(table.columns), ["---"] * len(table.columns), *texts.to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main(results: str, page: str) -> None:
+    """Fill in the page."""
+    names = ("buffers", "coarsening", "kernels")
+    tables = {name: pd.read_csv(Path(results) / f"{name}.csv") for name in names}
+    machine = tables["kernels"].iloc[0]
+    tables["kernels"] = tables["kernels"].iloc[:, :6]
+    tables["coarsening"]["bytes"] = tables["coarsening"]["bytes"].astype(int)
+    texts = {name: markdown(table) for name, table in tables.items()}
+    fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}
+    Path(page).write_text(TEXT.format(**fields, **texts))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

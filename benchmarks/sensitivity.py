@@ -1,0 +1,102 @@
+"""How far the simulated times depend on what is not known, and on coarsening; writes CSV.
+
+    python benchmarks/sensitivity.py --out FOLDER
+
+`buffers.csv`: the 84 candidates of `make rank` at several buffer depths: how the lower bound
+and the sketch rank them, and how the same machine with a hop of 41 instead of 40 ns does, which
+tells how much of the order is chance. `coarsening.csv`: the time of coarser packets over that of
+real ones, by pattern and message size.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+
+from toruscast import datasets
+from toruscast.features import simulate, time_bounds
+from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
+from toruscast.training import rcc
+
+
+def times_of(
+    comm: CommGraph, torus: Torus, mappings: list[TaskMapping], coarsening: int = 1
+) -> np.ndarray:
+    """Return the simulated time of each mapping."""
+    run = joblib.delayed(lambda m: simulate(comm, torus, m, coarsening=coarsening).time)
+    return np.array(joblib.Parallel(n_jobs=2, prefer="threads")(run(m) for m in mappings))
+
+
+def buffers() -> pd.DataFrame:
+    """Rank the candidates of `make rank` at several buffer depths."""
+    name = "lammps-lj-512"
+    comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
+    torus = Torus((8, 8, 8))
+    candidates = strategies.sample(comm, torus, n=84, seed=1)
+    bound = [time_bounds(comm, torus, m).total for m in candidates]
+    rows = []
+    for depth in (4, 8, 16, 32, 64, 256):
+        host = torus.with_network(buffer_packets=depth)
+        observed = times_of(comm, host, candidates)
+        rows.append(
+            {
+                "buffer_packets": depth,
+                "rcc_lower_bound": rcc(observed, bound),
+                "rcc_sketch": rcc(observed, times_of(comm, host, candidates, coarsening=4)),
+                "rcc_hop_of_41_ns": rcc(
+                    observed, times_of(comm, host.with_network(hop_latency=41e-9), candidates)
+                ),
+                "median_slowdown": float(np.median(observed / bound)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def coarsening() -> pd.DataFrame:
+    """Compare coarser packets with real ones."""
+    torus = Torus((4, 4, 4, 4, 2))
+    n = torus.n_nodes
+    rows = []
+    for packets in (16, 128):
+        graphs = {
+            "halo_2d": patterns.halo_2d((16, 32), 512 * packets, periodic=True),
+            "halo_3d": patterns.halo_3d((8, 8, 8), 512 * packets, periodic=True),
+            "sub_all_to_all, 16 tasks": patterns.sub_all_to_all(n, 512 * packets // 4, group=16),
+        }
+        for name, comm in graphs.items():
+            mappings = strategies.sample(comm, torus, n=16, seed=3)
+            fine = times_of(comm, torus, mappings)
+            for factor in (2, 4, 16):
+                ratio = times_of(comm, torus, mappings, factor) / fine
+                rows.append(
+                    {
+                        "pattern": name,
+                        "bytes": float(comm.nbytes[0]),
+                        "coarsening": factor,
+                        "median_ratio": float(np.median(ratio)),
+                        "least_ratio": ratio.min(),
+                        "largest_ratio": ratio.max(),
+                        "rcc": rcc(fine, ratio * fine),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Run both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    folder = parser.parse_args().out
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in (("buffers", buffers), ("coarsening", coarsening)):
+        table = make()
+        table.to_csv(folder / f"{name}.csv", index=False)
+        print(table.to_string(index=False, float_format="%.3f"), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
