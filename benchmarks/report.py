@@ -18,8 +18,8 @@ Python {python}, numpy {numpy}, numba {numba}.
 ## Buffer depth
 
 The 84 candidates of `make rank` simulated at several buffer depths. RCC with these times of: the
-lower bound; the sketch (packets four times as long); the same machine with a hop of 41 in place of 40
-ns, which shows how much of the order is chance. Last, the median time over its lower bound.
+lower bound; the sketch (packets four times as long); the same machine with a hop of 41 in place of
+40 ns, which shows how much of the order is chance. Last, the median time over its lower bound.
 
 {buffers}
 

@@ -1,6 +1,6 @@
 """Make `default.skops`, the model behind ``load_predictor("default")``.
 
-    python datasets/train_default.py SAMPLES.parquet default.skops
+python tools/train_default.py SAMPLES.parquet datasets/default.skops
 
 Simulates the samples (kept in the first file, so that a run that was stopped goes on), trains, and
 prints how well the model forecasts workloads and tori that were kept from it.
