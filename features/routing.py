@@ -12,6 +12,7 @@ from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
+from ._adaptive_kernels import add_adaptive_loads
 from .runs import run_table
 
 Routing = Literal["deterministic", "adaptive"]
@@ -238,7 +239,7 @@ def _adaptive_loads(
     by_offset = np.lexsort(gap.T)
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, torus.diameter + 2)))])
     load = np.zeros(torus.n_links)
-    kernels.add_adaptive_loads(
+    add_adaptive_loads(
         grid_of(torus), start[by_offset], end[by_offset], weight[by_offset], log_factorial, load
     )
     return load

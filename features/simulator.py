@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
-from . import _simulator_kernels as kernels
+from . import _simulator_state as records
+from ._simulator_kernels import run
 from .packets import hand_over_times, packet_counts
 from .routing import Routing, check_routing, grid_of, injection_fifos
 
@@ -195,13 +196,13 @@ def _run_phase(
     remote, queue = remote[by_fifo], queue[by_fifo]
 
     tick, wheel = _clock(torus, float(wire[remote].max(initial=1.0)))
-    message = np.zeros(remote.size, dtype=kernels.MESSAGE)
+    message = np.zeros(remote.size, dtype=records.MESSAGE)
     message["ready"] = np.rint(ready[remote] / tick)
     message["dst"] = mapping.node[comm.dst[remote]]
     message["packets"] = message["left"] = packets[remote]
     message["wire"] = wire[remote]
     bounds = np.searchsorted(queue, np.arange(torus.n_nodes * network.fifos + 1))
-    fifos = np.zeros(bounds.size - 1, dtype=kernels.FIFO)
+    fifos = np.zeros(bounds.size - 1, dtype=records.FIFO)
     fifos["place"], fifos["end"] = bounds[:-1], bounds[1:]
     filled = np.flatnonzero(bounds[1:] > bounds[:-1])
     fifos["left"][filled] = message["packets"][bounds[filled]]
@@ -211,11 +212,11 @@ def _run_phase(
     output = _outputs(torus, tick, routing, places)
     n_slots = int(output["credits"].sum())
     free = np.arange(n_slots + 1, dtype=np.int32)
-    none = kernels.NONE
-    state = kernels.State(
+    none = records.NONE
+    state = records.State(
         grid_of(torus),
         output,
-        np.zeros(n_slots, dtype=kernels.PACKET),
+        np.zeros(n_slots, dtype=records.PACKET),
         fifos,
         message,
         free,
@@ -225,9 +226,9 @@ def _run_phase(
         np.zeros(1, dtype=np.int64),
         network.fifos,
         round(network.hop_latency / tick),
-        kernels.ADAPTIVE if routing == "adaptive" else kernels.DETERMINISTIC,
+        records.ADAPTIVE if routing == "adaptive" else records.DETERMINISTIC,
     )
-    left = kernels.run(state)
+    left = run(state)
     if left:
         raise RuntimeError(f"the network stalled with {left} packets on their way")
     finish[remote] = message["finish"] * tick
@@ -250,8 +251,8 @@ def _clock(torus: Torus, largest_packet: float) -> tuple[float, int]:
 def _outputs(torus: Torus, tick: float, routing: Routing, places: int) -> NDArray[np.void]:
     """Links and reception ports at rest."""
     network = torus.network
-    output = np.zeros(torus.n_links + torus.n_nodes, dtype=kernels.OUTPUT)
-    output["head"] = output["tail"] = kernels.NONE
+    output = np.zeros(torus.n_links + torus.n_nodes, dtype=records.OUTPUT)
+    output["head"] = output["tail"] = records.NONE
     link = output[: torus.n_links]
     link["far"] = torus.neighbors.ravel()
     link["ticks_per_byte"] = 1 / (torus.link_bandwidth * tick)

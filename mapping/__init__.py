@@ -1,6 +1,7 @@
 """Graphs, tori, task mappings, and everything that makes, reads or writes them."""
 
-from .comm_graph import CommGraph, from_networkx, from_pandas, from_scipy, sum_edges
+from .comm_graph import CommGraph, sum_edges
+from .conversion import from_networkx, from_pandas, from_scipy
 from .errors import InputError
 from .network import FifoRule, Network
 from .task_mapping import TaskMapping

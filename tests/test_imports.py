@@ -12,8 +12,7 @@ MAY_IMPORT = {
     "datasets": {"mapping"},
     "features": {"mapping"},
     "training": {"mapping", "features", "datasets"},
-    "report": {"mapping", "features", "training"},
-    "cli": {"mapping", "features", "training", "report", "datasets"},
+    "cli": {"mapping", "features", "training", "datasets"},
 }
 FORBIDDEN = {
     "pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "requests", "urllib", "http",
