@@ -28,6 +28,7 @@ types: .venv/installed-dev
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
+	$(BIN)/python benchmarks/forecast.py --out benchmarks/results
 	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md
 
 clean:

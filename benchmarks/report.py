@@ -15,6 +15,16 @@ TEXT = """# Measurements
 Written by `make bench`; the raw figures are in `benchmarks/results`. Machine: {cpu}, {cores} cores;
 Python {python}, numpy {numpy}, numba {numba}.
 
+## Forecasts of the captured applications
+
+84 candidate mappings each, all simulated (`benchmarks/forecast.py`). RCC with the simulated times:
+the lower bound and the sketch, unlearned; models trained on 168 other mappings, of level-1 features
+alone and with the sketch (*trained*, what `toruscast rank` does); the default model, which never
+saw the application. Then R^2, regret of the mapping predicted best, and the share of times in the
+90 % interval.
+
+{forecast}
+
 ## Buffer depth
 
 The 84 candidates of `make rank` simulated at several buffer depths. RCC with these times of: the
@@ -48,7 +58,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 def main(results: str, page: str) -> None:
     """Fill in the page."""
-    names = ("buffers", "coarsening", "kernels")
+    names = ("forecast", "buffers", "coarsening", "kernels")
     tables = {name: pd.read_csv(Path(results) / f"{name}.csv") for name in names}
     machine = tables["kernels"].iloc[0]
     tables["kernels"] = tables["kernels"].iloc[:, :6]

@@ -148,6 +148,10 @@ def _quality(found: Ranking) -> list[str]:
         s = found.checked
         if found.training is not None:
             origin = f"all held out: the model learned from {found.model.n_samples_} others"
+            if found.training.n_twins:
+                origin += f", {found.training.n_twins} of them like a candidate or each other"
+            else:
+                origin += ", none of them a candidate turned or mirrored"
         elif found.source == "default":
             origin = "the model learned from other applications"
         else:
@@ -157,6 +161,15 @@ def _quality(found: Ranking) -> list[str]:
             f"{', '.join(f'{METRICS[m][0]} {score(m, s[m])}' for m in SHOWN)}; "
             f"the 90 % intervals hold "
             f"{percent(s['within_interval'])} of the simulated times."
+        )
+        sketch = s.get("rcc_of_sketch_time")
+        lines.append(
+            f"Without learning: RCC {s['rcc_of_lower_bound']:.3f} by the lower bound"
+            + (
+                f", {sketch:.3f} by the sketch, a coarser simulation that the model reads."
+                if sketch is not None
+                else "."
+            )
         )
     if found.training is not None:
         measured = {row["metric"]: row for row in records(found.training.quality)}

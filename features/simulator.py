@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_PACKETS = 2**24
 _TICKS_A_PACKET = 4096
 _LARGEST_WHEEL = 2**22
+_MOST_TICKS = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,8 @@ def simulate(
     takes packets in at its memory bandwidth. Messages within a node move at that bandwidth too,
     undisturbed.
 
-    Time runs in ticks of 2**-k ns, about 1/4096 of a full packet's time on the fastest link.
+    Time runs in ticks of 2**-k ns, about 1/4096 of a full packet's time on the fastest link; longer
+    ones where the software alone takes seconds.
 
     Examples
     --------
@@ -195,7 +197,7 @@ def _run_phase(
     by_fifo = np.lexsort((mapping.slot[comm.src[remote]], turn[remote], queue))
     remote, queue = remote[by_fifo], queue[by_fifo]
 
-    tick, wheel = _clock(torus, float(wire[remote].max(initial=1.0)))
+    tick, wheel = _clock(torus, float(wire[remote].max(initial=1.0)), float(ready.max(initial=0.0)))
     message = np.zeros(remote.size, dtype=records.MESSAGE)
     message["ready"] = np.rint(ready[remote] / tick)
     message["dst"] = mapping.node[comm.dst[remote]]
@@ -235,14 +237,20 @@ def _run_phase(
     return finish, output, coarsening
 
 
-def _clock(torus: Torus, largest_packet: float) -> tuple[float, int]:
-    """Seconds of a tick, and the ticks of a wheel longer than any delay."""
+def _clock(torus: Torus, largest_packet: float, last_ready: float) -> tuple[float, int]:
+    """Seconds of a tick, and the ticks of a wheel longer than any delay.
+
+    The loop visits every tick, so they grow where the last message is handed over very late.
+    """
     network = torus.network
     slowest = min(*torus.bandwidth, network.memory_bandwidth)
     fastest = max(torus.bandwidth)
     reach = largest_packet / slowest + network.hop_latency
     exponent = math.floor(math.log2(largest_packet / fastest / _TICKS_A_PACKET * 1e9))
-    while reach / (2.0**exponent * 1e-9) + 2 > _LARGEST_WHEEL:
+    while (
+        reach / (2.0**exponent * 1e-9) + 2 > _LARGEST_WHEEL
+        or last_ready / (2.0**exponent * 1e-9) > _MOST_TICKS
+    ):
         exponent += 1
     tick = 2.0**exponent * 1e-9
     return tick, 2 ** math.ceil(math.log2(reach / tick + 3))

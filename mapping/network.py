@@ -19,8 +19,6 @@ class Network:
     ----------
     payload, header : int
         Bytes of payload that a packet holds at most, and of header that it carries besides.
-    chunk : int
-        Bytes in which the hardware counts link traffic.
     hop_latency : float
         Seconds from the head of a packet entering a link to the head being ready to leave the next
         router.
@@ -37,7 +35,7 @@ class Network:
 
     Notes
     -----
-    Packet and chunk sizes, the FIFOs and the 40 ns a hop are Blue Gene/Q's (Chen et al., "The IBM
+    Packet sizes, the FIFOs and the 40 ns a hop are Blue Gene/Q's (Chen et al., "The IBM
     Blue Gene/Q interconnection network and message unit", SC'11). The overhead is the order of
     magnitude of an MPI send on its cores, the memory bandwidth that of STREAM on a node. How deep
     the buffers of a torus router are is rarely published: 32 packets are an assumption. With
@@ -47,7 +45,6 @@ class Network:
 
     payload: int = 512
     header: int = 32
-    chunk: int = 32
     hop_latency: float = 40e-9
     buffer_packets: int = 32
     fifos: int = 10
@@ -56,7 +53,7 @@ class Network:
     memory_bandwidth: float = 28e9
 
     def __post_init__(self) -> None:
-        least = {"payload": 1, "chunk": 1, "buffer_packets": 2, "fifos": 1, "memory_bandwidth": 1}
+        least = {"payload": 1, "buffer_packets": 2, "fifos": 1, "memory_bandwidth": 1}
         for item in fields(self):
             value = getattr(self, item.name)
             if item.name == "fifo_rule":

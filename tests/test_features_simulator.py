@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from random_cases import cases, graphs, mapped, tori
 
 from toruscast.features import dilations, link_loads, simulate, time_bounds
-from toruscast.features.packets import packet_counts
+from toruscast.features.packets import hand_over_times, packet_counts
 from toruscast.features.simulator import _clock
 from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
@@ -77,7 +77,8 @@ def _agrees(comm, torus, mapping, routing):
     result = simulate(comm, torus, mapping, routing=routing)
     packets, wire = packet_counts(comm, torus)
     remote = (dilations(comm, torus, mapping) > 0) & (packets > 0)
-    tick, wheel = _clock(torus, float(wire[remote].max(initial=1.0)))
+    ready = hand_over_times(comm, torus.network.overhead)[1].max(initial=0.0)
+    tick, wheel = _clock(torus, float(wire[remote].max(initial=1.0)), ready)
     times, links = naive_simulator.simulate(comm, torus, mapping, routing, tick, wheel - 1)
     np.testing.assert_allclose(result.message_times[0], times, rtol=1e-12)
     assert result.packets.tolist() == [link.packets for link in links]
@@ -207,7 +208,8 @@ def test_no_run_beats_the_bounds(case, routing):
     if routing == "deterministic":
         strict += [bounds.link, bounds.total]
     packets, wire = packet_counts(comm, torus)
-    tick = _clock(torus, float(wire.max(initial=1.0)))[0]
+    ready = hand_over_times(comm, torus.network.overhead)[1].max(initial=0.0)
+    tick = _clock(torus, float(wire.max(initial=1.0)), ready)[0]
     # Every delay is rounded to whole ticks.
     rounding = tick * (packets.sum() + torus.diameter + 2)
     assert result.time >= max(strict) * (1 - 1e-6) - rounding
@@ -297,3 +299,11 @@ def test_bad_max_packets(max_packets):
 def test_bad_routing():
     with pytest.raises(InputError, match="deterministic or adaptive"):
         simulate(CommGraph(2, [0], [1], [1]), Torus(4), TaskMapping([0, 1], 4), routing="x")
+
+
+def test_software_of_minutes_takes_no_minutes():
+    # A billion messages of half a microsecond each keep task 0 busy for 500 seconds.
+    comm = CommGraph(2, [0, 1], [1, 0], [1e9, 5], [1e9, 1])
+    result = simulate(comm, Torus(2), TaskMapping([0, 1], 2), max_packets=10_000)
+    assert result.message_times[0][0] == pytest.approx(500, rel=0.3)
+    assert result.message_times[0][0] >= 500

@@ -32,7 +32,7 @@ def test_bluegene_q_facts():
     assert block.n_nodes == 512
     assert block.bandwidth == (2e9,) * 5
     assert block.tie == "source_parity"
-    assert (block.network.payload, block.network.header, block.network.chunk) == (512, 32, 32)
+    assert (block.network.payload, block.network.header) == (512, 32)
     assert (block.network.fifos, block.network.fifo_rule) == (10, "bluegene_q")
     assert all(block.wrap)
     mira = machines.bluegene_q(nodes=1024, wrap=(True, True, True, False, True))

@@ -104,7 +104,6 @@ def test_bad_torus(arguments):
         {"payload": 0},
         {"payload": 1.5},
         {"header": -1},
-        {"chunk": 0},
         {"hop_latency": -1e-9},
         {"hop_latency": float("nan")},
         {"buffer_packets": 1},

@@ -215,3 +215,12 @@ def test_published_feature_sets():
     assert len(feature_set("H5")) == 5
     assert set(feature_set("H6")) - set(feature_set("H5")) == {"avg_buffer_AO", "avg_delay_TO"}
     assert all(feature_set(names) == names for names in FEATURE_SETS.values())
+
+
+def test_equal_mappings_share_the_probability_of_being_best():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"load": rng.random(60), "lower_bound": 1e-6})
+    times = 1e-6 * (1 + np.maximum(0, rng.normal(0.1, 0.1, 60)))
+    model = TimePredictor(["load"], "slowdown", n_estimators=50).fit(table, times)
+    share = model.probability_of_best(pd.concat([table[:1]] * 3, ignore_index=True))
+    np.testing.assert_allclose(share, 1 / 3, atol=0.05)

@@ -134,6 +134,14 @@ def test_the_key_tells_samples_apart(store, computed, case, options):
     assert first["key"][0] != second["key"][0]
 
 
+def test_other_samples_in_the_table_stay(store):
+    build_samples([(HALO, TORUS, shuffled(5))], store)
+    ring = patterns.ring(HALO.n_tasks, 512)
+    table = build_samples([(ring, TORUS, shuffled(2))], store)
+    assert len(table) == 2
+    assert read_samples(store)["workload"].value_counts().to_dict() == {HALO.name: 5, ring.name: 2}
+
+
 def test_names_do_not_change_the_key(store, computed):
     build_samples([(HALO, TORUS, shuffled(1))], store)
     named = Torus((4, 4), name="my machine")

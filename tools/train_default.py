@@ -3,7 +3,7 @@
 python tools/train_default.py SAMPLES.parquet datasets/default.skops
 
 Simulates the samples (kept in the first file, so that a run that was stopped goes on), trains, and
-prints how well the model forecasts workloads and tori that were kept from it.
+prints how well the model forecasts pairs of workload and torus that were kept from it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ def main(samples_path: str, model_path: str) -> None:
             scores.append(rcc(observed, model.predict(table)))
             low, high = model.predict_interval(table).T
             held += int(((low <= observed) & (observed <= high)).sum())
-    print(
-        f"{len(samples)} samples, {len(scores)} workloads and tori, each kept from training once:"
-    )
+    print(f"{len(samples)} samples, {len(scores)} pairs of workload and torus, each left out:")
     print(f"RCC mean {np.mean(scores):.3f}, least {np.min(scores):.3f}; 90 % intervals hold "
           f"{held / len(samples):.1%}")  # fmt: skip
     save_predictor(train_default(samples), model_path)

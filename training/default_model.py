@@ -56,7 +56,7 @@ def build_default_samples(
 
 
 def train_default(samples: pd.DataFrame) -> TimePredictor:
-    """Return the default model, its intervals calibrated on workloads and tori it never saw."""
+    """Return the default model, calibrated on pairs of workload and torus that it never saw."""
     model = TimePredictor(
         "sketch", "slowdown", n_estimators=150, min_samples_leaf=2, max_leaf_nodes=400
     )

@@ -179,6 +179,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
         the disagreement of the trees. With few samples the largest miss limits a high coverage.
+        Slowdowns are not thought to be below 1 where none of the samples was.
 
         Returns
         -------
@@ -214,14 +215,19 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Floats:
         """Return the probability that each mapping is the fastest of them all; sums to 1.
 
+        Mappings that draw the same time share the win.
+
         Raises
         ------
         InputError
             If a value is not finite or a column missing.
         """
         blocks = self._draws(X, n_draws, seed)
-        wins = [np.bincount(block.argmin(axis=1), minlength=block.shape[1]) for block in blocks]
-        return np.asarray(np.sum(wins, axis=0) / n_draws)
+        shares = []
+        for block in blocks:
+            fastest = block == block.min(axis=1, keepdims=True)
+            shares.append((fastest / fastest.sum(axis=1, keepdims=True)).sum(axis=0))
+        return np.asarray(np.sum(shares, axis=0) / n_draws)
 
     def _draws(self, X: pd.DataFrame | ArrayLike, n_draws: int, seed: int) -> Iterator[Floats]:
         """Draws, a bounded number of values at a time."""

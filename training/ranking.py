@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from toruscast.features import FEATURES, Routing, extract, link_loads
+from toruscast.features import FEATURES, Routing, dilations, extract, link_loads
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .evaluate import repeated_splits, summarise
@@ -37,11 +37,14 @@ class Training:
         What it learned from.
     quality : DataFrame
         How it forecasts samples kept out of training, as `summarise` gives it.
+    n_twins : int
+        Samples with the distances of another one or of an excluded mapping, for want of others.
     """
 
     model: TimePredictor
     samples: pd.DataFrame
     quality: pd.DataFrame
+    n_twins: int
 
 
 def rank(
@@ -76,8 +79,8 @@ def rank(
     -------
     DataFrame
         A row per mapping: ``rank, mapping, predicted_time, low, high`` (seconds), ``p_best`` (the
-        probability of being the fastest), the main metrics, and ``hot_links``, the busiest links by
-        name with the time that each is busy.
+        probability of being the fastest), the main metrics, ``sketch_time`` where the model reads
+        the sketch, and ``hot_links``, the busiest links by name with the time that each is busy.
 
     Raises
     ------
@@ -89,7 +92,9 @@ def rank(
     needed = model.required_columns
     if not needed:
         raise InputError("model without feature names", expected="one fitted on a table")
-    names = tuple(dict.fromkeys((*needed, *METRICS)))
+    # The sketch is simulated for the model anyway: its own word is worth seeing.
+    sketch = ("sketch_time",) if "sketch_slowdown" in needed else ()
+    names = tuple(dict.fromkeys((*needed, *METRICS, *sketch)))
     table = extract(
         traffic,
         torus,
@@ -106,7 +111,7 @@ def rank(
             "low": interval[:, 0],
             "high": interval[:, 1],
             "p_best": model.probability_of_best(table),
-            **{name: table[name].to_numpy() for name in METRICS},
+            **{name: table[name].to_numpy() for name in (*METRICS, *sketch)},
         }
     )
     if observed is not None:
@@ -173,7 +178,8 @@ def train_for(
     seed : int
         Seed of the sample and the splits.
     exclude : sequence of TaskMapping
-        Mappings to keep out of training: the candidates to be ranked.
+        Mappings to keep out of training, with those equivalent to them: the candidates to be
+        ranked.
     model : TimePredictor, optional
         The learner; slowdowns from the ``sketch`` features if not given.
     routing : {"deterministic", "adaptive"}
@@ -196,13 +202,8 @@ def train_for(
     InputError
         If the tasks do not fit the torus, or it has fewer different mappings.
     """
-    from toruscast.mapping import strategies
-
     learner = TimePredictor("sketch", "slowdown") if model is None else clone(model)
-    capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
-    mappings = strategies.sample(
-        traffic, torus, n=n, seed=seed, tasks_per_node=capacity, exclude=exclude
-    )
+    mappings, n_twins = _unlike(traffic, torus, n, seed, exclude)
     with tempfile.TemporaryDirectory() as folder:
         samples = build_samples(
             [(traffic, torus, mappings)],
@@ -218,7 +219,49 @@ def train_for(
     )
     learner.fit(samples, samples["time"])
     learner.provenance_ = samples.attrs["provenance"]
-    return Training(learner, samples, quality)
+    return Training(learner, samples, quality, n_twins)
+
+
+def _unlike(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int,
+    seed: int,
+    exclude: Sequence[TaskMapping],
+) -> tuple[list[TaskMapping], int]:
+    """Draw mappings of other distances than the excluded ones and each other.
+
+    A mapping turned or mirrored with the torus takes much the same time: to learn from it would be
+    to know the answer. Where there are too few others, such twins fill up; their number is returned
+    too.
+    """
+    from toruscast.mapping import strategies
+
+    total = as_workload(traffic).total
+    capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
+    known = {_fingerprint(total, torus, mapping) for mapping in exclude}
+    drawn = n
+    for _ in range(3):
+        mappings = strategies.sample(
+            traffic, torus, n=drawn, seed=seed, tasks_per_node=capacity, exclude=exclude
+        )
+        unlike: dict[bytes, TaskMapping] = {}
+        for mapping in mappings:
+            mark = _fingerprint(total, torus, mapping)
+            if mark not in known:
+                unlike.setdefault(mark, mapping)
+        if len(unlike) >= n:
+            break
+        drawn += n - len(unlike)
+    kept = list(unlike.values())[:n]
+    names = {mapping.name for mapping in kept}
+    twins = [mapping for mapping in mappings if mapping.name not in names][: n - len(kept)]
+    return kept + twins, len(twins)
+
+
+def _fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
+    """Equal for mappings that differ by a symmetry of the torus: the hops of every edge."""
+    return dilations(comm, torus, mapping).tobytes()
 
 
 def _level(features: str | Sequence[str] | None) -> int:

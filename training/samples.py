@@ -54,7 +54,7 @@ def build_samples(
     cases : iterable of (workload, torus, mapping or mappings)
         What to compute.
     store_path : path-like
-        The table; what it holds already is not computed again.
+        The table; what it holds already is not computed again, and what it holds besides stays.
     n_jobs : int
         Threads; the compiled loops run side by side.
     level : {1, 2}
@@ -111,11 +111,12 @@ def build_samples(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "level": level,
         "routing": routing,
-        "graphs": sorted({job.workload.name for job in jobs}),
-        "tori": sorted({str(job.torus) for job in jobs}),
         **(provenance or {}),
     }
-    write_samples(table, store, origin)
+    others = _others(store, set(table["key"]))
+    whole = pd.concat([others, table], ignore_index=True) if len(others) else table
+    origin |= {"graphs": sorted(set(whole["workload"])), "tori": sorted(set(whole["torus"]))}
+    write_samples(whole, store, origin)
     shutil.rmtree(folder, ignore_errors=True)
     table.attrs["provenance"] = origin | {"n_samples": rows}
     return table
@@ -163,6 +164,14 @@ def _stored(store: Path, folder: Path, wanted: set[str]) -> list[pd.DataFrame]:
     tables = [read_samples(file) for file in files]
     kept = [table[table["key"].isin(wanted)] for table in tables]
     return [table.dropna(axis="columns", how="all") for table in kept if len(table)]
+
+
+def _others(store: Path, wanted: set[str]) -> pd.DataFrame:
+    """Return the samples that the table holds besides those wanted: they stay."""
+    if not store.exists():
+        return pd.DataFrame()
+    table = read_samples(store)
+    return table[~table["key"].isin(wanted)]
 
 
 def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:
