@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,8 @@ def load_application(
 
     graph, known = read_graph(comm, traffic)
     iterations = known if iterations is None else iterations
+    if iterations is not None and not math.isfinite(iterations):
+        raise InputError("bad --iterations", found=iterations, expected="a finite number")
     if iterations is not None and iterations != 1:
         graph = graph.scaled(1 / iterations)
     if grid is not None:

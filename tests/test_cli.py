@@ -242,3 +242,11 @@ def test_full_disk_is_told():
     assert result.returncode == 1
     assert result.stderr.startswith(b"toruscast: error: No space left")
     assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_iterations_must_be_finite(text):
+    line = f"rank --comm lammps-lj-64 --torus 4x4x4 --iterations {text}"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 2
+    assert f"bad --iterations: found {text}" in result.stderr
