@@ -28,8 +28,9 @@ def test_given_slots_are_kept():
 
 def test_the_callers_array_stays_writable():
     node = np.array([0, 1], dtype=np.int32)
-    TaskMapping(node, 2)
+    mapping = TaskMapping(node, 2)
     node[0] = 1
+    assert mapping.node.tolist() == [0, 1]
 
 
 BAD = [

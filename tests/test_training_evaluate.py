@@ -13,7 +13,7 @@ from toruscast.training import (
     single_features,
     summarise,
 )
-from toruscast.training.evaluate import _mean_and_margin
+from toruscast.training.gains import _mean_and_margin
 
 
 def table(n: int = 84, seed: int = 1) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from toruscast.mapping import InputError
 
 from .feature_sets import feature_set
+from .gains import gains
 from .metrics import r2, rcc, regret, tau_b
 from .predictor import TimePredictor
 from .sample_store import LABELS
@@ -184,12 +185,7 @@ def compare_feature_sets(
     DataFrame
         Indexed by feature set: mean of each metric, 95 % interval of RCC over the splits
         (``rcc_low``, ``rcc_high``), the published single split, and ``gain`` in RCC over the first
-        set with the 95 % interval of its mean, ``gain_low`` to ``gain_high``.
-
-    Notes
-    -----
-    The splits share mappings, so the interval of the gain uses the corrected resampled t-test of
-    Nadeau and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
+        set with the 95 % interval of its mean, ``gain_low`` to ``gain_high`` (`gains`).
     """
     named = dict(sets) if isinstance(sets, Mapping) else {name: name for name in sets}
     if not named:
@@ -204,35 +200,20 @@ def compare_feature_sets(
         **options,
     )
     summary = summarise(scores).set_index(["predictor", "metric"])
-    by_set = scores.pivot(index="split", columns="predictor", values="rcc")
-    first = next(iter(named))
-    ratio = float(scores["n_test"].iloc[0] / scores["n_train"].iloc[0])
+    gain = gains(scores)
     rows = {}
     for name in named:
-        gain, margin = _mean_and_margin(
-            (by_set[name] - by_set[first]).to_numpy(dtype=np.float64), ratio
-        )
         measured = summary.loc[name]
         rows[name] = {
             **measured["mean"].to_dict(),
             "rcc_low": measured.loc["rcc", "low"],
             "rcc_high": measured.loc["rcc", "high"],
             "rcc_published": measured.loc["rcc", "published"],
-            "gain": gain,
-            "gain_low": gain - margin,
-            "gain_high": gain + margin,
+            "gain": gain.loc[name, "gain"],
+            "gain_low": gain.loc[name, "low"],
+            "gain_high": gain.loc[name, "high"],
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
-
-
-def _mean_and_margin(values: NDArray[np.float64], ratio: float) -> tuple[float, float]:
-    """Return the mean over overlapping splits and half its 95 % interval."""
-    from scipy.stats import t
-
-    if values.size < 2:
-        return float(values.mean()), float("nan")
-    variance = values.var(ddof=1) * (1 / values.size + ratio)
-    return float(values.mean()), float(t.ppf(0.975, values.size - 1) * np.sqrt(variance))
 
 
 def _score(

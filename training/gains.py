@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-
-from .evaluate import _mean_and_margin
+from numpy.typing import NDArray
 
 
 def gains(scores: pd.DataFrame, metric: str = "rcc") -> pd.DataFrame:
@@ -26,7 +25,7 @@ def gains(scores: pd.DataFrame, metric: str = "rcc") -> pd.DataFrame:
     Notes
     -----
     The splits share mappings, so the interval is that of the corrected resampled t-test of Nadeau
-    and Bengio, Machine Learning 52, 2003.
+    and Bengio, Machine Learning 52, 2003: variance times 1/n + n_test/n_train.
 
     Examples
     --------
@@ -46,3 +45,13 @@ def gains(scores: pd.DataFrame, metric: str = "rcc") -> pd.DataFrame:
         gain, margin = _mean_and_margin(better, ratio)
         rows[name] = {"gain": gain, "low": gain - margin, "high": gain + margin}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("features")
+
+
+def _mean_and_margin(values: NDArray[np.float64], ratio: float) -> tuple[float, float]:
+    """Return the mean over overlapping splits and half its 95 % interval."""
+    from scipy.stats import t
+
+    if values.size < 2:
+        return float(values.mean()), float("nan")
+    variance = values.var(ddof=1) * (1 / values.size + ratio)
+    return float(values.mean()), float(t.ppf(0.975, values.size - 1) * np.sqrt(variance))
