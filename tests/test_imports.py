@@ -12,6 +12,7 @@ MAY_IMPORT = {
     "datasets": {"mapping"},
     "features": {"mapping"},
     "training": {"mapping", "features", "datasets"},
+    "scaling": set(),
     "cli": {"mapping", "features", "training", "datasets"},
 }
 FORBIDDEN = {

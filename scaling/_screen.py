@@ -1,0 +1,68 @@
+"""Which terms of each parameter are worth combining, judged along lines of the design."""
+
+# p = call paths, n = points, t = terms, g = lines
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
+    """Groups of points that differ in one parameter only, `least` values of it or more.
+
+    >>> import numpy as np
+    >>> grid = np.array([[x, y] for x in (1, 2, 3) for y in (5, 6)], dtype=float)
+    >>> [line.tolist() for line in lines(grid, 0)]
+    [[0, 2, 4], [1, 3, 5]]
+    """
+    others = np.delete(points, parameter, axis=1)
+    _, group = np.unique(others, axis=0, return_inverse=True)
+    group = group.ravel()
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    return [part for part in parts if part.size >= least]
+
+
+def screen(
+    points: Array,
+    parameter: int,
+    terms: Array,
+    log_prior: Array,
+    weight: Array,
+    target: Array,
+    keep: int,
+) -> Index:
+    """The most promising terms of one parameter for every call path.
+
+    A model of any structure reduces, along a line, to a + b t(x): the residual with a and b free on
+    every line bounds every structure's from below.
+
+    Parameters
+    ----------
+    terms : array, shape (t, n)
+    log_prior : array, shape (t,)
+    weight, target : array, shape (p, n)
+    keep : int
+
+    Returns
+    -------
+    array of int, shape (p, keep)
+        Row numbers of `terms`, in growing order.
+    """
+    residual = np.zeros((len(weight), len(terms)))
+    for line in lines(points, parameter) or [np.arange(len(points))]:
+        t, w, y = terms[:, line], weight[:, line], target[:, line]
+        total = w.sum(axis=1, keepdims=True)
+        y = y - (w * y).sum(axis=1, keepdims=True) / total
+        mean = w @ t.T / total
+        spread = w @ (t * t).T - total * mean**2
+        together = (w * y) @ t.T
+        gain = together**2 / np.maximum(spread, 1e-300)
+        residual += (w * y * y).sum(axis=1, keepdims=True) - gain
+    score = residual - 2 * log_prior
+    best: Index = np.argpartition(score, keep - 1, axis=1)[:, :keep]
+    return np.sort(best, axis=1)

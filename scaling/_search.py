@@ -1,0 +1,216 @@
+"""Search of all hypotheses for a batch of call paths: sweep, keep the best, solve these exactly."""
+
+# p = call paths, n = points, h = hypotheses kept, k = columns, q = parameters, t = terms
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, pi
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from ._enumerate import Kept, decode, sweep_all
+from ._refine import least_squares, truncate
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Least relative error of a point in the sweep, whose sums of squares cancel, and in the exact step.
+_COARSE = 1e-7
+_EXACT = 1e-12
+# Relative error expected where there are no repetitions, worth this many observations.
+_EXPECTED = 0.01
+_WORTH = 1.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Points and centres of a batch of call paths measured at the same points.
+
+    Attributes
+    ----------
+    points : array, shape (n, q)
+    centre, error : array, shape (p, n)
+        `error` is NaN where no repetitions tell it.
+    scale : array, shape (p, n)
+        What an error is proportional to where it is not known; positive.
+    """
+
+    points: Array
+    centre: Array
+    error: Array
+    scale: Array
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """The hypotheses kept, the most probable first.
+
+    Attributes
+    ----------
+    terms : array of int, shape (p, h, k, q)
+        Number of the term of each parameter in each column, counted from 1; 0 if it has no part.
+    used : array of bool, shape (p, h, k)
+        The column exists.
+    coefficient : array, shape (p, h, k)
+    log_evidence : array, shape (p, h)
+    residual : array, shape (p, h)
+        Weighted residual sum of squares.
+    trusted : array of bool, shape (p,)
+        The errors of the points are known and some hypothesis meets the points within them.
+    """
+
+    terms: Index
+    used: NDArray[np.bool_]
+    coefficient: Array
+    log_evidence: Array
+    residual: Array
+    trusted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to search.
+
+    Attributes
+    ----------
+    keep : int
+        Hypotheses kept for each call path.
+    non_negative : bool
+        Coefficients must not be negative.
+    two_terms : bool
+        One-parameter models may have a second term.
+    """
+
+    keep: int = 32
+    non_negative: bool = True
+    two_terms: bool = True
+
+
+def search(
+    problem: Problem, values: Sequence[Array], prior: Sequence[Array], options: Options
+) -> Hypotheses:
+    """Find the most probable hypotheses of every call path.
+
+    Parameters
+    ----------
+    problem : Problem
+    values : sequence of array, each shape (t_l, n)
+        Terms of each parameter at the points.
+    prior : sequence of array, each shape (t_l,)
+        Their probabilities beforehand.
+    options : Options
+    """
+    points, centre = problem.points, problem.centre
+    reference = np.abs(centre).max(axis=1, keepdims=True)
+    reference[reference == 0] = 1.0
+    target = centre / reference
+    scale = problem.scale / reference
+    known = np.isfinite(problem.error).all(axis=1)
+    error = np.where(known[:, None], problem.error / reference, scale)
+    peak = [v.max(axis=1, keepdims=True) for v in values]
+    terms = [v / m for v, m in zip(values, peak, strict=True)]
+    log_prior = [np.log(p) for p in prior]
+
+    coarse = np.maximum(error, _COARSE * scale)
+    sweep = sweep_all(points, terms, log_prior, target, coarse, options.two_terms)
+    # Points without repetitions that a hypothesis meets to the last digits have no noise.
+    # With one point more than coefficients, one of a thousand hypotheses does so by chance.
+    spare = sweep.n_columns <= max(len(points) - 2, 1)
+    exact = ~known & (sweep.residual[:, spare].min(axis=1) < 1e-14 * len(points))
+    if exact.any():
+        error = np.where(exact[:, None], _EXACT * scale, error)
+        known = known | exact
+        coarse = np.maximum(error, _COARSE * scale)
+        sweep = sweep_all(points, terms, log_prior, target, coarse, options.two_terms)
+    # Where all hypotheses miss by more than noise, its unequal errors say nothing of the misfit.
+    missed = known & (sweep.residual.min(axis=1) >= _believable(len(points)))
+    if missed.any():
+        error = np.where(missed[:, None], scale, error)
+        known = known & ~missed
+        coarse = np.maximum(error, _COARSE * scale)
+        sweep = sweep_all(points, terms, log_prior, target, coarse, options.two_terms)
+    score = sweep.base + log_fit(sweep.residual, sweep.n_columns, len(points), known)
+    if options.non_negative:
+        freedom = np.maximum(len(points) - sweep.n_columns, 1)
+        variance = np.where(known[:, None], 1.0, np.maximum(sweep.residual, 1e-300) / freedom)
+        score = score - 0.5 * sweep.against / variance
+    keep = min(options.keep, score.shape[1])
+    chosen = np.argpartition(-score, keep - 1, axis=1)[:, :keep]
+    kept = decode(chosen, sweep, log_prior)
+    fine = np.maximum(error, _EXACT * scale)
+    return _exact(kept, terms, peak, target, fine, known, reference, options)
+
+
+def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.bool_]) -> Array:
+    """Log likelihood of the best coefficients, the volume of the normal law around them included.
+
+    Where the error of the points is known, it is normal. Where it is not, or where no hypothesis
+    meets the points within it, its scale is unknown and integrated out (Student's law).
+    """
+    normal = -0.5 * residual
+    if not known.all():
+        freedom = np.maximum(n - n_columns, 0) + _WORTH
+        spread = np.where(known[:, None], 1.0, residual + _WORTH * _EXPECTED**2)
+        student = gammaln(freedom / 2) - freedom / 2 * np.log(spread / 2)
+        normal = np.where(known[:, None], normal, student)
+    result: Array = normal + 0.5 * np.asarray(n_columns) * log(2 * pi)
+    return result
+
+
+def _believable(n: int) -> float:
+    """Weighted residual above which the stated errors cannot be true."""
+    return n + 5.0 * float(np.sqrt(2.0 * n)) + 5.0
+
+
+def _exact(
+    kept: Kept,
+    terms: Sequence[Array],
+    peak: Sequence[Array],
+    target: Array,
+    error: Array,
+    known: NDArray[np.bool_],
+    reference: Array,
+    options: Options,
+) -> Hypotheses:
+    """Solve what is kept to the last digits and weigh it anew."""
+    n_points = target.shape[1]
+    with_one = [np.vstack([np.ones(n_points), t]) for t in terms]
+    peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
+    columns, unit, log_peak = [], np.ones(kept.used.shape), np.zeros(kept.used.shape[:2])
+    for k in range(kept.used.shape[2]):
+        column = (kept.used[:, :, k, None] / error[:, None, :]).astype(float)
+        for q in range(len(terms)):
+            number = kept.terms[:, :, k, q]
+            if number.any():
+                column = column * with_one[q][number]
+                unit[:, :, k] *= peak_one[q][number]
+        largest = np.where(kept.used[:, :, k], (column * error[:, None, :]).max(axis=2), 1.0)
+        log_peak += np.log(largest)
+        columns.append(column)
+    solved = least_squares(columns, (target / error)[:, None, :])
+    n_columns = kept.used.sum(axis=2)
+    score = kept.log_prior + log_peak + log_fit(solved.residual, n_columns, n_points, known)
+    score += np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    coefficient = solved.coefficient
+    if options.non_negative:
+        freedom = np.maximum(n_points - n_columns, 1)
+        spread = np.maximum(solved.residual, _EXPECTED**2 / 100) / freedom
+        variance = np.where(known[:, None], 1.0, spread)
+        coefficient, log_share = truncate(coefficient, solved.inverse, variance, kept.used)
+        score += log_share
+    order = np.argsort(-score, axis=1, kind="stable")
+    ordered = [
+        np.take_along_axis(a, order.reshape(order.shape + (1,) * (a.ndim - 2)), axis=1)
+        for a in (
+            kept.terms,
+            kept.used,
+            coefficient * reference[:, :, None] / unit,
+            score,
+            solved.residual,
+        )
+    ]
+    return Hypotheses(*ordered, trusted=known)

@@ -1,0 +1,89 @@
+"""Prediction intervals by bootstrap over repetitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScalingInputError
+from .fit import FitOptions, fit_many
+from .measurements import Measurements
+from .models import Models
+
+Array = NDArray[np.float64]
+
+# Quantiles that stand for the spread of one draw's hypotheses.
+_LEVELS = (np.arange(20) + 0.5) / 20
+
+
+def interval(
+    models: Models,
+    X: ArrayLike,
+    options: FitOptions,
+    level: float = 0.9,
+    n_bootstrap: int = 100,
+    seed: int = 0,
+) -> tuple[Array, Array]:
+    """Prediction intervals of every call path.
+
+    Parameters
+    ----------
+    models : Models
+        As fitted to the measurements.
+    X : array-like, shape (m, n_parameters)
+    options : FitOptions
+        Those of the fit.
+    level : float
+        Probability that an interval should hold the true value.
+    n_bootstrap : int
+        Draws of the repetitions.
+    seed : int
+
+    Returns
+    -------
+    low, high : array, shape (n_paths, m)
+
+    Examples
+    --------
+    >>> m = Measurements(["p"], [[2], [4], [8], [16]], [[[3.0, 3.0]] * 4])
+    >>> low, high = interval(fit_many(m), [[32]], FitOptions(), n_bootstrap=5)
+    >>> low.round(6).tolist(), high.round(6).tolist()
+    ([[3.0]], [[3.0]])
+    """
+    if not 0 < level < 1:
+        raise ScalingInputError("level must lie between 0 and 1", found=level)
+    if n_bootstrap < 1:
+        raise ScalingInputError("n_bootstrap must be at least 1", found=n_bootstrap)
+    data = models.measurements
+    rng = np.random.default_rng(seed)
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    low, high = [], []
+    for p in range(models.n_paths):
+        values = data.values[p]
+        if (np.isfinite(values).sum(axis=1) < 2).all():
+            spread = models.spread(X, tails)[:, p]
+        else:
+            drawn = Measurements(data.parameters, data.points, _draw(values, n_bootstrap, rng))
+            law = "bounded" if models.bounded[p] else "normal"
+            again = fit_many(drawn, replace(options, noise=law))
+            pooled = again.spread(X, _LEVELS).reshape(-1, np.shape(X)[0])
+            spread = np.quantile(pooled, tails, axis=0)
+        # A correction for the growth near the largest values moves the interval with it.
+        shift = models.predict(X)[p] / np.maximum(models.spread(X, (0.5,))[0, p], 1e-300)
+        if not models.trusted[p]:
+            spread = spread * np.maximum(shift, 0.0)
+        low.append(spread[0])
+        high.append(spread[1])
+    return np.array(low), np.array(high)
+
+
+def _draw(values: Array, n: int, rng: np.random.Generator) -> Array:
+    """Repetitions of every point drawn with replacement; shape (n, n_points, n_repetitions)."""
+    counts = np.isfinite(values).sum(axis=1)
+    packed = np.sort(values, axis=1)  # NaN goes last
+    place = (rng.random((n, *values.shape)) * counts[None, :, None]).astype(np.intp)
+    drawn = np.take_along_axis(np.broadcast_to(packed, place.shape), place, axis=2)
+    drawn[:, np.arange(values.shape[1]) >= counts[:, None]] = np.nan
+    return drawn

@@ -1,0 +1,177 @@
+"""Fit models to thousands of call paths in one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._search import Hypotheses, Options, Problem, search
+from .errors import ScalingInputError
+from .measurements import Measurements
+from .models import Models
+from .noise import Centres, centres
+from .term_space import TermSpace
+
+Array = NDArray[np.float64]
+
+# Numbers held at a time for each array of the sweep: few enough for the processor's cache.
+_CHUNK = 120_000
+_MOST_PARAMETERS = 4
+_SMALL = 1e-3
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How models are searched.
+
+    Parameters
+    ----------
+    space : TermSpace, str or pairs of exponents
+        Terms to build from: "default", "published", "fine" or any others.
+    max_terms : {1, 2}
+        Terms of a model of one parameter, its constant not counted.
+    noise : {"auto", "normal", "bounded"}
+        Law of the noise among repetitions.
+    signed : {"auto", True, False}
+        Whether coefficients may be negative. "auto" allows it where a measured value is negative.
+        Without, no prediction is ever negative.
+    keep : int
+        Hypotheses kept for each call path, to average over.
+
+    Examples
+    --------
+    >>> FitOptions(max_terms=1).space
+    'default'
+    """
+
+    space: TermSpace | str | Iterable[tuple[float, float]] = "default"
+    max_terms: int = 2
+    noise: str = "auto"
+    signed: bool | str = "auto"
+    keep: int = 32
+
+    def __post_init__(self) -> None:
+        if self.max_terms not in (1, 2):
+            raise ScalingInputError("max_terms must be 1 or 2", found=self.max_terms)
+        if self.noise not in ("auto", "normal", "bounded"):
+            raise ScalingInputError(
+                "unknown law of noise", found=self.noise, expected="auto, normal or bounded"
+            )
+        if self.signed not in ("auto", True, False):
+            raise ScalingInputError("signed must be True, False or 'auto'", found=self.signed)
+        if self.keep < 1:
+            raise ScalingInputError("keep must be at least 1", found=self.keep)
+
+
+def fit_many(measurements: Measurements, options: FitOptions | None = None) -> Models:
+    """Fit one model to each call path.
+
+    Every hypothesis - which parameters act, together or apart, with which exponents - gets its
+    probability given the measurements; predictions weigh all that are likely.
+
+    Parameters
+    ----------
+    measurements : Measurements
+    options : FitOptions, optional
+
+    Returns
+    -------
+    Models
+
+    Where no parameter was varied, every model is a constant, and its notes say why.
+
+    Examples
+    --------
+    >>> p = [4, 8, 16, 32, 64]
+    >>> times = [[[3 + 2 * x] for x in p], [[100 / x] for x in p], [[7.0] for x in p]]
+    >>> models = fit_many(Measurements(["p"], [[x] for x in p], times))
+    >>> print(*models.formulas(), sep="; ")
+    3 + 2 p; 100 p^-1; 7
+    >>> models.predict([[128]]).round(6).tolist()
+    [[259.0], [0.78125], [7.0]]
+    """
+    options = options or FitOptions()
+    values = measurements.values
+    centred = centres(values, options.noise)
+    space = TermSpace.of(options.space)
+    active = _active(measurements.points, centred.centre)
+    points = measurements.points[:, active]
+    spaces = [space.without_logarithms() if column.min() < 1 else space for column in points.T]
+    terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
+    prior = [s.prior for s in spaces]
+    if options.signed == "auto":
+        signed = np.nanmin(values, axis=(1, 2)) < 0
+    else:
+        signed = np.full(len(values), bool(options.signed))
+    if not active:
+        return Models(measurements, active, spaces, centred, _constants(centred), None, signed)
+    found = _search_all(points, centred, terms, prior, signed, options, relative=True)
+    # Values that span decades, with nothing to tell their errors: the large ones count most.
+    absolute = None
+    if len(active) == 1 and not found.trusted.all():
+        absolute = _search_all(points, centred, terms, prior, signed, options, relative=False)
+    return Models(measurements, active, spaces, centred, found, absolute, signed)
+
+
+def _search_all(
+    points: Array,
+    centred: Centres,
+    terms: list[Array],
+    prior: list[Array],
+    signed: NDArray[np.bool_],
+    options: FitOptions,
+    relative: bool,
+) -> Hypotheses:
+    """Search in chunks that fit the cache, signed and unsigned call paths apart."""
+    size = np.abs(centred.centre)
+    if relative:
+        scale = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
+    else:
+        scale = np.broadcast_to(size.max(axis=1, keepdims=True), size.shape).copy()
+    scale[scale == 0] = 1.0
+    error = centred.error if relative else np.full(size.shape, np.nan)
+    parts: list[Hypotheses] = []
+    places: list[NDArray[np.intp]] = []
+    step = max(1, int(_CHUNK / max(256, len(points) * 40, terms[0].shape[0] ** 2 / 2)))
+    for is_signed in (False, True):
+        which = np.flatnonzero(signed == is_signed)
+        for start in range(0, which.size, step):
+            chunk = which[start : start + step]
+            problem = Problem(points, centred.centre[chunk], error[chunk], scale[chunk])
+            how = Options(options.keep, not is_signed, options.max_terms > 1)
+            parts.append(search(problem, terms, prior, how))
+            places.append(chunk)
+    order = np.argsort(np.concatenate(places))
+    return Hypotheses(
+        *(np.concatenate([getattr(p, f.name) for p in parts])[order] for f in fields(Hypotheses))
+    )
+
+
+def _constants(centred: Centres) -> Hypotheses:
+    """The one hypothesis left for a single point."""
+    shape = (len(centred.centre), 1)
+    return Hypotheses(
+        terms=np.zeros((*shape, 1, 0), dtype=np.intp),
+        used=np.ones((*shape, 1), dtype=bool),
+        coefficient=centred.centre.mean(axis=1)[:, None, None],
+        log_evidence=np.zeros(shape),
+        residual=np.zeros(shape),
+        trusted=np.ones(shape[0], dtype=bool),
+    )
+
+
+def _active(points: Array, centre: Array) -> list[int]:
+    """Parameters that were varied; of many, those that change the values most."""
+    varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
+    if len(varied) <= _MOST_PARAMETERS:
+        return varied
+    logs = np.log(points[:, varied])
+    logs = (logs - logs.mean(axis=0)) / logs.std(axis=0)
+    y = centre - centre.mean(axis=1, keepdims=True)
+    y = y / np.maximum(y.std(axis=1, keepdims=True), 1e-300)
+    effect = np.abs(y @ logs).sum(axis=0)
+    best = np.sort(np.argsort(-effect, kind="stable")[:_MOST_PARAMETERS])
+    return [varied[k] for k in best]

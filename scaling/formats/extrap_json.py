@@ -1,0 +1,106 @@
+"""Extra-P's JSON formats: by call path, by numbered tables, and one value a line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..errors import ScalingInputError
+from .records import PathLike, Records, add, number
+
+
+def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
+    """Parameters and values of a JSON document in either layout.
+
+    Examples
+    --------
+    >>> new = {"parameters": ["p"],
+    ...        "measurements": {"main": {"time": [{"point": [2], "values": [1.0, 1.5]}]}}}
+    >>> parse_json(new, "a.json")
+    (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
+    """
+    if not isinstance(document, dict) or not {"parameters", "measurements"} <= document.keys():
+        raise ScalingInputError(
+            "is no file of measurements", file=file, expected="keys parameters and measurements"
+        )
+    try:
+        if isinstance(document["measurements"], dict):
+            return _by_callpath(document, file)
+        return _by_tables(document, file)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ScalingInputError(
+            "does not have the layout of Extra-P's JSON format", file=file, found=repr(error)
+        ) from None
+
+
+def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
+    """Parameters and values of a file with one JSON object a line.
+
+    Examples
+    --------
+    >>> parse_json_lines('{"params": {"p": 2}, "value": 1.5}', "a.jsonl")
+    (['p'], {('main', 'time'): {(2.0,): [1.5]}})
+    """
+    parameters: list[str] = []
+    records: Records = {}
+    for line, text in enumerate(content.splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            entry = json.loads(text)
+            params, value = entry["params"], entry["value"]
+            names = list(params)
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise ScalingInputError(
+                "bad line",
+                file=file,
+                line=line,
+                found=text,
+                expected="an object with params and value",
+            ) from None
+        parameters = parameters or names
+        if sorted(names) != sorted(parameters):
+            raise ScalingInputError(
+                "other parameters than before",
+                file=file,
+                line=line,
+                found=names,
+                expected=parameters,
+            )
+        point = tuple(number(params[name], file, line) for name in parameters)
+        key = (str(entry.get("callpath", "main")), str(entry.get("metric", "time")))
+        add(records, key, point, [number(value, file, line)])
+    return parameters, records
+
+
+def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
+    parameters = [str(name) for name in document["parameters"]]
+    records: Records = {}
+    for callpath, metrics in document["measurements"].items():
+        for metric, rows in metrics.items():
+            for row in rows:
+                point = tuple(number(x, file) for x in row["point"])
+                if len(point) != len(parameters):
+                    raise ScalingInputError(
+                        "a point needs one value a parameter", file=file, found=row["point"],
+                        expected=f"{len(parameters)} numbers",
+                    )  # fmt: skip
+                values = row["values"] if isinstance(row["values"], list) else [row["values"]]
+                add(records, (callpath, metric), point, [number(v, file) for v in values])
+    return parameters, records
+
+
+def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
+    """Tables of parameters, call paths, metrics and points, joined by their numbers."""
+    order = sorted(document["parameters"], key=lambda entry: entry["id"])
+    paths = {entry["id"]: str(entry["name"]) for entry in document["callpaths"]}
+    metrics = {entry["id"]: str(entry["name"]) for entry in document["metrics"]}
+    points = {}
+    for entry in document["coordinates"]:
+        value = {p["parameter_id"]: p["parameter_value"] for p in entry["parameter_value_pairs"]}
+        points[entry["id"]] = tuple(number(value[p["id"]], file) for p in order)
+    records: Records = {}
+    for entry in document["measurements"]:
+        key = (paths[entry["callpath_id"]], metrics[entry["metric_id"]])
+        add(records, key, points[entry["coordinate_id"]], [number(entry["value"], file)])
+    return [str(entry["name"]) for entry in order], records

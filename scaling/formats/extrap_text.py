@@ -1,0 +1,84 @@
+"""Extra-P's text format: PARAMETER, POINTS, METRIC, REGION and DATA lines."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import ScalingInputError
+from .records import PathLike, Point, Records, add, number
+
+
+def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
+    r"""Parameters and values of a text file.
+
+    Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
+    with the first point.
+
+    Raises
+    ------
+    ScalingInputError
+        At the line that is at fault.
+
+    Examples
+    --------
+    >>> text = "PARAMETER p n\nPOINTS (2 10) (4 10)\nMETRIC time\nREGION main\nDATA 1\nDATA 2"
+    >>> parse_text(text, "a.txt")
+    (['p', 'n'], {('main', 'time'): {(2.0, 10.0): [1.0], (4.0, 10.0): [2.0]}})
+    """
+    parameters: list[str] = []
+    points: list[Point] = []
+    records: Records = {}
+    region, metric = "main", "time"
+    row = 0
+    for line, text in enumerate(content.splitlines(), 1):
+        field, *rest = text.split(None, 1) or [""]
+        if not field or field.startswith("#"):
+            continue
+        value = rest[0].strip() if rest else ""
+        if field in ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA") and not value:
+            raise ScalingInputError(f"{field} without a value", file=file, line=line)
+        if field == "PARAMETER":
+            parameters += value.split()
+        elif field == "POINTS":
+            points += _points(value, len(parameters), file, line)
+        elif field in ("METRIC", "REGION"):
+            if field == "METRIC":
+                metric = value
+            else:
+                region = value
+            row = 0
+        elif field == "DATA":
+            if row >= len(points):
+                raise ScalingInputError(
+                    "more DATA lines than points", file=file, line=line, expected=len(points)
+                )
+            values = [number(word, file, line) for word in value.split()]
+            add(records, (region, metric), points[row], values)
+            row += 1
+        else:
+            raise ScalingInputError(
+                "unknown field", file=file, line=line, found=field,
+                expected="PARAMETER, POINTS, METRIC, REGION or DATA",
+            )  # fmt: skip
+    if not parameters:
+        raise ScalingInputError("names no PARAMETER", file=file)
+    return parameters, records
+
+
+def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Point]:
+    if n_parameters == 0:
+        raise ScalingInputError("POINTS before PARAMETER", file=file, line=line)
+    groups = re.findall(r"\(([^()]*)\)", value) if "(" in value else None
+    if groups is None:
+        words = value.split()
+        groups = words if n_parameters == 1 else [value]
+    result = []
+    for group in groups:
+        words = group.replace(",", " ").split()
+        if len(words) != n_parameters:
+            raise ScalingInputError(
+                "a point needs one value a parameter", file=file, line=line, found=group,
+                expected=f"{n_parameters} numbers",
+            )  # fmt: skip
+        result.append(tuple(number(word, file, line) for word in words))
+    return result

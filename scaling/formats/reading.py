@@ -1,0 +1,68 @@
+"""Read a file of measurements, its format recognised by its content."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from ..errors import ScalingInputError
+from ..measurements import Measurements
+from .extrap_json import parse_json, parse_json_lines
+from .extrap_text import parse_text
+from .records import assemble
+
+
+def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
+    r"""Read Extra-P's text, JSON (both layouts) or JSON-lines format.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    list of Measurements
+        One for each set of points that call paths were measured at; nearly always one.
+
+    Raises
+    ------
+    ScalingInputError
+        If the file cannot be read; says file, line, what was found and what was expected.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
+    >>> _ = file.write_text("PARAMETER p\nPOINTS 2 4\nREGION main\nDATA 1 2\nDATA 3")
+    >>> m = read_measurements(file)[0]
+    >>> m.callpaths, m.metrics, m.values.tolist()
+    (('main',), ('time',), [[[1.0, 2.0], [3.0, nan]]])
+    """
+    try:
+        content = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScalingInputError(error.strerror or "cannot be read", file=path) from None
+    except UnicodeDecodeError:
+        raise ScalingInputError("is not a text file", file=path) from None
+    start = content.lstrip()[:1]
+    if not start:
+        raise ScalingInputError("is empty", file=path)
+    if start != "{":
+        return assemble(*parse_text(content, path), file=path)
+    try:
+        document = json.loads(content)
+    except json.JSONDecodeError as error:
+        first = content.lstrip().split("\n", 1)[0]
+        try:
+            one_a_line = isinstance(json.loads(first), dict)
+        except json.JSONDecodeError:
+            one_a_line = False
+        if one_a_line:
+            return assemble(*parse_json_lines(content, path), file=path)
+        raise ScalingInputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
+    except RecursionError:
+        raise ScalingInputError("is nested too deeply", file=path) from None
+    if "params" in document:
+        return assemble(*parse_json_lines(content, path), file=path)
+    return assemble(*parse_json(document, path), file=path)

@@ -1,0 +1,197 @@
+"""Measurements of many call paths at the same points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScalingInputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Values of call paths and metrics, measured at one set of points.
+
+    Parameters
+    ----------
+    parameters : sequence of str
+        Names of the parameters.
+    points : array-like, shape (n_points, n_parameters)
+        Positive, each point once.
+    values : array-like, shape (n_paths, n_points, n_repetitions)
+        NaN stands for a repetition that was not made; each point needs one at least.
+    callpaths, metrics : sequence of str, optional
+        Names, one a path.
+
+    Raises
+    ------
+    ScalingInputError
+        If shapes disagree, a parameter is not positive, a value is infinite, or a point is empty
+        or repeated.
+
+    Examples
+    --------
+    >>> m = Measurements(["p"], [[2], [4], [8]], [[[1.0, 1.1], [2.0, 2.1], [4.0, 4.1]]])
+    >>> m.n_paths, m.points.shape, m.values.shape
+    (1, (3, 1), (1, 3, 2))
+    """
+
+    parameters: tuple[str, ...]
+    points: Array
+    values: Array
+    callpaths: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    def __init__(
+        self,
+        parameters: Sequence[str],
+        points: ArrayLike,
+        values: ArrayLike,
+        callpaths: Sequence[str] | None = None,
+        metrics: Sequence[str] | None = None,
+    ) -> None:
+        x = np.asarray(points, dtype=float)
+        y = np.asarray(values, dtype=float)
+        if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
+            raise ScalingInputError(
+                "points and values disagree",
+                found=f"shapes {x.shape} and {y.shape}",
+                expected="(points, parameters) and (paths, points, repetitions)",
+            )
+        if x.shape[1] != len(parameters) or len(set(parameters)) < len(parameters):
+            raise ScalingInputError(
+                f"{x.shape[1]} parameters need as many different names", found=list(parameters)
+            )
+        check_points(x, parameters)
+        if len(np.unique(x, axis=0)) < len(x):
+            raise ScalingInputError("a point stands twice; join its repetitions")
+        if np.isinf(y).any():
+            raise ScalingInputError("a value is infinite")
+        if np.isnan(y).all(axis=2).any():
+            raise ScalingInputError("a point has no value", expected="one repetition at least")
+        paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
+        names = ("time",) * len(y) if metrics is None else tuple(metrics)
+        if not len(paths) == len(names) == len(y):
+            raise ScalingInputError(f"{len(y)} paths need as many call paths and metrics")
+        for name, value in (
+            ("parameters", tuple(parameters)), ("points", x), ("values", y),
+            ("callpaths", paths), ("metrics", names),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_paths(self) -> int:
+        """Number of call paths, each with one metric."""
+        return len(self.values)
+
+
+def check_points(points: Array, parameters: Sequence[str]) -> None:
+    """Refuse parameters' values that no term is defined for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_points(np.array([[0.0]]), ["p"])
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: parameter p must be positive: found 0.0
+    """
+    for name, column in zip(parameters, points.T, strict=True):
+        if not np.isfinite(column).all():
+            raise ScalingInputError(f"parameter {name} must be finite", found="NaN or infinity")
+        if (column <= 0).any():
+            raise ScalingInputError(f"parameter {name} must be positive", found=column.min())
+
+
+def from_rows(
+    rows: pd.DataFrame,
+    parameters: Sequence[str],
+    value: str = "value",
+    callpath: str | None = None,
+    metric: str | None = None,
+) -> list[Measurements]:
+    """Gather a table with a row a repetition; call paths measured at the same points go together.
+
+    Parameters
+    ----------
+    rows : DataFrame
+    parameters : sequence of str
+        Columns that hold the parameters.
+    value : str
+        Column that holds the measured value.
+    callpath, metric : str, optional
+        Columns that name what was measured. Without `metric`, all rows are of one metric.
+
+    Returns
+    -------
+    list of Measurements
+        One for each set of points.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"p": [2, 2, 4, 8], "value": [1.0, 1.2, 2.0, 4.0]})
+    >>> from_rows(rows, ["p"])[0].values.tolist()
+    [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]
+    """
+    names = [*parameters, value, *(name for name in (callpath, metric) if name)]
+    absent = [name for name in names if name not in rows.columns]
+    if absent or not parameters:
+        raise ScalingInputError(
+            "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
+        )
+    for name in [*parameters, value]:
+        if not pd.api.types.is_numeric_dtype(rows[name]):
+            raise ScalingInputError(f"column {name} must hold numbers", found=rows[name].dtype)
+    if rows[value].isna().any():
+        raise ScalingInputError(f"column {name} holds NaN; leave such rows out")
+    keys = [name for name in (callpath, metric) if name]
+    groups = rows.groupby(keys, sort=False) if keys else [((), rows)]
+    gathered: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
+    for key, part in groups:
+        points, values = gather(
+            part[list(parameters)].to_numpy(dtype=float), part[value].to_numpy(dtype=float)
+        )
+        named = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+        path = str(named.get(callpath, "all")) if callpath else "all"
+        kind = str(named.get(metric, "time")) if metric else value
+        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, kind, values))
+    return [join(parameters, points, parts) for points, parts in gathered.values()]
+
+
+def gather(x: Array, y: Array) -> tuple[Array, Array]:
+    """Points and their repetitions from one row a repetition, missing ones filled with NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points, values = gather(np.array([[4.0], [2.0], [4.0]]), np.array([1.0, 2.0, 3.0]))
+    >>> points.tolist(), values.tolist()
+    ([[2.0], [4.0]], [[2.0, nan], [1.0, 3.0]])
+    """
+    points, where = np.unique(x, axis=0, return_inverse=True)
+    where = where.ravel()
+    order = np.argsort(where, kind="stable")
+    counts = np.bincount(where)
+    values = np.full((len(points), counts.max()), np.nan)
+    place = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    values[where[order], place] = y[order]
+    return points, values
+
+
+def join(
+    parameters: Sequence[str], points: Array, parts: Sequence[tuple[str, str, Array]]
+) -> Measurements:
+    """Measurements of several (call path, metric, values (n_points, n_repetitions))."""
+    most = max(values.shape[1] for _, _, values in parts)
+    stacked = np.full((len(parts), len(points), most), np.nan)
+    for k, (_, _, values) in enumerate(parts):
+        stacked[k, :, : values.shape[1]] = values
+    return Measurements(
+        parameters, points, stacked, [path for path, _, _ in parts], [kind for _, kind, _ in parts]
+    )

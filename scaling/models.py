@@ -1,0 +1,261 @@
+"""Fitted models of many call paths: formulas, predictions, quality."""
+
+# p = call paths, h = hypotheses, m = places, k = columns, q = parameters
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from . import formula
+from ._search import Hypotheses
+from .errors import ScalingInputError
+from .local_growth import anchor, local_growth
+from .measurements import Measurements, check_points
+from .mixture import quantiles
+from .noise import Centres
+from .quality import quality
+from .term_space import TermSpace
+
+Array = NDArray[np.float64]
+Term = formula.Term
+
+
+class Models:
+    """Models of all call paths of one set of measurements; made by `fit_many`.
+
+    Attributes
+    ----------
+    measurements : Measurements
+        What was fitted.
+    trusted : array of bool, shape (n_paths,)
+        Some hypothesis meets the points within the noise that the repetitions show. Where this is
+        false, predictions follow the growth near the largest values too.
+    bounded : array of bool, shape (n_paths,)
+        The noise among repetitions looks bounded rather than normal.
+    """
+
+    def __init__(
+        self,
+        measurements: Measurements,
+        active: Sequence[int],
+        spaces: Sequence[TermSpace],
+        centred: Centres,
+        found: Hypotheses,
+        absolute: Hypotheses | None,
+        signed: NDArray[np.bool_],
+    ) -> None:
+        self.measurements = measurements
+        self.trusted = found.trusted
+        self.bounded = centred.bounded
+        self._active = list(active)
+        self._spaces = list(spaces)
+        self._centred = centred
+        self._found = found
+        self._absolute = absolute
+        self._signed = signed
+
+    @property
+    def n_paths(self) -> int:
+        """Number of models."""
+        return len(self.trusted)
+
+    @property
+    def probabilities(self) -> Array:
+        """Probability of each hypothesis kept, the best first; shape (n_paths, n_kept)."""
+        return _weights(self._found)
+
+    def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
+        """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
+
+        Parameters
+        ----------
+        path : int
+            Number of the call path.
+        rank : int
+            0 for the most probable hypothesis, 1 for the next.
+        """
+        found, n_parameters = self._found, len(self.measurements.parameters)
+        result: list[Term] = []
+        for k in np.flatnonzero(found.used[path, rank]):
+            exponents = [(0.0, 0.0)] * n_parameters
+            for q, (place, space) in enumerate(zip(self._active, self._spaces, strict=True)):
+                number = int(found.terms[path, rank, k, q]) - 1
+                if number >= 0:
+                    exponents[place] = space.pairs()[number]
+            coefficient = float(found.coefficient[path, rank, k])
+            if coefficient != 0.0:
+                result.append((coefficient, tuple(exponents)))
+        return formula.joined(result, n_parameters)
+
+    def formulas(self, digits: int = 4) -> list[str]:
+        """The most probable model of each call path, as text."""
+        names = self.measurements.parameters
+        return [formula.text(self.terms(p), names, digits) for p in range(self.n_paths)]
+
+    def predict(self, X: ArrayLike, average: bool = True) -> Array:
+        """Predict every call path at new points.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, n_parameters)
+            Positive.
+        average : bool
+            Take the median over all probable hypotheses, weighed so that the relative error is
+            least; otherwise evaluate the one formula.
+
+        Returns
+        -------
+        array, shape (n_paths, m)
+        """
+        places = self._places(X)
+        if not average:
+            return self._values(self._found, places, 1)[:, 0]
+        result = self._median(self._found, places)
+        centre = self._centred.centre
+        which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self._signed)
+        if which.size:
+            result[which] = self._with_local_growth(which, places, result[which])
+        return result
+
+    def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
+        """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
+        values = self._values(self._found, self._places(X))
+        weight = self.probabilities
+        return np.stack(
+            [
+                np.stack(
+                    [quantiles(values[:, :, m], weight, level) for m in range(values.shape[2])],
+                    axis=1,
+                )
+                for level in levels
+            ]
+        )
+
+    def summary(self) -> pd.DataFrame:
+        """One row a call path: its formula and how well it fits.
+
+        Columns: callpath, metric, formula, rss, adjusted_r2, smape (percent), cross_validation
+        (root mean square of the relative leave-one-out errors), variation (of the repetitions),
+        probability (of this choice of exponents among all), trusted.
+        """
+        fitted = self._values(self._found, self.measurements.points[:, self._active], 1)[:, 0]
+        columns = [self.terms(p) for p in range(self.n_paths)]
+        scores = quality(self.measurements.points, self._centred.centre, fitted, columns)
+        return pd.DataFrame(
+            {
+                "callpath": self.measurements.callpaths,
+                "metric": self.measurements.metrics,
+                "formula": self.formulas(),
+                **scores,
+                "variation": self._centred.variation,
+                "probability": self.probabilities[:, 0],
+                "trusted": self.trusted,
+            }
+        )
+
+    def notes(self) -> list[list[str]]:
+        """For each call path, plain sentences on what its measurements cannot tell."""
+        points = self.measurements.points
+        common = [
+            f"parameter {name} has {n} values; five are needed for a reliable model"
+            for name, column in zip(self.measurements.parameters, points.T, strict=True)
+            if (n := np.unique(column).size) < 5
+        ]
+        if not self._active:
+            common.append("no parameter was varied: the model is a constant")
+        left_out = [
+            name
+            for q, name in enumerate(self.measurements.parameters)
+            if q not in self._active and np.unique(points[:, q]).size > 1
+        ]
+        if left_out:
+            common.append(
+                f"parameters {', '.join(left_out)} were left out: at most four are searched"
+            )
+        far = 4 * points.max(axis=0, keepdims=True)
+        low, high = self.spread(far, (0.05, 0.95))[:, :, 0]
+        notes = []
+        for p in range(self.n_paths):
+            own = list(common)
+            variation = self._centred.variation[p]
+            if variation > 0.1:
+                own.append(f"the repetitions vary by {100 * variation:.0f} %, more than 10 %")
+            if high[p] - low[p] > 0.2 * abs(high[p] + low[p]) / 2:
+                own.append(
+                    "the measurements cannot tell hypotheses apart: at four times the largest "
+                    f"values they predict {low[p]:.3g} to {high[p]:.3g}"
+                )
+            if np.isfinite(variation) and not self.trusted[p]:
+                own.append("no hypothesis meets the points within the noise of the repetitions")
+            notes.append(own)
+        return notes
+
+    def _places(self, X: ArrayLike) -> Array:
+        places = np.asarray(X, dtype=float)
+        names = self.measurements.parameters
+        if places.ndim != 2 or places.shape[1] != len(names):
+            raise ScalingInputError(
+                "places to predict need a column a parameter",
+                found=f"shape {places.shape}",
+                expected=f"(places, {len(names)})",
+            )
+        check_points(places, names)
+        return places[:, self._active]
+
+    def _values(self, found: Hypotheses, places: Array, most: int | None = None) -> Array:
+        """Prediction of each hypothesis; shape (p, h, m)."""
+        terms = [
+            np.vstack([np.ones(len(places)), space.values(column)])
+            for space, column in zip(self._spaces, places.T, strict=True)
+        ]
+        code, coefficient = found.terms[:, :most], found.coefficient[:, :most]
+        total = np.zeros((*coefficient.shape[:2], len(places)))
+        for k in range(coefficient.shape[2]):
+            column = coefficient[:, :, k, None] * np.ones(len(places))
+            for q, t in enumerate(terms):
+                if code[:, :, k, q].any():
+                    column = column * t[code[:, :, k, q]]
+            total += column
+        return total
+
+    def _median(self, found: Hypotheses, places: Array) -> Array:
+        values = self._values(found, places)
+        weight = _weights(found)
+        result = np.empty((len(values), len(places)))
+        for m in range(len(places)):
+            # The point of least expected |relative error| is the median weighed by 1 / value.
+            size = np.maximum(np.abs(values[:, :, m]), 1e-300)
+            size = size / np.median(size, axis=1, keepdims=True)
+            result[:, m] = quantiles(values[:, :, m], weight / np.maximum(size, 1e-12), 0.5)
+        return result
+
+    def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
+        """Middle one of three readings: two of the models, and the growth near each place.
+
+        Of one parameter the models are fitted with equal relative errors and with equal absolute
+        ones, where the large values count most. Of several, they are taken as they are and
+        corrected by their errors at the nearest points.
+        """
+        points = self.measurements.points[:, self._active]
+        centre = self._centred.centre[which]
+        growth = local_growth(points, centre, places)
+        if self._absolute is not None:
+            first = self._median(self._absolute, places)[which]
+            second = self._values(self._found, places, 1)[which, 0]
+        else:
+            first = median
+            second = median * anchor(
+                points, centre, self._median(self._found, points)[which], places
+            )
+        middle: Array = np.median(np.stack([first, second, growth]), axis=0)
+        return middle
+
+
+def _weights(found: Hypotheses) -> Array:
+    weight = np.exp(found.log_evidence - found.log_evidence[:, :1])
+    normalised: Array = weight / weight.sum(axis=1, keepdims=True)
+    return normalised

@@ -1,0 +1,76 @@
+"""How well models meet the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .formula import Term, evaluate
+
+Array = NDArray[np.float64]
+
+
+def quality(
+    points: Array, centre: Array, fitted: Array, models: Sequence[Sequence[Term]]
+) -> dict[str, Array]:
+    """Measures of fit, one value a call path.
+
+    Parameters
+    ----------
+    points : array, shape (n_points, n_parameters)
+    centre, fitted : array, shape (n_paths, n_points)
+        Measured and modelled values.
+    models : sequence of lists of terms
+        One a call path.
+
+    Returns
+    -------
+    dict
+        rss : residual sum of squares; adjusted_r2 : coefficient of determination adjusted for the
+        number of coefficients, NaN where the values do not vary; smape : symmetric mean absolute
+        percentage error; cross_validation : root mean square of the leave-one-out errors, each
+        relative to its value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([[1.0, 2.0, 3.0, 4.0]])
+    >>> x = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> q = quality(x, y, y, [[(1.0, ((1.0, 0.0),))]])
+    >>> float(q["rss"][0]), float(q["adjusted_r2"][0]), float(q["smape"][0])
+    (0.0, 1.0, 0.0)
+    """
+    n = centre.shape[1]
+    residual = centre - fitted
+    rss = (residual**2).sum(axis=1)
+    total = ((centre - centre.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    count = np.array([len(terms) for terms in models])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The constant takes one degree of freedom on both sides.
+        adjusted = 1 - (rss / np.maximum(n - count, 1)) / (total / (n - 1))
+        size = np.abs(centre) + np.abs(fitted)
+        smape = 200 * np.where(size > 0, np.abs(residual) / size, 0.0).mean(axis=1)
+    adjusted[total == 0] = np.nan
+    scale = np.abs(centre)
+    scale = np.maximum(scale, 1e-3 * np.median(scale, axis=1, keepdims=True))
+    scale[scale == 0] = 1.0
+    left_out = [
+        _leave_one_out(points, residual[p] / scale[p], scale[p], terms)
+        for p, terms in enumerate(models)
+    ]
+    return {
+        "rss": rss,
+        "adjusted_r2": adjusted,
+        "smape": smape,
+        "cross_validation": np.array(left_out),
+    }
+
+
+def _leave_one_out(points: Array, residual: Array, scale: Array, terms: Sequence[Term]) -> float:
+    """Root mean square of the residuals that the model would have without each point."""
+    columns = np.array([evaluate([(1.0, e)], points) for _, e in terms]).T / scale[:, None]
+    q, _ = np.linalg.qr(columns / np.maximum(np.linalg.norm(columns, axis=0), 1e-300))
+    leverage = np.minimum((q**2).sum(axis=1), 1 - 1e-9)
+    return float(np.sqrt(np.mean((residual / (1 - leverage)) ** 2)))

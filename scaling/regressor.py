@@ -1,0 +1,149 @@
+"""A scikit-learn estimator of one scaling model."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .bootstrap import interval
+from .errors import ScalingWarning
+from .fit import FitOptions, fit_many
+from .formula import Term
+from .measurements import Measurements, check_points, gather
+from .models import Models
+
+Array = NDArray[np.float64]
+
+
+class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Performance model normal form: sums of products of x^i log2(x)^j.
+
+    Parameters
+    ----------
+    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
+        Terms to build from.
+    max_terms : {1, 2}
+        Terms of a model of one parameter, its constant not counted.
+    noise : {"auto", "normal", "bounded"}
+        Law of the noise among repetitions.
+    signed : {"auto", True, False}
+        Whether coefficients may be negative; "auto" allows it where a measured value is negative.
+    average : bool
+        Predict from all probable hypotheses rather than from `formula_` alone.
+    warn : bool
+        Issue a `ScalingWarning` for each note on what the measurements cannot tell.
+
+    Attributes
+    ----------
+    terms_ : list of (coefficient, ((i, j) for each parameter))
+        The most probable model, its constant first.
+    formula_ : str
+        The same as text.
+    notes_ : list of str
+        What the measurements cannot tell.
+    models_ : Models
+        The fit with all its hypotheses.
+    n_features_in_ : int
+        Number of parameters.
+
+    Examples
+    --------
+    >>> p = [[4], [8], [16], [32], [64]]
+    >>> model = PMNFRegressor(warn=False).fit(p, [5.0 + 0.5 * x[0] ** 2 for x in p])
+    >>> model.formula_
+    '5 + 0.5 x0^2'
+    >>> model.predict([[128]]).round(3).tolist()
+    [8197.0]
+
+    Notes
+    -----
+    Repetitions are repeated rows of X. Parameters must be positive. Terms with a logarithm are left
+    out for a parameter with values below 1. Source: [Calotoiu13].
+    """
+
+    def __init__(
+        self,
+        space: Any = "default",
+        max_terms: int = 2,
+        noise: str = "auto",
+        signed: bool | str = "auto",
+        average: bool = True,
+        warn: bool = True,
+    ) -> None:
+        self.space = space
+        self.max_terms = max_terms
+        self.noise = noise
+        self.signed = signed
+        self.average = average
+        self.warn = warn
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to measurements.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_parameters)
+            One column a parameter; repetitions are repeated rows.
+        y : array-like, shape (n_samples,)
+            Measured values.
+
+        Raises
+        ------
+        ScalingInputError
+            If a parameter is not positive.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        y = np.asarray(y, dtype=float)
+        names = self._names()
+        check_points(X, names)
+        points, values = gather(X, y)
+        options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
+        self.models_: Models = fit_many(Measurements(names, points, values[None]), options)
+        self.terms_: list[Term] = self.models_.terms()
+        self.formula_: str = self.models_.formulas()[0]
+        self.notes_: list[str] = self.models_.notes()[0]
+        if self.warn:
+            for note in self.notes_:
+                warnings.warn(note, ScalingWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict at parameters' values; shape (n_samples,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.models_.predict(X, self.average)[0]
+
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.9, n_bootstrap: int = 100, random_state: int = 0
+    ) -> tuple[Array, Array]:
+        """Interval that should hold the true value with probability `level`.
+
+        The repetitions of each point are drawn anew with replacement, the search is repeated on
+        each draw, and the predictions of all its probable hypotheses are pooled. Without
+        repetitions only the hypotheses' spread remains.
+
+        Returns
+        -------
+        low, high : array, shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
+        low, high = interval(self.models_, X, options, level, n_bootstrap, random_state)
+        return low[0], high[0]
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{q}" for q in range(self.n_features_in_)] if names is None else list(names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        # Random points in many dimensions are not what a scaling model is for.
+        tags.regressor_tags.poor_score = True
+        return tags

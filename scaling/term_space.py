@@ -1,0 +1,187 @@
+"""The one-parameter terms x^i log2(x)^j that models are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import ScalingInputError
+
+Array = NDArray[np.float64]
+
+# The pairs that Extra-P searches by default, per polynomial exponent the logarithms allowed.
+_USUAL = {
+    "0": (1, 2), "1/4": (0, 1, 2), "1/3": (0, 1, 2), "1/2": (0, 1, 2), "2/3": (0, 1, 2),
+    "3/4": (0, 1, 2), "4/5": (0,), "1": (0, 1, 2), "5/4": (0, 1), "4/3": (0, 1), "3/2": (0, 1, 2),
+    "5/3": (0,), "7/4": (0,), "2": (0, 1, 2), "9/4": (0,), "7/3": (0,), "5/2": (0, 1, 2),
+    "8/3": (0,), "11/4": (0,), "3": (0, 1),
+}  # fmt: skip
+_FALLING = {"-1/4": (0,), "-1/3": (0,), "-1/2": (0,), "-2/3": (0,), "-3/4": (0,), "-1": (0, 1),
+            "-4/3": (0,), "-3/2": (0,), "-2": (0,)}  # fmt: skip
+_FALLING_PRIOR = 0.2
+_FINE_PRIOR = 0.1
+
+
+@dataclass(frozen=True)
+class TermSpace:
+    """Exponents of the terms to search, with the probability given to each beforehand.
+
+    Parameters
+    ----------
+    polynomial, logarithm : array-like, shape (n_terms,)
+        Exponents i and j of each term x^i log2(x)^j. (0, 0), the constant, is always searched and
+        must not be listed.
+    prior : array-like, shape (n_terms,), optional
+        Relative probability of each term before anything is measured; equal if left out.
+
+    Examples
+    --------
+    >>> space = TermSpace([0, 1, 1], [1, 0, 1])
+    >>> space.values([2.0, 4.0]).tolist()
+    [[1.0, 2.0], [2.0, 4.0], [2.0, 8.0]]
+    >>> TermSpace.published().n_terms, TermSpace.default().n_terms, TermSpace.fine().n_terms
+    (42, 52, 165)
+    """
+
+    polynomial: Array
+    logarithm: Array
+    prior: Array
+
+    def __init__(
+        self, polynomial: ArrayLike, logarithm: ArrayLike, prior: ArrayLike | None = None
+    ) -> None:
+        i = np.asarray(polynomial, dtype=float)
+        j = np.asarray(logarithm, dtype=float)
+        p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
+        if i.ndim != 1 or i.size == 0 or not i.shape == j.shape == p.shape:
+            raise ScalingInputError(
+                "exponents and their prior must be lists of one length",
+                found=f"shapes {i.shape}, {j.shape} and {p.shape}",
+            )
+        if not (np.isfinite(i).all() and np.isfinite(j).all() and np.isfinite(p).all()):
+            raise ScalingInputError("an exponent or a prior is not finite")
+        if (p <= 0).any():
+            raise ScalingInputError("a prior must be positive", found=p.min())
+        if ((i == 0) & (j == 0)).any():
+            raise ScalingInputError("the constant term (0, 0) is always searched; leave it out")
+        if (j < 0).any():
+            raise ScalingInputError(
+                "a logarithm's exponent must not be negative: log2(1) is 0", found=j.min()
+            )
+        if len({*zip(i.tolist(), j.tolist(), strict=True)}) < i.size:
+            raise ScalingInputError("a term stands twice in the list")
+        for name, value in (("polynomial", i), ("logarithm", j), ("prior", p / p.sum())):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms, the constant not counted."""
+        return self.polynomial.size
+
+    @classmethod
+    def published(cls) -> Self:
+        """The 42 growing terms that Extra-P searches by default [Calotoiu13]."""
+        return cls._of(_pairs(_USUAL))
+
+    @classmethod
+    def default(cls) -> Self:
+        """The published terms and ten falling ones, for strong scaling."""
+        falling = _pairs(_FALLING)
+        usual = _pairs(_USUAL)
+        share = _FALLING_PRIOR / len(falling)
+        return cls._of(
+            usual + falling,
+            [(1 - _FALLING_PRIOR) / len(usual)] * len(usual) + [share] * len(falling),
+        )
+
+    @classmethod
+    def fine(cls) -> Self:
+        """Every i in 0..3 in steps of 1/8 and 1/3 with j in 0, 1/2, .. 2, and falling terms.
+
+        The published terms keep most of the prior probability: an unusual exponent must earn its
+        place.
+        """
+        coarse = cls.default()
+        known = coarse.pairs()
+        grid = sorted({Fraction(n, 8) for n in range(25)} | {Fraction(n, 3) for n in range(10)})
+        more = [
+            (float(i), j / 2)
+            for i in grid
+            for j in range(5)
+            if (i or j) and (float(i), j / 2) not in known
+        ]
+        prior = (1 - _FINE_PRIOR) * coarse.prior
+        return cls._of(known + more, [*prior, *([_FINE_PRIOR / len(more)] * len(more))])
+
+    @classmethod
+    def of(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
+        """Return a space from its name ("default", "published", "fine") or from exponent pairs.
+
+        Examples
+        --------
+        >>> TermSpace.of([(1, 0), (2, 0)]).polynomial.tolist()
+        [1.0, 2.0]
+        """
+        if isinstance(space, TermSpace):
+            return space
+        if isinstance(space, str):
+            named = {"default": cls.default, "published": cls.published, "fine": cls.fine}
+            if space not in named:
+                raise ScalingInputError(
+                    "unknown term space", found=space, expected=" or ".join(named)
+                )
+            return named[space]()
+        try:
+            return cls._of([(float(i), float(j)) for i, j in space])
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ScalingInputError):
+                raise
+            raise ScalingInputError(
+                "a term space is a name or pairs of exponents", found=space
+            ) from None
+
+    @classmethod
+    def _of(cls, pairs: list[tuple[float, float]], prior: ArrayLike | None = None) -> Self:
+        return cls([i for i, _ in pairs], [j for _, j in pairs], prior)
+
+    def pairs(self) -> list[tuple[float, float]]:
+        """All (i, j)."""
+        return list(zip(self.polynomial.tolist(), self.logarithm.tolist(), strict=True))
+
+    def without_logarithms(self) -> TermSpace:
+        """Return the terms that hold for x < 1 too, where a logarithm would turn negative."""
+        keep = self.logarithm == 0
+        if not keep.any():
+            raise ScalingInputError(
+                "every term has a logarithm, which is negative for a parameter value below 1"
+            )
+        return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])
+
+    def values(self, x: ArrayLike) -> Array:
+        """Each term at each x > 0; logarithms below x = 1 count as 0. Shape (n_terms, n_points)."""
+        return term_values(self.polynomial[:, None], self.logarithm[:, None], x)
+
+
+def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
+    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0.
+
+    Examples
+    --------
+    >>> float(term_values(0.5, 1, 16.0))
+    16.0
+    """
+    x = np.asarray(x, dtype=float)
+    j = np.asarray(logarithm, dtype=float)
+    logs = np.log2(np.maximum(x, 1.0))
+    value: Array = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
+    return value
+
+
+def _pairs(table: dict[str, tuple[int, ...]]) -> list[tuple[float, float]]:
+    return [(float(Fraction(i)), float(j)) for i, logs in table.items() for j in logs]
