@@ -63,11 +63,8 @@ def sweep_all(
     """Approximate residual and evidence of all hypotheses."""
     n_paths, n_parameters = len(target), len(terms)
     weight = error**-2.0
-    complete = _is_grid(points)
-    limit = _COMBINATIONS if complete else _COMBINATIONS_SPARSE
-    if n_parameters == 1:
-        limit = terms[0].shape[0]
-    keep = max(4, int(limit ** (1.0 / n_parameters) + 1e-9))
+    complete = is_grid(points)
+    keep = _terms_kept(points, terms)
     picks: list[Index] = []
     tried: list[Array] = []
     for q in range(n_parameters):
@@ -124,29 +121,59 @@ def sweep_all(
     return Sweep(residual, against, base + prior, prior, n_columns, blocks, picks)
 
 
-def _is_grid(points: Array) -> bool:
+def is_grid(points: Array) -> bool:
     """Every combination of the parameters' values was measured."""
     distinct = [np.unique(column).size for column in points.T]
     return len(np.unique(points, axis=0)) == np.prod(distinct)
 
 
+def largest_block(points: Array, terms: Sequence[Array]) -> int:
+    """Most hypotheses of one structure, for a call path."""
+    if len(terms) == 1:
+        return max(256, len(terms[0]) ** 2 // 2)
+    keep = _terms_kept(points, terms)
+    return int(np.prod([min(keep, len(t)) for t in terms]))
+
+
+def _terms_kept(points: Array, terms: Sequence[Array]) -> int:
+    """How many terms of each parameter are combined."""
+    if len(terms) == 1:
+        return len(terms[0])
+    most = _COMBINATIONS if is_grid(points) else _COMBINATIONS_SPARSE
+    return max(4, int(most ** (1.0 / len(terms)) + 1e-9))
+
+
 def _pairs(
     terms: Array, log_prior: Array, moments: Moments, error: Array
 ) -> tuple[Block, tuple[Array, Array, Array]]:
-    """A constant and two different terms of the one parameter."""
+    """A constant and two different terms of the one parameter.
+
+    With the constant projected out, all that is left of a pair is its correlation.
+    """
     first, second = np.triu_indices(len(terms), 1)
-    cross = error**-2.0 @ (terms[first] * terms[second]).T
     total, one, two = (moments.product(u, v) for u, v in (((0,), (0,)), ((0,), (1,)), ((1,), (1,))))
-    right = moments.with_target((1,))
-    gram = [[total], [one[:, first], two[:, first]], [one[:, second], cross, two[:, second]]]
-    solved = solve(
-        gram,
-        [moments.with_target((0,)), right[:, first], right[:, second]],
-        moments.squares[:, None],
-    )
-    prior = log_prior[first] + log_prior[second] + log(2)
+    target = moments.with_target((0,))
+    norm = np.sqrt(np.maximum(two - one**2 / total, 1e-300))
+    slope = (moments.with_target((1,)) - one * target / total) / norm
+    mean = one / np.sqrt(total) / norm
+    prior = log_prior - np.log(norm)
+    norm_a, slope_a, mean_a, prior_a = (v.take(first, axis=1) for v in (norm, slope, mean, prior))
+    norm_b, slope_b, mean_b, prior_b = (v.take(second, axis=1) for v in (norm, slope, mean, prior))
+    correlation = (error**-2.0 @ (terms[first] * terms[second]).T) / (norm_a * norm_b)
+    correlation -= mean_a * mean_b
+    rest = np.maximum(1.0 - correlation * correlation, 1e-12)
+    only_a = slope_a - correlation * slope_b
+    only_b = slope_b - correlation * slope_a
+    explained = (slope_a * only_a + slope_b * only_b) / rest
+    # The constant, in units of its error were the terms' coefficients known.
+    constant = target / np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
+    against = (np.minimum(only_a, 0.0) ** 2 + np.minimum(only_b, 0.0) ** 2) / rest
+    against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
+    unexplained = moments.squares[:, None] - target**2 / total
+    residual = np.maximum(unexplained - explained, 0.0)
+    base = prior_a + prior_b - 0.5 * np.log(rest * total) + log(2)
     block = Block(((), (0,), (0,)), (0,), (first.size,), pairs=True)
-    return block, (solved[0], solved[2], -0.5 * solved[1] + prior)
+    return block, (residual, against, base)
 
 
 class Kept(NamedTuple):

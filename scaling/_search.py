@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # Least relative error of a point in the sweep, whose sums of squares cancel, and in the exact step.
-_COARSE = 1e-7
+_COARSE = 1e-6
 _EXACT = 1e-12
 # Relative error expected where there are no repetitions, worth this many observations.
 _EXPECTED = 0.01

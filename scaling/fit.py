@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from ._enumerate import largest_block
 from ._search import Hypotheses, Options, Problem, search
 from .errors import ScalingInputError
 from .measurements import Measurements
@@ -18,7 +19,7 @@ from .term_space import TermSpace
 Array = NDArray[np.float64]
 
 # Numbers held at a time for each array of the sweep: few enough for the processor's cache.
-_CHUNK = 120_000
+_CHUNK = 40_000
 _MOST_PARAMETERS = 4
 _SMALL = 1e-3
 
@@ -80,8 +81,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     Returns
     -------
     Models
-
-    Where no parameter was varied, every model is a constant, and its notes say why.
+        Where no parameter was varied, every model is a constant, and its notes say why.
 
     Examples
     --------
@@ -108,41 +108,42 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
         signed = np.full(len(values), bool(options.signed))
     if not active:
         return Models(measurements, active, spaces, centred, _constants(centred), None, signed)
-    found = _search_all(points, centred, terms, prior, signed, options, relative=True)
+    size = np.abs(centred.centre)
+    scale = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
+    scale[scale == 0] = 1.0
+    problem = Problem(points, centred.centre, centred.error, scale)
+    found = _in_chunks(problem, terms, prior, signed, options)
     # Values that span decades, with nothing to tell their errors: the large ones count most.
     absolute = None
-    if len(active) == 1 and not found.trusted.all():
-        absolute = _search_all(points, centred, terms, prior, signed, options, relative=False)
+    rest = np.flatnonzero(~found.trusted)
+    if len(active) == 1 and rest.size:
+        centre = centred.centre[rest]
+        even = np.repeat(scale[rest].max(axis=1, keepdims=True), len(points), axis=1)
+        problem = Problem(points, centre, np.full(centre.shape, np.nan), even)
+        absolute = _in_chunks(problem, terms, prior, signed[rest], options)
     return Models(measurements, active, spaces, centred, found, absolute, signed)
 
 
-def _search_all(
-    points: Array,
-    centred: Centres,
+def _in_chunks(
+    problem: Problem,
     terms: list[Array],
     prior: list[Array],
     signed: NDArray[np.bool_],
     options: FitOptions,
-    relative: bool,
 ) -> Hypotheses:
     """Search in chunks that fit the cache, signed and unsigned call paths apart."""
-    size = np.abs(centred.centre)
-    if relative:
-        scale = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
-    else:
-        scale = np.broadcast_to(size.max(axis=1, keepdims=True), size.shape).copy()
-    scale[scale == 0] = 1.0
-    error = centred.error if relative else np.full(size.shape, np.nan)
+    step = max(1, _CHUNK // largest_block(problem.points, terms))
     parts: list[Hypotheses] = []
     places: list[NDArray[np.intp]] = []
-    step = max(1, int(_CHUNK / max(256, len(points) * 40, terms[0].shape[0] ** 2 / 2)))
     for is_signed in (False, True):
         which = np.flatnonzero(signed == is_signed)
         for start in range(0, which.size, step):
             chunk = which[start : start + step]
-            problem = Problem(points, centred.centre[chunk], error[chunk], scale[chunk])
+            part = Problem(
+                problem.points, problem.centre[chunk], problem.error[chunk], problem.scale[chunk]
+            )
             how = Options(options.keep, not is_signed, options.max_terms > 1)
-            parts.append(search(problem, terms, prior, how))
+            parts.append(search(part, terms, prior, how))
             places.append(chunk)
     order = np.argsort(np.concatenate(places))
     return Hypotheses(

@@ -244,7 +244,8 @@ class Models:
         centre = self._centred.centre[which]
         growth = local_growth(points, centre, places)
         if self._absolute is not None:
-            first = self._median(self._absolute, places)[which]
+            place = np.searchsorted(np.flatnonzero(~self.trusted), which)
+            first = self._median(self._absolute, places)[place]
             second = self._values(self._found, places, 1)[which, 0]
         else:
             first = median
