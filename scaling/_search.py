@@ -109,7 +109,7 @@ def search(
     reference[reference == 0] = 1.0
     target = centre / reference
     scale = problem.scale / reference
-    known = np.isfinite(problem.error).all(axis=1)
+    known = np.asarray(np.isfinite(problem.error).all(axis=1))
     error = np.where(known[:, None], problem.error / reference, scale)
     peak = [v.max(axis=1, keepdims=True) for v in values]
     terms = [v / m for v, m in zip(values, peak, strict=True)]
@@ -154,10 +154,10 @@ def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.b
     normal = -0.5 * residual
     if not known.all():
         freedom = np.maximum(n - n_columns, 0) + _WORTH
-        spread = np.where(known[:, None], 1.0, residual + _WORTH * _EXPECTED**2)
+        spread: Array = np.where(known[:, None], 1.0, residual + _WORTH * _EXPECTED**2)
         student = gammaln(freedom / 2) - freedom / 2 * np.log(spread / 2)
         normal = np.where(known[:, None], normal, student)
-    result: Array = normal + 0.5 * np.asarray(n_columns) * log(2 * pi)
+    result: Array = normal + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
     return result
 
 
@@ -203,14 +203,12 @@ def _exact(
         coefficient, log_share = truncate(coefficient, solved.inverse, variance, kept.used)
         score += log_share
     order = np.argsort(-score, axis=1, kind="stable")
-    ordered = [
-        np.take_along_axis(a, order.reshape(order.shape + (1,) * (a.ndim - 2)), axis=1)
-        for a in (
-            kept.terms,
-            kept.used,
-            coefficient * reference[:, :, None] / unit,
-            score,
-            solved.residual,
-        )
-    ]
-    return Hypotheses(*ordered, trusted=known)
+    rows = np.arange(len(order))[:, None]
+    return Hypotheses(
+        terms=kept.terms[rows, order],
+        used=kept.used[rows, order],
+        coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
+        log_evidence=score[rows, order],
+        residual=solved.residual[rows, order],
+        trusted=known,
+    )

@@ -81,7 +81,8 @@ class Moments:
         for q in axes:
             shape[1 + q] = self._terms[q].shape[1]
         if not axes:
-            return weight.sum(axis=1).reshape(shape)
+            total: Array = weight.sum(axis=1)
+            return total.reshape(shape)
         for q in axes[:-1]:
             factor = self._power(q, powers[q])
             left = (left[:, :, None, :] * factor[:, None, :, :]).reshape(
@@ -135,27 +136,31 @@ def solve(
             for c in range(b):
                 value = value - row[c] * factor[b][c]
             row.append(value / factor[b][b])
-        pivot = 1.0 - sum((r * r for r in row), start=np.float64(0.0))
+        pivot: Array = np.ones(1)
+        for r in row:
+            pivot = pivot - r * r
         row.append(np.sqrt(np.maximum(pivot, 1e-15)))
         factor.append(row)
         value = right[a] / scale[a]
         for c in range(a):
             value = value - row[c] * forward[c]
         forward.append(value / row[a])
-    explained = sum((f * f for f in forward), start=np.float64(0.0))
-    determinant = np.log(scale[0])
+    explained: Array | int = sum(f * f for f in forward)
+    determinant: Array = np.log(scale[0])
     for a in range(1, k):
         determinant = determinant + np.log(scale[a] * factor[a][a])
     # Column b of the inverse factor, for coefficients and their variances.
     inverse: list[list[Array]] = [[] for _ in range(k)]
     for a in range(k):
         for b in range(a):
-            value = sum((factor[a][c] * inverse[c][b] for c in range(b, a)), start=np.float64(0.0))
+            value = factor[a][b] * inverse[b][b]
+            for c in range(b + 1, a):
+                value = value + factor[a][c] * inverse[c][b]
             inverse[a].append(-value / factor[a][a])
         inverse[a].append(1.0 / factor[a][a])
-    against = np.float64(0.0)
+    against: Array = np.zeros(1)
     for b in range(k):
-        coefficient = sum((inverse[a][b] * forward[a] for a in range(b, k)), start=np.float64(0.0))
-        variance = sum((inverse[a][b] ** 2 for a in range(b, k)), start=np.float64(0.0))
+        coefficient = sum(inverse[a][b] * forward[a] for a in range(b, k))
+        variance = sum(inverse[a][b] ** 2 for a in range(b, k))
         against = against + np.minimum(coefficient, 0.0) ** 2 / variance
     return np.maximum(squares - explained, 0.0), 2.0 * determinant, against

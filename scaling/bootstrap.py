@@ -15,7 +15,7 @@ from .models import Models
 Array = NDArray[np.float64]
 
 # Quantiles that stand for the spread of one draw's hypotheses.
-_LEVELS = (np.arange(20) + 0.5) / 20
+_LEVELS = [(k + 0.5) / 20 for k in range(20)]
 
 
 def interval(

@@ -99,7 +99,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     space = TermSpace.of(options.space)
     active = _active(measurements.points, centred.centre)
     points = measurements.points[:, active]
-    spaces = [space.without_logarithms() if column.min() < 1 else space for column in points.T]
+    spaces = [space.above(column.min()) for column in points.T]
     terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
     prior = [s.prior for s in spaces]
     if options.signed == "auto":

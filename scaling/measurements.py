@@ -23,7 +23,7 @@ class Measurements:
     parameters : sequence of str
         Names of the parameters.
     points : array-like, shape (n_points, n_parameters)
-        Positive, each point once.
+        Not negative, each point once.
     values : array-like, shape (n_paths, n_points, n_repetitions)
         NaN stands for a repetition that was not made; each point needs one at least.
     callpaths, metrics : sequence of str, optional
@@ -32,7 +32,7 @@ class Measurements:
     Raises
     ------
     ScalingInputError
-        If shapes disagree, a parameter is not positive, a value is infinite, or a point is empty
+        If shapes disagree, a parameter is negative, a value is infinite, or a point is empty
         or repeated.
 
     Examples
@@ -97,15 +97,17 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> check_points(np.array([[0.0]]), ["p"])
+    >>> check_points(np.array([[-1.0]]), ["p"])
     Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: parameter p must be positive: found 0.0
+    toruscast.scaling.errors.ScalingInputError: Negative values in data for parameter p: found -1.0
     """
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
             raise ScalingInputError(f"parameter {name} must be finite", found="NaN or infinity")
-        if (column <= 0).any():
-            raise ScalingInputError(f"parameter {name} must be positive", found=column.min())
+        if (column < 0).any():
+            raise ScalingInputError(
+                f"Negative values in data for parameter {name}", found=column.min()
+            )
 
 
 def from_rows(

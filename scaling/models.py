@@ -102,7 +102,7 @@ class Models:
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
-            Positive.
+            Not negative; positive where falling terms were searched.
         average : bool
             Take the median over all probable hypotheses, weighed so that the relative error is
             least; otherwise evaluate the one formula.
@@ -117,7 +117,7 @@ class Models:
         result = self._median(self._found, places)
         centre = self._centred.centre
         which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self._signed)
-        if which.size:
+        if which.size and places.min() > 0 and self.measurements.points.min() > 0:
             result[which] = self._with_local_growth(which, places, result[which])
         return result
 
@@ -204,6 +204,9 @@ class Models:
                 expected=f"(places, {len(names)})",
             )
         check_points(places, names)
+        for q, space in zip(self._active, self._spaces, strict=True):
+            if (places[:, q] == 0).any() and (space.polynomial < 0).any():
+                raise ScalingInputError(f"parameter {names[q]} must be positive", found=0)
         return places[:, self._active]
 
     def _values(self, found: Hypotheses, places: Array, most: int | None = None) -> Array:

@@ -62,8 +62,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Repetitions are repeated rows of X. Parameters must be positive. Terms with a logarithm are left
-    out for a parameter with values below 1. Source: [Calotoiu13].
+    Repetitions are repeated rows of X. Parameters must not be negative. Terms with a logarithm are
+    left out for a parameter with values below 1, and falling ones for a parameter with the value 0.
+    Source: [Calotoiu13].
     """
 
     def __init__(
@@ -95,13 +96,12 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ScalingInputError
-            If a parameter is not positive.
+            If a parameter is negative.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        y = np.asarray(y, dtype=float)
+        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         names = self._names()
-        check_points(X, names)
-        points, values = gather(X, y)
+        check_points(x, names)
+        points, values = gather(x, np.asarray(target, dtype=float))
         options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
         self.models_: Models = fit_many(Measurements(names, points, values[None]), options)
         self.terms_: list[Term] = self.models_.terms()
@@ -115,8 +115,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> Array:
         """Predict at parameters' values; shape (n_samples,)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.models_.predict(X, self.average)[0]
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        prediction: Array = self.models_.predict(x, self.average)[0]
+        return prediction
 
     def predict_interval(
         self, X: ArrayLike, level: float = 0.9, n_bootstrap: int = 100, random_state: int = 0

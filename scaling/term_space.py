@@ -154,13 +154,25 @@ class TermSpace:
         """All (i, j)."""
         return list(zip(self.polynomial.tolist(), self.logarithm.tolist(), strict=True))
 
-    def without_logarithms(self) -> TermSpace:
-        """Return the terms that hold for x < 1 too, where a logarithm would turn negative."""
-        keep = self.logarithm == 0
+    def above(self, least: float) -> TermSpace:
+        """Return the terms that hold for every x >= `least`.
+
+        Below 1 a logarithm turns negative; at 0 a falling power has no value.
+
+        Examples
+        --------
+        >>> TermSpace.of([(1, 0), (-1, 0), (1, 1)]).above(0.5).pairs()
+        [(1.0, 0.0), (-1.0, 0.0)]
+        """
+        keep = np.ones(self.n_terms, dtype=bool)
+        if least < 1:
+            keep &= self.logarithm == 0
+        if least <= 0:
+            keep &= self.polynomial > 0
         if not keep.any():
-            raise ScalingInputError(
-                "every term has a logarithm, which is negative for a parameter value below 1"
-            )
+            raise ScalingInputError(f"no term holds for a parameter value of {least:g}")
+        if keep.all():
+            return self
         return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])
 
     def values(self, x: ArrayLike) -> Array:
