@@ -33,7 +33,8 @@ def text(terms: Sequence[Term], parameters: Sequence[str], digits: int = 4) -> s
             for factor in (_power(name, i), _power(f"log2({name})", j))
             if factor
         ]
-        body = " ".join([f"{abs(coefficient):.{digits}g}", *factors])
+        number = f"{abs(coefficient):.{digits}g}"
+        body = " ".join(factors if factors and number == "1" else [number, *factors])
         if result:
             result += f" {'-' if coefficient < 0 else '+'} {body}"
         else:

@@ -1,0 +1,218 @@
+"""Reading and gathering measurements, good and bad."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toruscast.scaling import (
+    Measurements,
+    ScalingInputError,
+    fit_many,
+    from_rows,
+    read_measurements,
+)
+
+TEXT = """# two parameters
+PARAMETER p
+PARAMETER n
+
+POINTS ( 2 10 ) ( 4 10 )
+POINTS (2 20) (4 20)
+
+METRIC time
+REGION main
+DATA 1 2
+DATA 3
+DATA 4
+DATA 5
+METRIC bytes
+DATA 6
+DATA 7
+DATA 8
+DATA 9
+"""
+
+JSON = '{"parameters": ["p"], "measurements": {"f": {"t": %s}}}'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="data.txt"):
+        path = tmp_path / name
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+        return path
+
+    return write
+
+
+def test_text(write):
+    (m,) = read_measurements(write(TEXT))
+    assert m.parameters == ("p", "n")
+    assert m.points.tolist() == [[2, 10], [2, 20], [4, 10], [4, 20]]
+    assert m.callpaths == ("main", "main")
+    assert m.metrics == ("time", "bytes")
+    nan = np.nan
+    np.testing.assert_equal(m.values[0], [[1, 2], [4, nan], [3, nan], [5, nan]])
+
+
+def test_json_by_call_path_with_different_points(write):
+    rows = [{"point": [x], "values": [x, 2 * x]} for x in (2, 4, 8)]
+    document = {"parameters": ["p"], "measurements": {"f": {"time": rows}, "g": {"time": rows[:2]}}}
+    long, short = read_measurements(write(document))
+    assert (long.callpaths, short.callpaths) == (("f",), ("g",))
+    assert (long.values.shape, short.values.shape) == ((1, 3, 2), (1, 2, 2))
+
+
+def test_json_by_tables(write):
+    document = {
+        "parameters": [{"id": 2, "name": "n"}, {"id": 1, "name": "p"}],
+        "metrics": [{"id": 1, "name": "time"}],
+        "callpaths": [{"id": 1, "name": "main"}],
+        "coordinates": [
+            {"id": k, "parameter_value_pairs": [
+                {"parameter_id": 2, "parameter_value": 10}, {"parameter_id": 1, "parameter_value": p}
+            ]} for k, p in ((1, 2), (2, 4))
+        ],
+        "measurements": [
+            {"id": k, "metric_id": 1, "callpath_id": 1, "coordinate_id": c, "value": v}
+            for k, (c, v) in enumerate([(1, 1.0), (1, 1.5), (2, 3.0)])
+        ],
+    }  # fmt: skip
+    (m,) = read_measurements(write(document))
+    assert m.parameters == ("p", "n")
+    assert m.points.tolist() == [[2, 10], [4, 10]]
+    assert m.values[0, 0].tolist() == [1.0, 1.5]
+
+
+def test_json_lines(write):
+    lines = [
+        {"params": {"p": p, "n": 1}, "callpath": "f", "metric": "time", "value": p}
+        for p in (4, 2, 4)
+    ]
+    (m,) = read_measurements(write("\n".join(map(json.dumps, lines))))
+    assert m.points.tolist() == [[2, 1], [4, 1]]
+    (single,) = read_measurements(write(json.dumps(lines[0]) + "\n"))
+    assert single.values.tolist() == [[[4.0]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("PARAMETER p\nPOINTS 2 4\nDATA 1\nDATA x\n", r"data.txt:4: bad number: found x"),
+        ("PARAMETER p\nPOINTS 2\nDATA 1\nDATA 2\n", r"data.txt:4: more DATA lines than points"),
+        ("PARAMETER p\nPOINTS 2\nDATA nan\n", "bad number"),
+        ("POINTS 2\nDATA 1\n", "POINTS before PARAMETER"),
+        ("PARAMETER p n\nPOINTS (2)\n", "one value a parameter"),
+        ("PARAMETER\n", "PARAMETER without a value"),
+        ("HELLO world\n", "unknown field"),
+        ("DATA\n", "DATA without a value"),
+        ("PARAMETER p\nPOINTS 2\n", "holds no measurements"),
+        ("PARAMETER p\nPOINTS -2 4\nDATA 1\nDATA 2\n", "Negative values"),
+        ("# nothing\n", "names no PARAMETER"),
+        ("{", "is not JSON"),
+        ("{}", "is no file of measurements"),
+        ('{"parameters": ["p"], "measurements": {"f": 3}}', "layout"),
+        ('{"parameters": ["p"], "measurements": [3]}', "layout"),
+        (JSON % '[{"point": [1, 2], "values": [1]}]', "one value a parameter"),
+        (JSON % '[{"point": [1], "values": [true]}]', "bad number"),
+        ('{"params": {"p": 1}, "value": 1}\n{"params": {"q": 1}, "value": 1}', "other parameters"),
+        ('{"params": {"p": 1}, "value": 1}\n[]', "bad line"),
+    ],
+)  # fmt: skip
+def test_bad_files(write, text, message):
+    with pytest.raises(ScalingInputError, match=message) as caught:
+        read_measurements(write(text))
+    assert "data.txt" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ScalingInputError):
+        read_measurements(tmp_path / "absent.txt")
+    with pytest.raises(ScalingInputError):
+        read_measurements(tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScalingInputError, match="not a text file"):
+        read_measurements(tmp_path / "binary")
+    (tmp_path / "deep").write_text("{" + '"a":[' * 200_000)
+    with pytest.raises(ScalingInputError):
+        read_measurements(tmp_path / "deep")
+
+
+def test_tables_group_by_points():
+    rows = pd.DataFrame({
+        "p": [2, 4, 2, 4, 2, 8], "where": list("ffgghh"), "what": ["time"] * 4 + ["bytes"] * 2,
+        "value": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    })  # fmt: skip
+    first, second = from_rows(rows, ["p"], callpath="where", metric="what")
+    assert first.callpaths == ("f", "g")
+    assert second.metrics == ("bytes",)
+    for wrong in (
+        lambda: from_rows(rows, []),
+        lambda: from_rows(rows, ["q"]),
+        lambda: from_rows(rows, ["where"]),
+        lambda: from_rows(rows.assign(value=np.nan), ["p"]),
+    ):
+        with pytest.raises(ScalingInputError):
+            wrong()
+
+
+@pytest.mark.parametrize(
+    ("points", "values"),
+    [
+        ([[1.0], [2.0]], [[[1.0]]]),
+        ([[1.0], [-2.0]], [[[1.0], [2.0]]]),
+        ([[1.0], [np.nan]], [[[1.0], [2.0]]]),
+        ([[1.0], [1.0]], [[[1.0], [2.0]]]),
+        ([[1.0], [2.0]], [[[1.0], [np.inf]]]),
+        ([[1.0], [2.0]], [[[1.0], [np.nan]]]),
+        ([1.0, 2.0], [[[1.0], [2.0]]]),
+    ],
+)
+def test_wrong_measurements(points, values):
+    with pytest.raises(ScalingInputError):
+        Measurements(["p"], points, values)
+
+
+def test_wrong_names():
+    with pytest.raises(ScalingInputError):
+        Measurements(["p", "p"], [[1.0, 2.0]], [[[1.0]]])
+    with pytest.raises(ScalingInputError):
+        Measurements(["p"], [[1.0]], [[[1.0]]], callpaths=["a", "b"])
+
+
+def test_wrong_places():
+    models = fit_many(Measurements(["p"], [[1.0], [2.0], [4.0]], [[[1.0], [2.0], [4.0]]]))
+    for wrong in ([1.0], [[1.0, 2.0]], [[-1.0]], [[np.nan]]):
+        with pytest.raises(ScalingInputError):
+            models.predict(wrong)
+
+
+def test_summary_of_real_measurements(shared_data):
+    path = shared_data / "extrap" / "relearn_2p.txt"
+    if not path.exists():
+        pytest.skip("real measurements not found")
+    (m,) = read_measurements(path)
+    assert (m.n_paths, m.points.shape, m.values.shape) == (14, (25, 2), (14, 25, 2))
+    models = fit_many(m)
+    summary = models.summary().set_index("callpath")
+    growing = summary.loc["Initialization"]
+    assert growing.adjusted_r2 > 0.99
+    assert growing.smape < 2
+    assert (models.predict(m.points) >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["lulesh_cpu_1p.json", "relearn_3p.json"])
+def test_no_real_prediction_is_negative(shared_data, name):
+    path = shared_data / "extrap" / name
+    if not path.exists():
+        pytest.skip("real measurements not found")
+    for m in read_measurements(path):
+        keep = [k for k in range(m.n_paths) if np.nanmin(m.values[k]) > 0]
+        if not keep:
+            continue
+        part = Measurements(m.parameters, m.points, m.values[keep])
+        assert (fit_many(part).predict(m.points) > 0).all()

@@ -1,0 +1,206 @@
+"""The estimator, its intervals and its warnings."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from toruscast.scaling import (
+    FitOptions,
+    Measurements,
+    PMNFRegressor,
+    ScalingInputError,
+    ScalingWarning,
+    TermSpace,
+    fit_many,
+)
+from toruscast.scaling.noise import centres
+
+P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
+
+
+@parametrize_with_checks([PMNFRegressor(warn=False)])
+def test_is_a_scikit_learn_estimator(estimator, check):
+    with warnings.catch_warnings():
+        # The checks fit points that decide nothing, with more parameters than are searched.
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+def repeated(function, noise, repetitions, seed, law="uniform"):
+    rng = np.random.default_rng(seed)
+    draw = {
+        "uniform": rng.uniform(-1, 1, (5, repetitions)),
+        "normal": rng.normal(size=(5, repetitions)),
+    }
+    y = function(P)[:, None] * (1 + noise * draw[law])
+    return np.repeat(P, repetitions)[:, None], y.ravel()
+
+
+def test_fit_and_predict():
+    X, y = repeated(lambda x: 10 + 2 * x, 0.01, 5, 3)
+    model = PMNFRegressor(warn=False).fit(X, y)
+    assert model.predict([[256.0]])[0] == pytest.approx(522, rel=0.05)
+    assert model.score(X, y) > 0.99
+    assert model.n_features_in_ == 1
+    assert clone(model).get_params() == model.get_params()
+    (constant, none), *rest = model.terms_
+    assert none == ((0.0, 0.0),)
+    assert constant > 0
+    assert rest
+
+
+def test_order_of_rows_does_not_matter():
+    X, y = repeated(lambda x: 10 + 2 * x, 0.05, 4, 3)
+    order = np.random.default_rng(0).permutation(len(y))
+    one, other = (PMNFRegressor(warn=False).fit(X[k], y[k]) for k in (slice(None), order))
+    assert other.formula_ == one.formula_
+
+
+def test_names_of_a_frame_are_in_the_formula():
+    frame = pd.DataFrame({"ranks": P})
+    assert PMNFRegressor(warn=False).fit(frame, 3 * P).formula_ == "3 ranks"
+
+
+def test_the_formula_alone():
+    X, y = repeated(lambda x: 10 + 2 * x, 0.05, 5, 1)
+    model = PMNFRegressor(average=False, warn=False).fit(X, y)
+    low, high = model.predict_interval([[256.0]], n_bootstrap=5)
+    assert model.predict(X) == pytest.approx(model.models_.predict(X, average=False)[0])
+    assert low[0] < high[0]
+
+
+@pytest.mark.parametrize("law", ["uniform", "normal"])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(law):
+    functions = [lambda x: 10 + 2 * x, lambda x: 50 + x**0.5, lambda x: 3 + 0.1 * x * np.log2(x)]
+    held = []
+    for seed in range(18):
+        function = functions[seed % 3]
+        X, y = repeated(function, 0.05, 5, seed, law)
+        low, high = PMNFRegressor(warn=False).fit(X, y).predict_interval([[128.0]], n_bootstrap=20)
+        held.append(low[0] <= function(128.0) <= high[0])
+    assert np.mean(held) >= 0.75
+
+
+def test_interval_of_exact_data_is_a_point():
+    model = PMNFRegressor(warn=False).fit(np.repeat(P, 2)[:, None], np.repeat(3 + P, 2))
+    low, high = model.predict_interval([[128.0]], n_bootstrap=5)
+    assert (low[0], high[0]) == (pytest.approx(131), pytest.approx(131))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "word"),
+    [
+        (P[:3, None], [1.0, 2.0, 4.0], "five are needed"),
+        (np.repeat(P, 2)[:, None], np.tile([1.0, 2.0], 5), "more than 10 %"),
+        (np.repeat(P, 2)[:, None], 9 + np.tile([0.0, 0.4], 5) + np.repeat(P, 2) ** 0.5, "tell"),
+        ([[4.0], [4.0]], [1.0, 1.1], "no parameter was varied"),
+    ],
+)
+def test_warns_of_what_the_measurements_cannot_tell(X, y, word):
+    with pytest.warns(ScalingWarning) as caught:
+        model = PMNFRegressor().fit(X, y)
+    assert any(word in str(w.message) for w in caught)
+    assert [str(w.message) for w in caught] == model.notes_
+
+
+def test_good_data_needs_no_warning():
+    assert PMNFRegressor().fit(np.repeat(P, 2)[:, None], np.repeat(3 + P, 2)).notes_ == []
+
+
+def test_misfit_is_said_and_the_nearest_points_are_followed():
+    # Two regimes, no noise: no formula of the search space has the jump.
+    y = np.where(P < 20, P, 40 * P)
+    model = PMNFRegressor(warn=False).fit(np.repeat(P, 3)[:, None], np.repeat(y, 3))
+    assert any("no hypothesis meets the points" in note for note in model.notes_)
+    assert not model.models_.trusted[0]
+    assert model.predict([[128.0]])[0] == pytest.approx(40 * 128, rel=0.5)
+
+
+def test_negative_values_get_signed_coefficients():
+    model = PMNFRegressor(warn=False).fit(P[:, None], 10 - 2 * P)
+    assert model.formula_ == "10 - 2 x0"
+    assert model.predict([[128.0]])[0] == pytest.approx(-246)
+
+
+def test_values_below_one_take_no_logarithm_and_zero_no_falling_power():
+    x = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
+    falling = PMNFRegressor(warn=False).fit(x[:, None], 2 / x)
+    assert falling.formula_ == "2 x0^-1"
+    with pytest.raises(ScalingInputError, match="must be positive"):
+        falling.predict([[0.0]])
+    zero = PMNFRegressor(warn=False).fit(np.arange(5.0)[:, None], 1 + np.arange(5.0) ** 2)
+    assert zero.formula_ == "1 + x0^2"
+    assert zero.predict([[0.0]])[0] == pytest.approx(1)
+
+
+def test_own_terms():
+    model = PMNFRegressor(space=[(1.7, 0)], max_terms=1, warn=False).fit(P[:, None], 2 * P**1.7)
+    assert model.formula_ == "2 x0^(17/10)"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"space": "wide"},
+        {"space": [(0, 0)]},
+        {"space": [(1, -1)]},
+        {"space": [(1, 0), (1, 0)]},
+        {"space": [1, 2]},
+        {"max_terms": 3},
+        {"noise": "pink"},
+        {"signed": "maybe"},
+    ],
+    ids=str,
+)
+def test_wrong_options(wrong):
+    with pytest.raises(ScalingInputError):
+        PMNFRegressor(warn=False, **wrong).fit(P[:, None], P)
+
+
+def test_wrong_intervals():
+    model = PMNFRegressor(warn=False).fit(P[:, None], P)
+    with pytest.raises(ScalingInputError, match="level"):
+        model.predict_interval([[1.0]], level=1.5)
+    with pytest.raises(ScalingInputError, match="n_bootstrap"):
+        model.predict_interval([[1.0]], n_bootstrap=0)
+
+
+def test_term_space_needs_finite_lists_of_one_length():
+    for wrong in ([[1, 2], [0]], [[np.nan], [0]], [[1], [0], [-1.0]]):
+        with pytest.raises(ScalingInputError):
+            TermSpace(*wrong)
+
+
+def test_law_of_the_noise_is_learnt_from_the_call_paths_together():
+    rng = np.random.default_rng(0)
+    uniform = centres(1 + 0.05 * rng.uniform(-1, 1, (200, 5, 5)))
+    normal = centres(1 + 0.03 * rng.normal(size=(200, 5, 5)))
+    assert uniform.bounded.mean() > 0.9
+    assert normal.bounded.mean() < 0.1
+
+
+def test_bounded_noise_centres_on_the_middle_of_the_extremes():
+    # Repetitions that fill the whole width leave no doubt; equal ones leave the whole width.
+    values = np.array([[[0.95, 1.05, 1.0], [1.0, 1.0, 1.0], [0.97, 1.03, 1.0]]])
+    found = centres(values, law="bounded")
+    assert found.centre[0] == pytest.approx([1, 1, 1])
+    assert found.error[0, 0] < found.error[0, 2] < found.error[0, 1]
+
+
+def test_constants_stay_constant():
+    rng = np.random.default_rng(1)
+    values = 7 * (1 + 0.05 * rng.uniform(-1, 1, (100, 5, 5)))
+    models = fit_many(Measurements(["p"], P[:, None], values))
+    constant = [len(models.terms(k)) == 1 for k in range(100)]
+    assert np.mean(constant) >= 0.9
+
+
+def test_signed_can_be_forced():
+    models = fit_many(
+        Measurements(["p"], P[:, None], (100 - P)[None, :, None]), FitOptions(signed=True)
+    )
+    assert models.formulas() == ["100 - p"]
