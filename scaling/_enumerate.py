@@ -58,9 +58,20 @@ def sweep_all(
     log_prior: Sequence[Array],
     target: Array,
     error: Array,
-    two_terms: bool,
+    enough: Array | None,
 ) -> Sweep:
-    """Approximate residual and evidence of all hypotheses."""
+    """Approximate residual and evidence of all hypotheses.
+
+    Parameters
+    ----------
+    points : array, shape (n, l)
+    terms : sequence of array, each shape (t_l, n)
+        Scaled to a largest value of 1.
+    log_prior : sequence of array, each shape (t_l,)
+    target, error : array, shape (p, n)
+    enough : array, shape (p,), optional
+        Residual of a one-parameter model that needs no second term. None: never try one.
+    """
     n_paths, n_parameters = len(target), len(terms)
     weight = error**-2.0
     complete = is_grid(points)
@@ -110,10 +121,17 @@ def sweep_all(
             )
         )
         structure_prior.append(np.full(block.size, log(structure.prior) + lgamma(len(columns))))
-    if n_parameters == 1 and two_terms and len(points) > 3:
-        block, part = _pairs(terms[0], log_prior[0], moments, error)
+    if n_parameters == 1 and enough is not None and len(points) > 3:
+        simple = np.min([part[0].min(axis=1) for part in parts], axis=0)
+        wanting = np.flatnonzero(simple > enough)
+        block, found = _pairs(terms[0], log_prior[0], weight[wanting], target[wanting])
+        if wanting.size < n_paths:
+            whole = [np.full((n_paths, block.size), fill) for fill in (np.inf, 0.0, -np.inf)]
+            for array, some in zip(whole, found, strict=True):
+                array[wanting] = some
+            found = (whole[0], whole[1], whole[2])
         blocks.append(block)
-        parts.append(part)
+        parts.append(found)
         structure_prior.append(np.full(block.size, log(second_term_prior()) + lgamma(3)))
     residual, against, base = (np.concatenate([p[i] for p in parts], axis=1) for i in range(3))
     prior = np.concatenate(structure_prior)
@@ -144,32 +162,34 @@ def _terms_kept(points: Array, terms: Sequence[Array]) -> int:
 
 
 def _pairs(
-    terms: Array, log_prior: Array, moments: Moments, error: Array
+    terms: Array, log_prior: Array, weight: Array, target: Array
 ) -> tuple[Block, tuple[Array, Array, Array]]:
     """A constant and two different terms of the one parameter.
 
     With the constant projected out, all that is left of a pair is its correlation.
     """
     first, second = np.triu_indices(len(terms), 1)
-    total, one, two = (moments.product(u, v) for u, v in (((0,), (0,)), ((0,), (1,)), ((1,), (1,))))
-    target = moments.with_target((0,))
+    total = weight.sum(axis=1, keepdims=True)
+    one, two = weight @ terms.T, weight @ (terms * terms).T
+    level = (weight * target).sum(axis=1, keepdims=True) / total
+    above = target - level
     norm = np.sqrt(np.maximum(two - one**2 / total, 1e-300))
-    slope = (moments.with_target((1,)) - one * target / total) / norm
+    slope = (weight * above) @ terms.T / norm
     mean = one / np.sqrt(total) / norm
     prior = log_prior - np.log(norm)
     norm_a, slope_a, mean_a, prior_a = (v.take(first, axis=1) for v in (norm, slope, mean, prior))
     norm_b, slope_b, mean_b, prior_b = (v.take(second, axis=1) for v in (norm, slope, mean, prior))
-    correlation = (error**-2.0 @ (terms[first] * terms[second]).T) / (norm_a * norm_b)
+    correlation = (weight @ (terms[first] * terms[second]).T) / (norm_a * norm_b)
     correlation -= mean_a * mean_b
     rest = np.maximum(1.0 - correlation * correlation, 1e-12)
     only_a = slope_a - correlation * slope_b
     only_b = slope_b - correlation * slope_a
     explained = (slope_a * only_a + slope_b * only_b) / rest
     # The constant, in units of its error were the terms' coefficients known.
-    constant = target / np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
+    constant = level * np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
     against = (np.minimum(only_a, 0.0) ** 2 + np.minimum(only_b, 0.0) ** 2) / rest
     against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
-    unexplained = moments.squares[:, None] - target**2 / total
+    unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
     base = prior_a + prior_b - 0.5 * np.log(rest * total) + log(2)
     block = Block(((), (0,), (0,)), (0,), (first.size,), pairs=True)

@@ -71,9 +71,14 @@ def test_json_by_tables(write):
         "metrics": [{"id": 1, "name": "time"}],
         "callpaths": [{"id": 1, "name": "main"}],
         "coordinates": [
-            {"id": k, "parameter_value_pairs": [
-                {"parameter_id": 2, "parameter_value": 10}, {"parameter_id": 1, "parameter_value": p}
-            ]} for k, p in ((1, 2), (2, 4))
+            {
+                "id": k,
+                "parameter_value_pairs": [
+                    {"parameter_id": 2, "parameter_value": 10},
+                    {"parameter_id": 1, "parameter_value": p},
+                ],
+            }
+            for k, p in ((1, 2), (2, 4))
         ],
         "measurements": [
             {"id": k, "metric_id": 1, "callpath_id": 1, "coordinate_id": c, "value": v}

@@ -112,7 +112,7 @@ def test_sweep_agrees_with_one_problem_after_the_other():
     error = rng.uniform(0.02, 0.05, size=(4, 5))
     values = space.values(P)
     terms = values / values.max(axis=1, keepdims=True)
-    sweep = sweep_all(P[:, None], [terms], [np.log(space.prior)], y, error, True)
+    sweep = sweep_all(P[:, None], [terms], [np.log(space.prior)], y, error, np.zeros(4))
     score = sweep.base + log_fit(sweep.residual, sweep.n_columns, 5, np.ones(4, dtype=bool))
     constant, with_one, without = structures(1)
     for path in range(4):

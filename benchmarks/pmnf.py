@@ -1,0 +1,307 @@
+"""Fit known functions and real measurements, with Extra-P beside, and write CSV.
+
+    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--real FOLDER]
+
+Extra-P 4.2.5 needs an older numpy than toruscast, so that it runs in its own environment
+(`python -m venv peer && peer/bin/pip install extrap==4.2.5`), whose interpreter `--extrap` names;
+this script starts itself there and hands it the same data. Processor seconds are those of the fits
+of all call paths, with one thread, after the program and the data are loaded.
+
+Cases: 1000 functions of one parameter (5 points), 1000 of two (25), 100 of three (125), five
+repetitions each; `bs` and `cs` are the same functions measured at 10 and 15 points. A function is a
+constant and one or two terms, each with a tenth of the value at the largest point at least. A noise
+of n multiplies each repetition by 1 + n U(-1, 1), or by 1 + n N(0, 1) / sqrt(3) for the normal law.
+"""
+
+# The number of threads is fixed before numpy is loaded.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import csv
+import itertools
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GRID = [[4, 8, 16, 32, 64], [10, 20, 30, 40, 50], [1000, 2000, 3000, 4000, 5000]]
+COUNT = {"a": 1000, "b": 1000, "c": 100}
+SHAPES: dict[str, list[list[set[int]]]] = {
+    "a": [[], *[[{0}]] * 15, *[[{0}, {0}]] * 3],
+    "b": [[], [{0}], [{1}], *[[{0}, {1}], [{0, 1}]] * 3, *[[{0, 1}, {0}], [{0, 1}, {1}]] * 2],
+    "c": [
+        [], [{0}], [{0}, {1}], [{1, 2}], [{0}, {1}, {2}], [{0, 1, 2}], [{0, 1}, {2}], [{1, 2}, {0}],
+        [{0, 1, 2}, {0}],
+    ],
+}  # fmt: skip
+# The exponents that Extra-P searches by default.
+EXPONENTS = [
+    (i, j)
+    for i, logs in {
+        0: (1, 2), 1 / 4: (0, 1, 2), 1 / 3: (0, 1, 2), 1 / 2: (0, 1, 2), 2 / 3: (0, 1, 2),
+        3 / 4: (0, 1, 2), 4 / 5: (0,), 1: (0, 1, 2), 5 / 4: (0, 1), 4 / 3: (0, 1),
+        3 / 2: (0, 1, 2), 5 / 3: (0,), 7 / 4: (0,), 2: (0, 1, 2), 9 / 4: (0,), 7 / 3: (0,),
+        5 / 2: (0, 1, 2), 8 / 3: (0,), 11 / 4: (0,), 3: (0, 1),
+    }.items()
+    for j in logs
+]  # fmt: skip
+REAL = [
+    ("relearn_2p.txt", None), ("relearn_3p.json", "time_max"), ("lulesh_daint_2p.json", "time"),
+    ("lulesh_cpu_1p.json", "time"), ("lulesh_gpu_1p.json", "time"),
+    ("mpi_collectives_1p.json", "median"),
+]  # fmt: skip
+
+
+def value(function: dict[str, Any], x: np.ndarray) -> np.ndarray:
+    """Value of a function at points of shape (n, parameters)."""
+    y = np.full(len(x), function["constant"])
+    for coefficient, exponents in function["terms"]:
+        term = np.full(len(x), coefficient)
+        for k, (i, j) in enumerate(exponents):
+            term = term * x[:, k] ** i * np.log2(x[:, k]) ** j
+        y = y + term
+    return y
+
+
+def functions(case: str, seed: int) -> list[dict[str, Any]]:
+    """Functions of a case, drawn with a seed."""
+    rng = np.random.default_rng([seed, ord(case)])
+    d = "abc".index(case) + 1
+    corner = np.array([[levels[-1] for levels in GRID[:d]]], dtype=float)
+    result = []
+    for _ in range(COUNT[case]):
+        shape = SHAPES[case][rng.integers(len(SHAPES[case]))]
+        top = 10 ** rng.uniform(0, 3)
+        drawn = rng.choice(len(EXPONENTS), size=max(d, 2), replace=case != "a")
+        # Several terms of one parameter have exponents of their own; of several, they share them.
+        terms = [
+            [EXPONENTS[drawn[k if d == 1 else q]] if q in part else (0, 0) for q in range(d)]
+            for k, part in enumerate(shape)
+        ]
+        weight = rng.uniform(0.001, 1, len(terms) + 1)
+        share = 0.1 + weight / weight.sum() * (1 - 0.1 * len(terms) - 0.01)
+        scaled = [
+            (s * top / value({"constant": 0.0, "terms": [(1.0, t)]}, corner)[0], t)
+            for s, t in zip(share[1:], terms, strict=True)
+        ]
+        constant = (share[0] - 0.09) * top if terms else top
+        result.append({"constant": constant, "terms": scaled})
+    return result
+
+
+def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
+    """Points, values with noise, far places and the true values there."""
+    known = functions(case[0], seed)
+    d = "abc".index(case[0]) + 1
+    points = np.array(list(itertools.product(*GRID[:d])), dtype=float)
+    rng = np.random.default_rng([seed, ord(case[0]), round(1000 * noise), law == "normal"])
+    shape = (len(known), len(points), 5)
+    draw = rng.uniform(-1, 1, shape) if law == "uniform" else rng.normal(size=shape) / np.sqrt(3)
+    values = np.array([value(f, points) for f in known])[:, :, None] * (1 + noise * draw)
+    if case.endswith("s"):
+        low = points.min(axis=0)
+        off = (points != low).sum(axis=1)
+        second = np.array([levels[1] for levels in GRID[:d]], dtype=float)
+        extra = [second] if d == 2 else [second, np.array([*second[:2], low[2]])]
+        keep = (off <= 1) | np.any([(points == e).all(axis=1) for e in extra], axis=0)
+        points, values = points[keep], values[:, keep]
+    largest = np.array([levels[-1] for levels in GRID[:d]], dtype=float)
+    far = np.array([largest * ([4] + [1] * (d - 1)), largest * 4])
+    return {
+        "points": points, "values": values, "far": far,
+        "truth": np.array([value(f, far) for f in known]),
+        "leads": [lead(f["terms"], d) for f in known],
+    }  # fmt: skip
+
+
+def lead(terms: list[Any], d: int) -> list[tuple[float, float]]:
+    """Largest exponents of every parameter."""
+    return [
+        max([(float(e[q][0]), float(e[q][1])) for _, e in terms if any(e[q])], default=(0.0, 0.0))
+        for q in range(d)
+    ]
+
+
+def fit_toruscast(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[str, Any]:
+    """Predictions, lead exponents and processor seconds of toruscast."""
+    from toruscast.scaling import Measurements, fit_many
+
+    names = [f"x{k}" for k in range(points.shape[1])]
+    data = Measurements(names, points, values)
+    start = time.process_time()
+    models = fit_many(data)
+    seconds = time.process_time() - start
+    return {
+        "prediction": models.predict(far),
+        "leads": [lead(models.terms(k), len(names)) for k in range(models.n_paths)],
+        "seconds": seconds,
+    }
+
+
+def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[str, Any]:
+    """The same of Extra-P, in this process."""
+    from extrap.entities.callpath import Callpath
+    from extrap.entities.coordinate import Coordinate
+    from extrap.entities.measurement import Measurement
+    from extrap.entities.metric import Metric
+    from extrap.modelers.multi_parameter.multi_parameter_modeler import MultiParameterModeler
+    from extrap.modelers.single_parameter.basic import SingleParameterModeler
+
+    warnings.simplefilter("ignore")
+    d = points.shape[1]
+    path, metric = Callpath("f"), Metric("time")
+    prediction, leads, seconds = [], [], 0.0
+    for row in values:
+        data = [
+            Measurement(
+                Coordinate(*map(float, x)), path, metric, [v for v in map(float, y) if v == v]
+            )
+            for x, y in zip(points, row, strict=True)
+        ]
+        modeler = SingleParameterModeler() if d == 1 else MultiParameterModeler()
+        start = time.process_time()
+        function = modeler.create_model(data).hypothesis.function
+        seconds += time.process_time() - start
+        prediction.append([float(function.evaluate(*map(float, x))) for x in far])
+        exponents = []
+        for term in function.compound_terms:
+            pairs = [(0, term)] if d == 1 else term.parameter_term_pairs
+            e = [(0.0, 0.0)] * d
+            for q, part in pairs:
+                power = sum(
+                    float(t.exponent) for t in part.simple_terms if t.term_type == "polynomial"
+                )
+                logs = sum(
+                    float(t.exponent) for t in part.simple_terms if t.term_type != "polynomial"
+                )
+                e[q] = (power, logs)
+            exponents.append((1.0, e))
+        leads.append(lead(exponents, d))
+    return {"prediction": np.array(prediction), "leads": leads, "seconds": seconds}
+
+
+def fit_elsewhere(
+    python: str, points: np.ndarray, values: np.ndarray, far: np.ndarray
+) -> dict[str, Any]:
+    """`fit_extrap` run by another interpreter."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, answer = Path(folder) / "data.npz", Path(folder) / "answer.json"
+        np.savez(file, points=points, values=values, far=far)
+        subprocess.run([python, __file__, "--peer", file, answer], check=True)
+        result: dict[str, Any] = json.loads(answer.read_text())
+    result["prediction"] = np.array(result["prediction"])
+    return result
+
+
+def peer(file: str, answer: str) -> None:
+    """What the other interpreter runs."""
+    data = np.load(file)
+    result = fit_extrap(data["points"], data["values"], data["far"])
+    result["prediction"] = result["prediction"].tolist()
+    Path(answer).write_text(json.dumps(result))
+
+
+def synthetic(
+    fitters: dict[str, Any], seed: int, cases: list[str], law: str
+) -> list[dict[str, Any]]:
+    rows = []
+    for case, noise in itertools.product(cases, (0.0, 0.02, 0.05, 0.10)):
+        data = sample(case, noise, law, seed)
+        for name, fit in fitters.items():
+            got = fit(data["points"], data["values"], data["far"])
+            error = np.abs(got["prediction"] / data["truth"] - 1)
+            exact = np.array([
+                np.allclose(mine, true, atol=1e-6)
+                for mine, true in zip(got["leads"], data["leads"], strict=True)
+            ])  # fmt: skip
+            constant = np.array([not np.any(true) for true in data["leads"]])
+            rows.append({
+                "fitter": name, "case": case, "law": law, "noise": noise, "seed": seed,
+                "n": len(error), "cpu_s": round(got["seconds"], 3),
+                "error_first_4x": f"{np.median(error[:, 0]):.4g}",
+                "error_all_4x": f"{np.median(error[:, 1]):.4g}",
+                "lead_exact": round(float(exact.mean()), 3),
+                "constants_kept": round(float(exact[constant].mean()), 3),
+                "not_positive": round(float((got["prediction"] <= 0).any(axis=1).mean()), 4),
+                "python": platform.python_version(), "numpy": np.__version__,
+            })  # fmt: skip
+            print(*rows[-1].values(), flush=True)
+    return rows
+
+
+def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Predict the largest value of the first parameter from the others, on real measurements."""
+    from toruscast.scaling import read_measurements
+
+    rows = []
+    for (name, metric), (fitter, fit) in itertools.product(REAL, fitters.items()):
+        errors: list[float] = []
+        seconds = 0.0
+        for m in read_measurements(folder / name):
+            last = m.points[:, 0] == m.points[:, 0].max()
+            keep = [
+                k for k in range(m.n_paths)
+                if np.nanmin(m.values[k]) > 0 and metric in (None, m.metrics[k])
+            ]  # fmt: skip
+            if not keep or last.all():
+                errors += [np.inf] * len(keep)
+                continue
+            values = m.values[keep]
+            got = fit(m.points[~last], values[:, ~last], m.points[last])
+            truth = np.nanmean(values[:, last], axis=2)
+            errors += np.median(np.abs(got["prediction"] / truth - 1), axis=1).tolist()
+            seconds += got["seconds"]
+        rows.append({
+            "fitter": fitter, "data": name, "paths": len(errors), "cpu_s": round(seconds, 3),
+            "median_error": f"{np.median(errors):.4g}",
+            "p90_error": f"{np.percentile(errors, 90):.4g}",
+        })  # fmt: skip
+        print(*rows[-1].values(), flush=True)
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", default="a,b,c,bs,cs")
+    parser.add_argument("--law", choices=["uniform", "normal"], default="uniform")
+    parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
+    parser.add_argument("--real", type=Path, help="folder of real measurements")
+    args = parser.parse_args()
+    fitters: dict[str, Any] = {"toruscast": fit_toruscast}
+    if args.extrap:
+        fitters["extrap"] = lambda *data: fit_elsewhere(args.extrap, *data)
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows = synthetic(fitters, args.seed, args.cases.split(","), args.law)
+    write(args.out / f"pmnf_{args.law}_{args.seed}.csv", rows)
+    if args.real:
+        write(args.out / "pmnf_real.csv", held_out(fitters, args.real))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--peer"]:
+        peer(*sys.argv[2:4])
+    else:
+        main()
