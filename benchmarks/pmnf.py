@@ -176,7 +176,8 @@ def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[
         start = time.process_time()
         function = modeler.create_model(data).hypothesis.function
         seconds += time.process_time() - start
-        prediction.append([float(function.evaluate(*map(float, x))) for x in far])
+        places = [float(x[0]) if d == 1 else list(map(float, x)) for x in far]
+        prediction.append([float(function.evaluate(x)) for x in places])
         exponents = []
         for term in function.compound_terms:
             pairs = [(0, term)] if d == 1 else term.parameter_term_pairs

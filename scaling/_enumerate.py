@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # Most combinations of terms searched for each structure.
-_COMBINATIONS = 256
+_COMBINATIONS = 216
 # And where the largest values of all parameters were not measured together, so that few points tell
 # less of each parameter by itself.
 _COMBINATIONS_SPARSE = 4096
