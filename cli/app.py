@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "convert": "Convert communication graphs and mappings between formats.",
+    "pmnf": "Fit scaling models to measured values, and predict with them.",
 }
 
 
@@ -106,10 +107,11 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _described(error: Exception) -> tuple[str, int]:
     """Return one line for an error, and the exit code."""
-    # Whatever raised an InputError has imported the module that defines it.
-    errors = sys.modules.get("toruscast.mapping.errors")
-    if errors is not None and isinstance(error, errors.InputError):
-        return str(error), WRONG_INPUT
+    # Whatever raised an input error has imported the module that defines it.
+    for room, name in (("mapping", "InputError"), ("scaling", "ScalingInputError")):
+        errors = sys.modules.get(f"toruscast.{room}.errors")
+        if errors is not None and isinstance(error, getattr(errors, name)):
+            return str(error), WRONG_INPUT
     if isinstance(error, MemoryError):
         return "out of memory", FAILED
     if isinstance(error, OSError):

@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "features": {"mapping"},
     "training": {"mapping", "features", "datasets"},
     "scaling": set(),
-    "cli": {"mapping", "features", "training", "datasets"},
+    "cli": {"mapping", "features", "training", "datasets", "scaling"},
 }
 FORBIDDEN = {
     "pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "requests", "urllib", "http",

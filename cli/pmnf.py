@@ -1,0 +1,171 @@
+"""``toruscast pmnf``: scaling models of measurements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .output import Output
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toruscast.scaling import FitOptions, Models
+
+SPACES = ("default", "published", "fine")
+
+
+@click.group("pmnf")
+def command() -> None:
+    """Fit scaling models to measured values, and predict with them.
+
+    FILE is in Extra-P's text, JSON or JSON-lines format. Both write their tables with --json and
+    --csv.
+
+    \b
+    toruscast pmnf fit times.txt
+    toruscast pmnf predict times.txt --at p=1024,n=9000
+    """  # noqa: D301
+
+
+_space_option = click.option(
+    "--terms", "space", type=click.Choice(SPACES), default="default", show_default=True,
+    help="Exponents to build models from.",
+)  # fmt: skip
+_path_option = click.option(
+    "--callpath", metavar="TEXT", help="Only call paths whose name contains this."
+)
+
+
+@command.command("fit")
+@click.argument("file", metavar="FILE")
+@_space_option
+@_path_option
+@options.output_options
+def fit(
+    file: str,
+    space: str,
+    callpath: str | None,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Fit a model to every call path and metric of FILE.
+
+    \b
+    toruscast pmnf fit times.txt --csv models.csv
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    import pandas as pd
+
+    fitted = [models for models, _ in _fitted(file, space, callpath)]
+    table = pd.concat([models.summary() for models in fitted], ignore_index=True)
+    notes = [note for models in fitted for note in models.notes()]
+    records = table.to_dict("records")
+    content = {"models": [{**row, "notes": n} for row, n in zip(records, notes, strict=True)]}
+    _finish(output, content, table, ["callpath", "metric", "formula", "smape", "adjusted_r2"])
+    for note in dict.fromkeys(note for some in notes for note in some if "parameter" in note):
+        output.message(note)
+
+
+@command.command("predict")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--at", "places", multiple=True, required=True, metavar="NAME=VALUE,..",
+    help="Where to predict: a value for every parameter. May be given again.",
+)  # fmt: skip
+@click.option(
+    "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
+    help="Add intervals that should hold the true value with this probability.",
+)  # fmt: skip
+@_space_option
+@_path_option
+@options.output_options
+def predict(
+    file: str,
+    places: tuple[str, ...],
+    interval: float | None,
+    space: str,
+    callpath: str | None,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Fit FILE, and predict every call path and metric elsewhere.
+
+    \b
+    toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    import pandas as pd
+
+    from toruscast.scaling.bootstrap import interval as bootstrap
+
+    rows: list[dict[str, Any]] = []
+    for models, how in _fitted(file, space, callpath):
+        data = models.measurements
+        X = [_place(text, data.parameters) for text in places]
+        values = models.predict(X)
+        bounds = bootstrap(models, X, how, interval) if interval else None
+        for k in range(models.n_paths):
+            for m, text in enumerate(places):
+                row = {"callpath": data.callpaths[k], "metric": data.metrics[k], "at": text}
+                row["prediction"] = float(values[k, m])
+                if bounds:
+                    row["low"], row["high"] = float(bounds[0][k, m]), float(bounds[1][k, m])
+                rows.append(row)
+    _finish(output, {"predictions": rows}, pd.DataFrame(rows), list(rows[0]))
+
+
+def _fitted(file: str, space: str, callpath: str | None) -> list[tuple[Models, FitOptions]]:
+    from toruscast.scaling import FitOptions, Measurements, fit_many, read_measurements
+
+    how = FitOptions(space=space)
+    result = []
+    for data in read_measurements(file):
+        keep = [k for k in range(data.n_paths) if callpath is None or callpath in data.callpaths[k]]
+        if keep:
+            part = Measurements(
+                data.parameters, data.points, data.values[keep],
+                [data.callpaths[k] for k in keep], [data.metrics[k] for k in keep],
+            )  # fmt: skip
+            result.append((fit_many(part, how), how))
+    if not result:
+        raise click.UsageError(f"no call path contains {callpath}")
+    return result
+
+
+def _place(text: str, parameters: tuple[str, ...]) -> list[float]:
+    """One value for every parameter, from "p=2,n=10"."""
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            given[name.strip()] = float(value)
+        except ValueError:
+            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER") from None
+    if set(given) != set(parameters):
+        raise click.UsageError(
+            f"--at must name every parameter: found {', '.join(given)}, "
+            f"expected {', '.join(parameters)}"
+        )
+    return [given[name] for name in parameters]
+
+
+def _finish(output: Output, content: dict[str, Any], table: pd.DataFrame, shown: list[str]) -> None:
+    output.write(content, table)
+    if not output.for_people:
+        return
+    from rich.table import Table
+
+    view = Table(box=None, pad_edge=False)
+    for name in shown:
+        number = table[name].dtype.kind == "f"
+        view.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in table[shown].itertuples(index=False):
+        view.add_row(*[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row])
+    output.console().print(view)
