@@ -113,7 +113,11 @@ def predict(
         bounds = bootstrap(models, X, how, interval) if interval else None
         for k in range(models.n_paths):
             for m, text in enumerate(places):
-                row = {"callpath": data.callpaths[k], "metric": data.metrics[k], "at": text}
+                row: dict[str, Any] = {
+                    "callpath": data.callpaths[k],
+                    "metric": data.metrics[k],
+                    "at": text,
+                }
                 row["prediction"] = float(values[k, m])
                 if bounds:
                     row["low"], row["high"] = float(bounds[0][k, m]), float(bounds[1][k, m])
