@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-# Beforehand: probability that nothing depends on anything; that a constant is missing; that two
+# Beforehand: probability that nothing depends on anything; that one term has no constant; that two
 # terms of one parameter add.
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
@@ -69,9 +69,11 @@ def structures(n_parameters: int) -> list[Structure]:
             shapes = list(_shapes(active))
             for shape in shapes:
                 prior = share / len(shapes)
-                with_constant = ((), *shape)
-                found.append(Structure(with_constant, prior * (1 - _NO_CONSTANT)))
-                found.append(Structure(shape, prior * _NO_CONSTANT))
+                # A sum of terms hides a constant's absence; a single one is a power law.
+                without = _NO_CONSTANT if len(shape) == 1 else 0.0
+                found.append(Structure(((), *shape), prior * (1 - without)))
+                if without:
+                    found.append(Structure(shape, prior * without))
     return [s for s in found if len(s.columns) <= 4]
 
 
