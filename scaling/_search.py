@@ -204,6 +204,8 @@ def _exact(
         variance = np.where(known[:, None], 1.0, spread)
         coefficient, log_share = truncate(coefficient, solved.inverse, variance, kept.used)
         score += log_share
+        # Nothing measured is nothing, not the least that a positive coefficient could be.
+        coefficient[~target.any(axis=1)] = 0.0
     order = np.argsort(-score, axis=1, kind="stable")
     rows = np.arange(len(order))[:, None]
     return Hypotheses(

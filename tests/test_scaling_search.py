@@ -104,6 +104,13 @@ def test_a_missing_noise_estimate_does_no_harm_to_exact_data():
     assert models.trusted.all()
 
 
+def test_nothing_measured_is_nothing_predicted():
+    models = fit_many(measured(lambda x: 0 * x))
+    assert models.formulas() == ["0"]
+    assert models.predict([[128.0]]).tolist() == [[0.0]]
+    assert models.notes() == [[]]
+
+
 def test_sweep_agrees_with_one_problem_after_the_other():
     rng = np.random.default_rng(5)
     space = TermSpace([0, 0.5, 1, 1, 2], [1, 0, 0, 1, 0], [1, 2, 3, 1, 2])
