@@ -21,6 +21,8 @@ Index = NDArray[np.intp]
 # Least relative error of a point in the sweep, whose sums of squares cancel, and in the exact step.
 _COARSE = 1e-6
 _EXACT = 1e-12
+# Most points times hypotheses solved exactly for a call path, if eight are left.
+_POINTS_KEPT = 2000
 # Relative error expected where there are no repetitions, worth this many observations.
 _EXPECTED = 0.01
 _WORTH = 1.0
@@ -140,7 +142,8 @@ def search(
         freedom = np.maximum(len(points) - sweep.n_columns, 1)
         variance = np.where(known[:, None], 1.0, np.maximum(sweep.residual, 1e-300) / freedom)
         score = score - 0.5 * sweep.against / variance
-    keep = min(options.keep, score.shape[1])
+    # The more points, the fewer hypotheses remain likely.
+    keep = min(options.keep, max(8, _POINTS_KEPT // len(points)), score.shape[1])
     chosen = np.argpartition(-score, keep - 1, axis=1)[:, :keep]
     kept = decode(chosen, sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
