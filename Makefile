@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types bench clean
+.PHONY: rank test test-all lint types bench figures clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -29,7 +29,15 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results
+	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md
+
+figures: .venv/installed-docs
+	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
+	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
+
+clean-kernels:
+	find . -name '*.nb[ic]' -not -path './.venv/*' -delete
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .ruff_cache
@@ -45,4 +53,8 @@ clean:
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
 	touch $@

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import click
 
 from . import options
 from .inputs import load_application, load_mapping, load_torus
-from .output import Output, records, write_text
-from .rank_report import application_line, bound_line, link_note
-from .tables import new_table, printable
-from .units import nbytes, percent, seconds
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-
-    from toruscast.features import Simulation
-    from toruscast.training.reasons import Reasons
-
-BUSIEST = 5
+from .output import Output, check_writable, write_text
+from .rank_report import application_line
+from .simulate_files import check_folder, labelled_links, write_folder
+from .simulate_options import (
+    change_network,
+    check_interval,
+    check_options,
+    read_interval,
+    read_pair,
+)
+from .simulate_progress import progress_of_packets
+from .simulate_report import look, one_row, print_report, summary
+from .tables import printable
 
 
 @click.command("simulate")
@@ -31,7 +31,37 @@ BUSIEST = 5
 )  # fmt: skip
 @options.tasks_per_node_option
 @options.routing_option
+@click.option(
+    "--network", "changes", multiple=True, metavar="KEY=VALUE",
+    help="Change a constant of the network, such as deadlock=dateline, arbitration=age, "
+    "buffer_packets=8, overhead=1us or tie=random. May be given several times.",
+)  # fmt: skip
+@click.option(
+    "--coarsening", type=options.POSITIVE, metavar="N",
+    help="Let a simulated packet stand for up to N real ones: faster, less exact.  [default: 1]",
+)  # fmt: skip
+@click.option(
+    "--error", type=click.FloatRange(min=0, min_open=True), metavar="E",
+    help="Instead: choose N for a relative error of the time of about E, such as 0.03.",
+)  # fmt: skip
 @options.seed_option
+@click.option(
+    "--interval", metavar="TIME",
+    help="Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
+)  # fmt: skip
+@click.option(
+    "--watch", metavar="SRC:DST",
+    help="Follow the packets of the message between two tasks, such as 3:7.",
+)  # fmt: skip
+@click.option(
+    "--out", metavar="FOLDER",
+    help="Write everything there: messages, tasks, phases, links, FIFOs, time series and log as "
+    "CSV, summary.json, trace.json.",
+)  # fmt: skip
+@click.option(
+    "--trace", metavar="FILE.json",
+    help="Write a timeline to look at in ui.perfetto.dev or chrome://tracing.",
+)  # fmt: skip
 @click.option("--links", metavar="FILE.csv|-", help="Write the counters of every link as CSV.")
 @options.output_options
 def command(
@@ -43,102 +73,75 @@ def command(
     mapping: str,
     tasks_per_node: int | None,
     routing: Literal["deterministic", "adaptive"],
+    changes: tuple[str, ...],
+    coarsening: int | None,
+    error: float | None,
     seed: int,
+    interval: str | None,
+    watch: str | None,
+    out: str | None,
+    trace: str | None,
     links: str | None,
     json_path: str | None,
     csv_path: str | None,
     quiet: bool,
 ) -> None:
-    """Simulate one mapping packet by packet: its time, its busiest links, its fullest buffers.
+    """Simulate one mapping packet by packet: its time, and what took it.
 
-    --csv has one row that sums it up, --links one row for each link.
+    --csv has one row that sums it up, --links one row for each link, --out has everything.
 
     \b
-    toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --links links.csv
+    toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet, links)
     output.check()
+    check_options(coarsening, error, out, trace)
+    if trace is not None:
+        check_writable(trace)
+    if out is not None:
+        check_folder(out)
+    every = None if interval is None else read_interval(interval)
     application = load_application(comm, traffic, iterations, grid)
-    host = load_torus(torus)
+    host = change_network(load_torus(torus), changes)
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
+    watched = None if watch is None else (0, read_pair(watch, application.comm))
     from toruscast.features import simulate
+    from toruscast.features.stall import StallError
+    from toruscast.features.trace import write_trace
     from toruscast.training.reasons import explain
 
-    result = simulate(application.comm, host, chosen, routing=routing)
     why = explain(application.comm, host, chosen, routing=routing)
-    counters = result.links(host)
-    counters.insert(0, "label", [host.link_label(int(link)) for link in counters.index])
-    used = counters[counters["packets"] > 0]
-    busiest = used.sort_values("busy_share", ascending=False, kind="stable").head(BUSIEST)
+    if every is not None:
+        check_interval(every, why.lower_bound, host)
+    try:
+        with progress_of_packets(quiet) as progress:
+            result = simulate(
+                application.comm, host, chosen, routing=routing, coarsening=coarsening or 1,
+                error=error, seed=seed, interval=every, watch=watched, progress=progress,
+            )  # fmt: skip
+    except StallError as stall:
+        raise click.ClickException(str(stall)) from None
+    counters = labelled_links(result)
+    found = look(result, why, counters)
     content = {
         "application": application.describe(),
         "torus": {"name": str(host), "nodes": host.n_nodes},
         "routing": routing,
         "mapping": chosen.name,
-        **_summary(result, counters, why),
-        "busiest_links": records(busiest),
+        **summary(found),
     }
-    output.write(content, _one_row(content))
+    output.write(content, one_row(content))
     if links is not None:
         write_text(counters.to_csv(lineterminator="\n"), links)
+    if trace is not None:
+        write_trace(result, trace)
+    if out is not None:
+        write_folder(out, result, counters, content)
     if output.for_people:
         console = output.console()
+        changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         console.print(
-            f"{application_line(application)}; on torus {host}; mapping {printable(chosen.name)}; "
-            f"{routing} routing.\n",
+            f"{application_line(application)}; on torus {host}{changed}; mapping "
+            f"{printable(chosen.name)}; {routing} routing.\n",
         )
-        _print(content, busiest, why, console)
-
-
-def _summary(result: Simulation, counters: pd.DataFrame, why: Reasons) -> dict[str, Any]:
-    """Return the simulation in few numbers."""
-    return {
-        "time": result.time,
-        "phase_times": list(result.phase_times),
-        "lower_bound": why.lower_bound,
-        "bounds": why.bounds,
-        "binding": why.binding,
-        "packet_hops": result.packet_hops,
-        "coarsening": result.coarsening,
-        "most_buffered": int(counters["most_buffered"].max()) if len(counters) else 0,
-        "mean_delay": float(counters["delay"].mean()) if len(counters) else 0.0,
-    }
-
-
-def _one_row(content: dict[str, Any]) -> pd.DataFrame:
-    """Return the numbers of the summary as a table of one row."""
-    import pandas as pd
-
-    names = ("mapping", "time", "lower_bound", "binding", "packet_hops", "coarsening",
-             "most_buffered", "mean_delay")  # fmt: skip
-    row = {name: content[name] for name in names}
-    row |= {f"{name}_bound": value for name, value in content["bounds"].items()}
-    return pd.DataFrame([row])
-
-
-def _print(content: dict[str, Any], busiest: pd.DataFrame, why: Reasons, console: Console) -> None:
-    time, least = content["time"], content["lower_bound"]
-    console.print(f"Time {seconds(time)}", style="bold", end="")
-    if least:
-        console.print(f", {time / least:.2f} times the lower bound of {seconds(least)}", end="")
-    console.print(".")
-    console.print(bound_line(why))
-    if content["coarsening"] > 1:
-        console.print(f"Each simulated packet stands for {content['coarsening']} real ones.")
-    if not len(busiest):
-        return
-    console.print("\nBusiest links:", style="bold")
-    shown = new_table(
-        "link", "wire bytes", "busy", "packets", "most in\nbuffer", "mean\ndelay", left=("link",)
-    )
-    for row in records(busiest):
-        shown.add_row(
-            row["label"], nbytes(row["wire_bytes"]), percent(row["busy_share"]),
-            str(row["packets"]), str(row["most_buffered"]), f"{row['delay']:.2f}",
-        )  # fmt: skip
-    console.print(shown)
-    console.print(
-        f"\n{link_note(busiest['label'].iloc[0])} Delay: packets that an arrival finds in the "
-        "buffer behind the link, itself included.",
-        style="dim",
-    )
+        print_report(found, console)

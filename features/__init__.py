@@ -4,7 +4,9 @@ from .bounds import Bounds, time_bounds
 from .outliers import average_outliers, top_outliers
 from .registry import FEATURES, Feature, feature_names, register, unregister
 from .routing import Routing, dilations, injection_fifos, link_loads, routes
-from .simulator import Simulation, simulate
+from .simulation import Simulation
+from .simulator import simulate
+from .stall import StallError
 from .table import extract
 from .traffic import RoutedTraffic
 
@@ -15,6 +17,7 @@ __all__ = [
     "RoutedTraffic",
     "Routing",
     "Simulation",
+    "StallError",
     "average_outliers",
     "dilations",
     "extract",

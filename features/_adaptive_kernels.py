@@ -24,6 +24,8 @@ def add_adaptive_loads(
 ) -> None:
     """Spread every edge evenly over its minimal routes. (E,) (E,) (E,) -> (N * 2 * D,).
 
+    Both ways of a tie are minimal.
+
     The share of routes that pass a node of the box between the ends and leave it along one
     dimension is (routes to there) x (routes on from there) / (all routes), each a multinomial.
     Edges of one offset share these numbers: sorted by offset, they are worked out once for all of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping._jit import kernel
 
-PLUS, SOURCE_PARITY, SPLIT = 0, 1, 2
+PLUS, SOURCE_PARITY, SUM_PARITY, SPLIT, RANDOM = 0, 1, 2, 3, 4
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
@@ -28,15 +28,36 @@ class Grid(NamedTuple):
 
 
 @kernel
-def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int) -> bool:
-    """Whether the way along one dimension is plus; a split tie counts as plus."""
+def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int, others: int = 0) -> bool:
+    """Whether the way along one dimension is plus; a split or random tie counts as plus.
+
+    ``others`` is what `other_coordinates` returns: the rule by the sum of coordinates needs it.
+    """
     gap = target - source
     if not wrap:
         return gap >= 0
     if gap < 0:
         gap += size
     twice = 2 * gap
-    return twice < size or (twice == size and (tie != SOURCE_PARITY or source % 2 == 0))
+    by_parity = tie in (SOURCE_PARITY, SUM_PARITY)
+    return twice < size or (twice == size and (not by_parity or (source + others) % 2 == 0))
+
+
+@kernel
+def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
+    """Sum of a node's coordinates in the other dimensions; 0 where the tie rule does not ask."""
+    total = 0
+    if grid.tie == SUM_PARITY:
+        for k in range(grid.shape.size):
+            if k != dimension:
+                total += int(grid.coords[target, k])
+    return total
+
+
+@kernel
+def is_halved(source: int, target: int, size: int, wrap: bool, tie: int) -> bool:
+    """Whether half of the traffic along one dimension is expected each way."""
+    return tie in (SPLIT, RANDOM) and wrap and 2 * abs(target - source) == size
 
 
 @kernel
@@ -67,13 +88,18 @@ def add_loads(
     ndim = grid.shape.size
     ports = 2 * ndim
     n_nodes = grid.coords.shape[0]
-    halves = grid.tie == SPLIT
-    by_parity = np.int64(grid.tie == SOURCE_PARITY)
+    halves = grid.tie in (SPLIT, RANDOM)
+    by_sum = np.int64(grid.tie == SUM_PARITY)
+    by_parity = np.int64(grid.tie == SOURCE_PARITY) | by_sum
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]
         w = weight[e]
         here = np.int64(a)
+        target_sum = np.int64(0)
+        if by_sum:
+            for k in range(ndim):
+                target_sum += grid.coords[b, k]
         for i in range(ndim):
             k = grid.order[i]
             s = np.int64(grid.coords[a, k])
@@ -84,7 +110,8 @@ def add_loads(
             gap = t - s
             back = np.int64(gap < 0)
             ahead = gap + size * (back & ring)
-            minus = np.int64(2 * ahead + (s & by_parity) > size) if ring else back
+            odd = (s + by_sum * (target_sum - t)) & by_parity
+            minus = np.int64(2 * ahead + odd > size) if ring else back
             wraps = (back ^ minus) & np.int64(gap != 0)
             port = 2 * k + minus
             there = here + gap * stride
@@ -156,7 +183,8 @@ def list_links(
             s = grid.coords[src[r], k]
             t = grid.coords[dst[r], k]
             size = grid.shape[k]
-            plus = goes_plus(s, t, size, grid.wrap[k], grid.tie)
+            others = other_coordinates(grid, dst[r], k)
+            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
             while s != t:
                 links[place] = here * 2 * ndim + 2 * k + (0 if plus else 1)
                 place += 1
@@ -207,7 +235,8 @@ def pick_fifos(
         if differing == 1 or rule == FIRST_DIMENSION:
             s = grid.coords[a, first]
             t = grid.coords[b, first]
-            plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie)
+            others = other_coordinates(grid, b, first)
+            plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie, others)
             fifo[e] = (2 * first + (1 if plus else 0)) % n_fifos
         else:
             fifo[e] = unwrapped % n_fifos
@@ -236,7 +265,8 @@ def sum_along_routes(
             s = int(grid.coords[a, k])
             t = int(grid.coords[b, k])
             size = grid.shape[k]
-            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie)
+            others = other_coordinates(grid, b, k)
+            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
             step = 1 if plus else -1
             port = 2 * k + (0 if plus else 1)
             while s != t:
@@ -259,12 +289,11 @@ def sum_along_routes(
 def take_turns(
     first: NDArray[np.int64],
     dst: NDArray[np.int32],
-    messages: NDArray[np.float64],
-    overhead: float,
+    seconds: NDArray[np.float64],
     turn: NDArray[np.int64],
     ready: NDArray[np.float64],
 ) -> None:
-    """Turn of each edge, from the partner above and round. (T + 1,) (E,) -> (E,) (E,)."""
+    """Turn of each edge, from the partner above and round. (T + 1,) (E,) (E,) -> (E,) (E,)."""
     for task in range(first.size - 1):
         begin = first[task]
         degree = first[task + 1] - begin
@@ -274,6 +303,6 @@ def take_turns(
         done = 0.0
         for i in range(degree):
             e = begin + (start + i) % degree
-            done += messages[e]
+            done += seconds[e]
             turn[e] = i
-            ready[e] = overhead * done
+            ready[e] = done

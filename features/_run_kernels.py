@@ -1,9 +1,11 @@
 """Kernels over runs: the straight pieces of dimension-ordered routes.
 
-A run is a node and a coordinate to reach along one dimension. Of every route there is one run a
-dimension, and which one follows from two table rows, one of the source and one of the destination,
-so that a message costs one update a dimension without a branch. Letters in the comments: N nodes,
-D dimensions, R = N * (sum of the sizes) runs, E edges, T tasks, L links.
+A run is a node and a coordinate to reach along one dimension, and under the tie rule by the sum of
+coordinates also the parity of the destination's other coordinates. Of every route there is one run
+a dimension, and which one follows from two table rows, one of the source and one of the
+destination, so that a message costs one update a dimension without a branch. Letters in the
+comments: N nodes, D dimensions, R = N * (sum of the sizes) * parities runs, E edges, T tasks,
+L links.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping._jit import kernel
 
-from ._route_kernels import SPLIT, Grid, goes_plus
+from ._route_kernels import Grid, goes_plus, is_halved
 
 
 @kernel
@@ -36,7 +38,7 @@ def add_to_runs(
 
 
 @kernel
-def spread_runs(grid: Grid, run: NDArray[np.int64], load: NDArray[np.int64]) -> None:
+def spread_runs(grid: Grid, parities: int, run: NDArray[np.int64], load: NDArray[np.int64]) -> None:
     """Add every run to its links. (R,) -> (L,)."""
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -54,14 +56,15 @@ def spread_runs(grid: Grid, run: NDArray[np.int64], load: NDArray[np.int64]) -> 
                 continue
             plus[:] = 0
             minus[:] = 0
-            for s in range(size):
-                first = base + (start + s * stride) * size
+            for place in range(size * parities):
+                s, parity = place // parities, place % parities
+                first = base + ((start + s * stride) * parities + parity) * size
                 for t in range(size):
                     w = run[first + t]
                     if w == 0 or s == t:
                         continue
-                    up = w if goes_plus(s, t, size, wrap, grid.tie) else np.int64(0)
-                    if grid.tie == SPLIT and wrap and 2 * abs(t - s) == size:
+                    up = w if goes_plus(s, t, size, wrap, grid.tie, parity) else np.int64(0)
+                    if is_halved(s, t, size, wrap, grid.tie):
                         up = w - w // 2
                     plus[s] += up
                     plus[t if t > s else t + size] -= up
@@ -76,12 +79,16 @@ def spread_runs(grid: Grid, run: NDArray[np.int64], load: NDArray[np.int64]) -> 
                 at = c % size
                 load[(start + at * stride) * ports + 2 * k] += upward
                 load[(start + (size - 1 - at) * stride) * ports + 2 * k + 1] += downward
-        base += grid.coords.shape[0] * size
+        base += grid.coords.shape[0] * size * parities
 
 
 @kernel
 def sum_over_runs(
-    grid: Grid, load: NDArray[np.float64], total: NDArray[np.float64], most: NDArray[np.float64]
+    grid: Grid,
+    parities: int,
+    load: NDArray[np.float64],
+    total: NDArray[np.float64],
+    most: NDArray[np.float64],
 ) -> None:
     """Sum and maximum of the loads along every run. (L,) -> (R,) (R,)."""
     ndim = grid.shape.size
@@ -90,9 +97,10 @@ def sum_over_runs(
         k = grid.order[i]
         size = grid.shape[k]
         wrap = grid.wrap[k] == 1
-        for node in range(grid.coords.shape[0]):
+        for place in range(grid.coords.shape[0] * parities):
+            node, parity = place // parities, place % parities
             s = int(grid.coords[node, k])
-            first = base + node * size
+            first = base + place * size
             for sign in range(2):
                 step = 1 - 2 * sign
                 here = node
@@ -106,13 +114,13 @@ def sum_over_runs(
                     if t == size or t < 0:
                         t -= step * size
                         here -= step * size * grid.stride[k]
-                    if goes_plus(s, t, size, wrap, grid.tie) != (sign == 0):
+                    if goes_plus(s, t, size, wrap, grid.tie, parity) != (sign == 0):
                         break
                     on_run += value
                     highest = max(highest, value)
                     total[first + t] = on_run
                     most[first + t] = highest
-        base += grid.coords.shape[0] * size
+        base += grid.coords.shape[0] * size * parities
 
 
 @kernel

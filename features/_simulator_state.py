@@ -1,8 +1,7 @@
 """What the packet simulator's event loop works on.
 
-Letters in the comments: N nodes, L = N * 2 * D links, O = L + N outputs (every link, then the
-reception port of every node), P packet slots, F = N * fifos injection FIFOs, E messages, W ticks of
-the wheel.
+Letters in the comments: N nodes, D dimensions, L = N * 2 * D links, C = 3 channels, P packet slots,
+F = N * fifos injection FIFOs, E messages, T tasks, R rounds, W workers, K ticks of the wheel.
 """
 
 from __future__ import annotations
@@ -12,81 +11,177 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._route_kernels import Grid
-
-# Queues of an output. A packet in GRANTED needs no credit, one in STRAIGHT goes on along its ring,
-# one in TURNING enters the ring; FIFOs waits for injection FIFOs.
-GRANTED, STRAIGHT, TURNING, FIFOS = 0, 1, 2, 3
-DETERMINISTIC, ADAPTIVE = 0, 1
 NONE = -1
 
-OUTPUT = np.dtype(
+# Channels behind a link: the deterministic one (with datelines a second, for packets whose way
+# round crosses the ring's edge), and the adaptive one.
+CHANNELS = 3
+ADAPTIVE_CHANNEL = 2
+# A place is (link * virtual channels + virtual channel) << 2 | channel.
+CHANNEL_BITS = 2
+# Kinds of lanes at a link. With the bubble rule packets in the first stay on their ring and those
+# in the second enter it; with datelines they wait for the first and the second channel. In
+# FREE wait adaptive packets that may take any of several links.
+FIRST, SECOND, FREE = 0, 1, 2
+KINDS = 3
+# Route of a packet that has arrived and waits for a reception port.
+DELIVERED = np.uint64(2**64 - 1)
+
+FIRST_COME, ROUND_ROBIN, AGE = 0, 1, 2
+FIXED_TIES, RANDOM_TIES = 0, 1
+# What the log of a watched message tells.
+HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
+
+# Places of `State.clock`.
+NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS = range(9)
+
+LINK = np.dtype(
     [
-        ("head", np.int32, 4),
-        ("tail", np.int32, 4),
-        ("credits", np.int32, 2),  # free places behind the link: deterministic and adaptive channel
-        ("entry", np.int32),  # free places needed to enter the ring (the bubble rule)
-        ("far", np.int32),  # node at the far end
-        ("release", np.int32),  # buffer or FIFO that the packet on the wire leaves
-        ("busy", np.int32),
+        ("free_at", np.int64),  # tick when the last packet's tail has gone
+        ("lanes", np.uint64),  # bits of the lanes where packets wait
+        ("waited", np.int64),  # ticks that packets spent in the buffer behind it, summed up
         ("ticks_per_byte", np.float64),
-        ("packets", np.int64),
-        ("queued", np.int64),  # packets found in the buffer by each arrival, summed up
+        ("credit0", np.int32),  # free bytes behind it in each channel
+        ("credit1", np.int32),
+        ("credit2", np.int32),
+        ("entry", np.int32),  # free bytes that a packet of the second kind needs
+        ("far", np.int32),  # node at its far end
+        ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
         ("occupied", np.int32),
-        ("most", np.int32),
-        ("wire_bytes", np.float64),
+        ("queued", np.int64),  # bytes of the packets in FREE
+        ("turn", np.int16),  # input after the one served last
+        ("armed", np.int8),  # an event will look at it
+        ("port", np.int8),
+        ("second_channel", np.int8),  # channel of the second kind of lane
     ],
     align=True,
 )
+COUNTER = np.dtype(
+    [
+        ("packets", np.int64),
+        ("wire_bytes", np.float64),
+        ("found", np.int64),  # packets found in the buffer by each arrival, itself included
+        ("most", np.int64),
+    ],
+    align=True,
+)
+# A first-in first-out queue behind a link, where there are virtual channels.
+QUEUE = np.dtype(
+    [
+        ("free_at", np.int64),  # tick when the tail of the packet that left last has gone
+        ("credit", np.int32),
+        ("head", np.int32),
+        ("tail", np.int32),
+        ("moving", np.int32),  # whether its head asks for an output or an event will make it ask
+    ],
+    align=True,
+)
+LANE = np.dtype([("head", np.int32), ("tail", np.int32)], align=True)
+# Half a cache line. Ticks are their lowest 32 bits: only differences count.
 PACKET = np.dtype(
     [
-        ("since", np.int64),  # tick of joining its queue
-        ("tail", np.int64),  # tick when all of it is in its buffer
-        ("dst", np.int32),
+        ("route", np.uint64),  # hops left, a field for each port
+        ("tail", np.int32),  # tick when all of it has arrived
+        ("since", np.int32),  # tick of arrival
         ("message", np.int32),
-        ("buffer", np.int32),  # 2 * link + channel that holds it
+        ("place", np.int32),  # link and channel that hold it, or -2 - FIFO
         ("next", np.int32),
         ("wire", np.float32),
-        ("odd", np.int32),  # parity of its number, by which a split tie goes
     ],
     align=True,
 )
 FIFO = np.dtype(
     [
-        ("since", np.int64),
-        ("place", np.int32),  # the message at its head, and where its list ends
-        ("end", np.int32),
-        ("left", np.int32),  # packets of that message still to send
-        ("next", np.int32),
+        ("waited", np.int64),
+        ("head", np.int32),  # message at its head
+        ("tail", np.int32),
+        ("length", np.int32),
+        ("most", np.int32),
+        ("busy", np.int32),  # whether an event will let it go on
+        ("outside", np.int32),  # packets of it that wait at the router
+        ("free_at", np.int64),  # tick when it has handed the last of them over
     ],
     align=True,
 )
 MESSAGE = np.dtype(
     [
-        ("ready", np.int64),
-        ("finish", np.int64),
-        ("dst", np.int32),
-        ("packets", np.int32),
-        ("left", np.int32),
+        ("route", np.uint64),
         ("wire", np.float32),  # bytes of each packet, header included
+        ("to_send", np.int32),  # packets
+        ("ties", np.int32),  # bits of the dimensions, in routing order, with two shortest ways
+        ("next", np.int32),
+        ("fifo", np.int64),  # NONE within a node
+        ("overhead", np.int64),  # ticks of software
+        ("ready", np.int64),  # tick of hand-over
+        ("copy", np.int64),  # ticks that a message within a node takes
     ],
     align=True,
 )
+# Where a tick's list of events begins and where its next one goes, in `State.chunk`.
+WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
+# A chunk is 15 events and the place of the next chunk.
+CHUNK = 16
+
+
+class Fields(NamedTuple):
+    """Where a route keeps the hops left through each port."""
+
+    shift: NDArray[np.uint64]  # (2 * D,) lowest bit of each port's field
+    mask: NDArray[np.uint64]  # (2 * D,)
+    width: NDArray[np.uint64]  # (D,) bits of a field, the dimensions in routing order
+    order: NDArray[np.int64]  # (D,)
+    port: NDArray[np.int64]  # (64,) port to which each bit belongs
+    zone: NDArray[np.uint64]  # (zones,) bits of each zone's ports
 
 
 class State(NamedTuple):
     """Everything the event loop works on."""
 
-    grid: Grid
-    output: NDArray[Any]  # (O,) OUTPUT
+    fields: Fields
+    link: NDArray[Any]  # (L,) LINK
+    counter: NDArray[Any]  # (L,) COUNTER
+    lane: NDArray[Any]  # (L * 3 * inputs,) LANE
+    queue: NDArray[Any]  # (L * virtual channels * 4,) QUEUE by place; (0,) without
     packet: NDArray[Any]  # (P,) PACKET
     fifo: NDArray[Any]  # (F,) FIFO
-    message: NDArray[Any]  # (E,) MESSAGE, those of a FIFO in a row
-    free: NDArray[np.int32]  # (P + 1,) stack of free slots, its height in the last place
-    following: NDArray[np.int32]  # (P + O + F,) next event of the same tick
-    first: NDArray[np.int32]  # (W,) first and last event of each tick
-    last: NDArray[np.int32]
-    pending: NDArray[np.int64]  # (1,) events in the wheel
-    fifos: int
+    message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
+    left: NDArray[np.int32]  # (E,) packets that the receiver has not taken in yet
+    finish: NDArray[np.int64]  # (E,)
+    then: NDArray[np.int32]  # (E,) message that goes when this one has arrived; (0,) if none does
+    first: NDArray[np.int32]  # (E,) what a task hands over of a message: itself or its question
+    receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
+    waiting: NDArray[np.int32]  # (N,) adaptive packets in lanes
+    sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
+    port: NDArray[np.int64]  # (N * reception ports,) tick when each is free
+    begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
+    waits: NDArray[np.int32]  # (T * R,) messages still to arrive
+    current: NDArray[np.int32]  # (T,) round of each task
+    following: NDArray[np.int32]  # (T,) next task that its worker serves
+    worker: NDArray[np.int32]  # (W, 3) first and last task waiting for it, message in hand
+    worker_of: NDArray[np.int32]  # (T,)
+    wheel: NDArray[Any]  # (K,) WHEEL
+    filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
+    chunk: NDArray[np.int32]  # (chunks * 16,)
+    spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
+    free: NDArray[np.int32]  # (P,) stack of free packet slots
+    heap: NDArray[np.int64]  # (W + E within nodes, 3) tick, order, who
+    log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
+    clock: NDArray[np.int64]  # (9,)
+    places: int  # whether every packet takes the room of the largest
+    virtual: int  # virtual channels of each channel, 1 where packets do not queue behind others
+    turns: int  # turns that an input port has among the lanes: its virtual channels, or one
+    inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
+    largest: int  # bytes of the largest packet: what must be free for any to go
+    reception_ports: int
+    reception: float  # ticks a byte
+    arbitration: int
     adaptive: int
+    outside: int  # packets of a FIFO that may wait at the router
+    injection: float  # ticks a byte of a FIFO
+    shared_by: int  # FIFOs that take from one queue
+    by_packet: int  # FIFOs send one packet of each message in turn
+    ties: int
+    seed: int
+    dependent: int
+    watched: int

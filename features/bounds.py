@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
@@ -33,11 +34,11 @@ def time_bounds(
     """Return the time below which no schedule of the packets can fall.
 
     The busiest link must carry its bytes (headers included) at its bandwidth, the busiest injection
-    FIFO its messages at the bandwidth of their first link (of the fastest, where routing is
-    adaptive), the busiest receiver its bytes at the memory bandwidth; and every message needs its
-    software overhead, its hops and its serialisation. With adaptive routing the link bound is that
-    of an even split, an estimate and not a bound; where ties are split, a message of an odd number
-    of packets may be off by half a packet.
+    FIFO its messages at the bandwidth of the fastest link, the busiest receiver its bytes at the
+    memory bandwidth; and every message needs its software overhead, its hops and its serialisation.
+    With adaptive routing the link bound is that of an even split, an estimate and not a bound;
+    where ties are split or random, it is that of the expected load. Rounds of a dependent workload
+    overlap, so their loads count together and of the latencies the longest.
 
     Examples
     --------
@@ -46,42 +47,48 @@ def time_bounds(
     >>> round(bounds.link * 1e6, 3), 2 * 51200 * 544 / 512 / 2e3
     (54.4, 54.4)
     """
-    phases = [_phase_bounds(phase, torus, mapping, routing) for phase in as_workload(traffic)]
-    link, injection, reception, latency = (sum(column) for column in zip(*phases, strict=True))
-    return Bounds(link, injection, reception, latency, sum(max(phase) for phase in phases))
+    workload = as_workload(traffic)
+    phases = [_phase_seconds(phase, torus, mapping, routing) for phase in workload]
+    if workload.dependent:
+        *shared, latencies = zip(*phases, strict=True)
+        # Rounds overlap: what a link, FIFO or receiver takes of all of them counts together.
+        most = [float(sum(part).max(initial=0.0)) for part in shared]
+        on_links, injected, received = most
+        return Bounds(on_links, injected, received, max(latencies), max(*most, max(latencies)))
+    maxima = [
+        (*(float(part.max(initial=0.0)) for part in shared), latency) for *shared, latency in phases
+    ]
+    link, injection, reception, latency = (sum(column) for column in zip(*maxima, strict=True))
+    return Bounds(link, injection, reception, latency, sum(max(phase) for phase in maxima))
 
 
-def _phase_bounds(
+def _phase_seconds(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> tuple[float, float, float, float]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
+    """Seconds of work of each link, injection FIFO and receiver; the longest latency."""
     network = torus.network
     packets, per_packet = packet_counts(comm, torus)
     wire = packets * per_packet
     fifo = injection_fifos(comm, torus, mapping)
     remote = (fifo >= 0) & (packets > 0)
-    _, ready = hand_over_times(comm, network.overhead)
+    _, ready = hand_over_times(comm, network)
     within = (fifo < 0) & (packets > 0)
     latency = (ready[within] + comm.nbytes[within] / network.memory_bandwidth).max(initial=0.0)
-    if not remote.any():
-        return 0.0, 0.0, 0.0, float(latency)
     load = link_loads(comm, torus, mapping, wire, routing=routing)
     sender, receiver = mapping.node[comm.src], mapping.node[comm.dst]
-    fastest = max(torus.bandwidth)
-    if len(set(torus.bandwidth)) == 1 or routing == "adaptive":
-        first = np.full(comm.n_edges, fastest)
+    serialisation = wire / max(torus.bandwidth)
+    if network.fifo_rule == "first_free":
+        queue, share = sender.astype(np.int64) * network.fifos, 1 / network.fifos
     else:
-        order = np.array(torus.order)
-        differs = (torus.coords[sender] != torus.coords[receiver])[:, order]
-        first = np.array(torus.bandwidth)[order[differs.argmax(axis=1)]]
-    serialisation = wire / first
-    queue = sender * np.int64(network.fifos) + fifo
-    injection = np.bincount(queue[remote], serialisation[remote])
-    reception = np.bincount(receiver[remote], wire[remote]) / network.memory_bandwidth
-    hops = dilations(comm, torus, mapping)
-    one = ready + hops * network.hop_latency + serialisation
+        queue, share = sender * np.int64(network.fifos) + fifo, 1.0
+    injection = np.bincount(
+        queue[remote], serialisation[remote] * share, minlength=torus.n_nodes * network.fifos
+    )
+    reception = np.bincount(receiver[remote], wire[remote], minlength=torus.n_nodes)
+    one = ready + dilations(comm, torus, mapping) * network.hop_latency + serialisation
     return (
-        float((load / torus.link_bandwidth).max()),
-        float(injection.max()),
-        float(reception.max()),
-        float(max(one[remote].max(), latency)),
+        load / torus.link_bandwidth,
+        np.asarray(injection, dtype=np.float64),
+        np.asarray(reception / network.memory_bandwidth, dtype=np.float64),
+        float(max(one[remote].max(initial=0.0), latency)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, InputError, Torus
+from toruscast.mapping import CommGraph, InputError, Network, Torus
 
 from ._route_kernels import take_turns
 
@@ -31,8 +31,16 @@ def packet_counts(
     return packets.astype(np.int64), per_packet
 
 
+def software_times(comm: CommGraph, network: Network) -> NDArray[np.float64]:
+    """Return the seconds of software that each edge costs its task, ``(n_edges,)``."""
+    messages = np.rint(comm.n_messages)
+    short = comm.nbytes <= network.short_limit * messages
+    each = np.where(short & (network.short_limit > 0), network.short_overhead, network.overhead)
+    return np.asarray(messages * each)
+
+
 def hand_over_times(
-    comm: CommGraph, overhead: float
+    comm: CommGraph, network: Network
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return each edge's turn in its task, and the second at which the task has it ready.
 
@@ -40,8 +48,7 @@ def hand_over_times(
     begin with everybody sending to task 0.
     """
     first = np.searchsorted(comm.src, np.arange(comm.n_tasks + 1))
-    messages = np.rint(comm.n_messages)
     turn = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
-    take_turns(first, comm.dst, messages, overhead, turn, ready)
+    take_turns(first, comm.dst, software_times(comm, network), turn, ready)
     return turn, ready

@@ -17,11 +17,18 @@ from .runs import run_table
 
 Routing = Literal["deterministic", "adaptive"]
 
-_TIES = {"plus": kernels.PLUS, "source_parity": kernels.SOURCE_PARITY, "split": kernels.SPLIT}
-_RULES = {
+_TIES = {
+    "plus": kernels.PLUS,
+    "source_parity": kernels.SOURCE_PARITY,
+    "sum_parity": kernels.SUM_PARITY,
+    "split": kernels.SPLIT,
+    "random": kernels.RANDOM,
+}
+FIFO_RULES = {
     "bluegene_q": kernels.BLUEGENE_Q,
     "first_dimension": kernels.FIRST_DIMENSION,
     "round_robin": kernels.ROUND_ROBIN,
+    "first_free": kernels.ROUND_ROBIN,
 }
 
 
@@ -76,8 +83,9 @@ def link_loads(
     weights : array-like of float, shape (n_edges,), optional
         What to count instead of bytes, such as packets; finite and not negative.
     routing : {"deterministic", "adaptive"}
-        Dimension order; or minimal adaptive, as the expected load when every message is split
-        evenly over its minimal routes.
+        Dimension order, where half of a tie that is split or random is expected each way; or
+        minimal adaptive, as the expected load when every message is split evenly over its minimal
+        routes, those of each of the torus's zones in turn.
 
     Returns
     -------
@@ -104,7 +112,7 @@ def link_loads(
     if routing == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
     # A split tie halves weights: twice their size, half of them is a whole number too.
-    halves = torus.tie == "split"
+    halves = torus.tie in ("split", "random")
     fixed, scale = _fixed_point(2 * weight if halves else weight)
     grid = grid_of(torus)
     load = np.zeros(torus.n_links, dtype=np.int64)
@@ -114,7 +122,7 @@ def link_loads(
     else:
         run = np.zeros(runs.n_runs, dtype=np.int64)
         run_kernels.add_to_runs(runs.begin, runs.end, comm.src, comm.dst, mapping.node, fixed, run)
-        run_kernels.spread_runs(grid, run, load)
+        run_kernels.spread_runs(grid, runs.parities, run, load)
     return np.asarray(load * (scale / 2 if halves else scale), dtype=np.float64)
 
 
@@ -123,7 +131,7 @@ def loads_along_routes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sum and the maximum of link loads along each edge's dimension-ordered route.
 
-    Of a tie that is split, the plus way counts.
+    Of a tie that is split or random, the plus way counts.
 
     Parameters
     ----------
@@ -153,7 +161,7 @@ def loads_along_routes(
         kernels.sum_along_routes(grid, *ends, load, total, most)
     else:
         run_total, run_most = np.zeros(runs.n_runs), np.zeros(runs.n_runs)
-        run_kernels.sum_over_runs(grid, load, run_total, run_most)
+        run_kernels.sum_over_runs(grid, runs.parities, load, run_total, run_most)
         run_kernels.sum_over_routes(runs.begin, runs.end, *ends, run_total, run_most, total, most)
     return total, most
 
@@ -166,7 +174,7 @@ def routes(
     Parameters
     ----------
     torus : Torus
-        Of a tie that is split, the plus way is listed.
+        Of a tie that is split or random, the plus way is listed.
     src, dst : array-like of int, shape (n_routes,)
         First and last node of each route.
 
@@ -200,7 +208,7 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     The rule is that of ``torus.network``. Blue Gene/Q's, as in IBM's messaging library (PAMI): a
     destination that differs in one dimension only takes the FIFO of that dimension and direction,
     any other the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the
-    FIFOs.
+    FIFOs. The direction of a tie that is split or random counts as plus.
 
     Examples
     --------
@@ -212,7 +220,7 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     network = torus.network
     fifo = np.empty(comm.n_edges, dtype=np.int32)
     kernels.pick_fifos(
-        grid_of(torus), _RULES[network.fifo_rule], network.fifos,
+        grid_of(torus), FIFO_RULES[network.fifo_rule], network.fifos,
         comm.src, comm.dst, mapping.node, fifo,
     )  # fmt: skip
     return fifo
@@ -233,13 +241,20 @@ def _fixed_point(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]
 def _adaptive_loads(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    start, end = mapping.node[comm.src], mapping.node[comm.dst]
-    gap = torus.coords[end] - torus.coords[start]
-    gap = np.where(np.array(torus.wrap), gap % np.array(torus.shape), gap)
-    by_offset = np.lexsort(gap.T)
+    grid = grid_of(torus)
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, torus.diameter + 2)))])
     load = np.zeros(torus.n_links)
-    add_adaptive_loads(
-        grid_of(torus), start[by_offset], end[by_offset], weight[by_offset], log_factorial, load
-    )
+    here, target = mapping.node[comm.src], torus.coords[mapping.node[comm.dst]]
+    # All routes of a zone end at one node: the next zone's start there.
+    for zone in torus.zones or (tuple(range(torus.ndim)),):
+        coords = torus.coords[here]
+        coords[:, zone] = target[:, zone]
+        there = torus.node(coords)
+        gap = coords - torus.coords[here]
+        gap = np.where(np.array(torus.wrap), gap % np.array(torus.shape), gap)
+        by_offset = np.lexsort(gap.T)
+        add_adaptive_loads(
+            grid, here[by_offset], there[by_offset], weight[by_offset], log_factorial, load
+        )
+        here = there
     return load

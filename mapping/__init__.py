@@ -3,13 +3,16 @@
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
 from .errors import InputError
-from .network import FifoRule, Network
+from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
 from .torus import TieRule, Torus, parse_torus
 from .workload import Workload, as_workload
 
 __all__ = [
+    "Arbitration",
     "CommGraph",
+    "DeadlockRule",
+    "Feeding",
     "FifoRule",
     "InputError",
     "Network",

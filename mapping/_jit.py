@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from numba import types
+from numba.extending import intrinsic
 
 # Its type hints know neither the decorated type nor every option.
 _njit: Any = numba.njit
+_intrinsic: Any = intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,3 +34,51 @@ def bare_kernel(function: F) -> F:
         function
     )
     return compiled
+
+
+def _trailing_zeros(_typing: Any, bits: Any) -> Any:
+    """Number of zero bits below the lowest one of an unsigned 64-bit number; 64 for zero."""
+
+    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        from llvmlite import ir
+
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), build
+
+
+def _at(_typing: Any, array: Any, index: Any) -> Any:
+    """Record of a one-dimensional array by an index that is not negative.
+
+    Plain indexing first looks whether it is to count from the end, at each of many accesses.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.gep(data, [arguments[1]])
+
+    return array.dtype(array, types.int64), build
+
+
+def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
+    """Ask for an element of a one-dimensional array to be brought into the cache."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        from llvmlite import ir
+
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte = ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        word = ir.IntType(32)
+        ask = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        )
+        builder.call(ask, [place, word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+trailing_zeros: Any = _intrinsic(_trailing_zeros)
+at: Any = _intrinsic(_at)
+prefetch: Any = _intrinsic(_prefetch)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from .errors import InputError
 from .validation import real_number, whole_number
 
-FifoRule = Literal["bluegene_q", "first_dimension", "round_robin"]
+FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
+DeadlockRule = Literal["bubble", "dateline", "none"]
+Arbitration = Literal["first_come", "round_robin", "age"]
+Feeding = Literal["tasks", "messages", "packets"]
+
+_CHOICES: dict[str, tuple[str, Any]] = {
+    "fifo_rule": ("FIFO rule", FifoRule),
+    "deadlock": ("deadlock rule", DeadlockRule),
+    "arbitration": ("arbitration", Arbitration),
+    "feeding": ("feeding", Feeding),
+}
 
 
 @dataclass(frozen=True)
@@ -23,15 +34,51 @@ class Network:
         Seconds from the head of a packet entering a link to the head being ready to leave the next
         router.
     buffer_packets : int
-        Full packets that the input buffer behind each link holds (at least 2 for the bubble rule).
+        Full packets that each virtual channel of the input buffer behind a link holds: at least 2
+        for the bubble rule, which gives every packet such a place; else at least 1, and short
+        packets take less.
     fifos : int
         Torus injection FIFOs of a node.
-    fifo_rule : {"bluegene_q", "first_dimension", "round_robin"}
-        How a message picks its injection FIFO.
+    fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}
+        How a message picks its injection FIFO. With ``first_free`` a node's messages wait in one
+        queue, and each FIFO that is free takes the next packet of it; counts that know no time deal
+        them out in turn.
+    fifo_packets : int
+        Packets of an injection FIFO that may wait at the router for their links at once.
     overhead : float
         Seconds of software that a task spends on each message it sends.
     memory_bandwidth : float
         Bytes per second at which a node takes packets in, and at which messages within a node go.
+    deadlock : {"bubble", "dateline", "none"}
+        How rings are kept from filling up. ``bubble``: a packet enters a ring only if one free
+        place is left on it behind the packet. ``dateline``: two virtual channels; a packet changes
+        to the second where it crosses the ring's edge. ``none``: nothing, a ring may stall.
+    virtual_channels : int
+        First-in first-out queues that each channel behind a link is divided into, each of
+        ``buffer_packets``; a packet waits until those before it in its queue have gone. 0: one
+        buffer, in which packets for different outputs do not block each other.
+    arbitration : {"first_come", "round_robin", "age"}
+        Which of the packets that wait for a link goes next: the one that has waited longest there,
+        the next input's in turn, or the one that left its source first.
+    feeding : {"tasks", "messages", "packets"}
+        Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
+        first message of each task, the second of each, and so on. ``messages``: all of the first
+        task's, then all of the second's. ``packets``: as ``tasks``, but a FIFO sends one packet of
+        each of its messages in turn.
+    reception_ports : int
+        Ports at which a node takes packets in; together they take in ``memory_bandwidth``.
+    short_limit : int
+        Bytes up to which a message is short; 0: none.
+    short_overhead : float
+        Seconds of software for a short message, instead of ``overhead``.
+    eager_limit : float
+        Bytes above which a message first asks its receiver and waits for the answer (rendezvous);
+        infinite for never.
+
+    Raises
+    ------
+    InputError
+        If a number is not in its range or a rule is not known.
 
     Notes
     -----
@@ -41,6 +88,18 @@ class Network:
     the buffers of a torus router are is rarely published: 32 packets are an assumption. With
     shallower ones, packets for a hot link stand in the way of others, and the time depends more on
     chance (figures in `docs/measurements.md`).
+
+    Blue Gene's routers follow the bubble rule (Puente et al., "The adaptive bubble router", J.
+    Parallel Distrib. Comput. 61, 2001); datelines are Dally and Seitz's ("Deadlock-free message
+    routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987); arbitration
+    by age is that of Abts and Weisser ("Age-based packet arbitration in large-radix k-ary n-cubes",
+    SC'07). Short and rendezvous messages are common to MPI libraries. Their limits are settings of
+    the library, not of the machine, and off by default. The short overhead is an assumption.
+
+    Examples
+    --------
+    >>> Network(deadlock="dateline", buffer_packets=1).buffer_packets
+    1
     """
 
     payload: int = 512
@@ -49,20 +108,38 @@ class Network:
     buffer_packets: int = 32
     fifos: int = 10
     fifo_rule: FifoRule = "bluegene_q"
+    fifo_packets: int = 1
     overhead: float = 500e-9
     memory_bandwidth: float = 28e9
+    deadlock: DeadlockRule = "bubble"
+    virtual_channels: int = 0
+    arbitration: Arbitration = "first_come"
+    feeding: Feeding = "tasks"
+    reception_ports: int = 1
+    short_limit: int = 0
+    short_overhead: float = 200e-9
+    eager_limit: float = math.inf
 
     def __post_init__(self) -> None:
-        least = {"payload": 1, "buffer_packets": 2, "fifos": 1, "memory_bandwidth": 1}
+        for name, (what, choices) in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in get_args(choices):
+                raise InputError(
+                    f"bad {what}", found=value, expected=" or ".join(get_args(choices))
+                )
+        least = {
+            "payload": 1,
+            "fifos": 1,
+            "fifo_packets": 1,
+            "memory_bandwidth": 1,
+            "reception_ports": 1,
+        }
+        # A packet that enters a ring under the bubble rule leaves a place behind it.
+        least["buffer_packets"] = 2 if self.deadlock == "bubble" else 1
         for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "fifo_rule":
-                if value not in get_args(FifoRule):
-                    raise InputError(
-                        "bad FIFO rule", found=value, expected=" or ".join(get_args(FifoRule))
-                    )
+            value, low = getattr(self, item.name), least.get(item.name, 0)
+            if item.name in _CHOICES or (item.name == "eager_limit" and value == math.inf):
                 continue
-            low = least.get(item.name, 0)
             if item.type == "int":
                 whole_number(value, item.name, low)
             else:

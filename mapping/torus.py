@@ -17,7 +17,7 @@ from .network import Network
 from .validation import whole_array, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
-TieRule = Literal["plus", "source_parity", "split"]
+TieRule = Literal["plus", "source_parity", "sum_parity", "random", "split"]
 
 MAX_NODES = 2**24
 
@@ -41,18 +41,39 @@ class Torus:
     order : sequence of int, optional
         The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
         given.
-    tie : {"source_parity", "plus", "split"}
-        The way round when both are equally long: plus from an even and minus from an odd source
-        coordinate (Blue Gene/Q), always plus, or half of the traffic each way.
+    tie : {"source_parity", "sum_parity", "plus", "random", "split"}
+        The way round a ring when both are equally long; see the notes.
     network : Network
         What surrounds the links: packets, latency, buffers, injection FIFOs.
     name : str
         A label for reports.
+    zones : sequence of sequences of int, optional
+        Groups of dimensions for adaptive routing, in order: a packet chooses freely among the
+        dimensions of the first group in which it still has hops to go. Every dimension stands in
+        one group; all of them in one if not given. Deterministic routing does not use them.
 
     Raises
     ------
     InputError
-        If the sizes, the bandwidths or the routing order are not valid.
+        If the sizes, the bandwidths, the routing order, the tie rule or the zones are not valid.
+
+    Notes
+    -----
+    The tie rules of dimension-ordered routing, with ``a`` the source's coordinate in the dimension:
+
+    - ``source_parity``: plus if ``a`` is even, else minus, as in routes recorded on Blue Gene/Q
+      (Fujiwara et al., VAST'17 data);
+    - ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have
+      an even sum, else minus: static routes that spread the ties of a source over its destinations;
+    - ``plus``: always plus;
+    - ``random``: each packet either way, at random;
+    - ``split``: half of the packets each way.
+
+    Expected loads are the same for ``random`` and ``split``. Adaptive routing takes both ways of a
+    tie as minimal, whatever the rule.
+
+    Blue Gene/Q's dynamic routing knows such zones (Chen et al., "The IBM Blue Gene/Q
+    interconnection network and message unit", SC'11).
 
     Examples
     --------
@@ -70,6 +91,7 @@ class Torus:
     tie: TieRule = "source_parity"
     network: Network = field(default_factory=Network)
     name: str = ""
+    zones: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         shape = whole_sizes(self.shape, "torus shape")
@@ -95,6 +117,7 @@ class Torus:
             raise InputError(
                 "bad tie rule", found=self.tie, expected=" or ".join(get_args(TieRule))
             )
+        zones = _zones(self.zones, ndim)
         if not isinstance(self.network, Network):
             raise InputError("bad network", found=self.network, expected="a Network")
         for name, value in (
@@ -102,6 +125,7 @@ class Torus:
             ("wrap", wrap),
             ("bandwidth", bandwidth),
             ("order", order),
+            ("zones", zones),
         ):
             object.__setattr__(self, name, value)
 
@@ -286,6 +310,21 @@ def _per_dimension(value: object, ndim: int, name: str) -> tuple[float, ...]:
     if len(values) != ndim:
         raise InputError(f"bad {name}", found=value, expected=f"one value or {ndim}")
     return values
+
+
+def _zones(value: object, ndim: int) -> tuple[tuple[int, ...], ...]:
+    """Groups of dimensions that hold each dimension once; none is left out if there is a group."""
+    expected = f"groups that hold each dimension 0 to {ndim - 1} once"
+    try:
+        zones = tuple(tuple(group) for group in value)  # type: ignore[attr-defined]
+        zones = tuple(tuple(whole_array(group, "zones").tolist()) for group in zones)
+    except (TypeError, ValueError) as error:
+        raise InputError("bad zones", found=value, expected=expected) from error
+    if zones and (
+        not all(zones) or sorted(d for group in zones for d in group) != list(range(ndim))
+    ):
+        raise InputError("bad zones", found=zones, expected=expected)
+    return zones
 
 
 def _frozen(array: A) -> A:

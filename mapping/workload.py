@@ -1,4 +1,4 @@
-"""An application step as a sequence of phases that do not overlap."""
+"""An application step as a sequence of phases."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ class Workload:
         At least one; a barrier stands between them.
     name : str
         A label for reports; that of the first phase if not given.
+    dependent : bool, default False
+        Whether the phases are rounds without a barrier, such as the steps of a collective: a task
+        goes on to round r + 1 when every message sent to it in round r has arrived and it has
+        handed over its own of round r, whatever the other tasks do.
 
     Raises
     ------
     InputError
-        If there is no phase or the phases differ in the number of tasks.
+        If there is no phase, the phases differ in the number of tasks, or ``dependent`` is not a
+        bool.
 
     Examples
     --------
@@ -37,6 +42,7 @@ class Workload:
 
     phases: Sequence[CommGraph]
     name: str = ""
+    dependent: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.phases, Iterable):
@@ -50,7 +56,10 @@ class Workload:
         sizes = {phase.n_tasks for phase in phases}
         if len(sizes) > 1:
             raise InputError("phases differ in their number of tasks", found=sorted(sizes))
+        if not isinstance(self.dependent, bool | np.bool_):
+            raise InputError("bad dependent", found=self.dependent, expected="True or False")
         object.__setattr__(self, "phases", phases)
+        object.__setattr__(self, "dependent", bool(self.dependent))
         object.__setattr__(self, "name", self.name or phases[0].name)
 
     @property

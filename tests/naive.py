@@ -61,15 +61,18 @@ def signs(torus, place, target, dimension):
 
 
 def chosen_sign(torus, place, target, dimension, split_sign=1):
-    """The way round by the tie rule; ``split_sign`` is that of this half of a split tie."""
+    """The way round by the tie rule; ``split_sign`` is that of this half of a halved tie."""
     ways = signs(torus, place, target, dimension)
     if len(ways) == 1:
         return ways[0]
     if torus.tie == "plus":
         return 1
-    if torus.tie == "split":
+    if torus.tie in ("split", "random"):
         return split_sign
-    return 1 if place[dimension] % 2 == 0 else -1
+    total = place[dimension]
+    if torus.tie == "sum_parity":
+        total += sum(c for d, c in enumerate(target) if d != dimension)
+    return 1 if total % 2 == 0 else -1
 
 
 def route(torus, src, dst, split_sign=1):
@@ -101,7 +104,7 @@ def link_loads(torus, ends, weights):
     """Weight on every link; ``ends`` are pairs of nodes."""
     load = [0.0] * torus.n_links
     for (a, b), weight in zip(ends, weights, strict=True):
-        # Links of both halves of a split tie stand in one of the two lists only.
+        # Links of both halves of a tie stand in one of the two lists only.
         for split_sign in (1, -1):
             for link in route(torus, a, b, split_sign):
                 load[link] += weight / 2
@@ -109,7 +112,7 @@ def link_loads(torus, ends, weights):
 
 
 def minimal_routes(torus, src, dst):
-    """Every minimal route, each a list of links."""
+    """Every minimal route through the zones, each a list of links."""
     if src == dst:
         return [[]]
     found = []
@@ -118,10 +121,21 @@ def minimal_routes(torus, src, dst):
     return found
 
 
+def open_dimensions(torus, src, dst):
+    """Dimensions of the first zone in which there are hops to go."""
+    place, target = coords(torus, src), coords(torus, dst)
+    for zone in torus.zones or [range(torus.ndim)]:
+        left = {d for d in zone if place[d] != target[d]}
+        if left:
+            return left
+    return set()
+
+
 def productive_links(torus, src, dst):
-    """Links out of a node that lead nearer to another, in the order of their numbers."""
+    """Links out of a node that a packet may take nearer to another, in the order of numbers."""
+    allowed = open_dimensions(torus, src, dst)
     ports = range(src * 2 * torus.ndim, (src + 1) * 2 * torus.ndim)
-    ends = {link: far_end(torus, link) for link in ports}
+    ends = {link: far_end(torus, link) for link in ports if link % (2 * torus.ndim) // 2 in allowed}
     before = dilation(torus, src, dst)
     return [
         link
@@ -151,7 +165,7 @@ def fifos(torus, ends):
         differing = [d for d in torus.order if place[d] != target[d]]
         if not differing:
             picked.append(-1)
-        elif network.fifo_rule == "round_robin":
+        elif network.fifo_rule in ("round_robin", "first_free"):
             picked.append(turn[a] % network.fifos)
             turn[a] += 1
         elif network.fifo_rule == "first_dimension" or len(differing) == 1:
@@ -192,49 +206,62 @@ def packets(nbytes, n_messages, network, coarsening=1):
     return fewer, (nbytes + real * network.header) / fewer
 
 
-def hand_over(comm, overhead):
+def software(comm, network):
+    """Seconds of software that every edge costs its task."""
+    seconds = []
+    for nbytes, n_messages in zip(comm.nbytes.tolist(), comm.n_messages.tolist(), strict=True):
+        messages = round(n_messages)
+        short = messages > 0 and nbytes / messages <= network.short_limit > 0
+        seconds.append(messages * (network.short_overhead if short else network.overhead))
+    return seconds
+
+
+def hand_over(comm, network):
     """Turn of every edge in its task, and the second at which the task has it ready."""
     turn, ready = [0] * comm.n_edges, [0.0] * comm.n_edges
+    seconds = software(comm, network)
     for task in range(comm.n_tasks):
         mine = [e for e in range(comm.n_edges) if comm.src[e] == task]
         round_robin = [e for e in mine if comm.dst[e] >= task]
         round_robin += [e for e in mine if comm.dst[e] < task]
-        done = 0
+        done = 0.0
         for i, e in enumerate(round_robin):
-            done += round(float(comm.n_messages[e]))
-            turn[e], ready[e] = i, overhead * done
+            done += seconds[e]
+            turn[e], ready[e] = i, done
     return turn, ready
 
 
-def bounds(comm, torus, mapping):
-    """Seconds of the busiest link, FIFO and receiver, and of the slowest message."""
+def bounds(rounds, torus, mapping):
+    """Seconds of the busiest link, FIFO and receiver of all rounds, and of the slowest message."""
     network = torus.network
-    rows = edges(comm, mapping)
-    ends = [(a, b) for a, b, _, _ in rows]
-    split = [packets(nbytes, n, network) for _, _, nbytes, n in rows]
-    wire = [count * each for count, each in split]
-    bandwidth = {link: torus.bandwidth[link % (2 * torus.ndim) // 2] for link in
-                 range(torus.n_links)}  # fmt: skip
-    load = link_loads(torus, ends, wire)
-    injection, reception, latency = defaultdict(float), defaultdict(float), [0.0]
-    _, ready = hand_over(comm, network.overhead)
-    for e, (a, b) in enumerate(ends):
-        if split[e][0] == 0:
-            continue
-        if a == b:
-            latency.append(ready[e] + rows[e][2] / network.memory_bandwidth)
-            continue
-        links = route(torus, a, b)
-        time = wire[e] / bandwidth[links[0]]
-        injection[a, fifos(torus, ends)[e]] += time
-        reception[b] += wire[e] / network.memory_bandwidth
-        latency.append(ready[e] + len(links) * network.hop_latency + time)
-    return (
-        max(load[link] / bandwidth[link] for link in bandwidth),
-        max(injection.values(), default=0.0),
-        max(reception.values(), default=0.0),
-        max(latency),
-    )
+    work, injection, reception = defaultdict(float), defaultdict(float), defaultdict(float)
+    latency = [0.0]
+    for comm in rounds:
+        rows = edges(comm, mapping)
+        ends = [(a, b) for a, b, _, _ in rows]
+        split = [packets(nbytes, n, network) for _, _, nbytes, n in rows]
+        wire = [count * each for count, each in split]
+        for link, load in enumerate(link_loads(torus, ends, wire)):
+            work[link] += load / torus.bandwidth[link % (2 * torus.ndim) // 2]
+        fifo = fifos(torus, ends)
+        _, ready = hand_over(comm, network)
+        for e, (a, b) in enumerate(ends):
+            if split[e][0] == 0:
+                continue
+            if a == b:
+                latency.append(ready[e] + rows[e][2] / network.memory_bandwidth)
+                continue
+            links = route(torus, a, b)
+            time = wire[e] / max(torus.bandwidth)
+            if network.fifo_rule == "first_free":
+                # One queue, which all FIFOs of the node empty.
+                injection[a, 0] += time / network.fifos
+            else:
+                injection[a, fifo[e]] += time
+            reception[b] += wire[e] / network.memory_bandwidth
+            latency.append(ready[e] + len(links) * network.hop_latency + time)
+    busiest = [max(seconds.values(), default=0.0) for seconds in (work, injection, reception)]
+    return (*busiest, max(latency))
 
 
 def is_path(torus, links, src, dst):

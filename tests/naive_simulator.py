@@ -1,255 +1,341 @@
-"""A slow, obvious packet simulator: the twin of the kernel, event by event on a heap."""
+"""A slow, obvious packet simulator: the twin of the kernels, event by event on a heap."""
 
-import heapq
-from collections import deque
-from dataclasses import dataclass, field
-from itertools import count
+import math
 
 import naive
-import numpy as np
-
-RESERVED, STRAIGHT, TURNING, INJECTION = "reserved", "straight", "turning", "injection"
-DETERMINISTIC, ADAPTIVE = 0, 1
-
-
-@dataclass
-class Message:
-    edge: int
-    dst: int
-    ready: int
-    to_send: int
-    to_receive: int
-    wire: float
-    finish: int = 0
-
-
-@dataclass
-class Packet:
-    message: Message
-    odd: bool
-    waits_since: int = 0
-    link: int = -1
-    channel: int = DETERMINISTIC
-    tail: int = 0  # tick when its last byte is in the buffer
-
-
-@dataclass
-class Fifo:
-    node: int
-    messages: deque = field(default_factory=deque)
-    waits_since: int = 0
-
-
-@dataclass
-class Output:
-    """A link, or the reception port of a node."""
-
-    seconds_per_byte: float
-    room: list = field(default_factory=lambda: [0, 0])  # free places behind, per channel
-    entry: int = 1
-    busy: bool = False
-    behind: int = 0  # packets in the buffer behind
-    queues: dict = field(
-        default_factory=lambda: {q: deque() for q in (RESERVED, STRAIGHT, TURNING, INJECTION)}
-    )
-    packets: int = 0
-    wire_bytes: float = 0.0
-    buffer_length: int = 0
-    most_buffered: int = 0
+from naive_links import (
+    ADAPTIVE,
+    DETERMINISTIC,
+    FIRST,
+    FREE,
+    SECOND,
+    SECOND_DETERMINISTIC,
+    Buffer,
+    Link,
+    Packet,
+    buffer_sizes,
+)
+from naive_nodes import Clock, Fifo, Nodes, list_messages, minus_ways
 
 
 class Simulator:
-    """One phase on an empty network; ``horizon`` is the farthest that an event may lie ahead."""
+    """Rounds without a barrier on an empty network; ``horizon``: how far ahead an event may lie."""
 
-    def __init__(self, comm, torus, mapping, routing, tick, horizon):
-        self.torus, self.tick, self.horizon = torus, tick, horizon
+    def __init__(self, rounds, torus, mapping, routing, coarsening, seed, tick, horizon):
+        self.torus, self.seed = torus, seed
+        self.tick, self.horizon = tick, horizon
         self.adaptive = routing == "adaptive"
         self.latency = round(torus.network.hop_latency / tick)
-        self.now = 0
-        self.events, self.order = [], count()
-        self.links = [self._link(link) for link in range(torus.n_links)]
-        speed = 1 / torus.network.memory_bandwidth
-        self.receivers = [Output(speed) for _ in range(torus.n_nodes)]
-        n_fifos = torus.network.fifos
-        self.fifos = [Fifo(i // n_fifos) for i in range(torus.n_nodes * n_fifos)]
-        self.messages = self._messages(comm, mapping)
+        # The kernel keeps three kinds of lanes of a link in one 64-bit number: of a port's virtual
+        # channels, and of the FIFOs, those that do not fit share a turn.
+        ports, channels = 2 * torus.ndim, max(1, torus.network.virtual_channels)
+        self.turns = channels if ports * channels < 21 else 1
+        self.inlets = ports * self.turns
+        self.inputs = min(self.inlets + torus.network.fifos, 21)
+        self.clock = Clock()
+        self.messages = list_messages(rounds, torus, mapping, coarsening, tick)
+        self.largest, size = buffer_sizes(rounds, torus, mapping, coarsening)
+        self.links = [self.link(number, size) for number in range(torus.n_links)]
+        self.ports = [[0] * torus.network.reception_ports for _ in range(torus.n_nodes)]
+        self.nodes = Nodes(self.clock, self.messages, len(rounds), torus, mapping, self.feed)
+        self.ways = {}
+        self.first = None  # packet that is now the first of its queue
 
-    def _link(self, link):
-        torus = self.torus
-        dimension = link % (2 * torus.ndim) // 2
-        output = Output(1 / torus.bandwidth[dimension])
-        if naive.far_end(torus, link) is not None:
-            depth = torus.network.buffer_packets
-            output.room = [depth, depth if self.adaptive else 0]
-        # The bubble rule, where packets can stay on a ring for more than a hop.
-        if torus.wrap[dimension] and torus.shape[dimension] > 3:
-            output.entry = 2
-        return output
-
-    def _messages(self, comm, mapping):
-        """Put the messages of every edge between nodes into the FIFOs, tasks in turn."""
-        network = self.torus.network
-        rows = naive.edges(comm, mapping)
-        picked = naive.fifos(self.torus, [(a, b) for a, b, _, _ in rows])
-        turn, ready = naive.hand_over(comm, network.overhead)
-        by_turn = sorted(range(len(rows)), key=lambda e: (turn[e], mapping.slot[comm.src[e]]))
-        messages = []
-        for e in by_turn:
-            a, b, nbytes, n_messages = rows[e]
-            packets, wire = naive.packets(nbytes, n_messages, network)
-            if a == b or packets == 0:
-                continue
-            # The kernel keeps the bytes of a packet in single precision.
-            wire = float(np.float32(wire))
-            message = Message(e, b, round(ready[e] / self.tick), packets, packets, wire)
-            self.fifos[a * network.fifos + picked[e]].messages.append(message)
-            messages.append(message)
-        return messages
+    def link(self, number, size):
+        torus, network = self.torus, self.torus.network
+        node, port = divmod(number, 2 * torus.ndim)
+        far, dateline = naive.far_end(torus, number), network.deadlock == "dateline"
+        # On a ring of up to three nodes no packet goes two hops: none stays on it.
+        ring = torus.wrap[port // 2] and torus.shape[port // 2] > 3
+        circular = network.deadlock == "bubble" and ring
+        entry = self.largest * (2 if circular else 1)
+        link = Link(number, node, port, far, entry, SECOND_DETERMINISTIC if dateline else 0)
+        link.buffers = [
+            [
+                Buffer(link, channel, i, size if used and far is not None else 0)
+                for i in range(max(1, network.virtual_channels))
+            ]
+            for channel, used in enumerate([True, dateline, self.adaptive])
+        ]
+        return link
 
     def run(self):
-        for fifo in self.fifos:
-            self.request(fifo)
-        while self.events:
-            self.now, _, action, arguments = heapq.heappop(self.events)
-            action(*arguments)
+        self.nodes.start()
+        self.clock.run()
         return self
 
-    def at(self, tick, action, *arguments):
-        heapq.heappush(self.events, (tick, next(self.order), action, arguments))
+    def ticks(self, nbytes, bandwidth, ports=1):
+        return int(nbytes * (ports / (bandwidth * self.tick)) + 0.5)
 
-    def ordered_link(self, node, dst, odd):
-        place, target = naive.coords(self.torus, node), naive.coords(self.torus, dst)
-        dimension = next(d for d in self.torus.order if place[d] != target[d])
-        sign = naive.chosen_sign(self.torus, place, target, dimension, -1 if odd else 1)
-        return naive.link_number(self.torus, node, dimension, sign)
-
-    def emptiest_link(self, node, dst, ordered):
-        """The productive link with the most adaptive room; the ordered one, then the first win."""
-        candidates = [ordered, *naive.productive_links(self.torus, node, dst)]
-        return max(candidates, key=lambda link: self.links[link].room[ADAPTIVE])
-
-    def request(self, fifo):
-        """A FIFO asks for the link of its next packet, or waits for its next message."""
-        if not fifo.messages:
+    def feed(self, fifo):
+        """Put the next packet of a FIFO before the router."""
+        waiting, network = fifo.messages, self.torus.network
+        if not waiting or fifo.outside == network.fifo_packets:
+            fifo.busy = False
             return
-        message = fifo.messages[0]
-        if message.ready > self.now:
-            self.at(min(message.ready, self.now + self.horizon), self.request, fifo)
-            return
-        link = self.ordered_link(fifo.node, message.dst, message.to_send % 2 == 1)
+        message = waiting[0]
+        left = message.to_send
+        minus = set() if self.adaptive else minus_ways(self.torus, message, left, self.seed)
+        message.to_send -= 1
+        if message.to_send == 0:
+            waiting.popleft()
+        elif network.feeding == "packets":
+            waiting.rotate(-1)
+        fifo.outside += 1
+        fifo.free_at = self.clock.now + self.ticks(message.wire, max(self.torus.bandwidth))
+        self.clock.at(fifo.free_at, self.feed, fifo)
+        # The bubble rule counts places, each of the largest packet; an empty one takes a byte.
+        size = max(1, math.ceil(message.wire))
+        size = self.largest if network.deadlock == "bubble" else size
+        self.proceed(Packet(message, minus, fifo, size, tail=self.clock.now))
+
+    def leave_fifo(self, fifo):
+        """A packet of a FIFO begins to leave the node: the next may come before the router."""
+        fifo.outside -= 1
+        if not fifo.busy and fifo.messages:
+            fifo.busy = True
+            self.clock.at(max(self.clock.now, fifo.free_at), self.feed, fifo)
+
+    def productive(self, node, dst):
+        """Links of the zone, in the order of their dimensions in the routing order, plus first."""
+        if (node, dst) not in self.ways:
+            rank, ports = self.torus.order.index, 2 * self.torus.ndim
+            links = naive.productive_links(self.torus, node, dst)
+            links.sort(key=lambda number: (rank(number % ports // 2), number))
+            self.ways[node, dst] = [self.links[number] for number in links]
+        return self.ways[node, dst]
+
+    def ordered(self, packet, node):
+        """The link in dimension order, and what the packet needs to enter it.
+
+        Where both ways round are free, an adaptive packet goes plus.
+        """
+        torus, held = self.torus, packet.held
+        here, there = naive.coords(torus, node), naive.coords(torus, packet.message.dst)
+        d = next(d for d in torus.order if here[d] != there[d])
         if self.adaptive:
-            link = self.emptiest_link(fifo.node, message.dst, link)
-        fifo.waits_since = self.now
-        self.links[link].queues[INJECTION].append(fifo)
-        self.send(self.links[link], link)
-
-    def channel(self, output, link, queue):
-        """Channel that the head of this queue would enter, None if it may not go."""
-        if queue == RESERVED:
-            return ADAPTIVE
-        if queue == STRAIGHT:
-            return DETERMINISTIC if output.room[DETERMINISTIC] >= 1 else None
-        enters = output.room[DETERMINISTIC] >= output.entry
-        if queue == TURNING:
-            return DETERMINISTIC if enters else None
-        if self.adaptive and output.room[ADAPTIVE] > 0:
-            return ADAPTIVE
-        fifo = output.queues[INJECTION][0]
-        message = fifo.messages[0]
-        ordered = self.ordered_link(fifo.node, message.dst, message.to_send % 2 == 1)
-        return DETERMINISTIC if enters and ordered == link else None
-
-    def send(self, output, link):
-        """Put the longest waiting packet that may go on an idle output; ``link`` None receives."""
-        if output.busy:
-            return
-        may_go = [
-            (waiting[0].waits_since, queue, self.channel(output, link, queue))
-            for queue, waiting in output.queues.items()
-            if waiting and self.channel(output, link, queue) is not None
-        ]
-        if not may_go:
-            return
-        _, queue, channel = min(may_go, key=lambda candidate: candidate[0])
-        head = output.queues[queue].popleft()
-        if queue == INJECTION:
-            message = head.messages[0]
-            packet = Packet(message, message.to_send % 2 == 1)
-            message.to_send -= 1
-            if message.to_send == 0:
-                head.messages.popleft()
-            release = (None, None, head)
+            sign = naive.signs(torus, here, there, d)[0]
         else:
-            packet = head
-            release = (packet.link, packet.channel, None)
-        message = packet.message
-        ticks = int(message.wire * (output.seconds_per_byte / self.tick) + 0.5)
-        ticks = max(ticks, packet.tail - self.now)
-        output.busy = True
-        self.at(self.now + ticks, self.fall_idle, output, link, *release)
-        if link is None:
-            message.to_receive -= 1
-            if message.to_receive == 0:
-                message.finish = self.now + ticks
+            sign = naive.chosen_sign(torus, here, there, d, -1 if d in packet.minus else 1)
+        link = self.links[naive.link_number(torus, node, d, sign)]
+        crosses = there[d] < here[d] if sign > 0 else there[d] > here[d]
+        straight = (
+            isinstance(held, Buffer) and held.link.port == link.port and held.channel != ADAPTIVE
+        )
+        if torus.network.deadlock != "dateline":
+            return link, FIRST if straight else SECOND
+        if straight:
+            return link, FIRST if held.channel == DETERMINISTIC else SECOND
+        return link, SECOND if crosses else FIRST
+
+    def entrance(self, held):
+        """A packet's turn among the inputs of a router: virtual channels, then FIFOs."""
+        network = self.torus.network
+        if network.arbitration == "first_come":
+            return 0
+        if isinstance(held, Buffer):
+            return held.link.port * self.turns + held.number % self.turns
+        return self.inlets + held.number % network.fifos % (self.inputs - self.inlets)
+
+    def proceed(self, packet):
+        """Let a packet ask for the link that it takes next, or for a reception port."""
+        held, dst, node = packet.held, packet.message.dst, packet.node
+        if isinstance(held, Fifo):
+            packet.since = self.clock.now
+        elif node == dst:
+            self.deliver(packet)
             return
-        if queue != RESERVED:
-            output.room[channel] -= 1
-        output.packets += 1
-        output.wire_bytes += message.wire
-        packet.link, packet.channel = link, channel
-        head = self.now + self.latency
-        packet.tail = head + ticks
-        last_hop = naive.far_end(self.torus, link) == message.dst
-        self.at(packet.tail if last_hop else head, self.arrive, packet)
+        link, kind = self.ordered(packet, node)
+        if self.adaptive and (isinstance(held, Fifo) or held.channel == ADAPTIVE):
+            link, kind = self.emptiest(node, dst), FREE
+        queue = link.lanes[kind, self.entrance(held)]
+        queue.append(packet)
+        if not self.adaptive:
+            if not link.armed and link.free_at > self.clock.now:
+                link.armed = True
+                self.clock.at(link.free_at, self.falls_free, link)
+            if not link.armed:
+                self.serve(link)
+        elif len(queue) == 1:
+            self.first = packet
+            self.serve(link if link.free_at <= self.clock.now else None)
+
+    def emptiest(self, node, dst):
+        """The link with the most room, less what waits for it already; the first of several."""
+
+        def spare(link):
+            lanes = [queue for lane, queue in link.lanes.items() if lane[0] == FREE]
+            queued = sum(p.size for queue in lanes for p in queue)
+            return link.room(ADAPTIVE) - queued
+
+        return max(self.productive(node, dst), key=spare)
+
+    def announce(self, packet):
+        """Let every link that a packet, now the first of its queue, may take look for it."""
+        now, node = self.clock.now, packet.node
+        escape, _ = self.ordered(packet, node)
+        ways = {*self.productive(node, packet.message.dst), escape}
+        rank = self.torus.order.index
+        for way in sorted(ways, key=lambda way: (rank(way.port // 2), way.port)):
+            # A free link without room looks again when it gets some.
+            open_to = way is escape or way.room(ADAPTIVE) >= self.largest
+            if not way.armed and (way.free_at > now or open_to):
+                way.armed = True
+                self.clock.at(max(now, way.free_at), self.falls_free, way)
+
+    def falls_free(self, link):
+        if link.free_at > self.clock.now:
+            # It has been served in the meantime.
+            self.clock.at(link.free_at, self.falls_free, link)
+            return
+        link.armed = False
+        self.serve(link)
+
+    def channel_for(self, packet, lane, link):
+        """Channel in which a packet of this lane may enter a link now, None if in none."""
+        if not self.adaptive:
+            kind = lane[0]
+        else:
+            allowed = link in self.productive(link.node, packet.message.dst)
+            if allowed and link.room(ADAPTIVE) >= self.largest:
+                return ADAPTIVE
+            # Only the way in dimension order has the channel in which no ring fills up.
+            way, kind = self.ordered(packet, link.node)
+            if way is not link:
+                return None
+        channel = DETERMINISTIC if kind == FIRST else link.second_channel
+        needed = self.largest if kind == FIRST else link.entry
+        return channel if link.room(channel) >= needed else None
+
+    def choose(self, link):
+        """The lane whose packet goes next, and the channel that it enters."""
+        node = self.node_links(link)
+        others = node[link.port + 1 :] + node[: link.port] if self.adaptive else []
+        for stolen, sources in ((False, [link]), (True, others)):
+            ready = [
+                (lane, queue, channel)
+                for source in sources
+                for lane, queue in source.in_order()
+                if queue and (channel := self.channel_for(queue[0], lane, link)) is not None
+            ]
+            if ready:
+                return min(ready, key=lambda choice: self.urgency(link, *choice[:2], stolen))
+        return None
+
+    def urgency(self, link, lane, queue, stolen):
+        """The least goes first; of several the first."""
+        rule = self.torus.network.arbitration
+        if rule == "round_robin" and not stolen:
+            return (lane[1] - link.turn) % self.inputs, lane[0]
+        return queue[0].message.ready if rule == "age" else queue[0].since
+
+    def node_links(self, link):
+        """All links of a link's node."""
+        ports = 2 * self.torus.ndim
+        return self.links[link.node * ports : (link.node + 1) * ports]
+
+    def anything_for(self, link):
+        """Whether a packet waits that may want this link."""
+        return any(way.waiting for way in (self.node_links(link) if self.adaptive else [link]))
+
+    def serve(self, link):
+        """Send from a free link, then from the one behind which that made room, and so on."""
+        while link is not None or self.first is not None:
+            if self.first is not None:
+                self.announce(self.first)
+                self.first = None
+            if link is not None:
+                link = self.send(link)
+
+    def send(self, link):
+        choice = self.choose(link)
+        if choice is None:
+            return None
+        lane, queue, channel = choice
+        packet = queue.popleft()
+        if self.adaptive and queue:
+            self.first = queue[0]
+        link.turn = (lane[1] + 1) % self.inputs
+        now, held, wire = self.clock.now, packet.held, packet.message.wire
+        packet.held = link.roomiest(channel)
+        packet.held.room -= packet.size
+        assert packet.held.room >= 0
+        # Off a slower link it cannot go faster than it comes.
+        ticks = self.ticks(wire, self.torus.bandwidth[link.port // 2])
+        ticks = max(ticks, packet.tail - now)
+        link.free_at = now + ticks
+        if not link.armed and self.anything_for(link):
+            link.armed = True
+            self.clock.at(now + ticks, self.falls_free, link)
+        upstream = None
+        if isinstance(held, Buffer):
+            held.link.waited += now - packet.since
+            upstream = self.leave(held, packet, ticks)
+        else:
+            held.waited += now - packet.since
+            self.leave_fifo(held)
+        packet.tail = now + self.latency + ticks
+        self.clock.at(now + self.latency, self.arrive, packet)
+        return upstream
+
+    def leave(self, buffer, packet, ticks):
+        """There is room behind a link; returns the link if it can send now."""
+        buffer.room += packet.size
+        if self.torus.network.virtual_channels:
+            buffer.free_at = self.clock.now + ticks
+            if buffer.packets:
+                self.clock.at(buffer.free_at, self.next_in_queue, buffer)
+            else:
+                buffer.moving = False
+        link = buffer.link
+        link.behind -= 1
+        free = not link.armed and link.free_at <= self.clock.now
+        return link if free and self.anything_for(link) else None
 
     def arrive(self, packet):
-        link, dst = packet.link, packet.message.dst
-        output = self.links[link]
-        output.behind += 1
-        output.buffer_length += output.behind
-        output.most_buffered = max(output.most_buffered, output.behind)
-        packet.waits_since = self.now
-        node = naive.far_end(self.torus, link)
-        if node == dst:
-            self.receivers[node].queues[RESERVED].append(packet)
-            self.send(self.receivers[node], None)
+        buffer, link = packet.held, packet.held.link
+        link.behind += 1
+        link.packets += 1
+        link.wire_bytes += packet.message.wire
+        link.found += link.behind
+        link.most = max(link.most, link.behind)
+        packet.since = self.clock.now
+        if not self.torus.network.virtual_channels:
+            self.proceed(packet)
             return
-        port = link % (2 * self.torus.ndim)
-        here, there = naive.coords(self.torus, node), naive.coords(self.torus, dst)
-        straight = packet.channel == DETERMINISTIC and here[port // 2] != there[port // 2]
-        if straight:
-            onward = node * 2 * self.torus.ndim + port
+        buffer.packets.append(packet)
+        if not buffer.moving:
+            buffer.moving = True
+            self.next_in_queue(buffer)
+
+    def next_in_queue(self, buffer):
+        """The first packet of a virtual channel goes on when the one before has gone."""
+        if buffer.free_at > self.clock.now:
+            self.clock.at(buffer.free_at, self.next_in_queue, buffer)
+        elif buffer.packets:
+            self.proceed(buffer.packets.popleft())
         else:
-            onward = self.ordered_link(node, dst, packet.odd)
-        queue = STRAIGHT if straight else TURNING
-        if self.adaptive:
-            emptiest = self.emptiest_link(node, dst, onward)
-            if self.links[emptiest].room[ADAPTIVE] > 0:
-                onward, queue = emptiest, RESERVED
-                self.links[onward].room[ADAPTIVE] -= 1
-        self.links[onward].queues[queue].append(packet)
-        self.send(self.links[onward], onward)
+            buffer.moving = False
 
-    def fall_idle(self, output, link, held_link, held_channel, fifo):
-        output.busy = False
-        if fifo is not None:
-            self.request(fifo)
-        else:
-            self.links[held_link].room[held_channel] += 1
-            self.links[held_link].behind -= 1
-            self.send(self.links[held_link], held_link)
-        self.send(output, link)
+    def deliver(self, packet):
+        network, link = self.torus.network, packet.held.link
+        ports = self.ports[link.far]
+        start = max(min(ports), self.clock.now)
+        bandwidth = network.memory_bandwidth
+        taking = self.ticks(packet.message.wire, bandwidth, network.reception_ports)
+        ports[ports.index(min(ports))] = start + taking
+        link.waited += start - packet.since
+        self.take_in(packet, start, taking)
 
-
-def simulate(comm, torus, mapping, routing, tick, horizon):
-    """Return arrival times of all edges, and the links with their counters."""
-    simulator = Simulator(comm, torus, mapping, routing, tick, horizon).run()
-    _, ready = naive.hand_over(comm, torus.network.overhead)
-    finish = [0.0] * comm.n_edges
-    for e, (a, b, nbytes, n_messages) in enumerate(naive.edges(comm, mapping)):
-        if a == b and round(n_messages) > 0:
-            finish[e] = ready[e] + nbytes / torus.network.memory_bandwidth
-    for message in simulator.messages:
-        assert message.to_receive == 0
-        finish[message.edge] = message.finish * tick
-    return finish, simulator.links
+    def take_in(self, packet, start, taking):
+        """The destination takes a packet in as soon as its port is free."""
+        now, message = self.clock.now, packet.message
+        if start > now:
+            self.clock.at(min(start, now + self.horizon), self.take_in, packet, start, taking)
+            return
+        ticks = max(taking, packet.tail - now)
+        message.finish = max(message.finish, now + ticks)
+        message.to_receive -= 1
+        if message.to_receive == 0:
+            self.clock.at(message.finish, self.nodes.arrived, message)
+        self.serve(self.leave(packet.held, packet, ticks))

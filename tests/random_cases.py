@@ -1,5 +1,8 @@
 """Awkward random input: tori with rings of 1, 2 and 3, meshes, ties; graphs with odd edges."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 from hypothesis import strategies as st
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
@@ -11,7 +14,7 @@ AMOUNTS = st.one_of(
     st.integers(0, 3000).map(float),
     st.floats(2**-10, 3000),
 )
-TIES = st.sampled_from(["plus", "source_parity", "split"])
+TIES = st.sampled_from(["plus", "source_parity", "sum_parity", "random", "split"])
 FIFO_RULES = st.sampled_from(["bluegene_q", "first_dimension", "round_robin"])
 
 
@@ -27,7 +30,17 @@ def tori(draw, max_nodes=120, max_dimensions=4, ties=TIES, network=None):
     order = draw(st.permutations(range(ndim)))
     if network is None:
         network = draw(networks())
-    return Torus(shape, wrap, speeds, order, draw(ties), network)
+    return Torus(shape, wrap, speeds, order, draw(ties), network, zones=draw(zones(ndim)))
+
+
+@st.composite
+def zones(draw, ndim):
+    """No zones, or the dimensions in any order, cut into groups."""
+    if draw(st.booleans()):
+        return ()
+    dimensions = draw(st.permutations(range(ndim)))
+    cuts = sorted(draw(st.sets(st.integers(1, ndim - 1), min_size=1))) if ndim > 1 else []
+    return [dimensions[a:b] for a, b in pairwise([0, *cuts, ndim])]
 
 
 @st.composite
@@ -41,6 +54,26 @@ def networks(draw):
         fifo_rule=draw(FIFO_RULES),
         overhead=draw(st.sampled_from([0.0, 1e-8, 5e-7])),
         memory_bandwidth=draw(st.sampled_from([1e9, 2.8e10])),
+    )
+
+
+@st.composite
+def simulated_networks(draw):
+    """Networks that vary what only the simulator knows; no message is of more than 47 packets."""
+    short = draw(st.sampled_from([0, 1, 511, 600]))
+    return replace(
+        draw(networks()),
+        payload=draw(st.sampled_from([64, 100, 512])),
+        fifo_rule=draw(st.sampled_from(["bluegene_q", "first_dimension", "first_free"])),
+        fifo_packets=draw(st.sampled_from([1, 1, 2, 5])),
+        deadlock=draw(st.sampled_from(["bubble", "dateline"])),
+        virtual_channels=draw(st.sampled_from([0, 0, 1, 2])),
+        arbitration=draw(st.sampled_from(["first_come", "round_robin", "age"])),
+        feeding=draw(st.sampled_from(["tasks", "messages", "packets"])),
+        reception_ports=draw(st.integers(1, 3)),
+        short_limit=short,
+        short_overhead=draw(st.sampled_from([0.0, 5e-9, 2e-7])),
+        eager_limit=draw(st.sampled_from([float("inf"), 0.0, 512.0, 2000.0])),
     )
 
 

@@ -53,6 +53,7 @@ def run(inputs, monkeypatch):
     return call
 
 
+SIMULATE = "simulate --comm halo.csv --torus 4x4 --mapping identity"
 BAD = {
     "": "Usage",
     "rnak": "unknown command: found rnak, expected rank",
@@ -94,6 +95,22 @@ BAD = {
     "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or",
     "simulate --comm halo.csv --torus 4x4 --mapping short.map": "expected 16 tasks",
     "simulate --comm halo.csv --torus 4x4 --mapping identity --links -  --csv -": "only one of",
+    f"{SIMULATE} --network deadlock=nne": "--network: bad deadlock rule: found nne, expected",
+    f"{SIMULATE} --network bufer=1": "unknown --network key: found bufer, expected buffer_packets",
+    f"{SIMULATE} --network overhead": "bad --network: found overhead, expected KEY=VALUE",
+    f"{SIMULATE} --network payload=x": "--network: bad payload",
+    f"{SIMULATE} --network bandwidth=-1": "--network: bad bandwidth",
+    f"{SIMULATE} --watch 3-": "bad --watch: found 3-, expected two tasks such as 3:7",
+    f"{SIMULATE} --watch 0:10": "--watch: no message between these tasks: found 0:10, expected 0:1",
+    f"{SIMULATE} --interval soon": "bad --interval: found soon, expected a time such as 500ns",
+    f"{SIMULATE} --interval 0us": "bad --interval: found 0us",
+    f"{SIMULATE} --interval 1e-6ps": "--interval too short for this run",
+    f"{SIMULATE} --error 0.03 --coarsening 2": "--coarsening and --error exclude each other",
+    f"{SIMULATE} --error 0": "--error",
+    f"{SIMULATE} --trace -": "--out and --trace cannot go to stdout",
+    f"{SIMULATE} --trace no/t.json": "no/t.json: cannot be written: found no such folder",
+    f"{SIMULATE} --out good.map": "good.map: cannot be written: found a file, expected a folder",
+    f"{SIMULATE} --out no/run": "no/run: cannot be written: found no such folder",
     "train --out m.skops": "give --comm and --torus, or --samples",
     "train --comm halo.csv --out m.skops": "--comm needs --torus",
     "train --samples absent.parquet --out m.skops": "absent.parquet: cannot be read",
@@ -141,6 +158,27 @@ def test_failed_work_ends_with_one_line(run, monkeypatch, error, code, message):
     monkeypatch.setattr("toruscast.cli.simulate.load_torus", fail)
     line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json out.json"
     assert run(line, code).stderr.lstrip().startswith(f"toruscast: error: {message}")
+
+
+def test_stalled_network_is_told_in_one_line(run, inputs):
+    # Every node of a ring sends half-way round the same way: the ring fills up.
+    edges = "".join(f"{task},{(task + 3) % 6},200000\n" for task in range(6))
+    (inputs / "ring.csv").write_text("src,dst,bytes\n" + edges)
+    line = "simulate --comm ring.csv --torus 6 --mapping identity --out run --network tie=plus"
+    result = run(f"{line} --network deadlock=none --network buffer_packets=1", code=1)
+    assert result.stderr.startswith("toruscast: error: the network stalled with ")
+    assert "(0) +0 -> " in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_folder_that_cannot_be_filled_is_not_left_behind(run, inputs, monkeypatch):
+    def fail(self, *args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    assert "No space left" in run(f"{SIMULATE} --out run", code=1).stderr
+    assert not (inputs / "run").exists()
 
 
 def test_warnings_take_one_line(run, monkeypatch):

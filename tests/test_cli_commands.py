@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.inputs import load_application
+from toruscast.cli.simulate_progress import progress_of_packets
 from toruscast.features import FEATURES, extract, simulate, unregister
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.formats import (
@@ -202,6 +203,91 @@ def test_simulate_equals_the_library(run, folder):
     text = run("simulate --comm halo.csv --torus 4x4 --mapping identity --routing adaptive").stdout
     assert "adaptive routing" in text
     assert "Busiest links" in text
+
+
+def test_simulate_writes_everything_into_one_folder(run, folder):
+    before = set(folder.iterdir())
+    line = "simulate --comm halo.csv --torus 4x4 --mapping random@2 --quiet"
+    run(f"{line} --out run --watch 0:1 --interval 1us --trace run.json")
+    assert set(folder.iterdir()) - before == {folder / "run", folder / "run.json"}
+    names = {"messages", "tasks", "phases", "links", "fifos", "series", "log", "life"}
+    files = {f"{name}.csv" for name in names} | {"summary.json", "trace.json"}
+    assert {path.name for path in (folder / "run").iterdir()} == files
+    mapping = strategies.make("random@2", HALO, TORUS)
+    expected = simulate(HALO, TORUS, mapping, interval=1e-6, watch=(0, 0))
+    for name in names - {"life"}:
+        table = pd.read_csv(folder / "run" / f"{name}.csv", keep_default_na=False)
+        assert len(table) == len(getattr(expected, name)())
+    messages = pd.read_csv(folder / "run" / "messages.csv")
+    pd.testing.assert_frame_equal(messages, expected.messages(), check_dtype=False)
+    summary = json.loads((folder / "run" / "summary.json").read_text())
+    assert summary["time"] == expected.time
+    slowest = (messages["arrived"] - messages["handed_over"]).max()
+    assert summary["slowest_messages"][0]["took"] == pytest.approx(slowest)
+    trace = (folder / "run" / "trace.json").read_text()
+    assert trace == (folder / "run.json").read_text()
+    assert json.loads(trace)["otherData"]["messages"] == len(messages)
+
+    (folder / "run" / "notes.txt").write_text("mine")
+    run(f"{line} --out run")
+    left = {path.name for path in (folder / "run").iterdir()}
+    assert left == files - {"series.csv", "log.csv", "life.csv"} | {"notes.txt"}
+
+
+def test_simulate_with_another_network(run):
+    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
+    changes = ["deadlock=dateline", "arbitration=age", "overhead=1us", "buffer_packets=4"]
+    options = " ".join(f"--network {change}" for change in changes)
+    content = json.loads(run(f"{line} {options} --network bandwidth=1e9").stdout)
+    torus = Torus((4, 4), bandwidth=1e9).with_network(
+        deadlock="dateline", arbitration="age", overhead=1e-6, buffer_packets=4
+    )
+    mapping = strategies.make("identity", HALO, torus)
+    assert content["time"] == simulate(HALO, torus, mapping).time
+    assert content["network"]["deadlock"] == "dateline"
+    assert content["network"]["eager_limit"] is None
+
+
+def test_simulate_with_longer_packets(run):
+    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
+    content = json.loads(run(f"{line} --coarsening 4").stdout)
+    mapping = strategies.make("identity", HALO, TORUS)
+    assert content["time"] == simulate(HALO, TORUS, mapping, coarsening=4).time
+    assert content["coarsening"] == 4
+    assert json.loads(run(f"{line} --error 0.03").stdout)["coarsening"] >= 1
+
+
+@pytest.mark.parametrize("pair", ["0:1", "0-1", "0->1"])
+def test_simulate_tells_where_a_message_waited(run, pair):
+    text = run(f"simulate --comm halo.csv --torus 4x4 --mapping random@2 --watch {pair}").stdout
+    assert "The message 0 to 1, handed over after 500 ns" in text
+    for heading in ("Busiest links", "Slowest messages", "Injection FIFOs"):
+        assert heading in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_shows_in_a_terminal_when_it_takes_long(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with progress_of_packets(quiet=True) as move:
+        assert move is None
+    with progress_of_packets(quiet=False) as move:
+        move(1, 10)
+    assert screen.getvalue() == ""
+    monkeypatch.setattr("toruscast.cli.simulate_progress._PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_of_packets(quiet=False) as move:
+        move(1_000_000, 4_000_000)
+    assert "25 % of 4 million packet-hops" in screen.getvalue()
+
+
+def test_no_progress_without_a_terminal():
+    with progress_of_packets(quiet=False) as move:
+        assert move is None
 
 
 def test_simulate_without_network_traffic(run):

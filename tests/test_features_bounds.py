@@ -1,12 +1,14 @@
 """Lower bounds of the time against their slow twin and closed forms."""
 
+from dataclasses import replace
 from functools import partial
 
 import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from random_cases import cases, tori
+from hypothesis import strategies as st
+from random_cases import cases, graphs, simulated_networks, tori
 
 from toruscast.features import time_bounds
 from toruscast.features.packets import hand_over_times, packet_counts
@@ -17,19 +19,32 @@ PLAIN = Network(payload=100, header=0, hop_latency=1.0, fifos=4, overhead=10.0,
 
 
 @settings(max_examples=60, deadline=None)
-@given(cases(tori=partial(tori, max_nodes=60)))
-def test_bounds_equal_their_twin(case):
+@given(cases(tori=partial(tori, max_nodes=60)), simulated_networks())
+def test_bounds_equal_their_twin(case, network):
     comm, torus, mapping = case
+    torus = replace(torus, network=network)
     bounds = time_bounds(comm, torus, mapping)
-    twin = naive.bounds(comm, torus, mapping)
+    twin = naive.bounds([comm], torus, mapping)
     np.testing.assert_allclose(bounds[:4], twin, rtol=1e-11)
     assert bounds.total == max(bounds[:4])
 
 
+@settings(max_examples=30, deadline=None)
+@given(cases(tori=partial(tori, max_nodes=60)), simulated_networks(), st.data())
+def test_rounds_are_bounded_by_what_they_send_together(case, network, data):
+    comm, torus, mapping = case
+    torus = replace(torus, network=network)
+    workload = Workload([comm, data.draw(graphs(mapping.n_tasks))], dependent=True)
+    bounds = time_bounds(workload, torus, mapping)
+    np.testing.assert_allclose(bounds[:4], naive.bounds(workload, torus, mapping), rtol=1e-11)
+    assert bounds.total == max(bounds[:4])
+
+
 @settings(max_examples=60, deadline=None)
-@given(cases(tori=partial(tori, max_nodes=60)))
-def test_packets_and_hand_over_equal_their_twins(case):
+@given(cases(tori=partial(tori, max_nodes=60)), simulated_networks())
+def test_packets_and_hand_over_equal_their_twins(case, network):
     comm, torus, _ = case
+    torus = replace(torus, network=network)
     for coarsening in (1, 3):
         packets, wire = packet_counts(comm, torus, coarsening)
         twin = [
@@ -38,8 +53,8 @@ def test_packets_and_hand_over_equal_their_twins(case):
         ]
         assert packets.tolist() == [count for count, _ in twin]
         np.testing.assert_allclose(wire, [each for _, each in twin], rtol=1e-15)
-    turn, ready = hand_over_times(comm, torus.network.overhead)
-    twin_turn, twin_ready = naive.hand_over(comm, torus.network.overhead)
+    turn, ready = hand_over_times(comm, torus.network)
+    twin_turn, twin_ready = naive.hand_over(comm, torus.network)
     assert turn.tolist() == twin_turn
     np.testing.assert_allclose(ready, twin_ready, rtol=1e-12)
 
@@ -54,14 +69,47 @@ def test_bounds_of_a_worked_example():
     assert bounds == pytest.approx((80, 40, 16, 52, 80))
 
 
-def test_bandwidth_of_the_first_dimension_counts():
-    # The route leaves along the slow dimension 1 first (order (1, 0)): 100 bytes at 1 a second.
+def test_short_messages_cost_their_own_overhead():
+    # Task 0 has three short messages for task 1 (2 s each) ready after 6 s, and one that is not
+    # short after 16 s: its hops take 2 s, its wire 10.1 s.
+    torus = Torus(8, bandwidth=10.0, network=PLAIN).with_network(short_limit=100, short_overhead=2)
+    comm = CommGraph(3, [0, 0], [1, 2], [300, 101], [3, 1])
+    turn, ready = hand_over_times(comm, torus.network)
+    assert turn.tolist() == [0, 1]
+    assert ready.tolist() == [6, 16]
+    mapping = TaskMapping([0, 1, 2], 8)
+    assert time_bounds(comm, torus, mapping).latency == pytest.approx(
+        max(6 + 1 + 30, 16 + 2 + 10.1)
+    )
+
+
+def test_a_fifo_sends_as_fast_as_the_fastest_link():
+    # The route leaves along the slow dimension 1 first (order (1, 0)): the FIFO hands its 100 bytes
+    # over at 10 a second nevertheless, and the first link takes them at 1 a second.
     torus = Torus((4, 4), bandwidth=(10.0, 1.0), order=(1, 0), network=PLAIN)
     comm = CommGraph(2, [0], [1], [100])
-    mapping = TaskMapping([0, 5], 16)
-    assert time_bounds(comm, torus, mapping).injection == pytest.approx(100)
-    # Adaptive routing may leave along the fast one.
-    assert time_bounds(comm, torus, mapping, routing="adaptive").injection == pytest.approx(10)
+    for routing in ("deterministic", "adaptive"):
+        bounds = time_bounds(comm, torus, TaskMapping([0, 5], 16), routing=routing)
+        assert bounds.injection == pytest.approx(10)
+    assert time_bounds(comm, torus, TaskMapping([0, 5], 16)).link == pytest.approx(100)
+
+
+def test_fifos_that_take_from_one_queue_share_its_bytes():
+    # 100, 200 and 500 bytes at 10 a second over four FIFOs, whichever takes which.
+    torus = Torus(8, bandwidth=10.0, network=PLAIN).with_network(fifo_rule="first_free")
+    comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [100, 200, 500])
+    assert time_bounds(comm, torus, TaskMapping(range(4), 8)).injection == pytest.approx(80 / 4)
+
+
+def test_rounds_overlap():
+    # Each round alone needs its 100 bytes and its latency; without a barrier the link is busy for
+    # both, the latency is that of one: 10 s of software, 1 s of hop, 10 s of wire.
+    torus = Torus(8, bandwidth=10.0, network=PLAIN)
+    comm = CommGraph(2, [0], [1], [100])
+    rounds = time_bounds(Workload([comm, comm], dependent=True), torus, TaskMapping([0, 1], 8))
+    assert rounds == pytest.approx((20, 20, 4, 21, 21))
+    barriers = time_bounds(Workload([comm, comm]), torus, TaskMapping([0, 1], 8))
+    assert barriers == pytest.approx((20, 20, 4, 42, 42))
 
 
 def test_phases_add_up():

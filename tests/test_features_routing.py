@@ -1,6 +1,9 @@
 """Routes, loads, hops and FIFOs against their slow twins, NetworkX and closed forms."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
+from typing import get_args
 from unittest import mock
 
 import naive
@@ -9,20 +12,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_cases import TIES, cases, tori
+from random_cases import TIES, cases, tori, zones
 
 import toruscast.features.routing as routing_module
 from toruscast.features import dilations, injection_fifos, link_loads, routes
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, patterns
+from toruscast.features.routing import loads_along_routes
+from toruscast.mapping import CommGraph, InputError, TaskMapping, TieRule, Torus, patterns
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]
 tiny = partial(tori, max_nodes=36, max_dimensions=3)
 
 
+def marks_only():
+    """Take the kernels that do without the table of runs."""
+    return mock.patch.object(routing_module, "run_table", return_value=None)
+
+
 def loads_by_both_kernels(comm, torus, mapping):
     """Link loads, after asserting that the table of runs and the marks agree to the last bit."""
     load = link_loads(comm, torus, mapping)
-    with mock.patch.object(routing_module, "run_table", return_value=None):
+    with marks_only():
         np.testing.assert_array_equal(link_loads(comm, torus, mapping), load)
     return load
 
@@ -50,7 +59,7 @@ def test_routes_equal_the_walk_hop_by_hop(torus):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("wrap", [True, False])
-@pytest.mark.parametrize("tie", ["plus", "source_parity", "split"])
+@pytest.mark.parametrize("tie", get_args(TieRule))
 def test_loads_of_every_pair_on_a_line(size, wrap, tie):
     torus = Torus(size, wrap, tie=tie)
     src, dst = all_pairs(size)
@@ -93,6 +102,80 @@ def test_adaptive_loads_equal_the_listing_of_all_minimal_routes(case):
 
 
 @settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([(4, 4, 2), (3, 5, 2), (2, 4, 1, 3), (4, 6)]),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.randoms(use_true_random=False),
+    st.data(),
+)
+def test_adaptive_loads_of_zones_equal_the_listing(shape, wrap, random, data):
+    torus = Torus(shape, wrap[: len(shape)], zones=data.draw(zones(len(shape))))
+    ends = [(0, torus.n_nodes - 1)] + [
+        (random.randrange(torus.n_nodes), random.randrange(torus.n_nodes)) for _ in range(20)
+    ]
+    ends = sorted(set(ends))
+    src, dst = zip(*ends, strict=True)
+    weights = [float(1 + i) for i in range(len(ends))]
+    mapping = TaskMapping(np.arange(torus.n_nodes), torus)
+    load = link_loads(CommGraph(torus.n_nodes, src, dst, weights), torus, mapping,
+                      routing="adaptive")  # fmt: skip
+    np.testing.assert_allclose(load, naive.adaptive_loads(torus, ends, weights), rtol=1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_sums_along_routes_equal_those_of_the_walk(case):
+    comm, torus, mapping = case
+    load = np.random.default_rng(comm.n_edges).random(torus.n_links)
+    paths = [load[naive.route(torus, a, b)] for a, b in ends_of(comm, mapping)]
+    for table in (True, False):
+        with nullcontext() if table else marks_only():
+            total, most = loads_along_routes(comm, torus, mapping, load)
+        np.testing.assert_allclose(total, [path.sum() for path in paths], rtol=1e-12)
+        np.testing.assert_array_equal(most, [path.max(initial=0) for path in paths])
+
+
+def test_ties_by_the_sum_of_coordinates_on_a_worked_example():
+    # On a ring of 4 beside one of 3, all from node (1, 0) to the far side of the first ring: the
+    # destinations (3, 0), (3, 1) and (3, 2) add 0, 1 and 2 to the source's 1: minus, plus, minus.
+    torus = Torus((4, 3), tie="sum_parity")
+    first, links = routes(torus, [3, 3, 3], [9, 10, 11])
+    leaving = [torus.link_label(link) for link in links[first[:-1]]]
+    assert leaving == ["(1,0) -0", "(1,0) +0", "(1,0) -0"]
+
+
+def test_ties_by_the_sum_use_both_ways_of_every_source():
+    # An all-to-all on 4x4 has, from each node, one tie in each dimension for every coordinate of
+    # the other: two go plus, two minus, and all links carry the same.
+    torus = Torus((4, 4), tie="sum_parity")
+    comm, mapping = _all_to_all(16)
+    load = loads_by_both_kernels(comm, torus, mapping)
+    by_halves = link_loads(comm, replace(torus, tie="split"), mapping)
+    np.testing.assert_array_equal(load, by_halves)
+
+
+def test_a_zone_to_each_dimension_is_dimension_order():
+    # Neither ring is even: there are no ties, and one minimal route.
+    torus = Torus((5, 3, 3), order=(2, 0, 1), zones=[[2], [0], [1]])
+    comm, mapping = _all_to_all(torus.n_nodes)
+    adaptive = link_loads(comm, torus, mapping, routing="adaptive")
+    np.testing.assert_allclose(adaptive, link_loads(comm, torus, mapping), rtol=1e-12)
+
+
+def test_zones_on_a_worked_example():
+    # From (0, 0, 0) to (1, 1, 1): zone (2,) first, one hop; then the two ways round the square.
+    torus = Torus((4, 4, 4), zones=[[2], [0, 1]])
+    comm, mapping = CommGraph(2, [0], [1], [8]), TaskMapping([0, 21], torus)
+    load = link_loads(comm, torus, mapping, routing="adaptive")
+    used = {torus.link_label(link): load[link] for link in np.flatnonzero(load)}
+    assert used == pytest.approx(
+        {
+            "(0,0,0) +2": 8, "(0,0,1) +0": 4, "(0,0,1) +1": 4, "(1,0,1) +1": 4, "(0,1,1) +0": 4,
+        }
+    )  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
 @given(tori(max_nodes=60))
 def test_hops_are_the_shortest_paths_of_networkx(torus):
     src, dst = all_pairs(torus.n_nodes)
@@ -131,14 +214,14 @@ def test_all_to_all_on_an_odd_ring(size, routing):
 
 
 @pytest.mark.parametrize("size", [4, 6, 8, 16])
-@pytest.mark.parametrize("tie", ["plus", "source_parity", "split"])
+@pytest.mark.parametrize("tie", get_args(TieRule))
 def test_all_to_all_on_an_even_ring(size, tie):
     # Of size = 2h nodes each sends d hops either way for d = 1..h-1: (h - 1) h / 2 messages on
     # every link. One more goes the h hops to the far side, size * h hops in all: all plus (h on a
     # plus link), half plus (h / 2 on every link), or plus from the even nodes: a plus link is
     # crossed by those h messages that start at it or up to h - 1 before it, of which the even
     # ones are h / 2 rounded up at an even node, down at an odd node if h is odd; minus likewise
-    # with the odd ones.
+    # with the odd ones. Without another dimension the sum's parity is the source's.
     torus, h = Torus(size, tie=tie), size // 2
     comm, mapping = _all_to_all(size)
     plus, minus = loads_by_both_kernels(comm, torus, mapping).reshape(size, 2).T
@@ -146,7 +229,7 @@ def test_all_to_all_on_an_even_ring(size, tie):
     odd = np.arange(size) % 2
     if tie == "plus":
         far = np.full(size, float(h)), np.zeros(size)
-    elif tie == "split":
+    elif tie in ("split", "random"):
         far = np.full(size, h / 2), np.full(size, h / 2)
     else:
         far = (h + h % 2 * (1 - 2 * odd)) / 2, (h - h % 2 * (1 - 2 * odd)) / 2

@@ -66,6 +66,46 @@ def test_sub_all_to_all_stays_in_its_group():
 
 
 @settings(deadline=None)
+@given(st.integers(1, 4), st.integers(2, 9))
+def test_pairwise_exchange_equals_loop(groups, members):
+    tasks = groups * members
+    rounds = patterns.pairwise_exchange(tasks, 3, members, n_messages=2)
+    assert rounds.dependent
+    assert len(rounds) == members - 1
+    for r, phase in enumerate(rounds, start=1):
+        expected = {
+            (base + a, base + (a + r) % members): 3.0
+            for base in range(0, tasks, members)
+            for a in range(members)
+        }
+        assert naive.as_dictionary(phase) == expected
+        assert (phase.n_messages == 2).all()
+    assert rounds.total.equals(
+        patterns.sub_all_to_all(tasks, 3, group=members, n_messages=2).renamed(rounds.name)
+    )
+
+
+@pytest.mark.parametrize(("groups", "members"), [(1, 2), (3, 2), (1, 4), (2, 8), (5, 4)])
+def test_xor_exchange_is_mutual_and_complete(groups, members):
+    tasks = groups * members
+    rounds = patterns.xor_exchange(tasks, 3, members)
+    assert rounds.dependent
+    assert len(rounds) == members - 1
+    for r, phase in enumerate(rounds, start=1):
+        partner = phase.dst[np.argsort(phase.src)]
+        assert (partner[partner] == np.arange(tasks)).all()
+        assert (partner % members == (np.arange(tasks) % members) ^ r).all()
+    whole = patterns.sub_all_to_all(tasks, 3, group=members)
+    assert naive.as_dictionary(rounds.total) == naive.as_dictionary(whole)
+
+
+def test_exchanges_of_all_tasks_unless_grouped():
+    assert len(patterns.pairwise_exchange(6, 1)) == 5
+    assert len(patterns.xor_exchange(8, 1)) == 7
+    assert patterns.xor_exchange(8, 1, 4).grid == (2, 4)
+
+
+@settings(deadline=None)
 @given(st.tuples(sizes, sizes, sizes))
 def test_pf3d_phases(grid):
     nx, ny, nz = grid
@@ -115,6 +155,12 @@ def test_random_pairs_follow_the_seed_evenly():
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
+        (lambda: patterns.pairwise_exchange(6, 1, 4), "bad group"),
+        (lambda: patterns.pairwise_exchange(6, 1, 1), "bad group"),
+        (lambda: patterns.pairwise_exchange(1, 1), "bad group"),
+        (lambda: patterns.pairwise_exchange(0, 1), "bad number of tasks"),
+        (lambda: patterns.xor_exchange(6, 1), "power of two"),
+        (lambda: patterns.xor_exchange(8, 1, 3), "bad group"),
         (lambda: patterns.halo_2d((3,), 1), "bad task grid"),
         (lambda: patterns.halo_2d((3, 0), 1), "bad task grid"),
         (lambda: patterns.halo_3d((3, 2.5, 1), 1), "bad task grid"),

@@ -58,6 +58,20 @@ def test_with_network_changes_only_what_is_named():
     assert torus == Torus(4, tie="plus", network=Network(fifos=3))
 
 
+def test_zones_are_kept_in_their_order():
+    assert Torus((4, 4)).zones == ()
+    torus = Torus((4, 4, 2), zones=[[2], np.array([1, 0])])
+    assert torus.zones == ((2,), (1, 0))
+    assert torus.with_network(fifos=3).zones == torus.zones
+    assert hash(torus) != hash(Torus((4, 4, 2)))
+
+
+def test_what_a_deadlock_rule_needs_of_the_buffers():
+    assert Network(deadlock="dateline", buffer_packets=1).buffer_packets == 1
+    assert Network(deadlock="none", buffer_packets=1).buffer_packets == 1
+    assert Network(eager_limit=float("inf")) == Network()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -89,6 +103,15 @@ def test_with_network_changes_only_what_is_named():
         {"shape": (4,), "tie": None},
         {"shape": (4,), "tie": []},
         {"shape": (4,), "network": None},
+        {"shape": (4, 4), "zones": [[0]]},
+        {"shape": (4, 4), "zones": [[0, 1], []]},
+        {"shape": (4, 4), "zones": [[0, 1], [1]]},
+        {"shape": (4, 4), "zones": [[0], [2]]},
+        {"shape": (4, 4), "zones": [0, 1]},
+        {"shape": (4, 4), "zones": [[0.5, 1]]},
+        {"shape": (4, 4), "zones": ["A", "B"]},
+        {"shape": (4, 4), "zones": None},
+        {"shape": (4, 4), "zones": 3},
     ],
     ids=str,
 )
@@ -113,6 +136,20 @@ def test_bad_torus(arguments):
         {"memory_bandwidth": 0},
         {"memory_bandwidth": "a lot"},
         {"payload": None},
+        {"deadlock": "bubbles"},
+        {"deadlock": None},
+        {"deadlock": "dateline", "buffer_packets": 0},
+        {"deadlock": "none", "buffer_packets": 0},
+        {"arbitration": "youngest"},
+        {"feeding": []},
+        {"reception_ports": 0},
+        {"reception_ports": 1.5},
+        {"short_limit": -1},
+        {"short_overhead": float("inf")},
+        {"eager_limit": -1.0},
+        {"eager_limit": float("nan")},
+        {"eager_limit": -float("inf")},
+        {"eager_limit": None},
     ],
     ids=str,
 )

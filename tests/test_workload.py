@@ -29,6 +29,22 @@ def test_names_and_grids_come_from_the_phases():
     assert Workload(phases).total.grid == (2, 2)
 
 
+def test_phases_are_independent_unless_said_otherwise():
+    comm = CommGraph(2, [0], [1], [8])
+    assert Workload([comm]).dependent is False
+    assert as_workload(comm).dependent is False
+    rounds = Workload([comm, comm], dependent=np.True_)
+    assert rounds.dependent is True
+    assert as_workload(rounds).dependent is True
+    assert rounds.total.nbytes.tolist() == [16]
+
+
+@pytest.mark.parametrize("dependent", [None, 1, "yes"])
+def test_bad_dependent(dependent):
+    with pytest.raises(InputError, match="bad dependent"):
+        Workload([CommGraph(2, [0], [1], [8])], dependent=dependent)
+
+
 def test_a_graph_is_a_workload_of_one_phase():
     comm = CommGraph(2, [0], [1], [8])
     assert list(as_workload(comm)) == [comm]

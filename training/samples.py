@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast
-from toruscast.features import Routing, extract, feature_names, simulate
+from toruscast.features import RoutedTraffic, Routing, extract, feature_names
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .sample_store import FORMAT, LABELS, read_samples, write_samples
@@ -138,9 +138,19 @@ def _job(
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
     # The name of a torus changes nothing; every other field does.
-    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.network)
+    host = (
+        torus.shape,
+        torus.wrap,
+        torus.bandwidth,
+        torus.order,
+        torus.tie,
+        torus.zones,
+        torus.network,
+    )
     names = tuple(feature_names(level=level))
-    common = _digest(toruscast.__version__, names, routing, host, workload.n_tasks, *arrays)
+    common = _digest(
+        toruscast.__version__, names, routing, host, workload.n_tasks, workload.dependent, *arrays
+    )
     keys = tuple(_digest(common, mapping.node, mapping.slot) for mapping in several)
     return _Job(workload, torus, several, keys)
 
@@ -207,8 +217,8 @@ def _compute(job: _Job, level: int, routing: Routing) -> pd.DataFrame:
     table = extract(job.workload, job.torus, numbered, level=level, routing=routing)
     table = table.reset_index(drop=True)
     if "time" not in table:
-        runs = [simulate(job.workload, job.torus, m, routing=routing) for m in numbered]
-        table["time"] = [run.time for run in runs]
+        cases = [RoutedTraffic(job.workload, job.torus, m, routing) for m in numbered]
+        table["time"] = [case.simulation.time for case in cases]
     for i, (name, values) in enumerate(_labels(job).items()):
         table.insert(i, name, values)
     return table

@@ -1,0 +1,260 @@
+"""Compare the packet simulator with independent engines and with measured times.
+
+    python benchmarks/validation.py --data FOLDER --out FOLDER
+
+FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; what is missing
+is left out. Writes validation.csv (a row a case and mapping) and validation-summary.csv. Every
+constant is read off the engine's description: nothing is fitted but one common factor of the times,
+and that for the error only. Random ties are averaged over a few seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.features import Routing, link_loads, simulate
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
+
+SEEDS = 4
+CYCLE = 1e-9
+FLIT = 64.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pattern on one machine: mappings and the times that were seen."""
+
+    source: str
+    name: str
+    torus: Torus
+    workload: Workload | CommGraph
+    mappings: dict[int, TaskMapping]
+    seen: pd.Series  # seconds, indexed by mapping_id; a mapping may occur more than once
+    routing: Routing = "deterministic"
+    busiest: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))  # bytes
+    their_seconds: float = float("nan")  # processor time of the other engine, per mapping
+
+
+def read_mappings(path: Path, torus: Torus, first_fastest: bool) -> dict[int, TaskMapping]:
+    """Read lines of id, kind and the node of each task; nodes numbered either way."""
+    table = pd.read_csv(path, index_col="mapping_id").drop(columns="kind")
+    shape = torus.shape[::-1] if first_fastest else torus.shape
+    found = {}
+    for number, row in table.iterrows():
+        coords = np.unravel_index(row.to_numpy(dtype=np.int64), shape)
+        node = torus.node(np.stack(coords[::-1] if first_fastest else coords, axis=-1))
+        found[int(str(number))] = TaskMapping(node, torus, name=str(number))
+    return found
+
+
+def equal_edges(pairs: NDArray[np.int64], nbytes: float, n_tasks: int, name: str) -> CommGraph:
+    """Return messages of one size between the pairs."""
+    return CommGraph(n_tasks, pairs[:, 0], pairs[:, 1], np.full(len(pairs), nbytes), name=name)
+
+
+def flit_network(ports: int, routing: Routing) -> Network:
+    """Four channels of one packet each, 4 cycles a hop, a flit a cycle, no header, no software.
+
+    In dimension order two channels serve each side of the dateline. Adaptive, one is left for each
+    side and one for adaptive packets. A port injects from four channels too.
+    """
+    return Network(
+        payload=512,
+        header=0,
+        hop_latency=4 * CYCLE,
+        buffer_packets=2 if routing == "deterministic" else 1,
+        deadlock="dateline",
+        fifos=ports,
+        fifo_rule="first_free",
+        fifo_packets=4,
+        feeding="packets",
+        overhead=0.0,
+        reception_ports=ports,
+        memory_bandwidth=ports * FLIT / CYCLE,
+    )
+
+
+def flit_cases(folder: Path) -> Iterator[Case]:
+    """Yield the cases of the flit-level engine."""
+    times = pd.read_csv(folder / "times.csv")
+    with np.load(folder / "workloads.npz") as pairs:
+        for (pattern, nbytes, kind), seen in times.groupby(["pattern", "msg_bytes", "routing"]):
+            large = pairs[pattern].max() >= 512
+            shape, ports = ((4,) * 5, 5) if large else ((8,) * 3, 3)
+            routing: Routing = "adaptive" if kind == "adaptive" else "deterministic"
+            network = flit_network(ports, routing)
+            torus = Torus(shape, bandwidth=FLIT / CYCLE, tie="random", network=network)
+            file = "mappings_k4n5.csv" if large else "mappings_k8n3.csv"
+            yield Case(
+                "flit-level",
+                f"{pattern} {nbytes} B {kind}",
+                torus,
+                equal_edges(pairs[pattern], nbytes, torus.n_nodes, pattern),
+                read_mappings(folder / file, torus, first_fastest=True),
+                seen.set_index("mapping_id")["cycles"] * CYCLE,
+                routing,
+                seen.set_index("mapping_id")["max_link_flits"] * FLIT,
+                float(seen["cpu_s"].mean()),
+            )
+
+
+def flow_cases(folder: Path) -> Iterator[Case]:
+    """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, max-min sharing.
+
+    Flows share a link as many small packets do that come in turn and find all the room they want.
+    """
+    times = pd.read_csv(folder / "times.csv")
+    for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
+        network = Network(
+            payload=nbytes // 64, header=0, hop_latency=50e-9, buffer_packets=1024, fifos=64,
+            fifo_rule="first_free", feeding="packets", overhead=0.0, reception_ports=6,
+            memory_bandwidth=6 * 2e9,
+        )  # fmt: skip
+        torus = Torus((8, 8, 8), bandwidth=2e9, tie="plus", network=network)
+        traffic: Workload | CommGraph
+        if pattern == "halo2d":
+            traffic = patterns.halo_2d((16, 32), nbytes, periodic=True)
+        else:
+            traffic = patterns.xor_exchange(512, nbytes, group=64)
+        yield Case(
+            "flow-level",
+            f"{pattern} {nbytes} B",
+            torus,
+            traffic,
+            read_mappings(folder / "mappings.csv", torus, first_fastest=True),
+            seen.set_index("mapping_id")["time_s"],
+        )
+
+
+def emulated_cases(folder: Path) -> Iterator[Case]:
+    """Yield the measured cases: 5 Mbit/s a link, packets of at most 3000 bytes, 66 of them header.
+
+    Connections share a link packet by packet; software queues are as deep as they need to be, at
+    the sender too.
+    """
+    times = pd.read_csv(folder / "times.csv")
+    times = times[times["retrans"] == 0]
+    for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
+        network = Network(
+            payload=2934, header=66, hop_latency=50e-6, buffer_packets=1024, fifos=8,
+            fifo_packets=64, fifo_rule="first_free", feeding="packets", overhead=0.0,
+            memory_bandwidth=1e9,
+        )  # fmt: skip
+        torus = Torus((4, 4, 4), bandwidth=5e6 / 8, tie="sum_parity", network=network)
+        traffic: Workload | CommGraph
+        if pattern == "halo2d":
+            traffic = patterns.halo_2d((8, 8), nbytes, periodic=True)
+        else:
+            traffic = patterns.xor_exchange(64, nbytes, group=8)
+        yield Case(
+            "emulated-torus",
+            f"{pattern} {nbytes} B",
+            torus,
+            traffic,
+            read_mappings(folder / "mappings.csv", torus, first_fastest=False),
+            seen.groupby("mapping_id")["time_s"].median(),
+        )
+
+
+READERS = {"flit-level": flit_cases, "flow-level": flow_cases, "emulated-torus": emulated_cases}
+
+
+def simulated(case: Case, number: int) -> dict[str, float]:
+    """Return the mean time, the busiest link and the processor seconds of one mapping."""
+    seeds = SEEDS if case.torus.tie == "random" else 1
+    start = time.thread_time()
+    runs = [
+        simulate(case.workload, case.torus, case.mappings[number], routing=case.routing, seed=seed)
+        for seed in range(seeds)
+    ]
+    spent = (time.thread_time() - start) / seeds
+    return {
+        "simulated": float(np.mean([run.time for run in runs])),
+        "busiest_simulated": float(np.mean([run.wire_bytes.max() for run in runs])),
+        "seconds": spent,
+    }
+
+
+def pair_order(seen: NDArray[np.float64], told: NDArray[np.float64], apart: float) -> float:
+    """Return the share of pairs in the right order, of those whose times are so far apart.
+
+    A pair told equal counts half.
+    """
+    i, j = np.triu_indices(seen.size, 1)
+    far = np.abs(seen[i] - seen[j]) > apart * np.minimum(seen[i], seen[j])
+    agree = np.sign(seen[i] - seen[j])[far] * np.sign(told[i] - told[j])[far]
+    return float(np.mean((agree + 1) / 2))
+
+
+def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
+    """Return a row a seen time, and the summary of the case."""
+    numbers = sorted(set(case.seen.index))
+    simulated(case, numbers[0])
+    runs = joblib.Parallel(n_jobs=-1, prefer="threads")(
+        joblib.delayed(simulated)(case, number) for number in numbers
+    )
+    told = pd.DataFrame(runs, index=numbers)
+    rows = told.loc[case.seen.index].reset_index(names="mapping_id")
+    rows.insert(0, "seen", case.seen.to_numpy())
+    rows.insert(0, "case", case.name)
+    rows.insert(0, "source", case.source)
+    seen, forecast = rows["seen"].to_numpy(), rows["simulated"].to_numpy()
+    factor = float(np.median(seen / forecast))
+    summary: dict[str, object] = {
+        "source": case.source,
+        "case": case.name,
+        "times": len(rows),
+        "rcc": pair_order(seen, forecast, 0.0),
+        "rcc_5_percent_apart": pair_order(seen, forecast, 0.05),
+        "factor": factor,
+        "median_error": float(np.median(np.abs(forecast * factor / seen - 1))),
+        "seconds_a_mapping": float(told["seconds"].median()),
+        "times_less": case.their_seconds / float(told["seconds"].median()),
+    }
+    loads = pd.Series(
+        {
+            n: link_loads(case.workload, case.torus, case.mappings[n]).max()
+            for n in numbers
+            if isinstance(case.workload, CommGraph)
+        },
+        dtype=float,
+    )
+    if len(loads):
+        summary["rcc_max_link_bytes"] = pair_order(seen, loads[case.seen.index].to_numpy(), 0.0)
+    if len(case.busiest):
+        rows["busiest_seen"] = case.busiest.to_numpy()
+    return rows, summary
+
+
+def main() -> None:
+    """Compare everything that is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the measurements")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the CSV files")
+    arguments = parser.parse_args()
+    tables, summaries = [], []
+    for name, cases in READERS.items():
+        if not (arguments.data / name).is_dir():
+            print(f"{name}: not there")
+            continue
+        for case in cases(arguments.data / name):
+            rows, summary = compare(case)
+            tables.append(rows)
+            summaries.append(summary)
+            print(pd.Series(summary).to_string(), "\n", flush=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    pd.concat(tables).to_csv(arguments.out / "validation.csv", index=False)
+    pd.DataFrame(summaries).to_csv(arguments.out / "validation-summary.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What ``toruscast simulate`` finds, in few numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from .output import records
+from .rank_report import bound_line, link_note
+from .tables import new_table, print_table, printable
+from .units import nbytes, number, percent, seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from toruscast.features import Simulation
+    from toruscast.training.reasons import Reasons
+
+BUSIEST = 5
+FEW = 3
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tables that the report shows, their first rows."""
+
+    result: Simulation
+    why: Reasons
+    links: pd.DataFrame
+    phases: pd.DataFrame
+    busiest: pd.DataFrame
+    fullest: pd.DataFrame
+    slowest: pd.DataFrame
+    fifos: pd.DataFrame
+
+
+def look(result: Simulation, why: Reasons, links: pd.DataFrame) -> Found:
+    """Return what is worth showing of a simulation."""
+    from toruscast.features.slowest import slowest_messages
+
+    used = links[links["packets"] > 0]
+    waiting = used[used["mean_wait"] > 0]
+    fifos = result.fifos()
+    fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
+    waited = fifos[fifos["waited"] > 0].sort_values("waited", ascending=False, kind="stable")
+    return Found(
+        result,
+        why,
+        links,
+        result.phases(),
+        used.sort_values("busy_share", ascending=False, kind="stable").head(BUSIEST),
+        waiting.sort_values("mean_buffered", ascending=False, kind="stable").head(FEW),
+        slowest_messages(result, FEW),
+        waited.head(FEW),
+    )
+
+
+def summary(found: Found) -> dict[str, Any]:
+    """Return the simulation in few numbers."""
+    result, why, links = found.result, found.why, found.links
+    return {
+        "time": result.time,
+        "phase_times": list(result.phase_times),
+        "lower_bound": why.lower_bound,
+        "bounds": why.bounds,
+        "binding": why.binding,
+        "packet_hops": result.packet_hops,
+        "coarsening": result.coarsening,
+        "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
+        "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
+        "network": asdict(result.torus.network),
+        "busiest_links": records(found.busiest),
+        "fullest_buffers": records(found.fullest),
+        "slowest_messages": records(found.slowest),
+        "longest_waiting_fifos": records(found.fifos),
+    }
+
+
+def one_row(content: dict[str, Any]) -> pd.DataFrame:
+    """Return the numbers of the summary as a table of one row."""
+    import pandas as pd
+
+    names = ("mapping", "time", "lower_bound", "binding", "packet_hops", "coarsening",
+             "most_buffered", "mean_delay")  # fmt: skip
+    row = {name: content[name] for name in names}
+    row |= {f"{name}_bound": value for name, value in content["bounds"].items()}
+    return pd.DataFrame([row])
+
+
+def print_report(found: Found, console: Console) -> None:
+    """Print the summary for people."""
+    _print_times(found, console)
+    _print_links(found, console)
+    _print_messages(found, console)
+    _print_fifos(found, console)
+    _print_watched(found, console)
+    if len(found.busiest):
+        console.print(f"\n{link_note(found.busiest['label'].iloc[0])}", style="dim")
+
+
+def _print_times(found: Found, console: Console) -> None:
+    time, least = found.result.time, found.why.lower_bound
+    console.print(f"Time {seconds(time)}", style="bold", end="")
+    if least:
+        console.print(f", {time / least:.2f} times the lower bound of {seconds(least)}", end="")
+    console.print(".")
+    console.print(bound_line(found.why))
+    if found.result.coarsening > 1:
+        console.print(
+            f"Each simulated packet stands for up to {found.result.coarsening} real ones."
+        )
+    if len(found.phases) < 2:
+        return
+    kind = "round" if found.result.workload.dependent else "phase"
+    console.print(f"\nThe first of {len(found.phases)} {kind}s:", style="bold")
+    shown = new_table(kind, "begins", "ends", "messages", "bytes")
+    for row in records(found.phases.head(BUSIEST)):
+        shown.add_row(
+            f"{row['phase']} {printable(row['name'])}".strip(), seconds(row["begin"]),
+            seconds(row["end"]), str(row["messages"]), nbytes(row["nbytes"]),
+        )  # fmt: skip
+    console.print(shown)
+
+
+def _print_links(found: Found, console: Console) -> None:
+    if len(found.busiest):
+        console.print("\nBusiest links:", style="bold")
+        shown = new_table("link", "wire bytes", "busy", "packets", left=("link",))
+        for row in records(found.busiest):
+            shown.add_row(
+                row["label"], nbytes(row["wire_bytes"]), percent(row["busy_share"]),
+                str(row["packets"]),
+            )  # fmt: skip
+        console.print(shown)
+    if len(found.fullest):
+        console.print("\nFullest buffers:", style="bold")
+        shown = new_table(
+            "behind link",
+            "packets\non average",
+            "at most",
+            "a packet\nwaits",
+            left=("behind link",),
+        )
+        for row in records(found.fullest):
+            shown.add_row(
+                row["label"], number(row["mean_buffered"], 2), str(row["most_buffered"]),
+                seconds(row["mean_wait"]),
+            )  # fmt: skip
+        console.print(shown)
+
+
+def _print_messages(found: Found, console: Console) -> None:
+    if not len(found.slowest):
+        return
+    console.print("\nSlowest messages:", style="bold")
+    place = "longest wait on its way,\na packet's average"
+    shown = new_table(
+        "task\nto task", "bytes", "hops", "arrived\nafter", "alone it\nwould take",
+        "behind others\nin its FIFO", *([place] if "place" in found.slowest else []),
+        left=("task\nto task", place),
+    )  # fmt: skip
+    for row in records(found.slowest):
+        wait = f"{seconds(row['wait'])} {row['place']}" if row.get("wait") else "-"
+        waits = [wait] if "place" in row else []
+        queued = f"<= {seconds(row['queued'])}" if row["queued"] else "-"
+        shown.add_row(
+            f"{row['src']} to {row['dst']}", nbytes(row["nbytes"]), str(row["hops"]),
+            seconds(row["took"]), seconds(row["alone"]), queued, *waits,
+        )  # fmt: skip
+    print_table(shown, console, keep=4)
+
+
+def _print_fifos(found: Found, console: Console) -> None:
+    if not len(found.fifos):
+        return
+    console.print("\nInjection FIFOs that waited longest for their links:", style="bold")
+    shown = new_table("node", "FIFO", "messages", "at once", "waited", "a packet", left=("node",))
+    torus = found.result.torus
+    for row in records(found.fifos):
+        node = ",".join(map(str, torus.coords[row["node"]].tolist()))
+        shown.add_row(
+            f"({node})", str(row["fifo"]), str(row["messages"]), str(row["most_messages"]),
+            seconds(row["waited"]), seconds(row["mean_wait"]),
+        )  # fmt: skip
+    console.print(shown)
+
+
+def _print_watched(found: Found, console: Console) -> None:
+    from toruscast.features.message_life import waits_by_place, watched_message
+
+    message = watched_message(found.result)
+    if message is None:
+        return
+    waits = waits_by_place(found.result)
+    console.print(f"\nThe message {message.src} to {message.dst}", style="bold", end="")
+    console.print(
+        f", handed over after {seconds(message.handed_over)}, arrived after "
+        f"{seconds(message.arrived)}; its packets waited{'' if len(waits) else ' nowhere.'}"
+    )
+    if not len(waits):
+        return
+    shown = new_table("where", "packets", "on average", "at most", left=("where",))
+    for row in records(waits.head(3 * BUSIEST)):
+        shown.add_row(
+            row["where"], str(row["packets"]), seconds(row["mean"]), seconds(row["longest"])
+        )
+    console.print(shown)

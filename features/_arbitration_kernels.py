@@ -1,0 +1,199 @@
+"""Kernels that choose: the link a packet takes, the channel it enters, the packet a link sends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+
+from ._buffer_kernels import channel_of, link_of, room
+from ._simulator_state import (
+    ADAPTIVE_CHANNEL,
+    AGE,
+    FIRST,
+    FREE,
+    KINDS,
+    NONE,
+    ROUND_ROBIN,
+    SECOND,
+    State,
+)
+
+
+@bare_kernel
+def zone_of(state: State, route: int) -> int:
+    """Fields of the ports among which an adaptive packet may choose."""
+    zone = np.uint64(0)
+    for z in range(state.fields.zone.size):
+        zone = route & state.fields.zone[np.uint64(z)]
+        if zone != 0:
+            break
+    return zone
+
+
+@bare_kernel
+def emptiest_link(state: State, node: int, route: int) -> int:
+    """Link of the zone with the most room behind it, those counted that wait for it already."""
+    ports = state.fields.shift.size
+    zone = zone_of(state, route)
+    best = NONE
+    most = -(2**62)
+    while zone != 0:
+        port = state.fields.port[np.uint64(trailing_zeros(zone))]
+        zone &= ~state.fields.mask[np.uint64(port)]
+        out = node * ports + port
+        free = room(state, out, ADAPTIVE_CHANNEL) - at(state.link, out).queued
+        if free > most:
+            most = free
+            best = out
+    return best
+
+
+@bare_kernel
+def kind_of(state: State, p: int, out: int, came: int) -> int:
+    """What a packet needs to enter a link in dimension order: FIRST or SECOND.
+
+    ``came`` is the port through which it goes on straight.
+    """
+    packet = at(state.packet, p)
+    link = at(state.link, out)
+    port = np.uint64(link.port)
+    straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
+    if link.second_channel == 0:
+        return FIRST if straight else SECOND
+    if straight:
+        return channel_of(packet.place)
+    hops = (packet.route & state.fields.mask[port]) >> state.fields.shift[port]
+    return SECOND if np.int64(hops) > link.to_edge else FIRST
+
+
+@bare_kernel
+def _first_of(state: State, out: int, ready: int) -> int:
+    """Which of some lanes goes first, NONE if there are none."""
+    if ready == 0:
+        return NONE
+    best = trailing_zeros(ready)
+    rest = ready & (ready - np.uint64(1))
+    if rest == 0:
+        return best
+    if state.arbitration == ROUND_ROBIN:
+        return _next_in_turn(state, at(state.link, out).turn, ready)
+    base = out * KINDS * state.inputs
+    p = at(state.lane, base + best).head
+    while rest != 0:
+        lane = trailing_zeros(rest)
+        rest &= rest - np.uint64(1)
+        q = at(state.lane, base + lane).head
+        if _is_older(state, q, p):
+            best = lane
+            p = q
+    return best
+
+
+@bare_kernel
+def _is_older(state: State, q: int, p: int) -> bool:
+    """Whether one packet goes before another that is as near."""
+    if state.arbitration == AGE:
+        return (
+            at(state.message, at(state.packet, q).message).ready
+            < at(state.message, at(state.packet, p).message).ready
+        )
+    return np.int32(at(state.packet, q).since - at(state.packet, p).since) < 0
+
+
+@bare_kernel
+def _next_in_turn(state: State, turn: int, ready: int) -> int:
+    """Lane of the next input; of one input those of the first kind."""
+    best = NONE
+    nearest = KINDS * state.inputs
+    while ready != 0:
+        lane = trailing_zeros(ready)
+        ready &= ready - np.uint64(1)
+        kind = lane // state.inputs
+        away = lane - kind * state.inputs - turn
+        if away < 0:
+            away += state.inputs
+        away = KINDS * away + kind
+        if away < nearest:
+            nearest = away
+            best = lane
+    return best
+
+
+@bare_kernel
+def open_channels(state: State, out: int) -> int:
+    """Bits of what is free behind a link: to stay on a ring, to enter it, to be adaptive."""
+    link = at(state.link, out)
+    free = 0
+    if room(state, out, 0) >= state.largest:
+        free |= 1 << FIRST
+    if room(state, out, link.second_channel) >= link.entry:
+        free |= 1 << SECOND
+    if state.adaptive and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
+        free |= 1 << FREE
+    return free
+
+
+@bare_kernel
+def choose(state: State, out: int, free: int) -> int:
+    """Lane whose packet a link sends next, NONE if none may; dimension order."""
+    kind = (np.uint64(1) << np.uint64(state.inputs)) - np.uint64(1)
+    ready = np.uint64(0)
+    if free & (1 << FIRST):
+        ready |= kind
+    if free & (1 << SECOND):
+        ready |= kind << np.uint64(state.inputs)
+    return _first_of(state, out, ready & at(state.link, out).lanes)
+
+
+@bare_kernel
+def enters_as(state: State, p: int, out: int, free: int) -> int:
+    """How an adaptive packet may enter a link now: FREE, in dimension order, or not (NONE)."""
+    route = at(state.packet, p).route
+    link = at(state.link, out)
+    ours = state.fields.mask[np.uint64(link.port)]
+    if route & ours == 0:
+        return NONE
+    if free & (1 << FREE) and zone_of(state, route) & ours:
+        return FREE
+    # Only the way in dimension order has the channel in which no ring fills up.
+    if state.fields.port[np.uint64(trailing_zeros(route))] != link.port:
+        return NONE
+    came = NONE
+    held = at(state.packet, p).place
+    if held >= 0:
+        came = np.int64(at(state.link, link_of(state, held)).port)
+    kind = kind_of(state, p, out, came)
+    return kind if free & (1 << kind) else NONE
+
+
+@bare_kernel
+def choose_adaptive(state: State, out: int, free: int) -> int:
+    """Lane whose packet a link sends next, NONE if none may, counted over all lanes of all links.
+
+    The link's own lanes come first, then those of the node's other links: a link does not stand
+    idle while the first packet of any lane could take it.
+    """
+    if free == 0:
+        return NONE
+    ports = state.fields.shift.size
+    port = np.int64(at(state.link, out).port)
+    best = NONE
+    p = NONE
+    for turn in range(ports):
+        sibling = out + turn if port + turn < ports else out + turn - ports
+        lanes = at(state.link, sibling).lanes
+        base = sibling * KINDS * state.inputs
+        ready = np.uint64(0)
+        while lanes != 0:
+            lane = trailing_zeros(lanes)
+            lanes &= lanes - np.uint64(1)
+            q = at(state.lane, base + lane).head
+            if enters_as(state, q, out, free) != NONE:
+                ready |= np.uint64(1) << np.uint64(lane)
+                if best == NONE or _is_older(state, q, p):
+                    best = base + lane
+                    p = q
+        if turn == 0 and ready != 0:
+            return base + _first_of(state, out, ready)
+    return best

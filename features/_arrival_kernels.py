@@ -1,0 +1,161 @@
+"""Kernels of arrivals: a packet enters a buffer, asks for its next link, or is delivered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+
+from ._arbitration_kernels import emptiest_link, kind_of
+from ._buffer_kernels import channel_of, link_of, size_of
+from ._departure_kernels import leave
+from ._event_kernels import schedule
+from ._node_kernels import take_in
+from ._simulator_state import (
+    ADAPTIVE_CHANNEL,
+    ARRIVED,
+    CHANNEL_BITS,
+    DELIVERED,
+    FIRSTS,
+    FREE,
+    KINDS,
+    NONE,
+    State,
+)
+from ._trace_kernels import note
+
+
+@bare_kernel
+def arrive(state: State, p: int, now: int) -> int:
+    """Take a packet into the buffer behind its link; returns it if it can ask for more."""
+    packet = at(state.packet, p)
+    if packet.route == DELIVERED:
+        return p
+    held = packet.place
+    came = link_of(state, held)
+    link = at(state.link, came)
+    counter = at(state.counter, came)
+    occupied = link.occupied + 1
+    link.occupied = occupied
+    counter.packets += 1
+    counter.wire_bytes += packet.wire
+    counter.found += occupied
+    if occupied > counter.most:
+        counter.most = occupied
+    packet.since = now
+    if packet.message == state.watched:
+        note(state, ARRIVED, p, came, now)
+    if state.queue.size == 0:
+        return p
+    queue = at(state.queue, held)
+    packet.next = NONE
+    if queue.head == NONE:
+        queue.head = p
+    else:
+        at(state.packet, queue.tail).next = p
+    queue.tail = p
+    if queue.moving:
+        return NONE
+    queue.moving = 1
+    return next_in_queue(state, held, now)
+
+
+@bare_kernel
+def next_in_queue(state: State, place: int, now: int) -> int:
+    """Take the first packet of a virtual channel out as soon as the one before has gone.
+
+    Returns NONE if that is later, or if there is none.
+    """
+    queue = at(state.queue, place)
+    if queue.free_at > now:
+        event = state.packet.size + state.link.size + state.fifo.size + state.then.size + place
+        schedule(state, event, queue.free_at)
+        return NONE
+    p = queue.head
+    if p == NONE:
+        queue.moving = 0
+    else:
+        queue.head = at(state.packet, p).next
+    return p
+
+
+@bare_kernel
+def proceed(state: State, p: int, now: int) -> int:
+    """Let a packet ask for what it needs next; returns a link that may send now, or NONE."""
+    packet = at(state.packet, p)
+    ports = state.fields.shift.size
+    held = packet.place
+    entrance = 0
+    if held >= 0:
+        behind = at(state.link, link_of(state, held))
+        node = np.int64(behind.far)
+        came = np.int64(behind.port)
+        if packet.route == 0 or packet.route == DELIVERED:
+            return _deliver(state, p, node, now)
+        if state.inputs > 1:
+            entrance = came * state.turns + (held >> CHANNEL_BITS) % state.turns
+    else:
+        fifos = state.fifo.size // (state.port.size // state.reception_ports)
+        f = -2 - held
+        node = f // fifos
+        came = NONE
+        packet.since = now
+        if state.inputs > 1:
+            entrance = ports * state.turns
+            entrance += (f - node * fifos) % (state.inputs - entrance)
+    port = state.fields.port[np.uint64(trailing_zeros(packet.route))]
+    if state.adaptive and (held < 0 or channel_of(held) == ADAPTIVE_CHANNEL):
+        out = emptiest_link(state, node, packet.route)
+        at(state.link, out).queued += size_of(state, packet.wire)
+        lane = FREE * state.inputs + entrance
+    else:
+        out = node * ports + port
+        lane = kind_of(state, p, out, came) * state.inputs + entrance
+    link = at(state.link, out)
+    lanes = at(state.lane, out * KINDS * state.inputs + lane)
+    bit = np.uint64(1) << np.uint64(lane)
+    packet.next = NONE
+    is_first = (link.lanes & bit) == 0
+    if is_first:
+        lanes.head = p
+        link.lanes |= bit
+    else:
+        at(state.packet, lanes.tail).next = p
+    lanes.tail = p
+    if state.adaptive:
+        state.waiting[np.uint64(node)] += 1
+        if is_first:
+            state.clock[FIRSTS] = p
+        return out if is_first and link.free_at <= now else NONE
+    if link.armed:
+        return NONE
+    if link.free_at <= now:
+        return out
+    link.armed = 1
+    schedule(state, state.packet.size + out, link.free_at)
+    return NONE
+
+
+@bare_kernel
+def _deliver(state: State, p: int, node: int, now: int) -> int:
+    """Give a packet to the reception port that is free first; returns a link that may send now."""
+    packet = at(state.packet, p)
+    if packet.route == 0:
+        best = node * state.reception_ports
+        for i in range(best + 1, best + state.reception_ports):
+            if state.port[np.uint64(i)] < state.port[np.uint64(best)]:
+                best = i
+        start = max(now, state.port[np.uint64(best)])
+        state.port[np.uint64(best)] = start + np.int64(packet.wire * state.reception + 0.5)
+        at(state.link, link_of(state, packet.place)).waited += start - np.int64(
+            now + np.int64(np.int32(packet.since - now))
+        )
+        packet.since = start
+        packet.route = DELIVERED
+    wait = np.int64(np.int32(packet.since - now))
+    if wait > 0:
+        # More than a turn of the wheel perhaps.
+        schedule(state, p, now + min(wait, state.wheel.size - 1))
+        return NONE
+    ticks = take_in(state, p, now)
+    return leave(state, packet.place, packet.wire, 0, ticks, now)

@@ -1,0 +1,70 @@
+"""Kernels of the buffers behind links: places, free bytes, what a packet takes and gives back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel
+
+from ._simulator_state import CHANNEL_BITS, State
+
+
+@bare_kernel
+def size_of(state: State, wire: float) -> int:
+    """Bytes of a buffer that a packet takes; an empty one takes a byte too.
+
+    The bubble rule counts places: in bytes, a bubble could fall apart into pieces too small for any
+    packet.
+    """
+    return state.largest if state.places else min(max(np.int64(np.ceil(wire)), 1), state.largest)
+
+
+@bare_kernel
+def channel_of(place: int) -> int:
+    """Channel of a place."""
+    return place & ((1 << CHANNEL_BITS) - 1)
+
+
+@bare_kernel
+def link_of(state: State, place: int) -> int:
+    """Link behind which a place is."""
+    behind = place >> CHANNEL_BITS
+    return behind if state.virtual == 1 else behind // state.virtual
+
+
+@bare_kernel
+def roomiest(state: State, out: int, channel: int) -> int:
+    """Place in the virtual channel with the most room."""
+    best = ((out * state.virtual) << CHANNEL_BITS) | channel
+    for v in range(1, state.virtual):
+        place = ((out * state.virtual + v) << CHANNEL_BITS) | channel
+        if at(state.queue, place).credit > at(state.queue, best).credit:
+            best = place
+    return best
+
+
+@bare_kernel
+def room(state: State, out: int, channel: int) -> int:
+    """Free bytes in a channel behind a link; of the virtual channel with the most."""
+    if state.queue.size > 0:
+        return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
+    link = at(state.link, out)
+    if channel == 0:
+        return np.int64(link.credit0)
+    return np.int64(link.credit1 if channel == 1 else link.credit2)
+
+
+@bare_kernel
+def take_room(state: State, place: int, size: int) -> None:
+    """Take bytes of a place; a negative size gives them back."""
+    if state.queue.size > 0:
+        at(state.queue, place).credit -= size
+        return
+    link = at(state.link, place >> CHANNEL_BITS)
+    channel = channel_of(place)
+    if channel == 0:
+        link.credit0 -= size
+    elif channel == 1:
+        link.credit1 -= size
+    else:
+        link.credit2 -= size

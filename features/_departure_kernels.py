@@ -1,0 +1,155 @@
+"""Kernels of departures: a free link takes the next packet, whose place falls free."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+
+from ._arbitration_kernels import choose, choose_adaptive, enters_as, open_channels, zone_of
+from ._buffer_kernels import link_of, room, roomiest, size_of, take_room
+from ._event_kernels import schedule
+from ._node_kernels import leave_fifo
+from ._simulator_state import (
+    ADAPTIVE_CHANNEL,
+    CHANNEL_BITS,
+    FIRST,
+    FIRSTS,
+    FREE,
+    KINDS,
+    NONE,
+    ROUND_ROBIN,
+    SECOND,
+    SENT,
+    State,
+)
+from ._trace_kernels import note
+
+
+@bare_kernel
+def announce(state: State, now: int) -> None:
+    """Let every link that a packet, now the first of its lane, may take look for it when free."""
+    ports = state.fields.shift.size
+    packet = at(state.packet, state.clock[FIRSTS])
+    route = packet.route
+    held = packet.place
+    if held >= 0:
+        node = np.int64(at(state.link, link_of(state, held)).far)
+    else:
+        node = (-2 - held) // (state.fifo.size // (state.port.size // state.reception_ports))
+    ordered = state.fields.port[np.uint64(trailing_zeros(route))]
+    ways = zone_of(state, route) | state.fields.mask[np.uint64(ordered)]
+    while ways != 0:
+        port = state.fields.port[np.uint64(trailing_zeros(ways))]
+        ways &= ~state.fields.mask[np.uint64(port)]
+        out = node * ports + port
+        link = at(state.link, out)
+        # A free link without room looks again when it gets some.
+        if not link.armed and (
+            link.free_at > now
+            or port == ordered
+            or room(state, out, ADAPTIVE_CHANNEL) >= state.largest
+        ):
+            link.armed = 1
+            schedule(state, state.packet.size + out, max(now, link.free_at))
+
+
+@bare_kernel
+def serve(state: State, out: int, now: int) -> int:
+    """Put the next packet on a free link; returns the link behind which it made room, or NONE."""
+    link = at(state.link, out)
+    free = open_channels(state, out)
+    taken = out
+    if state.adaptive:
+        lane = choose_adaptive(state, out, free)
+        if lane == NONE:
+            return NONE
+        taken = lane // (KINDS * state.inputs)
+        lane -= taken * KINDS * state.inputs
+    else:
+        lane = choose(state, out, free)
+        if lane == NONE:
+            return NONE
+    lanes = at(state.lane, taken * KINDS * state.inputs + lane)
+    p = lanes.head
+    packet = at(state.packet, p)
+    following = packet.next
+    if following == NONE:
+        at(state.link, taken).lanes &= ~(np.uint64(1) << np.uint64(lane))
+    else:
+        lanes.head = following
+        state.clock[FIRSTS] = following
+    if state.adaptive:
+        kind = enters_as(state, p, out, free)
+        if lane >= FREE * state.inputs:
+            at(state.link, taken).queued -= size_of(state, packet.wire)
+        state.waiting[np.uint64(out // state.fields.shift.size)] -= 1
+    else:
+        kind = SECOND if lane >= state.inputs else FIRST
+    channel = 0
+    if kind != FIRST:
+        channel = ADAPTIVE_CHANNEL if kind == FREE else np.int64(link.second_channel)
+    if state.arbitration == ROUND_ROBIN:
+        entrance = lane % state.inputs
+        link.turn = entrance + 1 if entrance + 1 < state.inputs else 0
+    size = size_of(state, packet.wire)
+    place = (out << CHANNEL_BITS) | channel
+    if state.queue.size > 0:
+        place = roomiest(state, out, channel)
+    take_room(state, place, size)
+    # Off a slower link it cannot go faster than it comes.
+    ticks = max(
+        np.int64(packet.wire * link.ticks_per_byte + 0.5), np.int64(np.int32(packet.tail - now))
+    )
+    link.free_at = now + ticks
+    if not link.armed and (
+        link.lanes != 0
+        or (state.adaptive and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
+    ):
+        link.armed = 1
+        schedule(state, state.packet.size + out, now + ticks)
+    held = packet.place
+    upstream = NONE
+    waited = np.int64(np.int32(now - packet.since))
+    if held >= 0:
+        upstream = leave(state, held, packet.wire, waited, ticks, now)
+    else:
+        leave_fifo(state, -2 - held, waited, now)
+    port = np.uint64(link.port)
+    route = packet.route - (np.uint64(1) << state.fields.shift[port])
+    if state.adaptive:
+        # Of a tie, one way is taken now.
+        route &= ~state.fields.mask[port ^ np.uint64(1)]
+    packet.route = route
+    packet.place = place
+    packet.tail = now + state.latency + ticks
+    # A router forwards a packet when its head is there.
+    schedule(state, p, now + state.latency)
+    if packet.message == state.watched:
+        note(state, SENT, p, out, now)
+    return upstream
+
+
+@bare_kernel
+def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: int) -> int:
+    """Free the place of a packet that begins to leave; returns its link if that may send now."""
+    take_room(state, held, -size_of(state, wire))
+    if state.queue.size > 0:
+        queue = at(state.queue, held)
+        queue.free_at = now + ticks
+        if queue.head == NONE:
+            queue.moving = 0
+        else:
+            event = state.packet.size + state.link.size + state.fifo.size + state.then.size + held
+            schedule(state, event, now + ticks)
+    behind = link_of(state, held)
+    link = at(state.link, behind)
+    link.occupied -= 1
+    link.waited += waited
+    if link.armed or link.free_at > now:
+        return NONE
+    if link.lanes != 0:
+        return behind
+    if state.adaptive and state.waiting[np.uint64(behind // state.fields.shift.size)] > 0:
+        return behind
+    return NONE

@@ -1,0 +1,53 @@
+"""Kernel that packs a route into one number: the hops left through each port, a field for each.
+
+A packet then needs no coordinates: its next port in dimension order is that of the lowest bit, the
+productive ports are the fields that are not empty, and a hop subtracts one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping._jit import kernel
+
+from ._route_kernels import RANDOM, SPLIT, Grid, goes_plus, hops_along, other_coordinates
+from ._simulator_state import Fields
+
+
+@kernel
+def pack_routes(
+    grid: Grid,
+    fields: Fields,
+    both_ways: bool,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    route: NDArray[np.uint64],
+    ties: NDArray[np.int32],
+) -> None:
+    """Write routes between nodes, and the dimensions where a packet is to choose. (E,) -> (E,).
+
+    Of a tie the plus field is filled, or both where routing may take both ways.
+    """
+    for e in range(src.size):
+        packed = np.uint64(0)
+        open_ties = 0
+        for i in range(grid.shape.size):
+            k = grid.order[i]
+            s = grid.coords[src[e], k]
+            t = grid.coords[dst[e], k]
+            if s == t:
+                continue
+            size = grid.shape[k]
+            wrap = grid.wrap[k] == 1
+            hops = np.uint64(hops_along(s, t, size, wrap))
+            tie = wrap and 2 * abs(t - s) == size
+            plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, dst[e], k))
+            if plus or (tie and both_ways):
+                packed |= hops << fields.shift[2 * k]
+            if not plus or (tie and both_ways):
+                packed |= hops << fields.shift[2 * k + 1]
+            if tie and not both_ways and (grid.tie == SPLIT or grid.tie == RANDOM):
+                open_ties |= 1 << i
+        route[e] = packed
+        ties[e] = open_ties

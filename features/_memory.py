@@ -1,0 +1,57 @@
+"""Put the arrays of a kernel side by side into huge pages."""
+
+from __future__ import annotations
+
+import mmap
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+_LINE = 64
+_HUGE = 2**21
+
+
+def in_huge_pages(arrays: T) -> T:
+    """Return a (nested) named tuple with its arrays copied into one block of huge pages.
+
+    The event loop jumps about in tens of megabytes: with pages of 4 KiB nearly every jump misses
+    the translation cache too.
+    """
+    flat = _arrays(arrays)
+    size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)
+    block = mmap.mmap(-1, size + 2 * _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # Where the system has none, the pages stay small and all else is the same.
+        with suppress(OSError):
+            block.madvise(mmap.MADV_HUGEPAGE)
+    memory = np.frombuffer(block, dtype=np.uint8)
+    start = -memory.ctypes.data % _HUGE
+    moved = {}
+    for array in flat:
+        view = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        view[...] = array
+        moved[id(array)] = view
+        start += -(-array.nbytes // _LINE) * _LINE
+    result: T = _replaced(arrays, moved)
+    return result
+
+
+def _arrays(value: tuple[Any, ...]) -> list[Any]:
+    found = []
+    for item in value:
+        if isinstance(item, np.ndarray):
+            found.append(item)
+        elif isinstance(item, tuple):
+            found += _arrays(item)
+    return found
+
+
+def _replaced(value: Any, moved: dict[int, Any]) -> Any:
+    if isinstance(value, np.ndarray):
+        return moved[id(value)]
+    if isinstance(value, tuple):
+        return type(value)(*(_replaced(item, moved) for item in value))
+    return value

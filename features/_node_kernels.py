@@ -1,0 +1,236 @@
+"""Kernels of the simulator's nodes: tasks hand over messages, FIFOs inject, ports take in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel
+
+from ._event_kernels import push, schedule
+from ._simulator_state import (
+    HANDED_OVER,
+    INJECTED,
+    NONE,
+    RANDOM_TIES,
+    SLOTS,
+    TAKEN_IN,
+    State,
+)
+from ._trace_kernels import note
+
+_FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
+
+
+@bare_kernel
+def begin_round(state: State, task: int, now: int) -> None:
+    """Queue a task at its worker, which hands over the messages of the task's round."""
+    w = state.worker_of[task]
+    state.following[task] = NONE
+    if state.worker[w, _FIRST_TASK] == NONE:
+        state.worker[w, _FIRST_TASK] = task
+        state.worker[w, _LAST_TASK] = task
+        _take_in_hand(state, w, now)
+    else:
+        state.following[state.worker[w, _LAST_TASK]] = task
+        state.worker[w, _LAST_TASK] = task
+
+
+@bare_kernel
+def _take_in_hand(state: State, w: int, now: int) -> None:
+    """Let a worker prepare the first message of its first task's round."""
+    task = state.worker[w, _FIRST_TASK]
+    rounds = state.waits.size // state.current.size
+    row = task * rounds + state.current[task]
+    m = state.begin[row]
+    state.worker[w, _IN_HAND] = m
+    push(state, now + (at(state.message, m).overhead if m < state.begin[row + 1] else 0), w)
+
+
+@bare_kernel
+def hand_over(state: State, w: int, now: int) -> int:
+    """Let a worker hand over the message it has prepared; returns a FIFO to wake, or NONE."""
+    task = state.worker[w, _FIRST_TASK]
+    rounds = state.waits.size // state.current.size
+    row = task * rounds + state.current[task]
+    m = state.worker[w, _IN_HAND]
+    f = NONE
+    if m < state.begin[row + 1]:
+        f = _post(state, state.first[m], now)
+        m += 1
+        state.worker[w, _IN_HAND] = m
+        if m < state.begin[row + 1]:
+            push(state, now + at(state.message, m).overhead, w)
+            return f
+    # The round is handed over: the worker is free for the next task, this one goes on or waits.
+    follower = state.following[task]
+    state.worker[w, _FIRST_TASK] = follower
+    state.current[task] += rounds
+    if follower != NONE:
+        _take_in_hand(state, w, now)
+    _go_on(state, task, now)
+    return f
+
+
+@bare_kernel
+def _go_on(state: State, task: int, now: int) -> None:
+    """Begin a task's next round if it has handed over this one and everything has arrived.
+
+    ``current`` is the round, plus the number of rounds once it is handed over.
+    """
+    rounds = state.waits.size // state.current.size
+    at = state.current[task] - rounds
+    if at < 0 or state.waits[task * rounds + at] > 0 or at + 1 == rounds:
+        return
+    state.current[task] = at + 1
+    begin_round(state, task, now)
+
+
+@bare_kernel
+def _post(state: State, m: int, now: int) -> int:
+    """Put a message into its FIFO; returns the FIFO if it was idle."""
+    message = at(state.message, m)
+    message.ready = now
+    f = message.fifo
+    if m == state.watched:
+        note(state, HANDED_OVER, NONE, f, now)
+    if f == NONE:
+        state.finish[m] = now + message.copy
+        state.left[m] = 0
+        if state.dependent:
+            push(state, now + message.copy, state.worker.shape[0] + m)
+        return NONE
+    first = f - f % state.shared_by
+    queue = at(state.fifo, first)
+    queue.length += 1
+    queue.most = max(queue.most, queue.length)
+    message.next = NONE
+    if queue.head == NONE:
+        queue.head = m
+    else:
+        at(state.message, queue.tail).next = m
+    queue.tail = m
+    for i in range(first, first + state.shared_by):
+        fifo = at(state.fifo, i)
+        if not fifo.busy and fifo.outside < state.outside:
+            fifo.busy = 1
+            return i
+    return NONE
+
+
+@bare_kernel
+def feed(state: State, f: int, now: int) -> int:
+    """Let a FIFO put its next packet before the router; NONE if it has none or no room for it."""
+    fifo = at(state.fifo, f)
+    queue = at(state.fifo, f - f % state.shared_by)
+    m = queue.head
+    if m == NONE or fifo.outside == state.outside:
+        fifo.busy = 0
+        return NONE
+    message = at(state.message, m)
+    height = state.clock[SLOTS] - 1
+    state.clock[SLOTS] = height
+    p = state.free[height]
+    packet = at(state.packet, p)
+    packet.route = message.route if message.ties == 0 else _break_ties(state, m)
+    packet.message = m
+    packet.wire = message.wire
+    packet.place = -2 - f
+    packet.tail = now
+    message.to_send -= 1
+    if message.to_send == 0:
+        queue.head = message.next
+        queue.length -= 1
+    elif state.by_packet and message.next != NONE:
+        queue.head = message.next
+        at(state.message, queue.tail).next = m
+        message.next = NONE
+        queue.tail = m
+    ticks = np.int64(packet.wire * state.injection + 0.5)
+    fifo.outside += 1
+    fifo.free_at = now + ticks
+    schedule(state, state.packet.size + state.link.size + f, now + ticks)
+    if m == state.watched:
+        note(state, INJECTED, p, f, now)
+    return p
+
+
+@bare_kernel
+def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
+    """Let a FIFO go on when one of its packets begins to leave the node."""
+    fifo = at(state.fifo, f)
+    fifo.outside -= 1
+    fifo.waited += waited
+    if not fifo.busy and at(state.fifo, f - f % state.shared_by).head != NONE:
+        fifo.busy = 1
+        event = state.packet.size + state.link.size + f
+        schedule(state, event, max(now, fifo.free_at))
+
+
+@bare_kernel
+def _break_ties(state: State, m: int) -> np.uint64:
+    """Route of a message's next packet: at ties by its number, or at random."""
+    message = at(state.message, m)
+    coin = np.uint64(message.to_send)
+    if state.ties == RANDOM_TIES:
+        # Mixing of a counter as in SplitMix64 (Steele et al., OOPSLA'14).
+        coin += np.uint64(m) << np.uint64(32)
+        coin += np.uint64(state.seed) * np.uint64(0x9E3779B97F4A7C15)
+        coin = (coin ^ (coin >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        coin = (coin ^ (coin >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        coin ^= coin >> np.uint64(31)
+    route = message.route
+    for i in range(state.fields.width.size):
+        if (message.ties >> i) & 1:
+            if coin & np.uint64(1):
+                plus = route & state.fields.mask[2 * state.fields.order[i]]
+                route = (route & ~plus) | (plus << state.fields.width[i])
+            coin >>= np.uint64(1)
+    return route
+
+
+@bare_kernel
+def take_in(state: State, p: int, now: int) -> int:
+    """Let a node take a packet in; returns the ticks until its tail has left its place."""
+    packet = at(state.packet, p)
+    m = packet.message
+    ticks = max(
+        np.int64(packet.wire * state.reception + 0.5), np.int64(np.int32(packet.tail - now))
+    )
+    if m == state.watched:
+        note(state, TAKEN_IN, p, NONE, now + ticks)
+    state.finish[m] = max(state.finish[m], now + ticks)
+    left = state.left[m] - 1
+    state.left[m] = left
+    state.free[state.clock[SLOTS]] = p
+    state.clock[SLOTS] += 1
+    if left == 0 and state.then.size > 0:
+        event = state.packet.size + state.link.size + state.fifo.size + m
+        schedule(state, event, state.finish[m])
+    return ticks
+
+
+@bare_kernel
+def message_arrived(state: State, m: int, now: int) -> None:
+    """Let what waited for a message go on: its sequel, or its receiver's round."""
+    sequel = state.then[m]
+    if sequel != NONE:
+        f = _post(state, sequel, now)
+        if f != NONE:
+            schedule(state, state.packet.size + state.link.size + f, now)
+        return
+    if not state.dependent:
+        return
+    _count_down(state, state.receiver[m], now)
+    if state.first[m] != m:
+        # Who had to ask before sending waits until it has arrived.
+        _count_down(state, state.sender[m], now)
+
+
+@bare_kernel
+def _count_down(state: State, row: int, now: int) -> None:
+    """Let a task's round wait for one message less."""
+    state.waits[row] -= 1
+    rounds = state.waits.size // state.current.size
+    task = row // rounds
+    if state.waits[row] == 0 and state.current[task] - rounds == row - task * rounds:
+        _go_on(state, task, now)

@@ -1,0 +1,371 @@
+"""Lay out the packet simulator's state: links, messages, workers, wheel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus
+
+from . import _simulator_state as records
+from ._field_kernels import pack_routes
+from ._memory import in_huge_pages
+from ._route_kernels import pick_fifos
+from .packets import hand_over_times, packet_counts, software_times
+from .routing import FIFO_RULES, Routing, grid_of, injection_fifos
+
+_TICKS_A_PACKET = 1024
+_TICKS_A_HOP = 64
+_LARGEST_WHEEL = 2**22
+_SPARE = 8
+_LOG_ENTRIES = 2**20
+# Bytes free behind a link are counted in 32 bits.
+_LARGEST_PACKET = 2**26
+_MOST_ROOM = 2**30
+_MOST_TICKS = 2**31
+_ARBITRATION = {
+    "first_come": records.FIRST_COME,
+    "round_robin": records.ROUND_ROBIN,
+    "age": records.AGE,
+}
+NONE = records.NONE
+
+
+class Messages(NamedTuple):
+    """The edges of one or more rounds that send something, in the order of task, round, turn.
+
+    All arrays are of shape ``(n_messages,)``.
+    """
+
+    round: NDArray[np.int64]
+    edge: NDArray[np.int64]
+    task: NDArray[np.int64]
+    src: NDArray[np.int32]  # nodes
+    dst: NDArray[np.int32]
+    receiver: NDArray[np.int64]  # task
+    fifo: NDArray[np.int32]  # of its node, NONE within a node
+    nbytes: NDArray[np.float64]
+    packets: NDArray[np.int64]
+    wire: NDArray[np.float64]
+    software: NDArray[np.float64]
+    asks: NDArray[np.bool_]  # whether it waits for its receiver's answer first
+    merged: float  # real packets that one simulated packet carries, on average
+
+
+def list_messages(
+    rounds: list[CommGraph], torus: Torus, mapping: TaskMapping, coarsening: int
+) -> Messages:
+    """Return the messages of the rounds."""
+    network = torus.network
+    columns = []
+    real = 0.0
+    for number, comm in enumerate(rounds):
+        packets, wire = packet_counts(comm, torus, coarsening)
+        sent = np.flatnonzero(packets > 0)
+        src, dst = mapping.node[comm.src[sent]], mapping.node[comm.dst[sent]]
+        real += float(packet_counts(comm, torus)[0][sent][src != dst].sum())
+        size = comm.nbytes[sent] / np.rint(comm.n_messages[sent])
+        asks = (size > network.eager_limit) & (src != dst)
+        columns.append(
+            (np.full(sent.size, number), sent, comm.src[sent], src, dst, comm.dst[sent],
+             _queues_of(comm, torus, mapping)[sent], comm.nbytes[sent], packets[sent],
+             wire[sent], software_times(comm, network)[sent], asks,
+             hand_over_times(comm, network)[0][sent])
+        )  # fmt: skip
+    stacked = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    rank, task, turn = stacked[0], stacked[2], stacked[-1]
+    if (
+        len(rounds) > 1
+        or (np.diff(task) < 0).any()
+        or (np.diff(turn)[np.diff(task) == 0] < 0).any()
+    ):
+        by_turn = np.lexsort((turn, rank, task))
+        stacked = [column[by_turn] for column in stacked]
+    columns_and_share: list[Any] = [*stacked[:-1], 1.0]
+    listed = Messages(*columns_and_share)
+    simulated = float(listed.packets[listed.src != listed.dst].sum())
+    return listed._replace(merged=real / max(simulated, 1.0))
+
+
+def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+    """FIFO of its node in which each edge's messages wait, -1 within a node."""
+    fifo = injection_fifos(comm, torus, mapping)
+    return np.minimum(fifo, 0) if torus.network.fifo_rule == "first_free" else fifo
+
+
+def fields_of(torus: Torus) -> records.Fields:
+    """Return where routes keep the hops left through each port."""
+    ports = 2 * torus.ndim
+    shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
+    width = np.zeros(torus.ndim, dtype=np.uint64)
+    port_of = np.zeros(64, dtype=np.int64)
+    at = 0
+    for i, k in enumerate(torus.order):
+        farthest = torus.shape[k] // 2 if torus.wrap[k] else torus.shape[k] - 1
+        bits = max(1, farthest.bit_length())
+        width[i] = bits
+        for port in (2 * k, 2 * k + 1):
+            shift[port], mask[port] = at, ((1 << bits) - 1) << at
+            port_of[at : at + bits] = port
+            at += bits
+    zones = torus.zones or (tuple(range(torus.ndim)),)
+    zone = [np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None) for dims in zones]
+    return records.Fields(
+        shift, mask, width, np.array(torus.order, dtype=np.int64), port_of,
+        np.array(zone, dtype=np.uint64),
+    )  # fmt: skip
+
+
+def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
+    """Seconds of a tick, and the ticks of a wheel longer than any delay of the network.
+
+    A packet takes a whole number of ticks on the fastest link, so that its rate is exact. Packets
+    keep 32 bits of their ticks: no wait may be longer, so ticks grow where it all takes very long.
+    """
+    largest_packet = float(messages.wire.max(initial=1.0))
+    horizon = _horizon(messages, torus)
+    network = torus.network
+    packet = largest_packet / max(torus.bandwidth)
+    slowest = largest_packet / min(
+        *torus.bandwidth, network.memory_bandwidth / network.reception_ports
+    )
+    ticks = _TICKS_A_PACKET
+    while ticks * network.hop_latency < _TICKS_A_HOP * packet and ticks < 64 * _TICKS_A_PACKET:
+        ticks *= 2
+    while ticks > 1 and (
+        (slowest + network.hop_latency) / packet * ticks > _LARGEST_WHEEL
+        or horizon / packet * ticks > _MOST_TICKS
+    ):
+        ticks //= 2
+    tick = packet / ticks
+    reach = (slowest + network.hop_latency) / tick
+    return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
+
+
+def build_state(
+    messages: Messages,
+    n_rounds: int,
+    torus: Torus,
+    mapping: TaskMapping,
+    routing: Routing,
+    *,
+    seed: int = 0,
+    watched: int = NONE,
+) -> tuple[records.State, float]:
+    """Return the state before the first event, and the seconds of a tick.
+
+    Message ``i`` of the state is message ``i`` of `messages`; the handshakes of those that ask
+    follow, each with its answer behind it.
+    """
+    network = torus.network
+    grid = grid_of(torus)
+    fields = fields_of(torus)
+    adaptive = routing == "adaptive"
+    largest = float(messages.wire.max(initial=1.0))
+    tick, wheel = clock_of(messages, torus)
+
+    message, asking = _messages(messages, torus, mapping, tick)
+    answered = np.repeat(asking, 2)
+    forth = np.arange(answered.size) % 2 == 0
+    src = np.concatenate(
+        (messages.src, np.where(forth, messages.src[answered], messages.dst[answered]))
+    )
+    dst = np.concatenate(
+        (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
+    )
+    route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
+    pack_routes(grid, fields, adaptive, src, dst, route, ties)
+    message["route"], message["ties"] = route, ties
+    n = messages.task.size
+    fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
+    fifo[n::2] = messages.fifo[asking]
+    answer = np.empty(asking.size, dtype=np.int32)
+    pick_fifos(
+        grid, FIFO_RULES[network.fifo_rule], network.fifos,
+        src[n + 1 :: 2], dst[n + 1 :: 2], np.arange(torus.n_nodes, dtype=np.int32), answer,
+    )  # fmt: skip
+    if network.fifo_rule == "first_free":
+        answer[:] = 0
+    fifo[n + 1 :: 2] = answer
+    message["fifo"] = np.where(fifo >= 0, src.astype(np.int64) * network.fifos + fifo, NONE)
+    dependent = n_rounds > 1
+    reacts = dependent or asking.size > 0
+    then = np.full(message.size if reacts else 0, NONE, dtype=np.int32)
+    receiver = np.zeros(n if dependent else 0, dtype=np.int32)
+    rows = messages.task * n_rounds + messages.round
+    # What a task hands over of a message that asks is the question.
+    first = np.arange(n)
+    if asking.size:
+        first[asking] = n + 2 * np.arange(asking.size)
+        then[n::2], then[n + 1 :: 2] = n + 1 + 2 * np.arange(asking.size), asking
+    waits = np.zeros(mapping.n_tasks * n_rounds, dtype=np.int32)
+    if dependent:
+        receiver[:] = messages.receiver * n_rounds + messages.round
+        np.add.at(waits, receiver, 1)
+        np.add.at(waits, rows[asking], 1)
+    begin = np.searchsorted(rows, np.arange(mapping.n_tasks * n_rounds + 1)).astype(np.int32)
+
+    whole = max(math.ceil(largest), 1)
+    if whole > _LARGEST_PACKET:
+        raise InputError(
+            "packet too long", found=whole, expected=f"at most {_LARGEST_PACKET} bytes"
+        )
+    link = _links(torus, tick, adaptive, _room(network, messages.merged, whole), whole)
+    n_fifos = torus.n_nodes * network.fifos
+    fifos = np.zeros(n_fifos, dtype=records.FIFO)
+    fifos["head"] = NONE
+    queue = _queues(link, network.virtual_channels)
+    smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
+    n_slots = n_fifos * network.fifo_packets + min(
+        int(message["to_send"].sum(where=message["fifo"] != NONE)),
+        sum(int((link[name] // smallest).sum()) for name in ("credit0", "credit1", "credit2"))
+        * max(1, network.virtual_channels),
+    )
+    worker_of = (
+        mapping.node.astype(np.int32)
+        if network.feeding == "messages"
+        else np.arange(mapping.n_tasks, dtype=np.int32)
+    )
+    worker = np.full((int(worker_of.max(initial=0)) + 1, 3), NONE, dtype=np.int32)
+    inputs, turns = 1, max(1, network.virtual_channels)
+    if network.arbitration != "first_come":
+        # All lanes of a link stand in one 64-bit number: what does not fit shares its turn.
+        most = 64 // records.KINDS
+        turns = turns if 2 * torus.ndim * turns < most else 1
+        inputs = min(2 * torus.ndim * turns + network.fifos, most)
+    n_events = n_slots + torus.n_links + n_fifos + then.size + queue.size
+    n_chunks = wheel + n_events // (records.CHUNK - 1) + 1
+    empty = np.zeros(wheel, dtype=records.WHEEL)
+    empty["first"], empty["end"] = NONE, records.CHUNK - 1
+    local = int((messages.src == messages.dst).sum()) if dependent else 0
+    clock = np.zeros(9, dtype=np.int64)
+    clock[records.FIRSTS] = NONE
+    clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
+    state = records.State(
+        fields=fields,
+        link=link,
+        counter=np.zeros(torus.n_links, dtype=records.COUNTER),
+        lane=np.zeros(torus.n_links * records.KINDS * inputs, dtype=records.LANE),
+        queue=queue,
+        packet=np.zeros(n_slots, dtype=records.PACKET),
+        fifo=fifos,
+        message=message,
+        left=message["to_send"].copy(),
+        finish=np.zeros(message.size, dtype=np.int64),
+        then=then,
+        first=first.astype(np.int32),
+        receiver=receiver,
+        sender=rows.astype(np.int32) if dependent else receiver,
+        waiting=np.zeros(torus.n_nodes, dtype=np.int32),
+        port=np.zeros(torus.n_nodes * network.reception_ports, dtype=np.int64),
+        begin=begin,
+        waits=waits,
+        current=np.zeros(mapping.n_tasks, dtype=np.int32),
+        following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
+        worker=worker,
+        worker_of=worker_of,
+        wheel=empty,
+        filled=np.zeros(wheel // 64, dtype=np.uint64),
+        chunk=np.zeros(n_chunks * records.CHUNK, dtype=np.int32),
+        spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
+        free=np.arange(n_slots, dtype=np.int32),
+        heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
+        log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
+        clock=clock,
+        places=int(network.deadlock == "bubble"),
+        virtual=max(1, network.virtual_channels),
+        turns=turns,
+        inputs=inputs,
+        latency=round(network.hop_latency / tick),
+        largest=whole,
+        reception_ports=network.reception_ports,
+        reception=network.reception_ports / (network.memory_bandwidth * tick),
+        arbitration=_ARBITRATION[network.arbitration],
+        adaptive=int(adaptive),
+        outside=network.fifo_packets,
+        injection=1 / (max(torus.bandwidth) * tick),
+        shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
+        by_packet=int(network.feeding == "packets"),
+        ties=records.RANDOM_TIES if torus.tie == "random" else records.FIXED_TIES,
+        seed=seed,
+        dependent=int(dependent),
+        watched=watched,
+    )
+    return in_huge_pages(state), tick
+
+
+def _horizon(messages: Messages, torus: Torus) -> float:
+    """Seconds in which the network will have carried everything, with much to spare."""
+    wire = messages.packets * messages.wire
+    most = max(
+        float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
+    )
+    return _SPARE * most / min(*torus.bandwidth, torus.network.memory_bandwidth)
+
+
+def _messages(
+    messages: Messages, torus: Torus, mapping: TaskMapping, tick: float
+) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Records of the messages and of their handshakes; which of them ask."""
+    network = torus.network
+    asking = np.flatnonzero(messages.asks)
+    n = messages.task.size
+    message = np.zeros(n + 2 * asking.size, dtype=records.MESSAGE)
+    message["next"] = NONE
+    message["wire"][:n] = messages.wire
+    message["wire"][n:] = network.header
+    message["to_send"][:n] = messages.packets
+    message["to_send"][n:] = 1
+    message["overhead"][:n] = np.rint(messages.software / tick)
+    message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
+    return message, asking
+
+
+def _queues(link: NDArray[np.void], virtual_channels: int) -> NDArray[np.void]:
+    """Virtual channels at rest, each with the room of its channel."""
+    queue = np.zeros(link.size * virtual_channels * 4, dtype=records.QUEUE)
+    queue["head"] = queue["tail"] = NONE
+    credit = queue["credit"].reshape(link.size, virtual_channels, 4)
+    for channel, name in enumerate(("credit0", "credit1", "credit2")):
+        credit[:, :, channel] = link[name][:, None]
+    return queue
+
+
+def _room(network: Network, merged: float, largest: int) -> int:
+    """Bytes that a channel holds; eight of the longer packets where it held that many."""
+    whole = network.payload + network.header
+    least = 1 if merged <= 1 else min(network.buffer_packets, 8)
+    return min(max(network.buffer_packets * whole, least * largest), _MOST_ROOM)
+
+
+def _links(torus: Torus, tick: float, adaptive: bool, room: int, largest: int) -> NDArray[np.void]:
+    """Links at rest."""
+    network = torus.network
+    link = np.zeros(torus.n_links, dtype=records.LINK)
+    link["far"] = torus.neighbors.ravel()
+    link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
+    link["ticks_per_byte"] = 1 / (torus.link_bandwidth * tick)
+    exists = torus.link_exists
+    link["credit0"][exists] = room
+    if network.deadlock == "dateline":
+        link["credit1"][exists] = room
+        link["second_channel"] = 1
+    to_edge = np.where(
+        torus.wrap, np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords)), 2**30
+    )
+    link["to_edge"] = to_edge.transpose(1, 2, 0).ravel()
+    if adaptive:
+        link["credit2"][exists] = room
+    link["entry"] = largest
+    if network.deadlock == "bubble":
+        # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
+        # free.
+        circular = [
+            2 * largest if w and k > 3 else largest
+            for k, w in zip(torus.shape, torus.wrap, strict=True)
+        ]
+        link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
+    return link

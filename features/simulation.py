@@ -1,0 +1,370 @@
+"""What the packet-level simulator saw, as arrays and as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import TaskMapping, Torus, Workload
+
+from ._simulator_setup import Messages
+from ._simulator_state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
+from .routing import Routing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CHUNK_BYTES = 32
+_KINDS = {
+    HANDED_OVER: "handed over",
+    INJECTED: "injected",
+    SENT: "sent",
+    ARRIVED: "arrived",
+    TAKEN_IN: "taken in",
+}
+
+
+class Snapshot(NamedTuple):
+    """The links at one moment: bytes so far and packets in the buffer, ``(n_links,)`` both."""
+
+    time: float
+    wire_bytes: NDArray[np.float64]
+    occupied: NDArray[np.int32]
+
+
+class Stretch(NamedTuple):
+    """One or more phases without a barrier between them; times in seconds from the start."""
+
+    phases: tuple[int, ...]
+    begin: float
+    end: float
+    messages: Messages
+    handed_over: NDArray[np.float64]  # (n_messages,)
+    arrived: NDArray[np.float64]
+    packets: NDArray[np.int64]  # (n_links,)
+    wire_bytes: NDArray[np.float64]
+    found: NDArray[np.int64]
+    most: NDArray[np.int64]
+    waited: NDArray[np.float64]
+    fifo_waited: NDArray[np.float64]  # (n_nodes * fifos,)
+    fifo_most: NDArray[np.int32]
+    snapshots: tuple[Snapshot, ...]
+    log: NDArray[np.float64]  # (entries, 4) time, kind, packet slot, place
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Times and counters of a simulated workload; made by `simulate`.
+
+    Attributes
+    ----------
+    workload, torus, mapping, routing
+        What was simulated.
+    coarsening : int
+        Real packets carried by one simulated packet, at most.
+    change : float
+        Relative change of the time when packets were last halved, where an error was asked for.
+    stretches : tuple of Stretch
+        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
+
+    Examples
+    --------
+    >>> from toruscast.features import simulate
+    >>> from toruscast.mapping.patterns import halo_2d
+    >>> comm, torus = halo_2d((4, 4), 2048), Torus((4, 4))
+    >>> result = simulate(comm, torus, TaskMapping(range(16), torus))
+    >>> round(result.time * 1e6, 2)
+    3.13
+    >>> result.messages()[["src", "dst", "hops", "packets"]].head(2)
+       src  dst  hops  packets
+    0    0    1     1        4
+    1    0    4     1        4
+    """
+
+    workload: Workload
+    torus: Torus
+    mapping: TaskMapping
+    routing: Routing
+    coarsening: int
+    stretches: tuple[Stretch, ...]
+    change: float = 0.0
+
+    @property
+    def time(self) -> float:
+        """Seconds until the last message of the last phase has arrived."""
+        return self.stretches[-1].end
+
+    @property
+    def phase_times(self) -> tuple[float, ...]:
+        """Seconds of each phase; of a round, from its first hand-over to its last arrival."""
+        spans = self.phases()
+        return tuple((spans["end"] - spans["begin"]).tolist())
+
+    @cached_property
+    def message_times(self) -> tuple[NDArray[np.float64], ...]:
+        """For each phase, seconds from its stretch's start to each edge's last arrival.
+
+        Of shape ``(n_edges,)``; 0 for an edge without a message.
+        """
+        times = []
+        for stretch in self.stretches:
+            for number, phase in enumerate(stretch.phases):
+                finish = np.zeros(self.workload.phases[phase].n_edges)
+                mine = stretch.messages.round == number
+                finish[stretch.messages.edge[mine]] = stretch.arrived[mine] - stretch.begin
+                times.append(finish)
+        return tuple(times)
+
+    def _sum(self, name: str) -> Any:
+        return np.sum([getattr(stretch, name) for stretch in self.stretches], axis=0)
+
+    @cached_property
+    def packets(self) -> NDArray[np.int64]:
+        """Simulated packets over each link, shape ``(n_links,)``."""
+        return np.asarray(self._sum("packets"), dtype=np.int64)
+
+    @cached_property
+    def wire_bytes(self) -> NDArray[np.float64]:
+        """Bytes with headers over each link, shape ``(n_links,)``."""
+        return np.asarray(self._sum("wire_bytes"), dtype=np.float64)
+
+    @cached_property
+    def buffer_length(self) -> NDArray[np.int64]:
+        """Packets that each arrival found in the buffer behind the link, summed up.
+
+        The arriving packet counts too. Of shape ``(n_links,)``.
+        """
+        return np.asarray(self._sum("found"), dtype=np.int64)
+
+    @cached_property
+    def most_buffered(self) -> NDArray[np.int64]:
+        """Most packets in that buffer at once, shape ``(n_links,)``."""
+        most = np.maximum.reduce([stretch.most for stretch in self.stretches])
+        return np.asarray(most, dtype=np.int64)
+
+    @cached_property
+    def buffered_seconds(self) -> NDArray[np.float64]:
+        """Seconds that packets spent in that buffer, summed up, shape ``(n_links,)``."""
+        return np.asarray(self._sum("waited"), dtype=np.float64)
+
+    @property
+    def packet_hops(self) -> int:
+        """Links crossed by all simulated packets."""
+        return int(self.packets.sum())
+
+    @property
+    def delay(self) -> NDArray[np.float64]:
+        """Buffer length over received packets of each link, ``(n_links,)``; 0 on idle links."""
+        return self.buffer_length / np.maximum(self.packets, 1)
+
+    def messages(self) -> pd.DataFrame:
+        """Return the messages, an edge of a phase each.
+
+        Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
+        ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
+        (simulated ones), ``handed_over`` and ``arrived`` (seconds from the start).
+        """
+        import pandas as pd
+
+        tables = []
+        for stretch in self.stretches:
+            listed = stretch.messages
+            tables.append(
+                pd.DataFrame(
+                    {
+                        "phase": np.array(stretch.phases)[listed.round],
+                        "edge": listed.edge,
+                        "src": listed.task,
+                        "dst": listed.receiver,
+                        "nbytes": listed.nbytes,
+                        "hops": self.torus.distance(listed.src, listed.dst),
+                        "fifo": listed.fifo,
+                        "packets": listed.packets,
+                        "handed_over": stretch.handed_over,
+                        "arrived": stretch.arrived,
+                    }
+                )
+            )
+        table = pd.concat(tables, ignore_index=True)
+        return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
+
+    def tasks(self) -> pd.DataFrame:
+        """Return the tasks, one a row: node, messages and bytes sent and received, last arrivals.
+
+        ``sent`` and ``received`` are the seconds at which the last message that the task sent, and
+        the last that it received, has arrived; ``finish`` is the later of them.
+        """
+        import pandas as pd
+
+        messages = self.messages()
+        out, into = messages.groupby("src"), messages.groupby("dst")
+        table = pd.DataFrame(
+            {
+                "node": self.mapping.node,
+                "sent_messages": out.size(),
+                "sent_bytes": out["nbytes"].sum(),
+                "received_messages": into.size(),
+                "received_bytes": into["nbytes"].sum(),
+                "sent": out["arrived"].max(),
+                "received": into["arrived"].max(),
+            },
+            index=pd.RangeIndex(self.workload.n_tasks, name="task"),
+        ).fillna(0.0)
+        counts = ["sent_messages", "received_messages"]
+        table[counts] = table[counts].astype(np.int64)
+        table["finish"] = table[["sent", "received"]].max(axis=1)
+        return table
+
+    def phases(self) -> pd.DataFrame:
+        """Return the phases, one a row: when each began and ended, its messages and its bytes."""
+        import pandas as pd
+
+        messages = self.messages()
+        by_phase = messages.groupby("phase")
+        index = pd.RangeIndex(len(self.workload), name="phase")
+        table = pd.DataFrame(
+            {
+                "name": [phase.name for phase in self.workload],
+                "begin": 0.0,
+                "end": 0.0,
+                "messages": by_phase.size(),
+                "nbytes": by_phase["nbytes"].sum(),
+            },
+            index=index,
+        ).fillna({"messages": 0, "nbytes": 0.0})
+        for stretch in self.stretches:
+            rows = list(stretch.phases)
+            table.loc[rows, ["begin", "end"]] = stretch.begin
+            if len(rows) == 1:
+                table.loc[rows, "end"] = stretch.end
+        if self.workload.dependent:
+            table.update(by_phase["handed_over"].min().rename("begin"))
+            table.update(by_phase["arrived"].max().rename("end"))
+        return table.astype({"messages": np.int64})
+
+    def links(self) -> pd.DataFrame:
+        """Return the counters of every existing link, one a row, indexed by link number.
+
+        ``chunks`` are units of 32 bytes; ``busy_share`` is the share of the time that the link
+        sends; ``buffer_length``, ``mean_buffered``, ``most_buffered`` and ``delay`` count packets
+        in the buffer behind it (more than ``buffer_packets`` where short ones take less room);
+        ``mean_wait`` is the seconds that a packet spends there.
+        """
+        import pandas as pd
+
+        exists = np.flatnonzero(self.torus.link_exists)
+        node, port = np.divmod(exists, 2 * self.torus.ndim)
+        time = self.time or 1.0
+        packets = self.packets[exists]
+        seconds = self.buffered_seconds[exists]
+        wire_bytes = self.wire_bytes[exists]
+        return pd.DataFrame(
+            {
+                "node": node,
+                "dimension": port // 2,
+                "direction": np.where(port % 2 == 0, 1, -1),
+                "packets": packets,
+                "wire_bytes": wire_bytes,
+                "chunks": np.ceil(wire_bytes / _CHUNK_BYTES).astype(np.int64),
+                "busy_share": wire_bytes / self.torus.link_bandwidth[exists] / time,
+                "buffer_length": self.buffer_length[exists],
+                "mean_buffered": seconds / time,
+                "most_buffered": self.most_buffered[exists],
+                "delay": self.delay[exists],
+                "mean_wait": seconds / np.maximum(packets, 1),
+            },
+            index=pd.Index(exists, name="link"),
+        )
+
+    def fifos(self) -> pd.DataFrame:
+        """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
+
+        ``most_messages`` were in the FIFO at once; ``mean_wait`` is the seconds that a packet of it
+        waits at the router for its link.
+        """
+        import pandas as pd
+
+        fifos = self.torus.network.fifos
+        size = self.torus.n_nodes * fifos
+        count, nbytes, packets = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
+        for stretch in self.stretches:
+            listed = stretch.messages
+            remote = listed.fifo >= 0
+            place = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
+            count += np.bincount(place, minlength=size)
+            nbytes += np.bincount(place, listed.nbytes[remote], minlength=size)
+            packets += np.bincount(place, listed.packets[remote], minlength=size)
+        waited = self._sum("fifo_waited")
+        node, fifo = np.divmod(np.arange(size), fifos)
+        return pd.DataFrame(
+            {
+                "node": node,
+                "fifo": fifo,
+                "messages": count,
+                "nbytes": nbytes,
+                "packets": packets.astype(np.int64),
+                "most_messages": np.maximum.reduce([s.fifo_most for s in self.stretches]),
+                "mean_wait": waited / np.maximum(packets, 1),
+            }
+        )
+
+    def series(self) -> pd.DataFrame:
+        """Return the snapshots asked for by ``interval``: what each link did until each moment.
+
+        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (sent in the
+        interval) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
+        """
+        import pandas as pd
+
+        tables = []
+        for stretch in self.stretches:
+            before = np.zeros(self.torus.n_links)
+            for snapshot in stretch.snapshots:
+                sent = snapshot.wire_bytes - before
+                before = snapshot.wire_bytes
+                active = np.flatnonzero((sent > 0) | (snapshot.occupied > 0))
+                tables.append(
+                    pd.DataFrame(
+                        {
+                            "time": snapshot.time,
+                            "link": active,
+                            "wire_bytes": sent[active],
+                            "buffered": snapshot.occupied[active],
+                        }
+                    )
+                )
+        if not tables:
+            return pd.DataFrame(columns=["time", "link", "wire_bytes", "buffered"])
+        return pd.concat(tables, ignore_index=True)
+
+    def log(self) -> pd.DataFrame:
+        """Return what happened to the packets of the watched message, in the order of time.
+
+        Columns: ``time`` (seconds), ``event``, ``packet`` (its number; -1 for the message) and
+        ``place``: the link's label, the FIFO, or the node that took it in.
+        """
+        import pandas as pd
+
+        log = np.concatenate([stretch.log for stretch in self.stretches])
+        number: dict[int, int] = {}
+        rows = []
+        injected = 0
+        for time, code, slot, place in log.tolist():
+            if code == INJECTED:
+                # A slot of the simulator carries one packet after the other.
+                number[slot] = injected
+                injected += 1
+            where = (
+                self.torus.link_label(int(place))
+                if code in (SENT, ARRIVED)
+                else f"FIFO {int(place) % self.torus.network.fifos}"
+                if place >= 0
+                else ""
+            )
+            rows.append((time, _KINDS[int(code)], number.get(slot, -1), where))
+        table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
+        return table.sort_values("time", kind="stable", ignore_index=True)

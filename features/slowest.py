@@ -1,0 +1,113 @@
+"""Which messages took longest, and where on their way packets wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .packets import packet_counts
+from .routing import routes
+from .simulation import Simulation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
+    """Return the ``n`` messages that took longest from hand-over to arrival.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    n : int
+
+    Returns
+    -------
+    DataFrame
+        The columns of `Simulation.messages`, then ``took``; ``alone``, the seconds that it needs in
+        an idle network; and ``queued``, the seconds after which the messages before it in its FIFO
+        have arrived: at most so long it waits behind them. Where routes are fixed also ``place``,
+        the FIFO or the buffer on its way at which packets wait longest, and ``wait``, the seconds
+        that a packet waits there on average over all packets that pass.
+
+    Examples
+    --------
+    >>> from toruscast.features import simulate
+    >>> from toruscast.mapping import CommGraph, TaskMapping, Torus
+    >>> comm, torus = CommGraph(3, [0, 1], [2, 2], [8192, 8192]), Torus((8,))
+    >>> table = slowest_messages(simulate(comm, torus, TaskMapping([0, 1, 2], 8)), 1)
+    >>> table[["src", "dst", "place"]].values.tolist()
+    [[1, 2, 'in FIFO 1']]
+    """
+    messages = simulation.messages()
+    messages["took"] = messages["arrived"] - messages["handed_over"]
+    table = messages.nlargest(n, "took")
+    table["queued"] = _queued(simulation, messages, table.index.to_numpy())
+    table = table.reset_index(drop=True)
+    table["alone"] = [
+        _alone(simulation, phase, edge, hops)
+        for phase, edge, hops in zip(table["phase"], table["edge"], table["hops"], strict=True)
+    ]
+    torus = simulation.torus
+    if simulation.routing == "deterministic" and torus.tie not in ("random", "split"):
+        links = simulation.buffered_seconds / np.maximum(simulation.packets, 1)
+        fifos = simulation.fifos()["mean_wait"].to_numpy()
+        node = simulation.mapping.node
+        found = [
+            _longest_wait(simulation, int(node[src]), int(node[dst]), fifo, links, fifos)
+            for src, dst, fifo in zip(table["src"], table["dst"], table["fifo"], strict=True)
+        ]
+        table["place"] = [place for place, _ in found]
+        table["wait"] = [wait for _, wait in found]
+    return table
+
+
+def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
+    """Seconds of an edge with all links to itself: hops, then its bytes at the slowest rate."""
+    torus, comm = simulation.torus, simulation.workload.phases[phase]
+    network = torus.network
+    if hops == 0:
+        return float(comm.nbytes[edge]) / network.memory_bandwidth
+    src, dst = simulation.mapping.node[comm.src[edge]], simulation.mapping.node[comm.dst[edge]]
+    differ = torus.coords[src] != torus.coords[dst]
+    rate = float(np.array(torus.bandwidth)[differ].min())
+    rate = min(rate, network.memory_bandwidth)
+    packets, wire = packet_counts(comm, torus)
+    return hops * network.hop_latency + float(packets[edge] * wire[edge]) / rate
+
+
+def _queued(
+    simulation: Simulation, messages: pd.DataFrame, chosen: NDArray[np.int64]
+) -> list[float]:
+    """Seconds until the messages before each chosen one in its FIFO have arrived."""
+    node = simulation.mapping.node[messages["src"]]
+    fifo, ready, arrived, took = (
+        messages[name].to_numpy() for name in ("fifo", "handed_over", "arrived", "took")
+    )
+    queued = []
+    for m in chosen.tolist():
+        before = (node == node[m]) & (fifo == fifo[m]) & (ready < ready[m]) & (fifo[m] >= 0)
+        last = float(arrived[before].max(initial=0.0))
+        queued.append(min(max(last - float(ready[m]), 0.0), float(took[m])))
+    return queued
+
+
+def _longest_wait(
+    simulation: Simulation,
+    src: int,
+    dst: int,
+    fifo: int,
+    links: NDArray[np.float64],
+    fifos: NDArray[np.float64],
+) -> tuple[str, float]:
+    """The place between two nodes where packets wait longest."""
+    if fifo < 0:
+        return "", 0.0
+    torus = simulation.torus
+    _, way = routes(torus, [src], [dst])
+    waits = {f"in FIFO {fifo}": float(fifos[src * torus.network.fifos + fifo])}
+    waits |= {f"behind {torus.link_label(link)}": float(links[link]) for link in way.tolist()}
+    place = max(waits, key=lambda name: waits[name])
+    return place, waits[place]

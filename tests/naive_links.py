@@ -1,0 +1,98 @@
+"""Slow, obvious links of the packet simulator's twin, the buffers behind them, and packets."""
+
+import math
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+import naive
+from naive_nodes import Fifo, Message
+
+DETERMINISTIC, SECOND_DETERMINISTIC, ADAPTIVE = 0, 1, 2
+# What a packet in dimension order needs to enter a link: room in the first channel; in the second,
+# or with the bubble rule to enter the ring. Free packets may take any of several links.
+FIRST, SECOND, FREE = 0, 1, 2
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A virtual channel of a channel behind a link, or all of the channel."""
+
+    link: "Link"
+    channel: int
+    number: int  # among those of its channel
+    size: int
+    packets: deque = field(default_factory=deque)  # behind the one that goes first
+    moving: bool = False  # a packet of it asks for a link, or will
+    free_at: int = 0  # tick when the last packet's tail has gone
+
+    def __post_init__(self):
+        self.room = self.size
+
+
+@dataclass(eq=False)
+class Packet:
+    message: Message
+    minus: set  # dimensions where it takes the minus way of a tie
+    held: Buffer | Fifo  # where it is
+    size: int  # bytes of a buffer that it takes
+    tail: int = 0  # tick when all of it is there
+    since: int = 0
+
+    @property
+    def node(self):
+        return self.held.node if isinstance(self.held, Fifo) else self.held.link.far
+
+
+@dataclass(eq=False)
+class Link:
+    number: int
+    node: int
+    port: int
+    far: int | None
+    entry: int  # free bytes that a packet of the second kind needs
+    second_channel: int  # channel of the second kind
+    free_at: int = 0
+    armed: bool = False  # an event will look at it
+    turn: int = 0
+    lanes: dict = field(default_factory=lambda: defaultdict(deque))  # by kind and input
+    behind: int = 0
+    packets: int = 0
+    wire_bytes: float = 0.0
+    found: int = 0
+    most: int = 0
+    waited: int = 0
+
+    def roomiest(self, channel):
+        """The virtual channel with the most room, the first of several."""
+        return max(self.buffers[channel], key=lambda buffer: buffer.room)
+
+    def room(self, channel):
+        return self.roomiest(channel).room
+
+    def in_order(self):
+        """Lanes with their queues: by kind, then by input."""
+        return sorted(self.lanes.items(), key=lambda pair: pair[0])
+
+    @property
+    def waiting(self):
+        return any(self.lanes.values())
+
+
+def buffer_sizes(rounds, torus, mapping, coarsening):
+    """Bytes of the largest packet, and of a channel.
+
+    If packets are merged, a channel holds eight of them where it held that many.
+    """
+    network = torus.network
+    real = simulated = 0
+    largest = 1.0
+    for comm in rounds:
+        for a, b, nbytes, n in naive.edges(comm, mapping):
+            count, wire = naive.packets(nbytes, n, network, coarsening)
+            largest = max(largest, wire)
+            if a != b:
+                simulated += count
+                real += naive.packets(nbytes, n, network)[0]
+    least = min(network.buffer_packets, 8) if real > simulated else 1
+    size = network.buffer_packets * (network.payload + network.header)
+    return math.ceil(largest), max(size, math.ceil(largest) * least)

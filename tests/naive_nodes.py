@@ -1,0 +1,251 @@
+"""Slow, obvious nodes of the packet simulator's twin: events, tasks, messages, FIFOs."""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+import naive
+import numpy as np
+
+_WORD = 2**64 - 1
+
+
+class Clock:
+    """Events in the order of time; those of one tick in the order in which they were made.
+
+    What tasks do (`later`) comes before what the network does (`at`) in the same tick.
+    """
+
+    def __init__(self):
+        self.now, self.order = 0, count()
+        self.tasks, self.network = [], []
+
+    def at(self, tick, action, *arguments):
+        heapq.heappush(self.network, (tick, next(self.order), action, arguments))
+
+    def later(self, tick, action, *arguments):
+        heapq.heappush(self.tasks, (tick, next(self.order), action, arguments))
+
+    def run(self):
+        while self.tasks or self.network:
+            self.now = min(queue[0][0] for queue in (self.tasks, self.network) if queue)
+            for queue in (self.tasks, self.network):
+                while queue and queue[0][0] == self.now:
+                    _, _, action, arguments = heapq.heappop(queue)
+                    action(*arguments)
+
+
+@dataclass(eq=False)
+class Message:
+    """All messages of an edge, which travel as one; or a packet that asks or answers."""
+
+    number: int
+    src: int
+    dst: int
+    fifo: int
+    packets: int
+    wire: float
+    task: int = -1
+    receiver: int = -1
+    round: int = 0
+    edge: int = -1
+    overhead: int = 0
+    copy: int = 0
+    sequel: "Message | None" = None  # goes when this one has arrived
+    ready: int = 0
+    finish: int = 0
+
+    def __post_init__(self):
+        self.to_send = self.to_receive = self.packets
+        self.opening = self  # what its task hands over: itself, or the question before it
+
+
+@dataclass(eq=False)
+class Fifo:
+    number: int
+    node: int
+    messages: deque  # of its own, or of its node
+    busy: bool = False  # an event will let it go on
+    outside: int = 0  # packets of it that wait at the router
+    free_at: int = 0
+    waited: int = 0
+    most: int = 0
+
+
+@dataclass(eq=False)
+class Worker:
+    """What hands over messages: a task's own, or one for all tasks of a node."""
+
+    tasks: deque = field(default_factory=deque)
+    in_hand: deque = field(default_factory=deque)
+
+
+@dataclass(eq=False)
+class Task:
+    worker: Worker
+    rounds: list  # messages of each round in the order of their turns
+    waits: list  # messages still to arrive in each round
+    round: int = 0
+    handed_over: bool = False
+
+
+def list_messages(rounds, torus, mapping, coarsening, tick):
+    """Messages of the rounds by task, round and turn; questions and answers come after them."""
+    network = torus.network
+    messages = []
+    for number, comm in enumerate(rounds):
+        rows = naive.edges(comm, mapping)
+        fifo = queues(torus, [(a, b) for a, b, _, _ in rows])
+        turn, _ = naive.hand_over(comm, network)
+        software = naive.software(comm, network)
+        sending = [e for e in range(comm.n_edges) if round(rows[e][3]) > 0]
+        for e in sorted(sending, key=lambda e: turn[e]):
+            a, b, nbytes, n_messages = rows[e]
+            packets, wire = naive.packets(nbytes, n_messages, network, coarsening)
+            messages.append(
+                Message(
+                    0, a, b, fifo[e], packets,
+                    wire=float(np.float32(wire)),  # as the kernel keeps it
+                    task=int(comm.src[e]), receiver=int(comm.dst[e]), round=number, edge=e,
+                    overhead=round(software[e] / tick),
+                    copy=round(nbytes / network.memory_bandwidth / tick),
+                )
+            )  # fmt: skip
+    messages.sort(key=lambda m: (m.task, m.round))
+    for number, message in enumerate(messages):
+        message.number = number
+    asking = [
+        m
+        for m in messages
+        if m.src != m.dst and _size(rounds[m.round], m.edge) > network.eager_limit
+    ]
+    answer_fifo = queues(torus, [(m.dst, m.src) for m in asking])
+    for i, m in enumerate(asking):
+        number = len(messages) + 2 * i
+        answer = Message(number + 1, m.dst, m.src, answer_fifo[i], 1, network.header, sequel=m)
+        m.opening = Message(number, m.src, m.dst, m.fifo, 1, network.header, sequel=answer)
+    return messages
+
+
+def queues(torus, ends):
+    """FIFO in which each edge's messages wait; FIFOs that take from one queue do so at FIFO 0."""
+    fifo = naive.fifos(torus, ends)
+    return [min(f, 0) for f in fifo] if torus.network.fifo_rule == "first_free" else fifo
+
+
+def _size(comm, e):
+    return float(comm.nbytes[e]) / round(float(comm.n_messages[e]))
+
+
+def minus_ways(torus, message, left, seed):
+    """Dimensions where a packet of this message takes the minus way of a tie that is left open.
+
+    ``left`` is the number of packets that the message has to send, this one included.
+    """
+    coin = left
+    if torus.tie == "random":
+        coin = (coin + (message.number << 32) + seed * 0x9E3779B97F4A7C15) & _WORD
+        coin = (coin ^ (coin >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
+        coin = (coin ^ (coin >> 27)) * 0x94D049BB133111EB & _WORD
+        coin ^= coin >> 31
+    minus = set()
+    if torus.tie in ("split", "random"):
+        here, there = naive.coords(torus, message.src), naive.coords(torus, message.dst)
+        for d in torus.order:
+            if len(naive.signs(torus, here, there, d)) == 2:
+                if coin & 1:
+                    minus.add(d)
+                coin >>= 1
+    return minus
+
+
+class Nodes:
+    """Tasks hand messages over to FIFOs, round by round; ``wake`` feeds an idle FIFO."""
+
+    def __init__(self, clock, messages, n_rounds, torus, mapping, wake):
+        network = torus.network
+        self.clock, self.wake, self.n_rounds = clock, wake, n_rounds
+        self.fifos = []
+        for i in range(torus.n_nodes * network.fifos):
+            shares = network.fifo_rule == "first_free" and i % network.fifos > 0
+            queue = self.fifos[-1].messages if shares else deque()
+            self.fifos.append(Fifo(i, i // network.fifos, queue))
+        self.fifos_a_node, self.outside = network.fifos, network.fifo_packets
+        at_node = [Worker() for _ in range(torus.n_nodes)]
+        self.tasks = []
+        for node in mapping.node.tolist():
+            worker = at_node[node] if network.feeding == "messages" else Worker()
+            self.tasks.append(Task(worker, [[] for _ in range(n_rounds)], [0] * n_rounds))
+        for m in messages:
+            self.tasks[m.task].rounds[m.round].append(m)
+            for waiting in self.waiting_for(m):
+                waiting.waits[m.round] += 1
+
+    def waiting_for(self, message):
+        """Tasks whose round waits for a message: who had to ask before sending it waits too."""
+        asked = message.opening is not message
+        return [self.tasks[message.receiver], *([self.tasks[message.task]] if asked else [])]
+
+    def start(self):
+        for task in self.tasks:
+            self.begin_round(task)
+
+    def begin_round(self, task):
+        task.handed_over = False
+        task.worker.tasks.append(task)
+        if len(task.worker.tasks) == 1:
+            self.take_in_hand(task.worker)
+
+    def take_in_hand(self, worker):
+        task = worker.tasks[0]
+        worker.in_hand = deque(task.rounds[task.round])
+        overhead = worker.in_hand[0].overhead if worker.in_hand else 0
+        self.clock.later(self.clock.now + overhead, self.hand_over, worker)
+
+    def hand_over(self, worker):
+        if worker.in_hand:
+            self.post(worker.in_hand.popleft().opening)
+        if worker.in_hand:
+            overhead = worker.in_hand[0].overhead
+            self.clock.later(self.clock.now + overhead, self.hand_over, worker)
+            return
+        task = worker.tasks.popleft()
+        task.handed_over = True
+        if worker.tasks:
+            self.take_in_hand(worker)
+        self.go_on(task)
+
+    def go_on(self, task):
+        if task.handed_over and task.waits[task.round] == 0 and task.round + 1 < self.n_rounds:
+            task.round += 1
+            self.begin_round(task)
+
+    def post(self, message):
+        now = message.ready = self.clock.now
+        if message.src == message.dst:
+            message.finish = now + message.copy
+            message.to_receive = 0
+            self.clock.later(message.finish, self.copied, message)
+            return
+        queue = self.fifos[message.src * self.fifos_a_node + message.fifo].messages
+        queue.append(message)
+        sharing = [fifo for fifo in self.fifos if fifo.messages is queue]
+        sharing[0].most = max(sharing[0].most, len(queue))
+        for fifo in sharing:
+            if not fifo.busy and fifo.outside < self.outside:
+                fifo.busy = True
+                self.clock.at(now, self.wake, fifo)
+                break
+
+    def copied(self, message):
+        self.clock.at(self.clock.now, self.arrived, message)
+
+    def arrived(self, message):
+        """All of a message is there: its answer or its data goes, or who waited for it goes on."""
+        if message.sequel is not None:
+            self.post(message.sequel)
+            return
+        for task in self.waiting_for(message):
+            task.waits[message.round] -= 1
+            self.go_on(task)

@@ -1,0 +1,270 @@
+"""What the packet simulator gives back: tables, time series, the log of a message; and errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases import graphs, mapped, simulated_networks, tori
+
+from toruscast.features import dilations, simulate
+from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
+from toruscast.mapping.patterns import all_to_all, halo_2d, pairwise_exchange
+
+COLUMNS = {
+    "messages": ["phase", "edge", "src", "dst", "nbytes", "hops", "fifo", "packets", "handed_over",
+                 "arrived"],
+    "tasks": ["node", "sent_messages", "sent_bytes", "received_messages", "received_bytes", "sent",
+              "received", "finish"],
+    "phases": ["name", "begin", "end", "messages", "nbytes"],
+    "links": ["node", "dimension", "direction", "packets", "wire_bytes", "chunks", "busy_share",
+              "buffer_length", "mean_buffered", "most_buffered", "delay", "mean_wait"],
+    "fifos": ["node", "fifo", "messages", "nbytes", "packets", "most_messages", "mean_wait"],
+    "series": ["time", "link", "wire_bytes", "buffered"],
+    "log": ["time", "event", "packet", "place"],
+}  # fmt: skip
+TORUS = Torus((4, 3), wrap=(False, True))
+EMPTY = CommGraph(12, [], [], [])
+# An edge without a message, one within a node, one of three messages.
+ODD = CommGraph(12, [0, 0, 1, 11], [1, 2, 1, 0], [0, 5120, 700, 1536], [0.4, 1, 1, 3])
+
+
+def run(traffic, torus=TORUS, **options):
+    return simulate(traffic, torus, TaskMapping(np.arange(traffic.n_tasks), torus), **options)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize("table", COLUMNS)
+def test_columns(table, dependent):
+    for phases in ([EMPTY], [ODD], [EMPTY, ODD, EMPTY]):
+        result = run(Workload(phases, dependent=dependent), interval=1e-6)
+        assert getattr(result, table)().columns.tolist() == COLUMNS[table]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from(["deterministic", "adaptive"]), st.booleans())
+def test_tables_agree_with_each_other(data, routing, dependent):
+    network = data.draw(simulated_networks())
+    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
+    mapping = data.draw(mapped(torus))
+    phases = data.draw(st.lists(graphs(mapping.n_tasks, 15), min_size=1, max_size=3))
+    traffic = Workload(phases, dependent=dependent)
+    result = simulate(traffic, torus, mapping, routing=routing, interval=3e-7)
+    messages, tasks, links, fifos = (
+        result.messages(), result.tasks(), result.links(), result.fifos()
+    )  # fmt: skip
+    total = messages["nbytes"].sum()
+    assert total == pytest.approx(traffic.total.nbytes.sum())
+    assert tasks["sent_bytes"].sum() == pytest.approx(total)
+    assert tasks["received_bytes"].sum() == pytest.approx(total)
+    assert tasks["sent_messages"].sum() == tasks["received_messages"].sum() == len(messages)
+    assert tasks["finish"].max() == pytest.approx(result.time)
+    remote = messages["hops"] > 0
+    assert fifos["messages"].sum() == remote.sum()
+    assert fifos["nbytes"].sum() == pytest.approx(messages["nbytes"][remote].sum())
+    assert fifos["packets"].sum() == messages["packets"][remote].sum()
+    assert ((fifos["most_messages"] > 0) >= (fifos["messages"] > 0)).all() or (
+        network.fifo_rule == "first_free"
+    )
+    assert (messages["arrived"] >= messages["handed_over"]).all()
+    assert messages["arrived"].max() == pytest.approx(result.time) or messages.empty
+    phase_table = result.phases()
+    assert phase_table["messages"].sum() == len(messages)
+    assert phase_table["nbytes"].sum() == pytest.approx(total)
+    assert (phase_table["end"] >= phase_table["begin"]).all()
+    assert phase_table["end"].max() == pytest.approx(result.time)
+    np.testing.assert_array_equal(links.index, np.flatnonzero(torus.link_exists))
+    assert links["packets"].sum() == result.packet_hops
+    assert links["wire_bytes"].sum() == pytest.approx(result.wire_bytes.sum())
+    assert (links["busy_share"] <= 1 + 1e-3).all()
+    assert (links["chunks"] * 32 >= links["wire_bytes"] - 1e-6).all()
+    assert (links["most_buffered"] <= links["buffer_length"]).all()
+    assert (links["delay"] <= links["most_buffered"]).all()
+    for link in np.flatnonzero(torus.link_exists)[:3].tolist():
+        row = links.loc[link]
+        sign = int(row["direction"])
+        assert torus.link(int(row["node"]), int(row["dimension"]), sign) == link
+    # What was sent in each interval adds up to what was sent.
+    series = result.series()
+    sent = series.groupby("link")["wire_bytes"].sum().reindex(links.index, fill_value=0.0)
+    np.testing.assert_allclose(sent, links["wire_bytes"], rtol=1e-9, atol=1e-6)
+
+
+def test_messages_and_tasks_of_a_small_case():
+    # ODD: edge 0 sends nothing; 0 -> 2 is two hops round the ring of 3 the short way: one; 1 -> 1
+    # stays on its node; 11 -> 0 goes three hops along the mesh and one round.
+    table = run(ODD).messages()
+    assert table["edge"].tolist() == [1, 2, 3]
+    assert table["hops"].tolist() == [1, 0, 4]
+    assert table["packets"].tolist() == [10, 2, 3]
+    assert (table["fifo"] < 0).tolist() == [False, True, False]
+    tasks = run(ODD).tasks()
+    assert tasks.index.name == "task"
+    assert tasks["sent_bytes"][[0, 1, 11]].tolist() == [5120, 700, 1536]
+    assert tasks["received_messages"][[0, 1, 2, 11]].tolist() == [1, 1, 1, 0]
+    assert tasks["sent"][3] == tasks["received"][3] == tasks["finish"][3] == 0
+
+
+def test_phases_of_a_workload():
+    result = run(Workload([ODD.renamed("first"), EMPTY, ODD.renamed("third")]))
+    table = result.phases()
+    assert table["name"].tolist()[::2] == ["first", "third"]
+    assert table["messages"].tolist() == [3, 0, 3]
+    assert table["begin"].tolist() == [0, table["end"][0], table["end"][0]]
+    assert table["end"][2] == pytest.approx(2 * table["end"][0])
+    assert result.phase_times == pytest.approx((table["end"][0], 0, table["end"][0]))
+    messages = result.messages()
+    assert messages["phase"].tolist() == [0, 0, 0, 2, 2, 2]
+    assert (messages["handed_over"][3:] >= table["begin"][2]).all()
+
+
+@pytest.mark.parametrize("traffic", [EMPTY, Workload([EMPTY, EMPTY], dependent=True)])
+def test_nothing_to_send(traffic):
+    result = run(traffic, interval=1e-6)
+    assert result.time == 0
+    assert result.packet_hops == 0
+    assert result.messages().empty
+    assert result.log().empty
+    assert result.series().empty
+    assert (result.links().drop(columns=["node", "dimension", "direction"]) == 0).all(axis=None)
+    assert (result.tasks()["finish"] == 0).all()
+
+
+@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
+@pytest.mark.parametrize("phase", [0, 1])
+def test_log_of_a_watched_message(phase, routing):
+    # 20 packets over several hops among the traffic of an all-to-all.
+    torus = Torus((4, 4))
+    comm = all_to_all(16, 512.0 * 20)
+    mapping = TaskMapping(np.arange(16), torus)
+    edge = int(np.flatnonzero((comm.src == 1) & (comm.dst == 11))[0])
+    hops = int(dilations(comm, torus, mapping)[edge])
+    result = simulate(Workload([comm, comm]), torus, mapping, routing=routing, watch=(phase, edge))
+    log = result.log()
+    assert log["time"].is_monotonic_increasing
+    assert log["event"].iloc[0] == "handed over"
+    counts = log["event"].value_counts()
+    assert counts.to_dict() == {
+        "handed over": 1, "injected": 20, "sent": 20 * hops, "arrived": 20 * hops, "taken in": 20,
+    }  # fmt: skip
+    assert sorted(log["packet"].unique()) == list(range(-1, 20))
+    for _, mine in log[log["packet"] >= 0].groupby("packet"):
+        assert mine["event"].tolist() == ["injected", *["sent", "arrived"] * hops, "taken in"]
+        # It arrives over the link on which it was sent.
+        sent, arrived = (mine["place"][mine["event"] == e].tolist() for e in ("sent", "arrived"))
+        assert sent == arrived
+    message = result.messages().query("phase == @phase and edge == @edge").iloc[0]
+    assert log["time"].iloc[0] == pytest.approx(message["handed_over"])
+    assert log["time"].iloc[-1] == pytest.approx(message["arrived"])
+
+
+def test_watching_an_edge_that_sends_nothing():
+    assert run(ODD, watch=(0, 0)).log().empty
+    assert run(ODD).log().empty
+
+
+def test_watching_a_message_within_a_node():
+    assert run(ODD, watch=(0, 2)).log()["event"].tolist() == ["handed over"]
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_progress_ends_at_the_total(dependent, monkeypatch):
+    monkeypatch.setattr("toruscast.features.simulator._SLICE", 50)
+    seen = []
+    comm = halo_2d((4, 3), 5120.0)
+    traffic = Workload([comm, comm], dependent=dependent)
+    result = run(traffic, progress=lambda done, total: seen.append((done, total)))
+    done, total = (list(column) for column in zip(*seen, strict=True))
+    assert done == sorted(done)
+    assert set(total) == {result.packet_hops}
+    assert done[-1] == result.packet_hops
+    assert len(seen) > 5
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_progress_counts_questions_and_no_packet_twice(dependent, monkeypatch):
+    # Receivers slower than their links, so that packets wait for a reception port.
+    monkeypatch.setattr("toruscast.features.simulator._SLICE", 20)
+    network = Network(eager_limit=1000, memory_bandwidth=1e9, reception_ports=2)
+    torus = Torus((4, 3), network=network)
+    comm = halo_2d((4, 3), 5120.0)
+    hops = dilations(comm, torus, TaskMapping(np.arange(12), torus)).sum()
+    seen = []
+    run(
+        Workload([comm, comm], dependent=dependent),
+        torus,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    # Ten packets, a question and an answer a message, in two phases.
+    total = 2 * 12 * hops
+    assert seen[-1] == (total, total)
+    # A slice ends with its tick; it reaches the total with the last hops only.
+    done = [before for before, _ in seen]
+    assert done.index(total) >= total // 60
+    assert {of for _, of in seen} == {total}
+
+
+@pytest.mark.parametrize("traffic", [ODD, Workload([ODD, ODD]), pairwise_exchange(12, 600.0)])
+def test_series_ends_with_each_stretch(traffic):
+    result = run(traffic, interval=1e-6)
+    ends = [stretch.snapshots[-1].time for stretch in result.stretches]
+    assert ends == pytest.approx([stretch.end for stretch in result.stretches])
+
+
+def test_series_covers_all_phases():
+    comm = halo_2d((4, 3), 51200.0)
+    result = run(Workload([comm, comm]), interval=1e-6)
+    series = result.series()
+    assert series["time"].is_monotonic_increasing
+    assert series["time"].iloc[-1] == pytest.approx(result.time, abs=1.1e-6)
+    half = series["wire_bytes"][series["time"] <= result.time / 2 + 1e-6].sum()
+    assert half == pytest.approx(result.wire_bytes.sum() / 2)
+    # No link sends more than its bandwidth in an interval, but for the packet that it began.
+    most = series.groupby(["time", "link"])["wire_bytes"].sum().max()
+    assert most <= 2e9 * 1e-6 + 2 * 544
+
+
+def test_rounds_of_a_collective_in_the_tables():
+    result = run(pairwise_exchange(12, 600.0))
+    table = result.phases()
+    assert len(table) == 11
+    assert (table["messages"] == 12).all()
+    assert table["begin"].is_monotonic_increasing
+    assert table["end"].iloc[-1] == pytest.approx(result.time)
+    assert isinstance(result.messages(), pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"routing": "x"}, "deterministic or adaptive"),
+        ({"coarsening": 0}, "coarsening"),
+        ({"coarsening": 1.5}, "coarsening"),
+        ({"seed": -1}, "seed"),
+        ({"error": 0.03, "coarsening": 2}, "one of them"),
+        ({"interval": 0}, "interval"),
+        ({"interval": -1e-6}, "interval"),
+        ({"interval": float("nan")}, "interval"),
+        ({"watch": (1, 0)}, "watch"),
+        ({"watch": (0, 4)}, "watch"),
+        ({"watch": (-1, 0)}, "watch"),
+    ],
+)
+def test_bad_options(options, match):
+    with pytest.raises(InputError, match=match):
+        run(ODD, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"deadlock": "x"}, {"arbitration": "x"}, {"feeding": "x"}, {"buffer_packets": 1},
+     {"reception_ports": 0}, {"eager_limit": -1}, {"short_limit": -1}],
+)  # fmt: skip
+def test_bad_networks(options):
+    with pytest.raises(InputError):
+        Network(**options)
+
+
+def test_a_mapping_that_does_not_fit():
+    with pytest.raises(InputError):
+        simulate(ODD, TORUS, TaskMapping([0, 1], TORUS))

@@ -1,0 +1,160 @@
+"""The packet simulator against its slow twin: the same times and the same counters."""
+
+import naive_simulator
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases import graphs, mapped, simulated_networks, tori
+
+from toruscast.features import simulate
+from toruscast.features._simulator_setup import clock_of
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.patterns import all_to_all, pairwise_exchange
+
+ROUTINGS = ["deterministic", "adaptive"]
+routing = st.sampled_from(ROUTINGS)
+
+
+def agree(traffic, torus, mapping, routing="deterministic", coarsening=1, seed=0):
+    """Compare every message, link and FIFO."""
+    result = simulate(traffic, torus, mapping, routing=routing, coarsening=coarsening, seed=seed)
+    workload = as_workload(traffic)
+    for stretch in result.stretches:
+        rounds = [workload.phases[i] for i in stretch.phases]
+        listed = stretch.messages
+        tick, wheel = clock_of(listed, torus)
+        twin = naive_simulator.Simulator(
+            rounds, torus, mapping, routing, coarsening, seed, tick, wheel - 1
+        ).run()
+        assert listed.edge.tolist() == [m.edge for m in twin.messages]
+        assert all(m.to_receive == 0 for m in twin.messages)
+        handed_over = np.array([m.opening.ready for m in twin.messages])
+        arrived = np.array([m.finish for m in twin.messages])
+        begin = stretch.begin
+        np.testing.assert_allclose(stretch.handed_over, begin + handed_over * tick, 1e-12)
+        np.testing.assert_allclose(stretch.arrived, begin + arrived * tick, 1e-12)
+        for name in ("packets", "found", "most"):
+            assert getattr(stretch, name).tolist() == [getattr(link, name) for link in twin.links]
+        for name in ("wire_bytes", "waited"):
+            expected = np.array([getattr(link, name) for link in twin.links])
+            unit = tick if name == "waited" else 1.0
+            np.testing.assert_allclose(getattr(stretch, name), expected * unit, 1e-12)
+        fifos = twin.nodes.fifos
+        assert stretch.fifo_most.tolist() == [fifo.most for fifo in fifos]
+        # FIFOs that take from one queue are counted at the first.
+        together = torus.network.fifos if torus.network.fifo_rule == "first_free" else 1
+        waited = np.zeros(len(fifos))
+        for number, fifo in enumerate(fifos):
+            waited[number - number % together] += fifo.waited * tick
+        np.testing.assert_allclose(stretch.fifo_waited, waited, 1e-12)
+        assert all(link.behind == 0 for link in twin.links)
+        buffers = [b for link in twin.links for channel in link.buffers for b in channel]
+        assert all(b.room == b.size and not b.packets for b in buffers)
+    return result
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), routing, st.sampled_from([1, 1, 3]), st.integers(0, 9))
+def test_the_simulator_equals_its_twin(data, routing, coarsening, seed):
+    network = data.draw(simulated_networks())
+    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
+    mapping = data.draw(mapped(torus))
+    phases = data.draw(st.lists(graphs(mapping.n_tasks, 20), min_size=1, max_size=3))
+    traffic = Workload(phases, dependent=data.draw(st.booleans()))
+    agree(traffic, torus, mapping, routing, coarsening, seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), routing)
+def test_the_simulator_equals_its_twin_in_a_jam(data, routing):
+    # Shallow buffers and many packets at once, so that credits, bubbles and turns decide.
+    deadlock = data.draw(st.sampled_from(["bubble", "dateline"]))
+    network = Network(
+        payload=64,
+        buffer_packets=data.draw(st.integers(2 if deadlock == "bubble" else 1, 3)),
+        fifos=4,
+        overhead=0.0,
+        memory_bandwidth=data.draw(st.sampled_from([1e9, 28e9])),
+        deadlock=deadlock,
+        virtual_channels=data.draw(st.sampled_from([0, 1, 2])),
+        arbitration=data.draw(st.sampled_from(["first_come", "round_robin", "age"])),
+    )
+    torus = data.draw(tori(max_nodes=16, max_dimensions=2, network=network))
+    mapping = data.draw(mapped(torus, max_tasks=12))
+    nbytes = st.sampled_from([64.0, 640.0, 700.0])
+    comm = data.draw(graphs(mapping.n_tasks, 40, nbytes, st.just(1.0)))
+    agree(comm, torus, mapping, routing)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize("arbitration", ["first_come", "round_robin", "age"])
+def test_the_simulator_equals_its_twin_in_lock_step(arbitration, routing):
+    # Equal packets, all ready at once: many arrive in the same tick, and the queues' order decides.
+    network = Network(
+        payload=64, buffer_packets=2, overhead=0.0, hop_latency=0.0, arbitration=arbitration
+    )
+    torus = Torus((4, 3), network=network)
+    mapping = TaskMapping(np.arange(12), torus)
+    agree(all_to_all(12, 128.0), torus, mapping, routing)
+    agree(pairwise_exchange(12, 640.0), torus, mapping, routing)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_more_fifos_than_lanes(routing):
+    # Eight tasks a node, whose messages fill 40 FIFOs.
+    network = Network(fifos=40, fifo_rule="round_robin", arbitration="round_robin", overhead=0.0)
+    torus = Torus((3, 2), network=network)
+    mapping = TaskMapping(np.repeat(np.arange(6), 8), torus)
+    agree(all_to_all(48, 600.0), torus, mapping, routing)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize(
+    ("shape", "arbitration", "virtual_channels"),
+    [((3, 2, 2), "age", 4), ((2, 2, 3), "age", 3), ((2, 2, 2, 2), "round_robin", 4)],
+)
+def test_more_virtual_channels_than_lanes(shape, arbitration, virtual_channels, routing):
+    # 6 or 8 ports of 4 or 3 virtual channels, and 10 FIFOs: more than the 21 lanes of a kind.
+    network = Network(
+        payload=64,
+        overhead=0.0,
+        buffer_packets=2,
+        arbitration=arbitration,
+        virtual_channels=virtual_channels,
+        fifo_rule="round_robin",
+    )
+    torus = Torus(shape, network=network)
+    mapping = TaskMapping(np.arange(torus.n_nodes), torus)
+    agree(all_to_all(torus.n_nodes, 300.0), torus, mapping, routing)
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize("virtual_channels", [0, 2])
+def test_packets_of_no_byte(virtual_channels, routing):
+    # Without a header an empty message takes no time on the links, but a place in the buffers.
+    network = Network(header=0, overhead=0.0, buffer_packets=2, virtual_channels=virtual_channels)
+    torus = Torus((4, 3), network=network)
+    mapping = TaskMapping(np.repeat(np.arange(12), 2), torus)
+    for nbytes in (0.0, 0.25):
+        agree(all_to_all(24, nbytes), torus, mapping, routing)
+    mixed = all_to_all(24, 512.0)
+    mixed = CommGraph(24, mixed.src, mixed.dst, mixed.nbytes * (np.arange(mixed.n_edges) % 3))
+    agree(mixed, torus, mapping, routing)
+
+
+def test_receivers_slower_than_the_wheel_is_long():
+    # 200 packets wait for a port that takes 30 ms each, while the links go on.
+    network = Network(memory_bandwidth=2e4, overhead=0.0, buffer_packets=100)
+    torus = Torus(5, network=network)
+    comm = CommGraph(5, [1, 2, 3, 4, 4], [0, 0, 0, 0, 1], [512 * 50] * 5)
+    agree(comm, torus, TaskMapping(np.arange(5), torus))
+
+
+def test_rounds_of_tasks_that_share_a_node():
+    # One worker hands over the rounds of three tasks, in the order in which they get there.
+    network = Network(feeding="messages", eager_limit=1000, short_limit=100)
+    torus = Torus(4, network=network)
+    mapping = TaskMapping(np.repeat(np.arange(4), 3), torus)
+    for nbytes in (50.0, 600.0, 1500.0):
+        agree(pairwise_exchange(12, nbytes), torus, mapping)

@@ -1,0 +1,47 @@
+"""Draw simulated against seen times: docs/figures/validation.svg.
+
+python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
+"""
+
+from __future__ import annotations
+
+import sys
+
+import matplotlib as mpl
+
+mpl.use("svg")
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "toruscast", "font.size": 9}
+TITLES = {
+    "flit-level": "flit-level engine",
+    "flow-level": "flow-level engine",
+    "emulated-torus": "measured, emulated torus",
+}
+
+
+def main(table: str, picture: str) -> None:
+    """Draw a panel a source; each case is scaled to the median of its seen times."""
+    rows = pd.read_csv(table)
+    with mpl.rc_context(STYLE):
+        figure, panels = plt.subplots(1, len(TITLES), figsize=(9.5, 3.6), layout="constrained")
+        for panel, (source, title) in zip(panels, TITLES.items(), strict=True):
+            for case, some in rows[rows["source"] == source].groupby("case"):
+                factor = (some["seen"] / some["simulated"]).median()
+                unit = some["seen"].median()
+                panel.plot(
+                    some["simulated"] * factor / unit, some["seen"] / unit, ".", alpha=0.7,
+                    label=case,
+                )  # fmt: skip
+            low, high = panel.get_xlim()
+            panel.plot([low, high], [low, high], color="0.6", linewidth=0.8, zorder=0)
+            panel.set(title=title, xlabel="simulated (times one factor)")
+            panel.legend(fontsize=6.5, loc="upper left", frameon=False)
+        panels[0].set_ylabel("seen, median of the case = 1")
+        figure.savefig(picture, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
