@@ -32,7 +32,7 @@ bench: .venv/installed-dev
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md
 
-figures: .venv/installed-docs
+figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
 
@@ -53,8 +53,4 @@ clean:
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
-	touch $@
-
-.venv/installed-docs: .venv/installed
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
 	touch $@

@@ -13,7 +13,8 @@ MAY_IMPORT = {
     "features": {"mapping"},
     "training": {"mapping", "features", "datasets"},
     "scaling": set(),
-    "cli": {"mapping", "features", "training", "datasets", "scaling"},
+    "report": {"mapping", "features", "training", "datasets", "scaling"},
+    "cli": {"mapping", "features", "training", "datasets", "scaling", "report"},
 }
 FORBIDDEN = {
     "pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "requests", "urllib", "http",

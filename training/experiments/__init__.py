@@ -1,0 +1,12 @@
+"""Experiments whose results are published in ``docs/results.md``.
+
+Each module defines one or more `Experiment`; the registry here gives them their order.
+"""
+
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+
+_ALL: tuple[Experiment, ...] = ()
+
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
+
+__all__ = ["EXPERIMENTS", "Bar", "Chart", "Experiment", "Findings", "Inputs"]
