@@ -60,7 +60,7 @@ def command(
     target: Literal["slowdown", "time"] | None,
     level: int | None,
     splits: int,
-    routing: Literal["deterministic", "adaptive"],
+    routing: Literal["deterministic", "adaptive", "by_size"],
     seed: int,
     jobs: int,
     json_path: str | None,

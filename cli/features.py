@@ -47,7 +47,7 @@ def command(
     level: int,
     chosen: str | None,
     listing: bool,
-    routing: Literal["deterministic", "adaptive"],
+    routing: Literal["deterministic", "adaptive", "by_size"],
     seed: int,
     jobs: int,
     parquet_path: str | None,

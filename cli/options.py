@@ -128,8 +128,9 @@ def seed_option(function: F) -> F:
 def routing_option(function: F) -> F:
     """Add how messages are routed."""
     return click.option(
-        "--routing", type=click.Choice(["deterministic", "adaptive"]), default="deterministic",
-        show_default=True, help="Dimension order, or minimal adaptive.",
+        "--routing", type=click.Choice(["deterministic", "adaptive", "by_size"]),
+        default="deterministic", show_default=True,
+        help="Dimension order, minimal adaptive, or the second for long messages only.",
     )(function)  # fmt: skip
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toruscast.training import TimePredictor, Training
     from toruscast.training.reasons import Reasons
 
-Routing = Literal["deterministic", "adaptive"]
+Routing = Literal["deterministic", "adaptive", "by_size"]
 
 DEFAULT_TRAINING = 168
 COVERAGE = 0.9

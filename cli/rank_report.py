@@ -76,7 +76,10 @@ def _header(found: Ranking) -> str:
         origin = f"the default model ({model.n_samples_} samples of other applications and tori)"
     else:
         origin = f"the model {found.source} ({model.n_samples_} samples)"
-    routing = " with adaptive routing" if found.routing == "adaptive" else ""
+    routing = {
+        "adaptive": " with adaptive routing",
+        "by_size": " with routing by message size",
+    }.get(found.routing, "")
     return (
         f"{application_line(found.application)}; on torus {found.torus}{routing}; "
         f"{len(found.mappings)} candidate mappings; forecast by {origin}."

@@ -27,7 +27,7 @@ def obtain_samples(
     number: int | None,
     samples: str | None,
     level: int,
-    routing: Literal["deterministic", "adaptive"],
+    routing: Literal["deterministic", "adaptive", "by_size"],
     seed: int,
     jobs: int,
     output: Output,

@@ -72,7 +72,7 @@ def command(
     torus: str,
     mapping: str,
     tasks_per_node: int | None,
-    routing: Literal["deterministic", "adaptive"],
+    routing: Literal["deterministic", "adaptive", "by_size"],
     changes: tuple[str, ...],
     coarsening: int | None,
     error: float | None,

@@ -45,7 +45,7 @@ def command(
     out: str,
     chosen: str,
     target: Literal["slowdown", "time"],
-    routing: Literal["deterministic", "adaptive"],
+    routing: Literal["deterministic", "adaptive", "by_size"],
     splits: int,
     seed: int,
     jobs: int,

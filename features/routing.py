@@ -15,7 +15,7 @@ from . import _run_kernels as run_kernels
 from ._adaptive_kernels import add_adaptive_loads
 from .runs import run_table
 
-Routing = Literal["deterministic", "adaptive"]
+Routing = Literal["deterministic", "adaptive", "by_size"]
 
 _TIES = {
     "plus": kernels.PLUS,
@@ -36,6 +36,21 @@ def check_routing(routing: str) -> None:
     """Raise `InputError` unless this is a known routing."""
     if routing not in get_args(Routing):
         raise InputError("bad routing", found=routing, expected=" or ".join(get_args(Routing)))
+
+
+def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
+    """Return how a phase is routed: ``by_size`` is adaptive where its longest message is long.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [300_000], [2])
+    >>> phase_routing("by_size", comm, Torus((8,)))
+    'adaptive'
+    """
+    if routing != "by_size":
+        return routing
+    longest = (comm.nbytes / np.maximum(np.rint(comm.n_messages), 1)).max(initial=0.0)
+    return "adaptive" if longest > torus.network.deterministic_limit else "deterministic"
 
 
 def grid_of(torus: Torus) -> kernels.Grid:
@@ -82,10 +97,11 @@ def link_loads(
         What is sent, over which network, from where.
     weights : array-like of float, shape (n_edges,), optional
         What to count instead of bytes, such as packets; finite and not negative.
-    routing : {"deterministic", "adaptive"}
+    routing : {"deterministic", "adaptive", "by_size"}
         Dimension order, where half of a tie that is split or random is expected each way; or
         minimal adaptive, as the expected load when every message is split evenly over its minimal
-        routes, those of each of the torus's zones in turn.
+        routes, those of each of the torus's zones in turn; or the second where the longest message
+        has more than ``torus.network.deterministic_limit`` bytes, else the first.
 
     Returns
     -------
@@ -109,7 +125,7 @@ def link_loads(
     if weight.shape != comm.src.shape or not np.isfinite(weight).all() or (weight < 0).any():
         raise InputError("bad weights", expected=f"{comm.n_edges} finite, non-negative numbers")
     check_routing(routing)
-    if routing == "adaptive":
+    if phase_routing(routing, comm, torus) == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
     # A split tie halves weights: twice their size, half of them is a whole number too.
     halves = torus.tie in ("split", "random")

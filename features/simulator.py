@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from ._simulator_kernels import run, start
 from ._simulator_setup import Messages, build_state, list_messages
 from .coarsening import refine
 from .packets import packet_counts
-from .routing import Routing, check_routing
+from .routing import Routing, check_routing, phase_routing
 from .simulation import Simulation, Snapshot, Stretch
 from .stall import check_finished
 
@@ -52,9 +52,11 @@ def simulate(
         an edge of less than half a message sends nothing.
     torus, mapping
         Where the tasks run. The constants are those of ``torus.network``.
-    routing : {"deterministic", "adaptive"}
+    routing : {"deterministic", "adaptive", "by_size"}
         Dimension order; or minimal adaptive, which takes the emptiest productive output of the zone
-        and falls back to dimension order.
+        and falls back to dimension order; or the second for phases whose longest message has more
+        than ``torus.network.deterministic_limit`` bytes and the first for the others (dependent
+        rounds are one phase here).
     coarsening : int
         Real packets that one simulated packet carries, header and payload of each; a message of
         fewer is one packet. Buffers hold fewer of the longer packets, but eight where they held
@@ -121,7 +123,7 @@ def simulate(
     ):
         raise InputError("bad watch", found=watch, expected="a phase and one of its edges")
 
-    options = _Options(torus, mapping, routing, seed, interval, watch, progress)
+    options = _Options(workload.phases, torus, mapping, routing, seed, interval, watch, progress)
     if error is None:
         return _simulate(workload, options, coarsening)
     longest = max(
@@ -142,6 +144,7 @@ def simulate(
 class _Options(NamedTuple):
     """What all attempts at a simulation share."""
 
+    phases: Sequence[CommGraph]
     torus: Torus
     mapping: TaskMapping
     routing: Routing
@@ -201,8 +204,10 @@ def _run(
         phase, edge = options.watch
         which = np.flatnonzero((messages.round == phase - numbers[0]) & (messages.edge == edge))
         watched = int(which[0]) if which.size else records.NONE
+    routings = {phase_routing(options.routing, options.phases[i], torus) for i in numbers}
+    routing: Routing = "adaptive" if "adaptive" in routings else "deterministic"
     state, tick = build_state(
-        messages, len(numbers), torus, options.mapping, options.routing,
+        messages, len(numbers), torus, options.mapping, routing,
         seed=options.seed, watched=watched,
     )  # fmt: skip
     start(state)

@@ -35,7 +35,7 @@ def extract(
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
         ``time``.
-    routing : {"deterministic", "adaptive"}
+    routing : {"deterministic", "adaptive", "by_size"}
     features : sequence of str, optional
         Names of the features, whatever their level; all of the level if not given.
     n_jobs : int
@@ -69,12 +69,23 @@ def extract(
     for mapping in mappings:
         mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2
+    cases = [RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings]
+    return tabulate(cases, chosen, with_time=with_time, n_jobs=n_jobs)
+
+
+def tabulate(
+    cases: Sequence[RoutedTraffic],
+    features: Sequence[Feature],
+    *,
+    with_time: bool,
+    n_jobs: int = 1,
+) -> pd.DataFrame:
+    """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted."""
     rows = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_row)(RoutedTraffic(workload, torus, mapping, routing), chosen, with_time)
-        for mapping in mappings
+        joblib.delayed(_row)(case, features, with_time) for case in cases
     )
-    names = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
-    columns = [feature.name for feature in chosen] + ["time"] * with_time
+    names = [case.mapping.name or str(i) for i, case in enumerate(cases)]
+    columns = [feature.name for feature in features] + ["time"] * with_time
     return pd.DataFrame(rows, index=pd.Index(names, name="mapping"), columns=columns, dtype=float)
 
 

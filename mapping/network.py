@@ -65,6 +65,8 @@ class Network:
         first message of each task, the second of each, and so on. ``messages``: all of the first
         task's, then all of the second's. ``packets``: as ``tasks``, but a FIFO sends one packet of
         each of its messages in turn.
+    deterministic_limit : float
+        Bytes up to which a message keeps to dimension order where the routing goes ``by_size``.
     reception_ports : int
         Ports at which a node takes packets in; together they take in ``memory_bandwidth``.
     short_limit : int
@@ -83,7 +85,8 @@ class Network:
     Notes
     -----
     Packet sizes, the FIFOs and the 40 ns a hop are Blue Gene/Q's (Chen et al., "The IBM
-    Blue Gene/Q interconnection network and message unit", SC'11). The overhead is the order of
+    Blue Gene/Q interconnection network and message unit", SC'11), and so is the limit of 64 KiB
+    above which its messaging library routes dynamically. The overhead is the order of
     magnitude of an MPI send on its cores, the memory bandwidth that of STREAM on a node. How deep
     the buffers of a torus router are is rarely published: 32 packets are an assumption. With
     shallower ones, packets for a hot link stand in the way of others, and the time depends more on
@@ -115,6 +118,7 @@ class Network:
     virtual_channels: int = 0
     arbitration: Arbitration = "first_come"
     feeding: Feeding = "tasks"
+    deterministic_limit: float = 65536
     reception_ports: int = 1
     short_limit: int = 0
     short_overhead: float = 200e-9

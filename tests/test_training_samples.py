@@ -31,9 +31,9 @@ def computed(monkeypatch):
     """Keys of the samples that are computed."""
     done = []
 
-    def spy(job, level, routing, compute=samples._compute):
+    def spy(job, how, compute=samples._compute):
         done.extend(job.keys)
-        return compute(job, level, routing)
+        return compute(job, how)
 
     monkeypatch.setattr(samples, "_compute", spy)
     return done

@@ -66,7 +66,7 @@ def rank(
         What is sent, over which network, and the candidates.
     model : TimePredictor
         Fitted on named features.
-    routing : {"deterministic", "adaptive"}
+    routing : {"deterministic", "adaptive", "by_size"}
         As in the samples that the model learned from.
     coverage : float
         Share of the cases in which the interval ``low`` to ``high`` holds the time.
@@ -182,7 +182,7 @@ def train_for(
         ranked.
     model : TimePredictor, optional
         The learner; slowdowns from the ``sketch`` features if not given.
-    routing : {"deterministic", "adaptive"}
+    routing : {"deterministic", "adaptive", "by_size"}
         Of the features and the simulation.
     store_path : path-like, optional
         Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.

@@ -48,7 +48,7 @@ def explain(
     ----------
     traffic, torus, mapping
         What is sent, over which network, from where.
-    routing : {"deterministic", "adaptive"}
+    routing : {"deterministic", "adaptive", "by_size"}
     n : int
         Links to list; idle ones are not.
 

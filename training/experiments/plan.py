@@ -1,0 +1,212 @@
+"""The simulated samples of the experiments: which workloads, hosts and mappings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+from typing import Literal
+
+import pandas as pd
+
+from toruscast.features import feature_names
+from toruscast.mapping import CommGraph, Torus, Workload, machines, patterns, strategies
+
+from ..sample_store import read_samples, write_samples
+from ..samples import build_samples
+
+Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
+
+SEED = 1
+N_MAPPINGS = 84
+TASKS_PER_NODE = 16
+SIZES = {"8 B": 8, "512 B": 512, "16 KB": 16 * 2**10, "4 MB": 4 * 2**20}
+SMALL_HOST = (4, 4, 4, 8, 2)
+LARGE_HOSTS = ((4, 4, 8, 16, 2), (4, 8, 4, 16, 2))
+SMALL, LARGE = 16_384, 65_536
+
+_PAYLOAD = 512
+# Packets that carry a message: all of them while that is affordable, so many at most.
+_MOST_PACKETS = {
+    ("2D Halo", SMALL): 32,
+    ("3D Halo", SMALL): 32,
+    ("Sub A2A", SMALL): 4,
+    ("2D Halo", LARGE): 8,
+    ("3D Halo", LARGE): 4,
+    ("Sub A2A", LARGE): 2,
+}
+# Of the messages above the limit of adaptive routing, whose simulation takes three times as long.
+_MOST_ADAPTIVE = {
+    ("2D Halo", SMALL): 8,
+    ("3D Halo", SMALL): 8,
+    ("Sub A2A", SMALL): 2,
+    ("2D Halo", LARGE): 8,
+    ("3D Halo", LARGE): 4,
+    ("Sub A2A", LARGE): 2,
+}
+_PF3D_COARSENING = 32
+_GRIDS = {
+    ("2D Halo", SMALL): (128, 128),
+    ("2D Halo", LARGE): (256, 256),
+    ("3D Halo", SMALL): (16, 32, 32),
+    ("3D Halo", LARGE): (32, 32, 64),
+    ("pF3D", SMALL): (16, 8, 128),
+    ("pF3D", LARGE): (32, 16, 128),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One workload on one host under some mappings.
+
+    Attributes
+    ----------
+    benchmark : {"2D Halo", "3D Halo", "Sub A2A", "pF3D"}
+    size : str
+        One of `SIZES`; empty for pF3D, whose phases have sizes of their own.
+    shape : tuple of int
+        The Blue Gene/Q host.
+    n_mappings : int
+    """
+
+    benchmark: Benchmark
+    size: str
+    shape: tuple[int, ...]
+    n_mappings: int = N_MAPPINGS
+
+    @property
+    def n_tasks(self) -> int:
+        """Tasks, 16 a node."""
+        return SMALL if self.shape == SMALL_HOST else LARGE
+
+    @property
+    def name(self) -> str:
+        """Name of the workload, such as "2D Halo 16 KB, 16384 tasks"."""
+        return f"{self.benchmark} {self.size}".strip() + f", {self.n_tasks} tasks"
+
+    @property
+    def torus(self) -> Torus:
+        """The host."""
+        return machines.bluegene_q(self.shape)
+
+    @property
+    def workload(self) -> Workload:
+        """What is sent: every pattern is periodic but those of pF3D."""
+        grid = _GRIDS.get((self.benchmark, self.n_tasks), ())
+        nbytes = SIZES.get(self.size, 0)
+        if self.benchmark == "pF3D":
+            return Workload(list(patterns.pf3d(grid)), name=self.name)
+        comm: CommGraph
+        if self.benchmark == "2D Halo":
+            comm = patterns.halo_2d(grid, nbytes, periodic=True)
+        elif self.benchmark == "3D Halo":
+            comm = patterns.halo_3d(grid, nbytes, periodic=True)
+        else:
+            comm = patterns.sub_all_to_all(self.n_tasks, nbytes)
+        return Workload([comm], name=self.name)
+
+    @property
+    def coarsening(self) -> int:
+        """Real packets in one simulated packet."""
+        if self.benchmark == "pF3D":
+            return _PF3D_COARSENING
+        nbytes = SIZES[self.size]
+        adaptive = nbytes > self.torus.network.deterministic_limit
+        most = (_MOST_ADAPTIVE if adaptive else _MOST_PACKETS)[self.benchmark, self.n_tasks]
+        return max(1, -(-nbytes // _PAYLOAD) // most)
+
+
+def blocks() -> tuple[Block, ...]:
+    """Return all blocks, cheapest first: 1,008 + 504 samples, and 168 of pF3D.
+
+    Examples
+    --------
+    >>> sum(block.n_mappings for block in blocks())
+    1680
+    """
+    benchmarks: tuple[Benchmark, ...] = ("2D Halo", "3D Halo", "Sub A2A")
+    small = [Block(b, size, SMALL_HOST) for size in SIZES for b in benchmarks]
+    half = N_MAPPINGS // len(LARGE_HOSTS)
+    pf3d = [Block("pF3D", "", SMALL_HOST)]
+    pf3d += [Block("pF3D", "", shape, half) for shape in LARGE_HOSTS]
+    large = [
+        Block(b, size, shape, half)
+        for size in ("16 KB", "4 MB")
+        for b in benchmarks
+        for shape in LARGE_HOSTS
+    ]
+    return (*small, pf3d[0], *large, *pf3d[1:])
+
+
+def features() -> tuple[str, ...]:
+    """Return the features stored: all but those that are themselves a simulated time."""
+    return tuple(name for name in feature_names(2) if not name.startswith("sketch"))
+
+
+def build(
+    store_path: str | os.PathLike[str],
+    wanted: Sequence[Block] | None = None,
+    *,
+    n_jobs: int = 1,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Iterator[tuple[Block, pd.DataFrame]]:
+    """Simulate the samples, block by block, into one table; a run that was killed goes on.
+
+    Parameters
+    ----------
+    store_path : path-like
+        The table (Parquet), as of `build_samples`.
+    wanted : sequence of Block, optional
+        All if not given.
+    n_jobs : int
+        Threads.
+    progress : callable, optional
+        Called with the name of the block, its samples done and all its samples.
+
+    Yields
+    ------
+    Block, DataFrame
+        As soon as its samples are in the table. Messages above 64 KiB are routed adaptively.
+    """
+    for block in blocks() if wanted is None else wanted:
+        workload, torus = block.workload, block.torus
+        mappings = strategies.sample(
+            workload, torus, n=block.n_mappings, seed=SEED, tasks_per_node=TASKS_PER_NODE
+        )
+        name = f"{block.name} on {torus}"
+
+        def report(done: int, total: int, name: str = name) -> None:
+            if progress is not None:
+                progress(name, done, total)
+
+        before, start = _cost(Path(store_path)), process_time()
+        table = build_samples(
+            [(workload, torus, mappings)],
+            store_path,
+            n_jobs=n_jobs,
+            level=2,
+            routing="by_size",
+            features=features(),
+            coarsening=block.coarsening,
+            progress=report,
+            provenance={"seed": SEED},
+        )
+        _add_cost(Path(store_path), name, process_time() - start, before)
+        yield block, table
+
+
+def _cost(store: Path) -> dict[str, float]:
+    """Processor seconds of each block so far."""
+    cost: dict[str, float] = {}
+    if store.exists():
+        cost = read_samples(store).attrs["provenance"].get("processor_seconds", {})
+    return cost
+
+
+def _add_cost(store: Path, name: str, seconds: float, before: dict[str, float]) -> None:
+    """Note what a block cost, besides what a run that was killed had spent on it."""
+    table = read_samples(store)
+    cost = before | {name: before.get(name, 0.0) + seconds}
+    write_samples(table, store, table.attrs["provenance"] | {"processor_seconds": cost})
