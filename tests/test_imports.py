@@ -11,7 +11,7 @@ MAY_IMPORT = {
     "mapping": set(),
     "datasets": {"mapping"},
     "features": {"mapping"},
-    "training": {"mapping", "features", "datasets"},
+    "training": {"mapping", "features", "datasets", "scaling"},
     "scaling": set(),
     "report": {"mapping", "features", "training", "datasets", "scaling"},
     "cli": {"mapping", "features", "training", "datasets", "scaling", "report"},

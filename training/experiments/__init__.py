@@ -3,9 +3,36 @@
 Each module defines one or more `Experiment`; the registry here gives them their order.
 """
 
+from . import (
+    combinations,
+    hybrids,
+    importance,
+    learners,
+    learning_curve,
+    level_1,
+    mixture,
+    pf3d,
+    prior_features,
+    reliability,
+    transfer,
+    unseen,
+)
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 
-_ALL: tuple[Experiment, ...] = ()
+_ALL: tuple[Experiment, ...] = (
+    prior_features.EXPERIMENT,
+    *hybrids.EXPERIMENTS,
+    mixture.EXPERIMENT,
+    transfer.EXPERIMENT,
+    pf3d.EXPERIMENT,
+    unseen.EXPERIMENT,
+    level_1.EXPERIMENT,
+    learning_curve.EXPERIMENT,
+    learners.EXPERIMENT,
+    reliability.EXPERIMENT,
+    importance.EXPERIMENT,
+    combinations.EXPERIMENT,
+)
 
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -19,6 +19,7 @@ from ..samples import build_samples
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
 
+BENCHMARKS: tuple[Benchmark, ...] = ("2D Halo", "3D Halo", "Sub A2A")
 SEED = 1
 N_MAPPINGS = 84
 TASKS_PER_NODE = 16
@@ -126,15 +127,14 @@ def blocks() -> tuple[Block, ...]:
     >>> sum(block.n_mappings for block in blocks())
     1680
     """
-    benchmarks: tuple[Benchmark, ...] = ("2D Halo", "3D Halo", "Sub A2A")
-    small = [Block(b, size, SMALL_HOST) for size in SIZES for b in benchmarks]
+    small = [Block(b, size, SMALL_HOST) for size in SIZES for b in BENCHMARKS]
     half = N_MAPPINGS // len(LARGE_HOSTS)
     pf3d = [Block("pF3D", "", SMALL_HOST)]
     pf3d += [Block("pF3D", "", shape, half) for shape in LARGE_HOSTS]
     large = [
         Block(b, size, shape, half)
         for size in ("16 KB", "4 MB")
-        for b in benchmarks
+        for b in BENCHMARKS
         for shape in LARGE_HOSTS
     ]
     return (*small, pf3d[0], *large, *pf3d[1:])

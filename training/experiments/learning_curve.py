@@ -1,0 +1,63 @@
+"""How many mappings must be run before forecasts are good."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..evaluate import repeated_splits
+from ..predictor import TimePredictor
+from . import simulated
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .plan import N_MAPPINGS, SMALL
+from .scores import RELATIVE_COUNTERS
+
+_RUN = (5, 10, 15, 20, 30, 40, 56, 70)
+_SPLITS = 12
+
+
+def _run(inputs: Inputs) -> Findings:
+    table = simulated.synthetic(simulated.load(inputs), SMALL)
+    learners = {
+        "H5": TimePredictor("H5", n_estimators=100),
+        "slowdown": TimePredictor(RELATIVE_COUNTERS, "slowdown", n_estimators=100),
+    }
+    parts = []
+    for benchmark, size, group in simulated.cases(table):
+        for run in _RUN:
+            scored = repeated_splits(
+                simulated.features_of(group), learners, n_splits=_SPLITS,
+                train_share=run / N_MAPPINGS, n_jobs=inputs.n_jobs,
+            )  # fmt: skip
+            mean = scored.groupby("predictor", sort=False)[["rcc", "regret_1"]].mean()
+            parts.append(mean.reset_index().assign(benchmark=benchmark, size=size, run=run))
+    curve = pd.concat(parts, ignore_index=True)
+    keys = ["predictor", "benchmark", "size"]
+    needed = pd.DataFrame(
+        [
+            {**dict(zip(keys, label, strict=True)),
+             **{f"for_{level}": some.loc[some["rcc"] >= level, "run"].min()
+                for level in (0.95, 0.98)}}
+            for label, some in curve.groupby(keys, sort=False)
+        ]
+    )  # fmt: skip
+    mean = curve.groupby(["predictor", "run"], sort=False)["rcc"].mean().reset_index()
+    return Findings(
+        f"{simulated.TEXT} 16,384 tasks: so many mappings train, the rest is forecast; means over "
+        f"{_SPLITS} splits (seed 0). `for_0.95`: least number of those tried with a mean RCC of "
+        "0.95; empty where none had it.",
+        {"learning-curve": curve, "learning-curve-mean": mean, "mappings-needed": needed},
+        tuple(
+            Bar(f"cases of {len(needed) // 2} with RCC {level}, {name}, 56 mappings run",
+                float((some[f"for_{level}"] <= 56).sum()), float("nan"), "show")
+            for name, some in needed.groupby("predictor", sort=False)
+            for level in (0.95, 0.98)
+        ),
+        (
+            Chart("learning-curve", "lines", "learning-curve-mean", "run", "rcc", "predictor",
+                  title="Mean RCC of twelve cases by mappings run"),
+        ),
+        ("mappings-needed",),
+    )  # fmt: skip
+
+
+EXPERIMENT = Experiment("learning-curve", "How many mappings must be run", "samples", _run)

@@ -1,0 +1,86 @@
+"""What is lost, and saved, without a simulation at prediction time."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pandas as pd
+
+from toruscast.features import FEATURES, RoutedTraffic
+from toruscast.mapping import strategies
+
+from ..evaluate import repeated_splits, summarise
+from ..feature_sets import FEATURE_SETS
+from ..predictor import TimePredictor
+from . import simulated
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .plan import BENCHMARKS, SEED, SMALL, SMALL_HOST, TASKS_PER_NODE, Block, features
+
+_SPLITS = 20
+_LEVEL_1 = {"analytic": "time", "relative": "slowdown"}
+_LEVEL_2 = {"H5": "time", "H6": "time"}
+
+
+def _run(inputs: Inputs) -> Findings:
+    table = simulated.synthetic(simulated.load(inputs), SMALL)
+    parts = []
+    for benchmark, size, group in simulated.cases(table):
+        learners = {
+            f"{name} (level {level})": TimePredictor(FEATURE_SETS[name], target)  # type: ignore[arg-type]
+            for level, sets in ((1, _LEVEL_1), (2, _LEVEL_2))
+            for name, target in sets.items()
+        }
+        scored = repeated_splits(
+            simulated.features_of(group), learners, n_splits=_SPLITS, n_jobs=inputs.n_jobs
+        )
+        summary = summarise(scored)
+        rcc = summary[summary["metric"] == "rcc"][["predictor", "mean", "low", "high"]]
+        parts.append(rcc.assign(benchmark=benchmark, size=size))
+    result = pd.concat(parts, ignore_index=True).rename(columns={"mean": "rcc"})
+    mean = result.groupby("predictor", sort=False)["rcc"].mean().reset_index()
+    cost = _cost()
+    level = mean["predictor"].str.contains("level 1")
+    lost = mean.loc[~level, "rcc"].max() - mean.loc[level, "rcc"].max()
+    return Findings(
+        f"{simulated.TEXT} The same {_SPLITS} splits with features that routes alone give and with "
+        "counters of the simulation. Processor seconds a mapping: all features of level 1, and the "
+        "simulation, of a random mapping of each benchmark.",
+        {"level-1": result, "level-1-mean": mean, "level-1-seconds": cost},
+        (
+            Bar("RCC lost without the simulation, mean of twelve cases", float(lost),
+                float("nan"), "show"),
+            Bar("simulation over level-1 seconds, 16 KB, mean of three benchmarks",
+                float((cost["simulation"] / cost["level_1"]).mean()), float("nan"), "show"),
+        ),
+        (
+            Chart("level-1", "bars", "level-1", "size", "rcc", "predictor", "benchmark",
+                  title="RCC with and without the simulator's counters"),
+        ),
+        ("level-1-mean", "level-1-seconds"),
+    )  # fmt: skip
+
+
+def _cost() -> pd.DataFrame:
+    """Processor seconds of features and simulation of a random mapping, compiled code warm."""
+    chosen = [FEATURES[name] for name in features() if FEATURES[name].level == 1]
+    rows = []
+    for benchmark in BENCHMARKS:
+        block = Block(benchmark, "16 KB", SMALL_HOST)
+        workload, torus = block.workload, block.torus
+        mapping = strategies.make(
+            "random", workload, torus, seed=SEED, tasks_per_node=TASKS_PER_NODE
+        )
+        row: dict[str, float | str] = {"benchmark": benchmark, "size": block.size}
+        for _ in range(2):
+            traffic = RoutedTraffic(workload, torus, mapping, "by_size", block.coarsening)
+            start = process_time()
+            for feature in chosen:
+                feature.function(traffic)
+            middle = process_time()
+            _ = traffic.simulation
+            row |= {"level_1": middle - start, "simulation": process_time() - middle}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+EXPERIMENT = Experiment("level-1", "Without a simulation at prediction time", "samples", _run)

@@ -1,0 +1,69 @@
+"""One model for all benchmarks and sizes together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..feature_sets import FEATURE_SETS
+from ..predictor import TimePredictor
+from . import simulated
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .plan import SMALL
+from .scores import RELATIVE_COUNTERS, by_case, forecast
+
+_SIZES = ("16 KB", "4 MB")
+_TRAIN, _SPLITS = 336, 10
+_PAIRS = 168 * 167 // 2
+
+
+def learners() -> dict[str, TimePredictor]:
+    """Return the published learners, and slowdowns learned from features without units."""
+    named = {
+        name: TimePredictor(name, calibration_folds=0) for name in ("prior", *simulated.HYBRIDS)
+    }
+    named["slowdown"] = TimePredictor(RELATIVE_COUNTERS, "slowdown", calibration_folds=0)
+    named["slowdown, level 1"] = TimePredictor(
+        FEATURE_SETS["relative"], "slowdown", calibration_folds=0
+    )
+    return named
+
+
+def _run(inputs: Inputs) -> Findings:
+    table = simulated.synthetic(simulated.load(inputs), SMALL)
+    table = table[table["size"].isin(_SIZES)].reset_index(drop=True)
+    rows, first = [], pd.DataFrame()
+    rng = np.random.default_rng(0)
+    for split in range(_SPLITS):
+        order = rng.permutation(len(table))
+        train, test = table.iloc[order[:_TRAIN]], table.iloc[order[_TRAIN:]]
+        scored, predictions = forecast(train, test, learners())
+        rows.append(scored.assign(split=split))
+        if split == 0:
+            first = predictions
+    every = pd.concat(rows, ignore_index=True)
+    mean = every.groupby("learner", sort=False).mean().drop(columns="split")
+    mean["wrong_first_split"] = every[every["split"] == 0].set_index("learner")["wrong"]
+    mean = mean.sort_values("wrong").reset_index()
+    best = mean.iloc[0]
+    published = mean[mean["learner"].isin(simulated.HYBRIDS)].iloc[0]
+    return Findings(
+        f"{simulated.TEXT} The {len(table)} samples of 16,384 tasks with messages of 16 KB and "
+        f"4 MB, {_TRAIN} to train; means over {_SPLITS} splits (seed 0). `slowdown` learns the "
+        "time over its lower bound from features without units.",
+        {"mixture": mean, "mixture-predictions": first, "mixture-cases": by_case(first)},
+        (
+            Bar(f"wrong pairs per 14,028, best learner ({best['learner']})", float(best["wrong"]),
+                35, "at most", 70),
+            Bar(f"wrong pairs per 14,028, best hybrid ({published['learner']})",
+                float(published["wrong"]), 35, "at most", 70),
+        ),
+        (
+            Chart("mixture", "scatter", "mixture-predictions", "observed", "predicted",
+                  "benchmark", "learner", log=True, title="Mix of benchmarks and sizes"),
+        ),
+        ("mixture",),
+    )  # fmt: skip
+
+
+EXPERIMENT = Experiment("mixture", "One model for all benchmarks and sizes", "samples", _run)

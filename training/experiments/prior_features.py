@@ -1,0 +1,52 @@
+"""How well single features rank the mappings of each benchmark."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..evaluate import single_features
+from . import simulated
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .plan import SMALL
+
+_SHOWN = ("max_bytes", "avg_bytes", "max_dilation", "avg_dilation", "hop_bytes")
+_PUBLISHED = {("3D Halo", "512 B"): 0.96, ("3D Halo", "16 KB"): 0.86}
+
+
+def _run(inputs: Inputs) -> Findings:
+    table = simulated.synthetic(simulated.load(inputs), SMALL)
+    rows, bars = [], []
+    for benchmark, size, group in simulated.cases(table):
+        scores = single_features(simulated.features_of(group), simulated.counters(group))["rcc"]
+        for name in _SHOWN:
+            rows.append(
+                {"benchmark": benchmark, "size": size, "feature": name, "rcc": scores[name]}
+            )
+        rows.append(
+            {"benchmark": benchmark, "size": size, "feature": f"best: {scores.index[0]}",
+             "rcc": scores.iloc[0]}
+        )  # fmt: skip
+        best = "avg_bytes" if benchmark == "Sub A2A" else "max_bytes"
+        bars.append(
+            Bar(f"RCC of {best}, {benchmark} {size}", float(scores[best]), float("nan"), "show",
+                _PUBLISHED.get((benchmark, size), 0.91))
+        )  # fmt: skip
+    long = pd.DataFrame(rows)
+    spread = table.groupby(["benchmark", "size"], sort=False)["time"].agg(["min", "median", "max"])
+    spread["spread"] = spread["max"] / spread["min"]
+    return Findings(
+        f"{simulated.TEXT} Each feature alone as the forecast, more meaning slower, without "
+        "learning, on 16,384 tasks.",
+        {"prior-features": long, "times": spread.reset_index()},
+        tuple(bars),
+        (
+            Chart("prior-features", "bars", "prior-features", "size", "rcc", "feature",
+                  "benchmark", title="RCC of single features, 16,384 tasks"),
+        ),
+        ("times",),
+    )  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    "prior-features", "Single features as the forecast, 16,384 tasks", "samples", _run
+)

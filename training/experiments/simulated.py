@@ -1,0 +1,89 @@
+"""The simulated samples, with what they are samples of in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.mapping import InputError
+
+from ..sample_store import LABELS, read_samples
+from .experiment import Inputs
+
+CASE = ("benchmark", "size", "tasks")
+"""Columns that tell which block a sample belongs to, besides ``torus``."""
+TIME_IN_DISGUISE = ("lower_bound", "link_bound", "injection_bound", "reception_bound")
+"""Features that are a bound of the simulated time."""
+HYBRIDS = ("H1", "H2", "H3", "H4", "H5", "H6")
+TEXT = (
+    "Times and counters come from the packet simulator on Blue Gene/Q hosts, 16 tasks a node; "
+    "84 mappings a benchmark and size."
+)
+
+
+def load(inputs: Inputs) -> pd.DataFrame:
+    """Return the samples with the columns ``benchmark``, ``size`` and ``tasks``.
+
+    Raises
+    ------
+    InputError
+        If there is no table, or a workload in it is none of `plan.blocks`.
+    """
+    if inputs.samples is None:
+        raise InputError("no table of samples", expected="one made by 'toruscast experiment build'")
+    table = read_samples(inputs.samples)
+    parts = table["workload"].str.extract(r"^(2D Halo|3D Halo|Sub A2A|pF3D) ?(.*), (\d+) tasks$")
+    strange = table["workload"][parts[0].isna()]
+    if len(strange):
+        raise InputError(
+            "workload that no experiment knows", file=inputs.samples, found=strange.iloc[0],
+            expected="samples made by 'toruscast experiment build'",
+        )  # fmt: skip
+    return table.assign(benchmark=parts[0], size=parts[1], tasks=parts[2].astype(int))
+
+
+def synthetic(table: pd.DataFrame, tasks: int) -> pd.DataFrame:
+    """Return the samples of the three benchmarks on the hosts of one size."""
+    return table[(table["tasks"] == tasks) & (table["benchmark"] != "pF3D")]
+
+
+def pf3d(table: pd.DataFrame, tasks: int) -> pd.DataFrame:
+    """Return the samples of pF3D on the hosts of one size."""
+    return table[(table["tasks"] == tasks) & (table["benchmark"] == "pF3D")]
+
+
+def counters(table: pd.DataFrame) -> list[str]:
+    """Return the feature columns, without those that are a bound of the simulated time."""
+    return [name for name in numeric(table) if name not in TIME_IN_DISGUISE]
+
+
+def numeric(table: pd.DataFrame) -> list[str]:
+    """Return all feature columns."""
+    other = {*LABELS, *CASE, "time"}
+    return [name for name in table.columns if name not in other]
+
+
+def cases(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Give every benchmark and size with its samples."""
+    for labels, group in table.groupby(["benchmark", "size"], sort=False):
+        benchmark, size = map(str, labels)
+        yield benchmark, size, group
+
+
+def features_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Return features, labels and time, as `repeated_splits` takes them."""
+    return table.drop(columns=list(CASE)).reset_index(drop=True)
+
+
+def noisy(times: NDArray[np.float64], share: float, seed: int = 0) -> NDArray[np.float64]:
+    """Return times with run-to-run variation: a log-normal factor of this relative spread.
+
+    Examples
+    --------
+    >>> noisy(np.ones(1000), 0.03).std().round(3)
+    np.float64(0.03)
+    """
+    return times * np.exp(share * np.random.default_rng(seed).standard_normal(len(times)))

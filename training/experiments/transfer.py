@@ -1,0 +1,77 @@
+"""Learning on 16,384 tasks, forecasting 65,536."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from toruscast.scaling import PMNFRegressor
+
+from . import simulated
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .mixture import learners
+from .plan import LARGE, SIZES, SMALL
+from .scores import by_case, forecast, scores
+
+_METRICS = ("lower_bound", "max_bytes", "avg_buffer")
+
+
+def _run(inputs: Inputs) -> Findings:
+    table = simulated.load(inputs)
+    test = simulated.synthetic(table, LARGE).reset_index(drop=True)
+    train = simulated.synthetic(table, SMALL)
+    train = train[train["size"].isin(set(test["size"]))].reset_index(drop=True)
+    scored, predictions = forecast(train, test, learners())
+    for metric in _METRICS:
+        said = _scaling_models(train, test, metric)
+        name = f"PMNF of size and {metric}"
+        scored.loc[len(scored)] = {"learner": name, **scores(test["time"], said)}
+        own = test[["benchmark", "size", "torus"]].assign(
+            learner=name, observed=test["time"], predicted=said
+        )
+        predictions = pd.concat([predictions, own], ignore_index=True)
+    scored = scored.sort_values("rcc", ascending=False, ignore_index=True)
+    best = scored.iloc[0]
+    hybrid = scored[scored["learner"].isin(simulated.HYBRIDS)].iloc[0]
+    baseline = scored[scored["learner"].str.startswith("PMNF")].iloc[0]
+    cases = by_case(predictions)
+    return Findings(
+        f"{simulated.TEXT} {len(train)} samples of 16,384 tasks train, {len(test)} samples of "
+        "65,536 tasks on two hosts are forecast. As a baseline, a scaling model (performance model "
+        "normal form) of each benchmark over message size and one mapping metric; the number of "
+        "tasks has one value in training and cannot be a parameter.",
+        {"transfer": scored, "transfer-cases": cases, "transfer-predictions": predictions},
+        (
+            Bar(f"RCC, best learner ({best['learner']})", float(best["rcc"]), 0.99,
+                published=0.975),
+            Bar(f"RCC, best hybrid ({hybrid['learner']})", float(hybrid["rcc"]), 0.99,
+                published=0.975),
+            Bar(f"RCC, {baseline['learner']}", float(baseline["rcc"]), float("nan"), "show"),
+        ),
+        (
+            Chart("transfer", "scatter", "transfer-predictions", "observed", "predicted",
+                  "benchmark", "learner", log=True, title="16,384 tasks forecast 65,536"),
+        ),
+        ("transfer",),
+    )  # fmt: skip
+
+
+def _scaling_models(
+    train: pd.DataFrame, test: pd.DataFrame, metric: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Predict with a scaling model of each benchmark."""
+    said = np.empty(len(test))
+    for benchmark, some in train.groupby("benchmark"):
+        rows = np.flatnonzero(test["benchmark"] == benchmark)
+        here, there = (
+            np.column_stack([part["size"].map(SIZES), part[metric]])
+            for part in (some, test.iloc[rows])
+        )
+        # The unit of the metric carries no meaning for a logarithm: at least 1 everywhere.
+        unit = min(here[:, 1].min(), there[:, 1].min())
+        here[:, 1], there[:, 1] = here[:, 1] / unit, there[:, 1] / unit
+        said[rows] = PMNFRegressor(warn=False).fit(here, some["time"]).predict(there)
+    return said
+
+
+EXPERIMENT = Experiment("transfer", "Learn on 16,384 tasks, forecast 65,536", "samples", _run)
