@@ -1,0 +1,43 @@
+"""Graphs drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..comm_graph import CommGraph
+from ..errors import InputError
+from .edges import edges, positive
+
+
+def random_pairs(
+    n_tasks: int, degree: int, nbytes: float, *, seed: int = 1, n_messages: float = 1
+) -> CommGraph:
+    """Return a graph in which each task sends to ``degree`` different others, drawn at random.
+
+    The graph has no logical grid.
+
+    Raises
+    ------
+    InputError
+        If there are not ``degree`` others.
+
+    Examples
+    --------
+    >>> random_pairs(10, 3, 100, seed=7)
+    CommGraph(random-10-3: 10 tasks, 30 edges, 3000 bytes, 30 messages)
+    """
+    size = positive(n_tasks, "number of tasks")
+    if not 0 <= degree < size:
+        raise InputError("bad degree", found=degree, expected=f"0 to {size - 1}")
+    rng = np.random.default_rng(seed)
+    # Floyd's sampling without replacement, for all tasks at once: the i-th draw is from a range one
+    # longer, and a draw that repeats is replaced by the end of the range, which is new.
+    chosen = np.full((size, degree), -1, dtype=np.int64)
+    for i in range(degree):
+        last = size - 1 - degree + i
+        draw = rng.integers(0, last, size=size, endpoint=True)
+        chosen[:, i] = np.where((chosen == draw[:, None]).any(axis=1), last, draw)
+    src = np.arange(size)[:, None]
+    chosen += chosen >= src
+    chosen.sort(axis=1)
+    return edges(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
