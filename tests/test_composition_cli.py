@@ -1,5 +1,6 @@
 """The command that composes."""
 
+import io
 import json
 
 import pandas as pd
@@ -46,12 +47,11 @@ def test_pieces():
         "--range", "n=2..1e3", "--at", "p=2", "--csv", "-",
     )  # fmt: skip
     assert result.exit_code == 0
-    rows = [line.split(",")[2:] for line in result.stdout.splitlines()]
-    assert rows[0][1:] == ["from", "to", "slowest", "formula"]
-    assert [row[-4:-1] for row in rows[1:]] == [
-        ["2.0", "16.0", "b"],
-        ["16.0", "1000.0", "tpool_4(a)"],
-    ]
+    table = pd.read_csv(io.StringIO(result.stdout))
+    assert table.columns.tolist() == ["expression", "from", "to", "slowest", "formula"]
+    assert table["from"].tolist() == pytest.approx([2, 16])
+    assert table["to"].tolist() == pytest.approx([16, 1000])
+    assert table["slowest"].tolist() == ["b", "tpool_4(a)"]
 
 
 def test_measure(tmp_path):
