@@ -16,6 +16,7 @@ from toruscast.scaling import (
     sequential,
     tpool,
 )
+from toruscast.scaling.composition_crossings import crossings
 
 NOP = sequential("nop", "0.00864")
 INC = sequential("inc", "0.02599 n")
@@ -124,7 +125,8 @@ def test_pieces_are_the_maximum_at_every_point():
 def test_equal_below_one_and_different_above():
     """Logarithms below 1 count as 0: both are 1 there."""
     program = pipe(sequential("a", "1"), sequential("b", "1 + n log2(n)"))
-    assert [p.stage.name for p in program.pieces("n", 1e-6, 2)][-1] == "b"
+    assert [p.stage.name for p in program.pieces("n", 1e-6, 2)] == ["b"]
+    assert crossings({(1.0, 1.0): 1.0}, 1e-6, 2.0) == [1.0]
 
 
 def test_constant_stages_have_one_piece():
