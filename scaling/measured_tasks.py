@@ -132,6 +132,8 @@ def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> T
             "too few blocks for a steady state", found=len(blocks), expected=skipped + turn
         )
     queues: list[Queue[Block]] = [Queue(), *(Queue(_BUFFERED) for _ in stages[1:])]
+    for block in blocks:
+        queues[0].put(block)
     done: list[float] = []
 
     def work(place: int, tickets: count[int]) -> float:
@@ -153,8 +155,6 @@ def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> T
         for place, number in enumerate(workers):
             tickets = count()
             running += [pool.submit(work, place, tickets) for _ in range(number)]
-        for block in blocks:
-            queues[0].put(block)
         waited = sum(future.result() for future in running)
         elapsed = time.perf_counter() - start
     done.sort()

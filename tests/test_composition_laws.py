@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from toruscast.scaling import composed, pipe, sequential, tpool
@@ -55,11 +55,13 @@ def naive(tree, n, p):
     return max(naive(part, n, p) for part in tree[1])
 
 
+@settings(max_examples=60, deadline=None)
 @given(trees, places, places)
 def test_prediction_is_the_definition(tree, n, p):
     assert built(tree).predict({"n": n, "p": p}) == pytest.approx(naive(tree, n, p), rel=1e-12)
 
 
+@settings(max_examples=60, deadline=None)
 @given(trees, places, places)
 def test_normal_form_is_equal_and_predicts_the_same(tree, n, p):
     expression = built(tree)
@@ -70,6 +72,7 @@ def test_normal_form_is_equal_and_predicts_the_same(tree, n, p):
     assert normal.predict({"n": n, "p": p}) == expression.predict({"n": n, "p": p})
 
 
+@settings(max_examples=60, deadline=None)
 @given(trees)
 def test_text_reads_back(tree):
     expression = built(tree)
@@ -78,6 +81,7 @@ def test_text_reads_back(tree):
     assert again == expression
 
 
+@settings(max_examples=60, deadline=None)
 @given(trees, trees, trees, st.integers(1, 9), st.integers(1, 9))
 def test_laws(first, second, third, m, k):
     a, b, c = map(built, (first, second, third))
@@ -89,6 +93,7 @@ def test_laws(first, second, third, m, k):
     assert tpool(a, 1) == a == pipe(a)
 
 
+@settings(max_examples=60, deadline=None)
 @given(trees, st.integers(2, 9))
 def test_what_no_law_joins_differs(tree, m):
     a = built(tree)
@@ -104,6 +109,7 @@ def test_same_name_with_another_model_is_another_task():
     assert sequential("inc", "n + 0 p") == sequential("inc", "n")
 
 
+@settings(max_examples=60, deadline=None)
 @given(trees)
 def test_asymptotic_maximum_holds_far_out(tree):
     """Where all parameters are large, no stage exceeds the slowest ones."""
@@ -114,6 +120,7 @@ def test_asymptotic_maximum_holds_far_out(tree):
     assert expression.predict(far, "asymptotic") == pytest.approx(expression.predict(far))
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=3, max_size=3), st.lists(st.integers(-3, 3),
        min_size=3, max_size=3))  # fmt: skip
 def test_asymptotic_order_of_polynomials(a, b):
@@ -162,6 +169,7 @@ terms = st.lists(
 )  # fmt: skip
 
 
+@settings(max_examples=60, deadline=None)
 @given(terms)
 def test_formula_reads_back(drawn):
     sums = {}
@@ -173,6 +181,7 @@ def test_formula_reads_back(drawn):
     assert {e[0] if names else (0, 0): c for c, e in found if c} == expected
 
 
+@settings(max_examples=60, deadline=None)
 @given(terms, st.floats(0.01, 50), st.floats(1.1, 1e4))
 def test_crossings_against_a_fine_grid(drawn, low, ratio):
     """Every change of sign on a fine grid is found, and the sign is one between two crossings."""
