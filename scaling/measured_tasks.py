@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from queue import Queue
+from threading import Barrier
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from .errors import ScalingInputError
 Block = NDArray[np.int32]
 _BUFFERED = 2  # blocks between two stages: the faster one waits, as in an endless stream
 _SHORTEST = 2e-3  # seconds of a measurement of a task alone
+_REST = 0.01  # seconds of sleep before one: after preparing the stream a slice of time is used up
 
 
 def _nothing(item: Block) -> None:
@@ -103,6 +105,7 @@ def run_alone(task: str, stream: Stream, n: int) -> Timing:
     """Time a task without any pattern: a loop over all blocks."""
     blocks = stream.items(n)
     function = TASKS[task]
+    time.sleep(_REST)
     elapsed, waited, passes = 0.0, 0.0, 0
     while elapsed < _SHORTEST:
         if passes and task == "qsort":
@@ -135,10 +138,13 @@ def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> T
     for block in blocks:
         queues[0].put(block)
     done: list[float] = []
+    ready = Barrier(sum(workers))
 
     def work(place: int, tickets: count[int]) -> float:
         before = _waited()
         function = TASKS[stages[place][0]]
+        # A worker that comes late would leave its share to the others.
+        ready.wait()
         # A ticket is a promise of a block; taking one is a single step of the interpreter.
         while next(tickets) < len(blocks):
             block = queues[place].get()
