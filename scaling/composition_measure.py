@@ -115,8 +115,8 @@ def compare(rows: pd.DataFrame) -> tuple[dict[str, Expression], pd.DataFrame]:
     table : DataFrame
         A row a pattern: pattern, composed (formula), measured (formula fitted to the pattern
         itself), error (percent, of the composed model from the fitted one at the largest n),
-        median_error and largest_error (percent, of the composed model from the measured medians),
-        waited (median share).
+        waited (median share), median_error and largest_error (percent, of the composed model from
+        the measured medians).
 
     Examples
     --------
@@ -154,9 +154,9 @@ def _row(program: Expression, own: Expression, rows: pd.DataFrame) -> Mapping[st
         "composed": program.formula(4),
         "measured": own.formula(4),
         "error": 100 * float(program.relative_error(own, {"n": sizes.max()})),
+        "waited": float(rows["waited"].median()),
         "median_error": float(np.median(errors)),
         "largest_error": float(errors.max()),
-        "waited": float(rows["waited"].median()),
     }
 
 
