@@ -169,7 +169,8 @@ def _measure(
         "comparison": records(table),
         "measurements": records(rows),
     }
-    _finish(output, content, {"tasks": _frame(models), "comparison": table})
+    tables = {"tasks": _frame(models), "comparison": table}
+    _finish(output, content, {name: frame for name, frame in tables.items() if len(frame)})
     disturbed = float((rows["waited"] > QUIET).mean())
     if disturbed > 0:
         output.message(

@@ -69,6 +69,13 @@ def test_measure(tmp_path):
     assert "largest" in result.stdout
 
 
+def test_measure_a_task_alone():
+    result = run("--measure", "inc", "--sizes", "64,128", "--repetitions", 1, "--csv", "-")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "task,formula,waited"
+    assert result.stdout.splitlines()[1].startswith("inc,")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
