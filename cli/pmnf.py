@@ -8,6 +8,7 @@ import click
 
 from . import options
 from .output import Output
+from .pmnf_compose import compose
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,9 +20,9 @@ SPACES = ("default", "published", "fine")
 
 @click.group("pmnf")
 def command() -> None:
-    """Fit scaling models to measured values, and predict with them.
+    """Fit scaling models to measured values, predict with them, and compose them.
 
-    FILE is in Extra-P's text, JSON or JSON-lines format. Both write their tables with --json and
+    FILE is in Extra-P's text, JSON or JSON-lines format. All write their tables with --json and
     --csv.
 
     \b
@@ -29,6 +30,8 @@ def command() -> None:
     toruscast pmnf predict times.txt --at p=1024,n=9000
     """  # noqa: D301
 
+
+command.add_command(compose)
 
 _space_option = click.option(
     "--terms", "space", type=click.Choice(SPACES), default="default", show_default=True,

@@ -1,0 +1,141 @@
+"""Where a sum of terms c x^i log2(x)^j changes its sign."""
+
+# Between two zeros of a function lies one of its derivative (Rolle). Written in t = log2(x),
+# divided by one of its terms and derived, a sum loses that term; so the zeros of ever simpler sums
+# cut the range into parts where the one before has at most one zero. A grid cuts it further, in
+# case rounding spoils a sum that was derived many times: a needless cut does no harm.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+
+from scipy.optimize import brentq
+
+Sum = dict[tuple[float, float], float]
+_GRID = 64
+_MOST_DERIVATIVES = 60
+_ROUNDING = 1e-14
+
+
+def difference(a: Sum, b: Sum) -> Sum:
+    """A - b, without what only rounding leaves.
+
+    Examples
+    --------
+    >>> difference({(1.0, 0.0): 3.0}, {(1.0, 0.0): 3.0, (0.0, 0.0): 1.0})
+    {(0.0, 0.0): -1.0}
+    """
+    result: Sum = {}
+    for key in {**a, **b}:
+        x, y = a.get(key, 0.0), b.get(key, 0.0)
+        if abs(x - y) > _ROUNDING * max(abs(x), abs(y)):
+            result[key] = x - y
+    return result
+
+
+def value(terms: Sum, x: float) -> float:
+    """Value at x; a logarithm below x = 1 counts as 0.
+
+    Examples
+    --------
+    >>> value({(1.0, 1.0): 2.0}, 4.0)
+    16.0
+    """
+    t = max(math.log2(x), 0.0)
+    return math.fsum(c * x**i * (t**j if j else 1.0) for (i, j), c in terms.items())
+
+
+def crossings(terms: Sum, low: float, high: float) -> list[float]:
+    """Places in low < x < high where the sum changes its sign, in order.
+
+    A zero that the sum only touches is none; where it begins to differ from 0 is one.
+
+    Examples
+    --------
+    >>> crossings({(1.0, 0.0): 1.0, (0.0, 0.0): -5.0}, 1.0, 100.0)
+    [5.0]
+    >>> crossings({(2.0, 0.0): 1.0, (1.0, 0.0): -4.0, (0.0, 0.0): 4.0}, 1.0, 100.0)
+    []
+    """
+    if low < 1 < high:
+        # Logarithms begin at 1.
+        left, right = crossings(terms, low, 1.0), crossings(terms, 1.0, high)
+        middle = _sign(terms, math.sqrt(max([low, *left])))
+        after = _sign(terms, math.sqrt(min([high, *right])))
+        return [*left, *([1.0] if middle != after else []), *right]
+    if high <= 1:
+        flat: Sum = {}
+        for (i, j), c in terms.items():
+            if not j:
+                flat[i, 0.0] = c
+        terms = flat
+    cuts = {low, high}
+    cuts.update(low * (high / low) ** (k / _GRID) for k in range(1, _GRID))
+    start, end = math.log2(low), math.log2(high)
+    for t in _turns(terms, start, end, _MOST_DERIVATIVES):
+        cuts.add(2.0**t)
+    edges = sorted(x for x in cuts if low <= x <= high)
+    found: list[float] = []
+    before: tuple[float, float] | None = None
+    for x in edges:
+        sign = _sign(terms, x)
+        if not sign:
+            continue
+        if before and before[1] * sign < 0:
+            found.append(_zero(terms, before[0], x))
+        before = (x, sign)
+    return [x for x in found if low < x < high]
+
+
+def _sign(terms: Sum, x: float) -> float:
+    """Sign of the sum; 0 where rounding decides it."""
+    size = math.fsum(abs(value({key: c}, x)) for key, c in terms.items())
+    total = value(terms, x)
+    return 0.0 if abs(total) <= 4 * _ROUNDING * size else math.copysign(1.0, total)
+
+
+def _zero(terms: Sum, low: float, high: float) -> float:
+    # In log2(x), so that ranges over many orders of magnitude converge.
+    t = brentq(lambda t: value(terms, 2.0**t), math.log2(low), math.log2(high), xtol=1e-14)
+    root = 2.0 ** float(t)
+    nearest = round(root)
+    whole = abs(root - nearest) < 1e-9 * root and value(terms, nearest) == 0
+    return float(nearest) if whole else root
+
+
+def _turns(terms: Sum, start: float, end: float, most: int) -> Iterable[float]:
+    """Places in t between which the sum of c t^j 2^(i t) has at most one zero, t >= 0 or j = 0."""
+    if len(terms) < 2 or most == 0:
+        return []
+    i0, j0 = min(terms)
+    derived: Sum = {}
+    for (i, j), c in terms.items():
+        power, log = i - i0, j - j0
+        if log:
+            derived[power, log - 1] = derived.get((power, log - 1), 0.0) + c * log
+        if power:
+            derived[power, log] = derived.get((power, log), 0.0) + c * power * math.log(2)
+    derived = {key: c for key, c in derived.items() if c}
+    inner = sorted({start, *_turns(derived, start, end, most - 1), end})
+    places = []
+    for a, b in pairwise(inner):
+        # t = 0 may be a pole of the derivative.
+        left = a if a > 0 or not any(j for _, j in derived) else min(1e-9, b / 2)
+        try:
+            f = _at(derived, left), _at(derived, b)
+        except (OverflowError, ZeroDivisionError):
+            continue
+        if math.isfinite(f[0]) and math.isfinite(f[1]) and f[0] * f[1] < 0:
+            places.append(float(brentq(lambda t: _at(derived, t), left, b, xtol=1e-14)))
+    return [*inner, *places]
+
+
+def _at(terms: Sum, t: float) -> float:
+    # Divided by its fastest power, which changes no sign and keeps numbers in range.
+    top = max(i for i, _ in terms)
+    shift = top if t > 0 else min(i for i, _ in terms)
+    return math.fsum(
+        c * (t**j if j else 1.0) * 2.0 ** ((i - shift) * t) for (i, j), c in terms.items()
+    )
