@@ -86,8 +86,10 @@ def bars(
                 _write(axes, x, top, mean, below=mean < 0)
     if log:
         axes.set_yscale("log")
-        axes.margins(y=0.12)
-        _plain_if_short(axes.yaxis, float(rows["y"].min()), float(rows["y"].max()))
+        low, high = float(rows["y"].min()), float(rows["y"].max())
+        room = max((high / low) ** 0.12, 1.25)
+        axes.set_ylim(low / room, high * room)
+        _plain_if_short(axes.yaxis, low / room, high * room)
     else:
         axes.set_ylim(limits)
         axes.axhline(0, color="0.2", linewidth=0.6)
@@ -208,7 +210,7 @@ def _name_ticks(axes: Axes, categories: list[str]) -> None:
     longest = max(map(len, names))
     axes.set_xticks(range(len(names)), names, fontsize=8)
     figure = axes.get_figure()
-    inches = axes.get_position().width * figure.get_size_inches()[0] if figure else 1.0
+    inches = axes.bbox.width / figure.dpi if figure else 1.0
     if longest * 0.075 > inches / len(names):
         axes.tick_params(axis="x", rotation=90 if longest > 24 else 40)
         for label in axes.get_xticklabels():
