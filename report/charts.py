@@ -60,7 +60,8 @@ def draw_chart(
     >>> tables = {"scores": pd.DataFrame({"features": ["prior", "H5"], "rcc": [0.91, 0.99]})}
     >>> path = tempfile.mkdtemp() + "/rcc.svg"
     >>> draw_chart(Chart("rcc", "bars", "scores", "features", "rcc"), tables, path)
-    >>> open(path).read().startswith("<?xml")
+    >>> from pathlib import Path
+    >>> Path(path).read_text().startswith("<?xml")
     True
     """
     rows, left_out = _rows(chart, tables)
