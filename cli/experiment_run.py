@@ -217,4 +217,5 @@ def _print(outcome: Outcome, folder: Path, output: Output) -> None:
         console.print(shown)
         console.print()
     met, all_bars = count_bars(outcome.findings)
-    console.print(f"{met} of {all_bars} bars are met; all results: {folder / 'results.md'}")
+    verdict = f"{met} of {all_bars} bars are met" if all_bars else "No bars are set"
+    console.print(f"{verdict}; all results: {folder / 'results.md'}")

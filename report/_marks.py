@@ -21,7 +21,8 @@ _DASHES = ("-", "--", "-.", ":")
 _HATCHES = ("", "////", "....", "xxxx")
 # More points than this are stored as a picture inside the SVG.
 _POINTS = 2000
-_WRITTEN_BARS = 14
+# Bars narrower than this many inches have no room for their value.
+_WRITTEN_INCHES = 0.27
 # Bars of a share of 1 that go further down say how far.
 _LOWEST_SHARE = -0.5
 
@@ -62,7 +63,7 @@ def bars(
     side_by_side = bool((rows.groupby("x", sort=False)["group"].nunique() > 1).any())
     present = [group for group in groups if (rows["group"] == group).any()]
     width = 0.8 / (len(present) if side_by_side else 1)
-    few = len(rows.drop_duplicates(["x", "group"])) <= _WRITTEN_BARS
+    wide = width * _inches(axes) / len(categories) >= _WRITTEN_INCHES
     notes: list[str] = []
     for place, group in enumerate(present):
         means = _means(rows[rows["group"] == group])
@@ -81,8 +82,8 @@ def bars(
             notes.append("mean; whiskers from the least to the largest")
         for x, mean, top in zip(at, means["mean"], means["max"], strict=True):
             if not log and mean < limits[0]:
-                _write(axes, x, limits[0], mean, below=False, colour="white")
-            elif few:
+                _write(axes, x, limits[0], mean, colour="white", turned=not wide)
+            elif wide:
                 _write(axes, x, top, mean, below=mean < 0)
     if log:
         axes.set_yscale("log")
@@ -106,12 +107,27 @@ def bars(
 
 
 def _write(
-    axes: Axes, x: float, y: float, value: float, below: bool, colour: str = "black"
+    axes: Axes,
+    x: float,
+    y: float,
+    value: float,
+    *,
+    below: bool = False,
+    colour: str = "black",
+    turned: bool = False,
 ) -> None:
     """Write the value of a bar at its end."""
     text = f"{value:#.3g}".rstrip(".")
-    axes.annotate(text, (x, y), (0, -2 if below else 2), textcoords="offset points", ha="center",
-                  va="top" if below else "bottom", fontsize=6.5, color=colour)  # fmt: skip
+    axes.annotate(
+        text, (x, y), (0, -2 if below else 2), textcoords="offset points", ha="center",
+        va="top" if below else "bottom", fontsize=6.5, color=colour, rotation=90 * turned,
+    )  # fmt: skip
+
+
+def _inches(axes: Axes) -> float:
+    """Return the width of a panel before its labels have taken their room."""
+    figure = axes.get_figure()
+    return axes.bbox.width / figure.dpi if figure else 1.0
 
 
 def scatter(axes: Axes, rows: pd.DataFrame, groups: list[str], log: bool) -> list[str]:
@@ -209,9 +225,7 @@ def _name_ticks(axes: Axes, categories: list[str]) -> None:
              for x in categories]  # fmt: skip
     longest = max(map(len, names))
     axes.set_xticks(range(len(names)), names, fontsize=8)
-    figure = axes.get_figure()
-    inches = axes.bbox.width / figure.dpi if figure else 1.0
-    if longest * 0.075 > inches / len(names):
+    if longest * 0.075 > _inches(axes) / len(names):
         axes.tick_params(axis="x", rotation=90 if longest > 24 else 40)
         for label in axes.get_xticklabels():
             label.set(ha="right" if longest <= 24 else "center", rotation_mode="anchor"

@@ -90,7 +90,8 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
         f"Simulated samples: {known['n_samples']}, completed {known['created']} with toruscast "
         f"{known['toruscast']} and numpy {known['numpy']}; seed {known['seed']}, features of level "
         f"{known['level']}, routing {known['routing']}. Cost of the simulation: {cost}. "
-        "`toruscast experiment build` makes them anew."
+        "`toruscast experiment build` makes them anew; with `--dry-run` it lists the blocks, and "
+        "how many real packets one simulated packet stands for."
     )
 
 
@@ -106,9 +107,9 @@ def _summary(ran: list[Experiment], findings: Mapping[str, Findings]) -> str:
     if not body:
         return "None."
     head = ("experiment", "what", "published", "bar", "measured", "met")
-    return (
-        f"{met} of {all_bars} bars are met. A dash stands where nothing is published "
-        "or no bar is set.\n\n" + rows(head, body, (False, False, True, True, True, False))
+    verdict = f"{met} of {all_bars} bars are met." if all_bars else "No bars are set."
+    return f"{verdict} A dash stands where nothing is published or no bar is set.\n\n" + rows(
+        head, body, (False, False, True, True, True, False)
     )
 
 
