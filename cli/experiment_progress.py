@@ -39,7 +39,7 @@ def progress_of_blocks(output: Output, n_blocks: int) -> Iterator[Callable[[str,
         console=Console(stderr=True), transient=True,
     )  # fmt: skip
     with bar:
-        task = bar.add_task("", total=None, count="")
+        task = bar.add_task("choosing mappings", total=None, count="")
 
         def move(block: str, done: int, total: int) -> None:
             first = block not in started
