@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types bench figures clean-kernels clean
+.PHONY: rank test test-all lint types bench results figures clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -31,6 +31,15 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md
+
+# Without DATA=FOLDER, the page says that the measured experiments were not run.
+results: .venv/installed-dev
+	rm -rf .venv/results
+	$(BIN)/toruscast experiment run all --out .venv/results $(if $(DATA),--data "$(DATA)")
+	rm -rf docs/figures/results
+	mkdir -p docs/figures
+	cp -R .venv/results/figures/results docs/figures/results
+	cp .venv/results/results.md docs/results.md
 
 figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg

@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "convert": "Convert communication graphs and mappings between formats.",
+    "experiment": "List, rebuild and run the published experiments.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
 }
 

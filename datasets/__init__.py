@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph
 
-__all__ = ["load", "names", "path", "provenance"]
+__all__ = ["experiment_samples", "load", "names", "path", "provenance"]
 
 
 def names() -> list[str]:
@@ -122,6 +122,31 @@ def load(
     graph = read_comm(path(name), include=include, n_tasks=record["ranks"], name=name)
     grid = record["process_grid"]
     return graph.renamed(name, tuple(grid)) if grid else graph
+
+
+def experiment_samples() -> Path:
+    """Return where the simulated samples of the published experiments lie.
+
+    Returns
+    -------
+    pathlib.Path
+        The table (Parquet) that ``toruscast experiment build`` makes.
+
+    Raises
+    ------
+    InputError
+        If this installation has none.
+    """
+    table = _folder() / "sc13.parquet"
+    if not table.is_file():
+        from toruscast.mapping import InputError
+
+        raise InputError(
+            "no table of simulated samples in this installation",
+            file=table,
+            expected="--samples FILE.parquet, made by 'toruscast experiment build'",
+        )
+    return table
 
 
 def _folder() -> Path:

@@ -1,0 +1,70 @@
+"""Bars of experiments in words, for pages and terminals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from toruscast.training.experiments import Bar, Findings
+
+from .markdown import NOTHING, number
+
+_SIGNS = {"at least": ">=", "at most": "<="}
+_MOST_DIGITS = 17
+
+
+class BarText(NamedTuple):
+    """A bar in words: ``verdict`` is "met", "missed", or a dash where there is no bar."""
+
+    published: str
+    bar: str
+    measured: str
+    verdict: str
+
+
+def describe_bar(bar: Bar) -> BarText:
+    """Return the figures of a bar, the measured one in as many digits as the verdict needs.
+
+    Examples
+    --------
+    >>> describe_bar(Bar("RCC", 0.98999, 0.99, published=0.95))
+    BarText(published='0.95', bar='>= 0.99', measured='0.98999', verdict='missed')
+    >>> describe_bar(Bar("RCC", 0.6, 0.61, "show")).bar
+    '-'
+    """
+    published = bar.published
+    if bar.kind == "show":
+        # Such a bar may hold the published figure instead.
+        published = bar.bar if math.isnan(published) else published
+        return BarText(_exact(published), NOTHING, _short(bar.measured), NOTHING)
+    digits = 4
+    while digits < _MOST_DIGITS and not _tells(bar, digits):
+        digits += 1
+    return BarText(
+        _exact(published),
+        f"{_SIGNS[bar.kind]} {_exact(bar.bar)}",
+        _short(bar.measured, digits),
+        "met" if bar.met else "missed",
+    )
+
+
+def count_bars(findings: Mapping[str, Findings]) -> tuple[int, int]:
+    """Return how many bars are met, and how many there are; those only shown do not count."""
+    met = [bar.met for found in findings.values() for bar in found.bars if bar.met is not None]
+    return sum(met), len(met)
+
+
+def _tells(bar: Bar, digits: int) -> bool:
+    """Whether the rounded figure is on the same side of the bar as the figure."""
+    if not math.isfinite(bar.measured):
+        return True
+    return Bar("", float(number(bar.measured, digits)), bar.bar, bar.kind).met == bar.met
+
+
+def _short(value: float, digits: int = 4) -> str:
+    return str(int(value)) if float(value).is_integer() else number(value, digits)
+
+
+def _exact(value: float) -> str:
+    return NOTHING if math.isnan(value) else f"{value:.10g}"
