@@ -26,6 +26,8 @@ COMMANDS = {
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "convert": "Convert communication graphs and mappings between formats.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
+    "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
+    "codesign": "Tell what an upgrade or a machine offers an application.",
 }
 
 

@@ -71,10 +71,12 @@ def _document(path: Path, file: str) -> Any:
         raise ScalingInputError(
             "unknown suffix", file=file, found=path.suffix or "none", expected=".toml or .json"
         )
-    if path.is_dir():
-        raise ScalingInputError("is a folder", file=file, expected="a file")
-    with path.open("rb") as stream:
-        raw = stream.read(MAX_BYTES + 1)
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScalingInputError(f"cannot be read: {reason}", file=file) from None
     if len(raw) > MAX_BYTES:
         raise ScalingInputError("is too long", file=file, expected=f"at most {MAX_BYTES} bytes")
     try:

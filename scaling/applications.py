@@ -46,7 +46,7 @@ _MODELS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         },
         (
             "loads_stores: the last term reads 1e5 p^1.5; with n p^1.5 all three published ratios "
-            "come out, without n one of them",
+            "come out, without n at most one on any base",
             "stack_distance: the exponent of 1e-10 is doubtful; nothing else depends on it",
         ),
     ),

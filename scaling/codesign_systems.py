@@ -124,8 +124,10 @@ def compare_systems(
                 time = application.need("flop", system.processes, share) / system.flops
             else:
                 reason = f"the common problem leaves n = {share:.3g} a process"
-        elif common is None and not reason:
-            reason = "not every system holds a problem"
+        elif common is None:
+            reason = reason or "not every system holds a problem"
+        else:
+            reason = f"{application.name} has no model of flop"
         rows.append((application.name, system.name, n, total, common, time, reason))
     columns = [
         "application", "system", "n", "largest_problem", "common_problem", "wall_time", "reason",

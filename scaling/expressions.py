@@ -107,7 +107,7 @@ class _Parser:
         self.expression = expression
         self.text = expression.text
         if not isinstance(self.text, str):
-            expression.refuse(0, self.text, "a text such as 1e6 * n")
+            expression.refuse(0, repr(self.text), "a text such as 1e6 * n")
         if len(self.text) > MAX_LENGTH:
             expression.refuse(MAX_LENGTH, f"{len(self.text)} characters", f"at most {MAX_LENGTH}")
         self.place = 0

@@ -163,18 +163,22 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
 
 def check_pairs(jobs: pd.DataFrame) -> None:
     """Refuse a job that ran on one interconnect only, or counts that differ between its runs."""
-    for job, runs in jobs.groupby("job", sort=False):
-        for name in ("messages", "message_bytes"):
-            if runs[name].nunique() > 1:
-                raise ScalingInputError(
-                    f"job {job}: {name} differ between its runs", found=runs[name].tolist(),
-                    expected="jobs that differ in the interconnect only",
-                )  # fmt: skip
-        if runs["interconnect"].nunique() < 2:
+    columns = ["messages", "message_bytes", "interconnect"]
+    different = jobs.groupby("job", sort=False)[columns].nunique()
+    for name in columns[:2]:
+        if (different[name] > 1).any():
+            job = different[name].gt(1).idxmax()
             raise ScalingInputError(
-                f"job {job} has no partner", found=f"runs on {runs['interconnect'].iloc[0]} only",
-                expected="two interconnects",
-            )  # fmt: skip
+                f"job {job}: {name} differ between its runs",
+                found=jobs.loc[jobs["job"] == job, name].tolist(),
+                expected="jobs that differ in the interconnect only",
+            )
+    if (different["interconnect"] < 2).any():
+        job = different["interconnect"].lt(2).idxmax()
+        net = jobs.loc[jobs["job"] == job, "interconnect"].iloc[0]
+        raise ScalingInputError(
+            f"job {job} has no partner", found=f"runs on {net} only", expected="two interconnects"
+        )
 
 
 def _centred(values: np.ndarray, keys: np.ndarray) -> np.ndarray:

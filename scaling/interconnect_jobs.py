@@ -67,12 +67,13 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
     1         fast  0.000022    800.0
     """
     file = os.fspath(path)
-    if Path(file).is_dir():
-        raise ScalingInputError("is a folder", file=file, expected="a CSV file")
     try:
         lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise ScalingInputError("is no text in UTF-8", file=file) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScalingInputError(f"cannot be read: {reason}", file=file) from None
     header: list[str] | None = None
     rows: list[dict[str, str | float]] = []
     for number, line in enumerate(lines, 1):
@@ -130,14 +131,16 @@ def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
                 found=checked[name][row], expected=f"a finite number, {least}",
             )  # fmt: skip
         checked[name] = column
-    for net, runs in checked.groupby("interconnect", sort=False):
-        for name in ("latency", "bandwidth"):
-            if runs[name].nunique() > 1:
-                raise ScalingInputError(
-                    f"interconnect {net} has more than one {name}", file=file,
-                    found=", ".join(f"{value:g}" for value in runs[name].unique()),
-                    expected="another name for another interconnect",
-                )  # fmt: skip
+    different = checked.groupby("interconnect", sort=False)[["latency", "bandwidth"]].nunique()
+    for name in ("latency", "bandwidth"):
+        if (different[name] > 1).any():
+            net = different[name].gt(1).idxmax()
+            values = checked.loc[checked["interconnect"] == net, name].unique()
+            raise ScalingInputError(
+                f"interconnect {net} has more than one {name}", file=file,
+                found=", ".join(f"{value:g}" for value in values),
+                expected="another name for another interconnect",
+            )  # fmt: skip
     return checked
 
 

@@ -86,13 +86,17 @@ class Application:
                 f"{name} lacks a requirement", file=where, found=", ".join(models) or "none",
                 expected="bytes_used, which tells the problem size that fits",
             )  # fmt: skip
-        if not (np.isfinite(smallest) and smallest > 0):
+        try:
+            least = float(smallest)
+        except OverflowError:
+            least = np.inf
+        if not (np.isfinite(least) and least > 0):
             raise ScalingInputError(
-                f"{name}: bad smallest problem", file=where, found=smallest, expected="above 0"
+                f"{name}: bad smallest problem", file=where, found=least, expected="above 0"
             )
         for key, value in (
             ("name", name), ("requirements", models), ("notes", tuple(notes)),
-            ("smallest", float(smallest)), ("file", where),
+            ("smallest", least), ("file", where),
         ):  # fmt: skip
             object.__setattr__(self, key, value)
 
@@ -120,8 +124,7 @@ class Application:
                 f"{self.name} has no such requirement", file=self.file, found=requirement,
                 expected=", ".join(self.requirements),
             )  # fmt: skip
-        logarithms = None if held is None else {"p": np.float64(held[0]), "n": np.float64(held[1])}
-        value = float(self.requirements[requirement](p=p, n=n, held=logarithms))
+        value = float(self._values(requirement, p, n, held))
         if not (np.isfinite(value) and value >= 0):
             raise ScalingInputError(
                 f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}",
@@ -185,13 +188,19 @@ class Application:
         if end <= self.smallest:
             return
         sizes = np.geomspace(self.smallest, end, _SAMPLES)
-        values = [self.need("bytes_used", p, float(n), held) for n in sizes]
-        for n, value, after in zip(sizes, values, values[1:], strict=False):
-            if after < value * (1 - 1e-9):
-                raise ScalingInputError(
-                    f"{self.name}: bytes_used shrinks beyond n = {n:.4g}", file=self.file,
-                    found=f"{after:.4g} after {value:.4g}", expected="memory that grows with n",
-                )  # fmt: skip
+        values = np.broadcast_to(self._values("bytes_used", p, sizes, held), sizes.shape)
+        falls = ~(values[1:] >= values[:-1] * (1 - 1e-9))
+        if falls.any():
+            k = int(np.argmax(falls))
+            raise ScalingInputError(
+                f"{self.name}: bytes_used shrinks beyond n = {sizes[k]:.4g}", file=self.file,
+                found=f"{values[k + 1]:.4g} after {values[k]:.4g}",
+                expected="memory that grows with n",
+            )  # fmt: skip
+
+    def _values(self, requirement: str, p: float, n: Any, held: tuple[float, float] | None) -> Any:
+        logarithms = None if held is None else {"p": np.float64(held[0]), "n": np.float64(held[1])}
+        return self.requirements[requirement](p=p, n=n, held=logarithms)
 
 
 def check_positive(**values: Any) -> None:
@@ -206,4 +215,6 @@ def check_positive(**values: Any) -> None:
     for name, value in values.items():
         number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not number or not np.isfinite(value) or value <= 0:
-            raise ScalingInputError(f"bad {name}", found=value, expected="a finite number above 0")
+            raise ScalingInputError(
+                f"bad {name}", found=f"{value}", expected="a finite number above 0"
+            )
