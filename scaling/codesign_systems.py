@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from .errors import ScalingInputError
-from .requirements import Application, DoesNotFitError, check_positive
+from .problem_size import DoesNotFitError
+from .requirements import Application, check_positive
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import pandas as pd
 
 from .codesign_systems import System
 from .errors import ScalingInputError
-from .requirements import Application, DoesNotFitError, check_positive
+from .problem_size import DoesNotFitError
+from .requirements import Application, check_positive
 
 
 @dataclass(frozen=True)

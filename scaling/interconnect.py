@@ -120,13 +120,16 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         axis=1,
     )
     keys = inside.ngroup().to_numpy()
-    # Taking each job's mean away removes its computation.
-    X = _centred(terms, keys)
-    y = _centred(checked[["elapsed"]].to_numpy(dtype=float), keys)[:, 0]
-    lengths = np.linalg.norm(X, axis=0)
-    for name, length, scale in zip(
-        ("latency", "bandwidth"), lengths, np.linalg.norm(terms, axis=0), strict=True
-    ):
+    with np.errstate(all="ignore"):
+        # Taking each job's mean away removes its computation.
+        X = _centred(terms, keys)
+        y = _centred(checked[["elapsed"]].to_numpy(dtype=float), keys)[:, 0]
+        lengths = np.linalg.norm(X, axis=0)
+        scales = np.linalg.norm(terms, axis=0)
+        usable = np.isfinite([*lengths, *scales, y @ y]).all()
+    if not usable:
+        raise ScalingInputError("the numbers of the jobs are too large to compute with")
+    for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
         if length <= 1e-12 * scale:
             raise ScalingInputError(
                 f"the jobs cannot tell what {name} costs", found=f"no difference in {name} where "

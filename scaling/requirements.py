@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from .errors import ScalingInputError
 from .expressions import Expression
+from .problem_size import fill
 
 REQUIREMENTS = {
     "bytes_used": "memory (bytes)",
@@ -20,12 +21,6 @@ REQUIREMENTS = {
     "loads_stores": "loads and stores",
     "stack_distance": "stack distance",
 }
-LARGEST = 1e30
-_SAMPLES = 400
-
-
-class DoesNotFitError(ScalingInputError):
-    """Not even the smallest problem fits the memory of a process."""
 
 
 @dataclass(frozen=True)
@@ -160,43 +155,13 @@ class Application:
         if p < 1:
             raise ScalingInputError("too few processes", found=p, expected="1 or more")
 
-        def excess(n: float) -> float:
-            return self.need("bytes_used", p, n, held) - memory
+        def used(n: Any) -> Any:
+            # One size at a time is checked; the samples between are for growth alone.
+            if isinstance(n, np.ndarray):
+                return self._values("bytes_used", p, n, held)
+            return self.need("bytes_used", p, n, held)
 
-        low = high = self.smallest
-        if excess(low) > 0:
-            raise DoesNotFitError(
-                f"{self.name} does not fit on {p:g} processes",
-                found=f"{excess(low) + memory:.4g} bytes needed for n = {low:g}",
-                expected=f"at most {memory:.4g} a process",
-            )
-        while excess(high) < 0:
-            low, high = high, 2 * high
-            if high > LARGEST:
-                raise ScalingInputError(
-                    f"{self.name}: bytes_used does not fill the memory for any n",
-                    file=self.file, found=f"{self.need('bytes_used', p, low, held):.4g} bytes "
-                    f"at n = {low:.1g}", expected=f"{memory:.4g}",
-                )  # fmt: skip
-        self._check_growth(p, high, held)
-        if low == high:
-            return low
-        return float(brentq(excess, low, high, xtol=low * 1e-14, rtol=1e-14))
-
-    def _check_growth(self, p: float, end: float, held: tuple[float, float] | None) -> None:
-        """Refuse memory that shrinks: then more than one n may fill it."""
-        if end <= self.smallest:
-            return
-        sizes = np.geomspace(self.smallest, end, _SAMPLES)
-        values = np.broadcast_to(self._values("bytes_used", p, sizes, held), sizes.shape)
-        falls = ~(values[1:] >= values[:-1] * (1 - 1e-9))
-        if falls.any():
-            k = int(np.argmax(falls))
-            raise ScalingInputError(
-                f"{self.name}: bytes_used shrinks beyond n = {sizes[k]:.4g}", file=self.file,
-                found=f"{values[k + 1]:.4g} after {values[k]:.4g}",
-                expected="memory that grows with n",
-            )  # fmt: skip
+        return fill(used, memory, self.smallest, f"{self.name} on {p:g} processes", self.file)
 
     def _values(self, requirement: str, p: float, n: Any, held: tuple[float, float] | None) -> Any:
         logarithms = None if held is None else {"p": np.float64(held[0]), "n": np.float64(held[1])}
@@ -213,8 +178,11 @@ def check_positive(**values: Any) -> None:
     toruscast.scaling.errors.ScalingInputError: bad memory: found -1.0, expected a finite number above 0
     """  # noqa: E501
     for name, value in values.items():
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not number or not np.isfinite(value) or value <= 0:
+        try:
+            number = math.nan if isinstance(value, bool | str) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not (math.isfinite(number) and number > 0):
             raise ScalingInputError(
                 f"bad {name}", found=f"{value}", expected="a finite number above 0"
             )

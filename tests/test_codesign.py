@@ -21,7 +21,7 @@ from toruscast.scaling import (
     read_application,
     upgrade_ratios,
 )
-from toruscast.scaling.requirements import DoesNotFitError
+from toruscast.scaling.problem_size import DoesNotFitError
 
 factors = st.floats(0.25, 8)
 processes = st.floats(1, 1e9)
@@ -174,7 +174,7 @@ def test_what_does_not_fit_says_how_much_is_needed():
         Application("a", {"bytes_used": "1e7 * n"}).largest(p=4, memory=1e5)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 0, -1, "x", None, True])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0, -1, "x", "1", None, True, 10**400])
 def test_systems_need_positive_numbers(value):
     with pytest.raises(ScalingInputError, match=r"system s: bad memory: found"):
         System("s", 4, value, 1e9)

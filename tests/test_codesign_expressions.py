@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toruscast.scaling import ScalingInputError
-from toruscast.scaling.expressions import FUNCTIONS, MAX_LENGTH, Expression
+from toruscast.scaling._expression_parser import FUNCTIONS, MAX_LENGTH
+from toruscast.scaling.expressions import Expression
 
 PYTHON = {
     "log": math.log, "log2": math.log2, "sqrt": math.sqrt,

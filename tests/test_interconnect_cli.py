@@ -81,7 +81,7 @@ def test_systems(solver):
     assert len(rows) == 15
     shown = run("codesign", "systems")
     assert shown.exit_code == 0
-    assert "icofoam does not fit" in shown.stderr
+    assert "icofoam on 2e+09 processes does not fit" in shown.stderr
     assert "docs/codesign.md" in shown.stdout
     given = ("--app", solver, "--system", "a=4,1e6,1e9", "--system", "b=16,1e6,1e9")
     content = json.loads(run("codesign", "systems", *given, "--json", "-").stdout)
@@ -111,7 +111,7 @@ def test_models(solver):
          "bad alpha"),
         (["codesign", "upgrade", "--app", "nobody"], "unknown application: found nobody"),
         (["codesign", "upgrade", "--app", "absent.toml"], "absent.toml: cannot be read"),
-        (["codesign", "upgrade", "--memory", "1"], "kripke does not fit"),
+        (["codesign", "upgrade", "--memory", "1"], "kripke on 100000 processes does not fit"),
         (["codesign", "upgrade", "--processes", "nan"], "bad processes: found nan"),
         (["codesign", "upgrade", "--upgrade", "X=1"], "found X=1, expected NAME= and 2 numbers"),
         (["codesign", "upgrade", "--upgrade", "X=0,1"], "bad processes: found 0.0"),
