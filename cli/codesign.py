@@ -60,10 +60,10 @@ def upgrade(
     csv_path: str | None,
     quiet: bool,
 ) -> None:
-    """Ratios of problem size and requirements of a process, after to before an upgrade.
+    """Ratios of a process's requirements, after to before an upgrade.
 
-    The problem fills the memory. Beside the ratio stands its growth alone, with logarithms held,
-    and what was published.
+    The problem fills the memory, before and after. Beside the ratio stands its growth alone, with
+    logarithms held, and, on the default base, what was published.
 
     \b
     toruscast codesign upgrade --app solver.toml --processes 4096 --memory 4e9
@@ -82,7 +82,7 @@ def upgrade(
     wanted = [Upgrade(name, *numbers) for name, numbers in (_named(u, 2) for u in upgrades)]
     ratios = [upgrade_ratios(app, base, wanted or UPGRADES) for app in _applications(apps)]
     table = pd.concat(ratios, ignore_index=True)
-    if not wanted:
+    if not wanted and base.processes == LARGE_BASE.processes and base.memory == LARGE_BASE.memory:
         table = with_published(table, "codesign-upgrades")
     output.write(
         {"processes": base.processes, "memory": base.memory, "ratios": records(table)}, table
@@ -107,7 +107,10 @@ def systems(
     csv_path: str | None,
     quiet: bool,
 ) -> None:
-    """Largest problem on each system, and the least wall time for what all of them hold.
+    """Largest problem and least wall time on each system.
+
+    The wall time is that of the floating-point operations, for the largest problem that all of the
+    systems hold.
 
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
@@ -133,7 +136,7 @@ def systems(
 @_app_option
 @options.output_options
 def models(apps: tuple[str, ...], json_path: str | None, csv_path: str | None, quiet: bool) -> None:
-    """Show the requirement models of applications, with notes on doubtful readings."""
+    """Show requirement models, and notes on them."""
     output = Output(json_path, csv_path, quiet)
     output.check()
     import pandas as pd

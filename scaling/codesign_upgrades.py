@@ -102,10 +102,13 @@ def upgrade_ratios(
         after = upgrade.applied(base)
         exact, reason = _ratios(application, before, n, after, None)
         held, other = _ratios(application, before, n, after, (p, n))
+        other = other and f"with logarithms held, {other}"
         for name in ["problem_size", *wanted]:
+            why = "" if before.get(name, n) else f"{application.name} needs no {name} before"
             rows.append(
-                (application.name, name, upgrade.name, exact[name], held[name], reason or other)
-            )
+                (application.name, name, upgrade.name, exact[name], held[name],
+                 reason or other or why)
+            )  # fmt: skip
     columns = ["application", "requirement", "upgrade", "ratio", "growth_ratio", "reason"]
     table = pd.DataFrame(rows, columns=columns)
     order = {name: k for k, name in enumerate(["problem_size", *wanted])}

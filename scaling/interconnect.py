@@ -155,10 +155,11 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     else:
         _warn("two jobs leave nothing to tell intervals from; give more")
     alpha, beta = (float(c) for c in coefficients)
-    for name, value in (("alpha", alpha), ("beta", beta)):
+    for name, value, what in (("alpha", alpha, "latency"), ("beta", beta, "bandwidth")):
         if value < 0:
             _warn(
-                f"{name} is negative ({value:.4g}): elapsed times do not fall with the {name} term"
+                f"{name} is negative ({value:.4g}): jobs that should gain most from "
+                f"{what} gain least"
             )
     bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
     return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, int(inside.ngroups))

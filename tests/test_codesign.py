@@ -208,6 +208,18 @@ def test_names_must_differ():
         application("MILC")
 
 
+def test_no_ratio_has_a_reason():
+    app = Application("a", {"bytes_used": "n", "flop": "n * log2(p)"})
+    table = upgrade_ratios(app, System("one", 1, 4))
+    assert ratio(table, "problem_size", "A") == 1
+    assert math.isnan(ratio(table, "flop", "A"))
+    assert ratio(table, "flop", "A", "reason") == "a needs no flop before"
+    held = Application("b", {"bytes_used": "n * log(n) + p"})
+    table = upgrade_ratios(held, System("x", 2, 4), [Upgrade("U", 1.6, 1)])
+    assert ratio(table, "problem_size", "U") < 1
+    assert ratio(table, "problem_size", "U", "reason").startswith("with logarithms held, b on")
+
+
 def test_no_time_has_a_reason():
     table = compare_systems(Application("a", {"bytes_used": "n"}))
     assert table["wall_time"].isna().all()

@@ -73,6 +73,8 @@ def test_upgrade(solver):
     shown = run("codesign", "upgrade", "--app", solver, "--app", "milc")
     assert shown.exit_code == 0
     assert "2.83" in shown.stdout
+    assert "published" in shown.stdout
+    assert "published" not in run("codesign", "upgrade", "--memory", 1e11).stdout
     assert len(run("codesign", "upgrade", "--app", solver).stdout.splitlines()) == 4
 
 
