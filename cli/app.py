@@ -27,6 +27,8 @@ COMMANDS = {
     "convert": "Convert communication graphs and mappings between formats.",
     "experiment": "List, rebuild and run the published experiments.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
+    "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
+    "codesign": "Tell what an upgrade or a machine offers an application.",
 }
 
 

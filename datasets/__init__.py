@@ -1,6 +1,7 @@
-"""Communication graphs of real applications, with their provenance.
+"""Communication graphs of real applications, with their provenance, and published tables.
 
-Each is a run under the monitoring of Open MPI; ``PROVENANCE.md`` tells how it was captured.
+Each graph is a run under the monitoring of Open MPI; ``PROVENANCE.md`` tells how it was captured.
+The tables (`table_names`) hold figures from papers, which the head of each file names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph
 
-__all__ = ["experiment_samples", "load", "names", "path", "provenance"]
+__all__ = ["experiment_samples", "load", "names", "path", "provenance", "table_names", "table_path"]
 
 
 def names() -> list[str]:
@@ -147,6 +148,49 @@ def experiment_samples() -> Path:
             expected="--samples FILE.parquet, made by 'toruscast experiment build'",
         )
     return table
+
+
+def table_names() -> list[str]:
+    """Return the names of the published tables, in alphabetical order.
+
+    Examples
+    --------
+    >>> from toruscast import datasets
+    >>> datasets.table_names()
+    ['codesign-systems', 'codesign-upgrades', 'lsdyna-interconnect', 'lsdyna-published']
+    """
+    return sorted(table.stem for table in _folder().glob("*.csv"))
+
+
+def table_path(name: str) -> Path:
+    """Return where the file of a published table lies.
+
+    Parameters
+    ----------
+    name : str
+        One of `table_names`.
+
+    Returns
+    -------
+    pathlib.Path
+        A CSV file; lines that start with ``#`` tell what it holds and its source.
+
+    Raises
+    ------
+    InputError
+        If there is no such table.
+
+    Examples
+    --------
+    >>> from toruscast import datasets
+    >>> datasets.table_path("lsdyna-interconnect").name
+    'lsdyna-interconnect.csv'
+    """
+    if name not in table_names():
+        from toruscast.mapping import InputError
+
+        raise InputError("unknown table", found=name, expected=f"one of {', '.join(table_names())}")
+    return _folder() / f"{name}.csv"
 
 
 def _folder() -> Path:

@@ -1,11 +1,17 @@
-"""Scaling models in performance model normal form: sums of products of x^i log2(x)^j.
+"""Scaling models of applications: measured values, composition, interconnects, requirements.
 
-`PMNFRegressor` fits one model and predicts, as a scikit-learn estimator; `fit_many` fits thousands
-of call paths at once; `read_measurements` reads Extra-P's files. `sequential`, `tpool` and `pipe`
-compose models of parallel programs from models of their sequential tasks.
-Sources: [Calotoiu13], [Calotoiu16], [Calotoiu19].
+`PMNFRegressor` fits one model in performance model normal form, sums of products of x^i log2(x)^j,
+and predicts, as a scikit-learn estimator; `fit_many` fits thousands of call paths at once;
+`read_measurements` reads Extra-P's files [Calotoiu13], [Calotoiu16]. `sequential`, `tpool` and
+`pipe` compose models of parallel programs from models of their sequential tasks [Calotoiu19].
+`fit_interconnect` and `what_if` tell what latency and bandwidth cost [LSDYNA03];
+`upgrade_ratios` and `compare_systems` what a machine offers an application [Calotoiu18].
 """
 
+from .application_files import read_application
+from .applications import application, application_names
+from .codesign_systems import STRAW_MEN, System, compare_systems
+from .codesign_upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios
 from .composition import Expression
 from .composition_patterns import pipe, sequential, tpool
 from .composition_range import Piece
@@ -14,27 +20,50 @@ from .composition_text import composed
 from .errors import ScalingInputError, ScalingWarning
 from .fit import FitOptions, fit_many
 from .formats import read_measurements
+from .interconnect import Interconnect, fit_interconnect
+from .interconnect_jobs import JOB_COLUMNS, read_jobs
+from .interconnect_what_if import SCENARIOS, Scenario, communication_times, what_if
 from .measurements import Measurements, from_rows
 from .models import Models
 from .regressor import PMNFRegressor
+from .requirements import Application
 from .term_space import TermSpace
 
 __all__ = [
+    "JOB_COLUMNS",
+    "LARGE_BASE",
+    "SCENARIOS",
+    "STRAW_MEN",
+    "UPGRADES",
+    "Application",
     "Expression",
     "FitOptions",
+    "Interconnect",
     "Measurements",
     "Models",
     "PMNFRegressor",
     "Piece",
     "ScalingInputError",
     "ScalingWarning",
+    "Scenario",
     "Stage",
+    "System",
     "TermSpace",
+    "Upgrade",
+    "application",
+    "application_names",
+    "communication_times",
+    "compare_systems",
     "composed",
+    "fit_interconnect",
     "fit_many",
     "from_rows",
     "pipe",
+    "read_application",
+    "read_jobs",
     "read_measurements",
     "sequential",
     "tpool",
+    "upgrade_ratios",
+    "what_if",
 ]

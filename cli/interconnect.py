@@ -1,0 +1,194 @@
+"""``toruscast interconnect``: what latency and bandwidth cost an application."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .output import Output, records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toruscast.scaling import Interconnect
+
+
+@click.group("interconnect")
+def command() -> None:
+    """Fit what latency and bandwidth cost an application, and ask what others would give.
+
+    FILE is CSV with a row a run, and columns job, interconnect, latency (s), bandwidth (bytes/s),
+    messages, message_bytes (mean size), elapsed (s); or lsdyna-interconnect, which is shipped.
+    Both write their tables with --json and --csv.
+
+    \b
+    toruscast interconnect fit lsdyna-interconnect
+    toruscast interconnect what-if lsdyna-interconnect --latency 1e-6 --bandwidth 12e9
+    """  # noqa: D301
+
+
+_level_option = click.option(
+    "--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
+    show_default=True, help="Probability of the intervals.",
+)  # fmt: skip
+
+
+@command.command("fit")
+@click.argument("file", metavar="FILE")
+@_level_option
+@options.output_options
+def fit(file: str, level: float, json_path: str | None, csv_path: str | None, quiet: bool) -> None:
+    """Fit the constants, and split the time of every run into communication and computation.
+
+    A job must be there on two interconnects at least.
+
+    \b
+    toruscast interconnect fit runs.csv --csv times.csv
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    from toruscast.scaling import communication_times, fit_interconnect
+
+    jobs = _jobs(file)
+    model = fit_interconnect(jobs, level)
+    table = communication_times(jobs, model)
+    output.write({"constants": _constants(model), "runs": records(table)}, table)
+    if output.for_people:
+        _print_constants(output, model)
+        _print_times(output, table, {"share": "{:.1%}"})
+    _remark(output, model)
+
+
+@command.command("what-if")
+@click.argument("file", metavar="FILE")
+@click.option("--interconnect", "net", metavar="NAME", help="Only runs on this interconnect.")
+@click.option(
+    "--latency", type=float, metavar="SECONDS", help="Add an interconnect with this latency."
+)
+@click.option(
+    "--bandwidth", type=float, metavar="BYTES/S",
+    help="... with this bandwidth (inf: infinite). What is not given stays as it was.",
+)  # fmt: skip
+@click.option("--alpha", type=float, metavar="N", help="Use this constant and --beta, fit none.")
+@click.option("--beta", type=float, metavar="N", help="Use this constant and --alpha, fit none.")
+@options.output_options
+def what_if(
+    file: str,
+    net: str | None,
+    latency: float | None,
+    bandwidth: float | None,
+    alpha: float | None,
+    beta: float | None,
+    json_path: str | None,
+    csv_path: str | None,
+    quiet: bool,
+) -> None:
+    """Forecast elapsed times with half and no latency, double bandwidth, and infinite speed.
+
+    \b
+    toruscast interconnect what-if runs.csv --latency 1e-6 --bandwidth 12e9
+    """  # noqa: D301
+    output = Output(json_path, csv_path, quiet)
+    output.check()
+    if (alpha is None) != (beta is None):
+        raise click.UsageError("--alpha and --beta go together")
+    from toruscast.scaling import (
+        SCENARIOS,
+        Interconnect,
+        Scenario,
+        fit_interconnect,
+        what_if,
+    )
+
+    jobs = _jobs(file)
+    if alpha is not None and beta is not None:
+        model = Interconnect(alpha, beta)
+    else:
+        model = fit_interconnect(jobs)
+    if net is not None:
+        known = list(dict.fromkeys(jobs["interconnect"]))
+        if net not in known:
+            raise click.UsageError(
+                f"no run on such an interconnect: found {net}, expected {' or '.join(known)}"
+            )
+        jobs = jobs[jobs["interconnect"] == net]
+    scenarios = list(SCENARIOS)
+    if latency is not None or bandwidth is not None:
+        scenarios.append(Scenario("asked", latency, bandwidth))
+    table = what_if(jobs, model, scenarios)
+    output.write({"constants": _constants(model), "what_if": records(table)}, table)
+    if output.for_people:
+        _print_constants(output, model)
+        _print_times(output, table, {})
+    _remark(output, model)
+
+
+def _jobs(file: str) -> pd.DataFrame:
+    from toruscast import datasets
+    from toruscast.scaling import read_jobs
+
+    return read_jobs(datasets.table_path(file) if file in datasets.table_names() else file)
+
+
+def _constants(model: Interconnect) -> dict[str, Any]:
+    return {
+        "alpha": model.alpha,
+        "alpha_interval": model.alpha_interval,
+        "beta": model.beta,
+        "beta_interval": model.beta_interval,
+        "level": model.level,
+        "residual": model.residual,
+        "jobs": model.n_jobs,
+    }
+
+
+def _print_constants(output: Output, model: Interconnect) -> None:
+    console = output.console()
+    for name, value, (low, high), what in (
+        ("alpha", model.alpha, model.alpha_interval, "latencies a message"),
+        ("beta", model.beta, model.beta_interval, "transmission times a message"),
+    ):
+        given = "" if math.isnan(low) else f", {model.level:.0%} interval {low:.3f} to {high:.3f}"
+        console.print(f"{name:5} {value:.3f} {what}{given}")
+    if not math.isnan(model.residual):
+        console.print(
+            f"{model.n_jobs} jobs; a difference of two runs is left with a standard deviation of "
+            f"{model.residual:.0f} s"
+        )
+    console.print()
+
+
+def _print_times(output: Output, table: pd.DataFrame, formats: dict[str, str]) -> None:
+    """Print a table of seconds."""
+    from rich.table import Table
+
+    view = Table(box=None, pad_edge=False)
+    for name in table.columns:
+        number = table[name].dtype.kind == "f"
+        title = str(name).replace("_", " ")
+        view.add_column(title, justify="right" if number else "left")
+    longest = table.select_dtypes("number").abs().max().max()
+    digits = 0 if longest >= 1000 else 3
+    for row in table.itertuples(index=False):
+        view.add_row(
+            *(
+                formats.get(name, f"{{:.{digits}f}}").format(cell)
+                if isinstance(cell, float) else str(cell)
+                for name, cell in zip(table.columns, row, strict=True)
+            )
+        )  # fmt: skip
+    console = output.console()
+    console.print("Times in seconds.")
+    console.print(view)
+
+
+def _remark(output: Output, model: Interconnect) -> None:
+    """Say which constants the jobs do not establish."""
+    for name, (low, high) in (("alpha", model.alpha_interval), ("beta", model.beta_interval)):
+        if low <= 0 <= high:
+            output.message(
+                f"the interval of {name} holds 0: these jobs do not establish that it matters"
+            )

@@ -1,0 +1,77 @@
+"""The problem size that fills a memory, by a bracketed root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .errors import ScalingInputError
+
+LARGEST = 1e30
+_SAMPLES = 400
+
+
+class DoesNotFitError(ScalingInputError):
+    """Not even the smallest problem fits the memory of a process."""
+
+
+def fill(
+    used: Callable[[Any], Any], memory: float, smallest: float, name: str, file: str | None = None
+) -> float:
+    """Return n with used(n) = memory.
+
+    Parameters
+    ----------
+    used : callable
+        Bytes for a problem size, or for an array of them; finite where the root is looked for.
+    memory : float
+        Bytes there are.
+    smallest : float
+        Least n.
+    name, file : str
+        Whose problem it is, for messages.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    DoesNotFitError
+        If the smallest problem is too large already.
+    ScalingInputError
+        If memory does not grow with n, or shrinks somewhere, so that more than one n may fill it.
+
+    Examples
+    --------
+    >>> round(fill(lambda n: 8 * n**2, 800.0, 1.0, "matrix"), 9)
+    10.0
+    """
+    low = high = smallest
+    if used(low) > memory:
+        raise DoesNotFitError(
+            f"{name} does not fit", found=f"{used(low):.4g} bytes needed for n = {low:g}",
+            expected=f"at most {memory:.4g} a process",
+        )  # fmt: skip
+    while used(high) < memory:
+        low, high = high, 2 * high
+        if high > LARGEST:
+            raise ScalingInputError(
+                f"{name}: bytes_used does not fill the memory for any n", file=file,
+                found=f"{used(low):.4g} bytes at n = {low:.1g}", expected=f"{memory:.4g}",
+            )  # fmt: skip
+    if low == high:
+        return low
+    sizes = np.geomspace(smallest, high, _SAMPLES)
+    values = np.broadcast_to(used(sizes), sizes.shape)
+    falls = ~(values[1:] >= values[:-1] * (1 - 1e-9))
+    if falls.any():
+        k = int(np.argmax(falls))
+        raise ScalingInputError(
+            f"{name}: bytes_used shrinks beyond n = {sizes[k]:.4g}", file=file,
+            found=f"{values[k + 1]:.4g} after {values[k]:.4g}", expected="memory that grows with n",
+        )  # fmt: skip
+    return float(brentq(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
