@@ -152,10 +152,12 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     ):
         ticks //= 2
     tick = packet / ticks
-    if horizon / _SPARE > _MOST_TICKS * tick:
+    wire = messages.packets * messages.wire
+    longest = _busiest_end(messages, torus, np.where(messages.src != messages.dst, wire, 0.0))
+    if longest > _MOST_TICKS * tick:
         raise InputError(
             "too many packets, or too slow a network, for the clock",
-            found=f"{horizon / _SPARE:.3g} s at one node",
+            found=f"{longest:.3g} s at one node",
             expected=f"at most {_MOST_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
         )
     _check_end(messages, torus, horizon, tick)
@@ -324,11 +326,15 @@ def build_state(
 
 def _horizon(messages: Messages, torus: Torus) -> float:
     """Seconds in which the network will have carried everything, with much to spare."""
-    wire = messages.packets * messages.wire
+    return _SPARE * _busiest_end(messages, torus, messages.packets * messages.wire)
+
+
+def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) -> float:
+    """Seconds in which the node that sends or takes in most does so over the slowest part."""
     most = max(
         float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
     )
-    return _SPARE * most / min(*torus.bandwidth, torus.network.memory_bandwidth)
+    return most / min(*torus.bandwidth, torus.network.memory_bandwidth)
 
 
 def _check_reach(torus: Torus, largest_packet: float) -> None:
