@@ -67,7 +67,7 @@ packets a message in the simulator. The peers run in the same process.
 {kernels}
 """
 
-COARSENING = """With `error=0.03`, 12 mappings of 512 tasks on 8x8x8 each; the cost of real packets is 1.
+COARSENING = """With `error=0.03`, 12 mappings of 512 tasks on 8x8x8 each; real packets cost 1.
 
 """
 
