@@ -28,9 +28,10 @@ types: .venv/installed-dev
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
+	$(BIN)/python benchmarks/bisection.py --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
-	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md
+	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md docs/simulator.md
 
 # Without DATA=FOLDER, the page says that the measured experiments were not run.
 results: .venv/installed-dev

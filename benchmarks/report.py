@@ -1,14 +1,16 @@
-"""Write `docs/measurements.md` from the CSV files of the other scripts.
+"""Write `docs/measurements.md`, and the tables of `docs/simulator.md`, from CSV files.
 
-python benchmarks/report.py benchmarks/results docs/measurements.md
+python benchmarks/report.py benchmarks/results docs/measurements.md docs/simulator.md
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pandas as pd
+from bars import missed
 
 TEXT = """# Measurements
 
@@ -65,6 +67,10 @@ packets a message in the simulator. The peers run in the same process.
 {kernels}
 """
 
+COARSENING = """With `error=0.03`, 12 mappings of 512 tasks on 8x8x8 each; real packets cost 1.
+
+"""
+
 
 def markdown(table: pd.DataFrame) -> str:
     """Return a table with its numbers in four digits."""
@@ -73,8 +79,39 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def main(results: str, page: str) -> None:
-    """Fill in the page."""
+def simulator_tables(results: Path) -> dict[str, str]:
+    """Return the tables of the simulator's page by name."""
+    targets = pd.read_csv(results / "error-targets.csv")
+    targets["bytes"] = targets["bytes"].astype(int)
+    cost = pd.read_csv(results / "kernels.csv").iloc[:, :6]
+    tables = {
+        "missed": markdown(missed(results)),
+        "coarsening": COARSENING + markdown(targets),
+        "speed": markdown(cost[cost["case"].str.startswith("simulate")]),
+    }
+    if (results / "cachegrind.csv").exists():
+        tables["speed"] += "\n\n" + markdown(pd.read_csv(results / "cachegrind.csv"))
+    if (results / "bisection.csv").exists():
+        tables["bisection"] = markdown(pd.read_csv(results / "bisection.csv").round(3))
+    return tables
+
+
+def fill(page: Path, tables: dict[str, str]) -> None:
+    """Put tables between the marks of a page."""
+    text = page.read_text()
+    for name, table in tables.items():
+        mark = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
+        text, found = re.subn(
+            mark, lambda m, table=table: f"{m[1]}\n{table}\n\n{m[2]}", text, flags=re.S
+        )
+        if found != 1:
+            raise ValueError(f"{page}: found {found} marks of {name}, expected one")
+    page.write_text(text)
+
+
+def main(results: str, page: str, simulator: str) -> None:
+    """Fill in the pages."""
+    fill(Path(simulator), simulator_tables(Path(results)))
     names = (
         "forecast", "buffers", "coarsening", "error-targets", "validation-summary", "kernels"
     )  # fmt: skip

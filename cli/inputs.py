@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, TaskMapping, Torus
+    from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 
 DEFAULT_CANDIDATES = 84
 Traffic = Literal["all", "point_to_point", "collective"]
@@ -65,6 +65,34 @@ def load_application(
     if not graph.n_messages.sum():
         raise InputError("communication graph without a message", file=comm)
     return Application(graph, comm, traffic, iterations)
+
+
+def load_phases(
+    comms: Sequence[str],
+    traffic: Traffic,
+    iterations: float | None,
+    grid: str | None,
+    dependent: bool,
+) -> tuple[Application, Workload]:
+    """Read the graphs of the phases; return what they add up to, too.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot be read, or they differ in their number of tasks.
+    """
+    from toruscast.mapping import Workload
+
+    if dependent and len(comms) < 2:
+        raise click.UsageError("--dependent needs several --comm, a round each")
+    parts = [load_application(comm, traffic, iterations, grid) for comm in comms]
+    names = list(dict.fromkeys(part.comm.name for part in parts))
+    workload = Workload([part.comm for part in parts], ", ".join(names), dependent)
+    if len(parts) == 1:
+        return parts[0], workload
+    divisors = {part.iterations for part in parts}
+    common = divisors.pop() if len(divisors) == 1 else None
+    return Application(workload.total, ", ".join(comms), traffic, common), workload
 
 
 def load_torus(text: str) -> Torus:

@@ -10,7 +10,20 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-POSITIVE = click.IntRange(min=1)
+
+class _Positive(click.IntRange):
+    """A whole number of 1 or more."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Say what is expected of what is no whole number at all."""
+        try:
+            int(value)
+        except (ValueError, OverflowError):
+            self.fail(f"found {value}, expected a whole number of 1 or more", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+POSITIVE = _Positive(min=1)
 
 
 def traffic_options(function: F) -> F:
@@ -21,6 +34,26 @@ def traffic_options(function: F) -> F:
             "--comm", required=True, metavar="FILE|NAME",
             help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
             "or the name of a shipped dataset, such as lammps-lj-512.",
+        ),
+        *_TRAFFIC,
+        click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
+    )  # fmt: skip
+
+
+def phased_traffic_options(function: F) -> F:
+    """Add what tells which phases of traffic go over which torus."""
+    return _with(
+        function,
+        click.option(
+            "--comm", required=True, multiple=True, metavar="FILE|NAME",
+            help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
+            "or the name of a shipped dataset, such as lammps-lj-512. Given several times: phases, "
+            "a barrier between them.",
+        ),
+        click.option(
+            "--dependent", is_flag=True,
+            help="The phases are rounds: instead of at a barrier, each task waits for its own "
+            "messages of the round.",
         ),
         *_TRAFFIC,
         click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),

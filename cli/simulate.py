@@ -7,24 +7,19 @@ from typing import Literal
 import click
 
 from . import options
-from .inputs import load_application, load_mapping, load_torus
+from .inputs import load_mapping, load_phases, load_torus
 from .output import Output, check_writable, write_text
 from .rank_report import application_line
 from .simulate_files import check_folder, labelled_links, write_folder
-from .simulate_options import (
-    change_network,
-    check_interval,
-    check_options,
-    read_interval,
-    read_pair,
-)
+from .simulate_network import change_network
+from .simulate_options import check_interval, check_options, read_interval, read_watch
 from .simulate_progress import progress_of_packets
 from .simulate_report import look, one_row, print_report, summary
 from .tables import printable
 
 
 @click.command("simulate")
-@options.traffic_options
+@options.phased_traffic_options
 @click.option(
     "--mapping", required=True, metavar="FILE|STRATEGY",
     help="A mapping file, or a strategy such as identity, permute-ZYX or random@2.",
@@ -34,14 +29,16 @@ from .tables import printable
 @click.option(
     "--network", "changes", multiple=True, metavar="KEY=VALUE",
     help="Change a constant of the network, such as deadlock=dateline, arbitration=age, "
-    "buffer_packets=8, overhead=1us or tie=random. May be given several times.",
+    "buffer_packets=8, overhead=1us, tie=random, bandwidth=1e9,2e9 (of each dimension), order=1,0 "
+    "(in which dimensions are routed) or zones=0,1/2 (adaptive routing finishes dimensions 0 and 1 "
+    "first). May be given several times.",
 )  # fmt: skip
 @click.option(
     "--coarsening", type=options.POSITIVE, metavar="N",
     help="Let a simulated packet stand for up to N real ones: faster, less exact.  [default: 1]",
 )  # fmt: skip
 @click.option(
-    "--error", type=click.FloatRange(min=0, min_open=True), metavar="E",
+    "--error", type=float, metavar="E",
     help="Instead: choose N for a relative error of the time of about E, such as 0.03.",
 )  # fmt: skip
 @options.seed_option
@@ -50,8 +47,9 @@ from .tables import printable
     help="Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
 )  # fmt: skip
 @click.option(
-    "--watch", metavar="SRC:DST",
-    help="Follow the packets of the message between two tasks, such as 3:7.",
+    "--watch", multiple=True, metavar="[PHASE:]SRC:DST",
+    help="Follow the packets of the message between two tasks, such as 3:7, or 1:3:7 in the second "
+    "phase.",
 )  # fmt: skip
 @click.option(
     "--out", metavar="FOLDER",
@@ -65,7 +63,8 @@ from .tables import printable
 @click.option("--links", metavar="FILE.csv|-", help="Write the counters of every link as CSV.")
 @options.output_options
 def command(
-    comm: str,
+    comm: tuple[str, ...],
+    dependent: bool,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -78,7 +77,7 @@ def command(
     error: float | None,
     seed: int,
     interval: str | None,
-    watch: str | None,
+    watch: tuple[str, ...],
     out: str | None,
     trace: str | None,
     links: str | None,
@@ -101,22 +100,22 @@ def command(
     if out is not None:
         check_folder(out)
     every = None if interval is None else read_interval(interval)
-    application = load_application(comm, traffic, iterations, grid)
+    application, workload = load_phases(comm, traffic, iterations, grid, dependent)
     host = change_network(load_torus(torus), changes)
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
-    watched = None if watch is None else (0, read_pair(watch, application.comm))
+    watched = read_watch(watch, workload)
     from toruscast.features import simulate
     from toruscast.features.stall import StallError
     from toruscast.features.trace import write_trace
     from toruscast.training.reasons import explain
 
-    why = explain(application.comm, host, chosen, routing=routing)
+    why = explain(workload, host, chosen, routing=routing)
     if every is not None:
         check_interval(every, why.lower_bound, host)
     try:
         with progress_of_packets(quiet) as progress:
             result = simulate(
-                application.comm, host, chosen, routing=routing, coarsening=coarsening or 1,
+                workload, host, chosen, routing=routing, coarsening=coarsening or 1,
                 error=error, seed=seed, interval=every, watch=watched, progress=progress,
             )  # fmt: skip
     except StallError as stall:
@@ -124,8 +123,15 @@ def command(
     counters = labelled_links(result)
     found = look(result, why, counters)
     content = {
-        "application": application.describe(),
-        "torus": {"name": str(host), "nodes": host.n_nodes},
+        "application": {**application.describe(), "phases": list(comm), "dependent": dependent},
+        "torus": {
+            "name": str(host),
+            "nodes": host.n_nodes,
+            "bandwidth": host.bandwidth,
+            "order": host.order,
+            "tie": host.tie,
+            "zones": host.zones,
+        },
         "routing": routing,
         "mapping": chosen.name,
         **summary(found),
@@ -138,10 +144,11 @@ def command(
     if out is not None:
         write_folder(out, result, counters, content)
     if output.for_people:
+        phases = f" in {len(comm)} {'rounds' if dependent else 'phases'}" if len(comm) > 1 else ""
         console = output.console()
         changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         console.print(
-            f"{application_line(application)}; on torus {host}{changed}; mapping "
+            f"{application_line(application)}{phases}; on torus {host}{changed}; mapping "
             f"{printable(chosen.name)}; {routing} routing.\n",
         )
         print_report(found, console)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +37,10 @@ def check_folder(folder: str) -> None:
         raise InputError("cannot be written", file=folder, found="a file", expected="a folder")
     if not place.exists() and not place.absolute().parent.is_dir():
         raise InputError("cannot be written", file=folder, found="no such folder")
+    try:
+        _stage(Path(os.path.realpath(place))).rmdir()
+    except OSError as error:
+        raise InputError("cannot be written", file=folder, found=error.strerror or error) from None
 
 
 def labelled_links(result: Simulation) -> pd.DataFrame:
@@ -44,10 +53,10 @@ def labelled_links(result: Simulation) -> pd.DataFrame:
 def write_folder(
     folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
 ) -> None:
-    """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or no folder.
+    """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
 
-    A folder that stands already keeps its other files; those of an earlier run are replaced, and
-    the time series and logs that this run has not are removed.
+    A folder that stands already keeps its other files; those of an earlier run are replaced once
+    all new ones are written, and the time series and logs that this run has not are removed.
     """
     from toruscast.features.message_life import message_life
     from toruscast.features.trace import write_trace
@@ -64,21 +73,69 @@ def write_folder(
         if any(len(s.log) for s in result.stretches)
         else None,
     }
-    place = Path(folder)
-    fresh = not place.exists()
-    place.mkdir(exist_ok=True)
+    place = Path(os.path.realpath(folder))
+    with _ended_by_signals():
+        stage = _stage(place)
+        try:
+            for name, table in tables.items():
+                if table is not None:
+                    found = table()
+                    text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
+                    write_text(text, str(stage / f"{name}.csv"))
+            write_trace(result, stage / "trace.json")
+            text = json.dumps(plain(summary), indent=2, allow_nan=False) + "\n"
+            write_text(text, str(stage / "summary.json"))
+            with _undisturbed():
+                _put(stage, place, [f"{name}.csv" for name in tables])
+        finally:
+            with _undisturbed():
+                shutil.rmtree(stage, ignore_errors=True)
+
+
+def _stage(place: Path) -> Path:
+    """Make an empty folder on the same disk: in the place if it stands, else beside it."""
+    stage = (place if place.exists() else place.parent) / f".{uuid.uuid4().hex}"
+    stage.mkdir()
+    return stage
+
+
+def _put(stage: Path, place: Path, ours: list[str]) -> None:
+    """Let the files of a folder appear in their place, and remove what this run has not."""
+    if not place.exists():
+        stage.rename(place)
+        return
+    written = {path.name for path in stage.iterdir()}
+    for name in written:
+        (stage / name).replace(place / name)
+    for name in set(ours) - written:
+        (place / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let a request to end unwind what has begun, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        for name, table in tables.items():
-            path = place / f"{name}.csv"
-            if table is None:
-                path.unlink(missing_ok=True)
-                continue
-            found = table()
-            write_text(found.to_csv(index=bool(found.index.name), lineterminator="\n"), str(path))
-        write_trace(result, place / "trace.json")
-        text = json.dumps(plain(summary), indent=2, allow_nan=False) + "\n"
-        write_text(text, str(place / "summary.json"))
-    except BaseException:
-        if fresh:
-            shutil.rmtree(place, ignore_errors=True)
-        raise
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep signals until the end of the block, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

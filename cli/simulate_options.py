@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import click
 
-from .inputs import closest
-
 if TYPE_CHECKING:
-    from toruscast.mapping import CommGraph, Torus
+    from toruscast.mapping import Torus, Workload
 
 _EXPONENTS = {"s": 0, "": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12}
 _TIME = re.compile(r"([0-9.]+(?:e[-+]?[0-9]{1,3})?)\s*([mun\u00b5p]?s|)", re.I)
-_PAIR = re.compile(r"([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
-# Of the torus, but of the same kind for whoever sets them.
-_OF_THE_TORUS = ("tie", "bandwidth")
-# Bytes that the snapshots of a time series may take together, and about what one takes.
+_WATCH = re.compile(r"(?:([0-9]{1,9})\s*:\s*)?([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
+# Snapshots of a time series, bytes that they may take together, and about what one takes.
+_MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2e9
 _SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
 
@@ -71,7 +67,7 @@ def check_interval(interval: float, least_time: float, torus: Torus) -> None:
     from .units import seconds
 
     each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
-    least = least_time * each / _MOST_SNAPSHOT_BYTES
+    least = least_time * max(each / _MOST_SNAPSHOT_BYTES, 1 / _MOST_SNAPSHOTS)
     if interval < least:
         raise InputError(
             "--interval too short for this run",
@@ -80,90 +76,59 @@ def check_interval(interval: float, least_time: float, torus: Torus) -> None:
         )
 
 
-def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
-    """Return the torus with constants of its network set by ``KEY=VALUE``.
+def read_watch(texts: Sequence[str], workload: Workload) -> tuple[int, int] | None:
+    """Return phase and edge of a message, given such as ``3:7`` or ``3->7``, or ``2:3:7``.
+
+    The first form means phase 0. None if nothing is to be watched.
 
     Raises
     ------
+    UsageError
+        If there are two of them.
     InputError
-        If a key is not known or its value not valid.
-
-    Examples
-    --------
-    >>> from toruscast.mapping import Torus
-    >>> change_network(Torus((4, 4)), ["deadlock=dateline", "overhead=1us"]).network.overhead
-    1e-06
-    """
-    from toruscast.mapping import InputError, Network
-
-    known = [field.name for field in fields(Network)] + list(_OF_THE_TORUS)
-    values: dict[str, object] = {}
-    for change in changes:
-        key, equals, text = (part.strip() for part in change.partition("="))
-        if not equals:
-            raise InputError(
-                "bad --network", found=change, expected="KEY=VALUE such as deadlock=dateline"
-            )
-        if key not in known:
-            raise InputError("unknown --network key", found=key, expected=closest(key, known))
-        values[key] = _value(text)
-    of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
-    try:
-        return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
-    except InputError as error:
-        raise InputError(
-            f"--network: {error.message}", found=error.found, expected=error.expected
-        ) from None
-
-
-def read_pair(text: str, comm: CommGraph) -> int:
-    """Return the edge between two tasks, given such as ``3:7`` or ``3->7``.
-
-    Raises
-    ------
-    InputError
-        If there is no such pair, or it sends nothing.
+        If there is no such phase or pair, or it sends nothing.
     """
     import numpy as np
 
     from toruscast.mapping import InputError
 
-    match = _PAIR.fullmatch(text.strip())
+    if len(texts) > 1:
+        raise click.UsageError("--watch can be given once: one message is followed")
+    if not texts:
+        return None
+    text = texts[0]
+    match = _WATCH.fullmatch(text.strip())
     if match is None:
-        raise InputError("bad --watch", found=text, expected="two tasks such as 3:7")
-    src, dst = int(match[1]), int(match[2])
+        raise InputError(
+            "bad --watch",
+            found=text,
+            expected="two tasks such as 3:7, or phase and tasks such as 2:3:7",
+        )
+    phase, src, dst = int(match[1] or 0), int(match[2]), int(match[3])
+    if phase >= len(workload):
+        raise InputError(
+            "--watch: no such phase", found=phase, expected=f"0 to {len(workload) - 1}"
+        )
+    comm = workload.phases[phase]
     sends = np.rint(comm.n_messages) > 0
     edges = np.flatnonzero((comm.src == src) & (comm.dst == dst) & sends)
     if not edges.size:
         partners = comm.dst[(comm.src == src) & sends][:3].tolist()
-        some = " or ".join(f"{src}:{partner}" for partner in partners)
+        before = "" if match[1] is None else f"{phase}:"
+        some = " or ".join(f"{before}{src}:{partner}" for partner in partners)
         raise InputError(
             "--watch: no message between these tasks",
             found=text,
             expected=some or "a task that sends something",
         )
-    return int(edges[0])
+    return phase, int(edges[0])
 
 
 def check_options(coarsening: int | None, error: float | None, *files: str | None) -> None:
     """Raise where options exclude each other, or stdout is asked for what needs a file."""
+    if error is not None and not 0 < error < 1:
+        raise click.UsageError(f"bad --error: found {error:g}, expected more than 0, less than 1")
     if coarsening is not None and error is not None:
         raise click.UsageError("--coarsening and --error exclude each other")
     if "-" in files:
         raise click.UsageError("--out and --trace cannot go to stdout")
-
-
-def _value(text: str) -> object:
-    """A number where the text is one, of seconds if it has their unit; the text otherwise."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return read_seconds(text)
-    except ValueError:
-        return text

@@ -67,6 +67,9 @@ def summary(found: Found) -> dict[str, Any]:
         "binding": why.binding,
         "packet_hops": result.packet_hops,
         "coarsening": result.coarsening,
+        "error": result.error,
+        "change": result.change,
+        "not_logged": result.not_logged,
         "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
         "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
         "network": asdict(result.torus.network),
@@ -82,7 +85,7 @@ def one_row(content: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
     names = ("mapping", "time", "lower_bound", "binding", "packet_hops", "coarsening",
-             "most_buffered", "mean_delay")  # fmt: skip
+             "change", "most_buffered", "mean_delay")  # fmt: skip
     row = {name: content[name] for name in names}
     row |= {f"{name}_bound": value for name, value in content["bounds"].items()}
     return pd.DataFrame([row])
@@ -110,10 +113,13 @@ def _print_times(found: Found, console: Console) -> None:
         console.print(
             f"Each simulated packet stands for up to {found.result.coarsening} real ones."
         )
+    if found.result.error is not None:
+        console.print(_reached(found.result))
     if len(found.phases) < 2:
         return
     kind = "round" if found.result.workload.dependent else "phase"
-    console.print(f"\nThe first of {len(found.phases)} {kind}s:", style="bold")
+    n = len(found.phases)
+    console.print(f"\nThe {'first of ' if n > BUSIEST else ''}{n} {kind}s:", style="bold")
     shown = new_table(kind, "begins", "ends", "messages", "bytes")
     for row in records(found.phases.head(BUSIEST)):
         shown.add_row(
@@ -121,6 +127,17 @@ def _print_times(found: Found, console: Console) -> None:
             seconds(row["end"]), str(row["messages"]), nbytes(row["nbytes"]),
         )  # fmt: skip
     console.print(shown)
+
+
+def _reached(result: Simulation) -> str:
+    """What is known of the error that was asked for."""
+    asked = f"the error of {100 * result.error:.3g} % asked for" if result.error else ""
+    if result.coarsening == 1:
+        return f"No packets are merged: coarser ones would miss {asked}, or save little."
+    return (
+        f"When packets were halved last, the time changed by {100 * result.change:.2g} %: of "
+        f"{asked} an eighth may change."
+    )
 
 
 def _print_links(found: Found, console: Console) -> None:
@@ -193,11 +210,14 @@ def _print_watched(found: Found, console: Console) -> None:
     if message is None:
         return
     waits = waits_by_place(found.result)
+    missing = found.result.not_logged
     console.print(f"\nThe message {message.src} to {message.dst}", style="bold", end="")
     console.print(
         f", handed over after {seconds(message.handed_over)}, arrived after "
         f"{seconds(message.arrived)}; its packets waited{'' if len(waits) else ' nowhere.'}"
     )
+    if missing:
+        console.print(f"The log was full: the last {missing} events are not in it.")
     if not len(waits):
         return
     shown = new_table("where", "packets", "on average", "at most", left=("where",))

@@ -60,15 +60,19 @@ def nbytes(value: float) -> str:
 def number(value: float, digits: int = 3) -> str:
     """Return a number to ``digits`` significant digits, all those before the point shown.
 
+    Those too long to read that way are given with an exponent.
+
     Examples
     --------
-    >>> number(1234.5), number(1.0), number(0.01234), number(99.96)
-    ('1234', '1.00', '0.0123', '100')
+    >>> number(1234.5), number(1.0), number(0.01234), number(99.96), number(1.06e-292)
+    ('1234', '1.00', '0.0123', '100', '1.06e-292')
     """
     if not value or not math.isfinite(value):
         return f"{value:.{digits - 1}f}"
     # Rounding first settles values such as 99.96.
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if not -6 < size < 16:
+        return f"{value:.{digits - 1}e}"
     return f"{value:.{max(digits - 1 - size, 0)}f}"
 
 

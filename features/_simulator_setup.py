@@ -20,12 +20,17 @@ from .routing import FIFO_RULES, Routing, grid_of, injection_fifos
 _TICKS_A_PACKET = 1024
 _TICKS_A_HOP = 64
 _LARGEST_WHEEL = 2**22
+# Times of a packet on the fastest link that anything in the network may take at most.
+_LARGEST_REACH = 2**23
 _SPARE = 8
 _LOG_ENTRIES = 2**20
 # Bytes free behind a link are counted in 32 bits.
-_LARGEST_PACKET = 2**26
+LARGEST_PACKET = 2**26
 _MOST_ROOM = 2**30
 _MOST_TICKS = 2**31
+# Packets of a message, and ticks of a run, are counted in 32 and in 64 bits.
+_MOST_PACKETS = 2**31
+_LAST_TICK = 2**60
 _ARBITRATION = {
     "first_come": records.FIRST_COME,
     "round_robin": records.ROUND_ROBIN,
@@ -124,8 +129,14 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
 
     A packet takes a whole number of ticks on the fastest link, so that its rate is exact. Packets
     keep 32 bits of their ticks: no wait may be longer, so ticks grow where it all takes very long.
+
+    Raises
+    ------
+    InputError
+        If something takes far too long to be counted in the same ticks as a packet on that link.
     """
     largest_packet = float(messages.wire.max(initial=1.0))
+    _check_reach(torus, largest_packet)
     horizon = _horizon(messages, torus)
     network = torus.network
     packet = largest_packet / max(torus.bandwidth)
@@ -141,6 +152,15 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     ):
         ticks //= 2
     tick = packet / ticks
+    wire = messages.packets * messages.wire
+    longest = _busiest_end(messages, torus, np.where(messages.src != messages.dst, wire, 0.0))
+    if longest > _MOST_TICKS * tick:
+        raise InputError(
+            "too many packets, or too slow a network, for the clock",
+            found=f"{longest:.3g} s at one node",
+            expected=f"at most {_MOST_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
+        )
+    _check_end(messages, torus, horizon, tick)
     reach = (slowest + network.hop_latency) / tick
     return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
 
@@ -165,6 +185,13 @@ def build_state(
     fields = fields_of(torus)
     adaptive = routing == "adaptive"
     largest = float(messages.wire.max(initial=1.0))
+    most = int(messages.packets.max(initial=0))
+    if most >= _MOST_PACKETS:
+        raise InputError(
+            "too many packets on one edge",
+            found=most,
+            expected="fewer than 2**31; a larger coarsening (--coarsening) merges them",
+        )
     tick, wheel = clock_of(messages, torus)
 
     message, asking = _messages(messages, torus, mapping, tick)
@@ -209,9 +236,11 @@ def build_state(
     begin = np.searchsorted(rows, np.arange(mapping.n_tasks * n_rounds + 1)).astype(np.int32)
 
     whole = max(math.ceil(largest), 1)
-    if whole > _LARGEST_PACKET:
+    if whole > LARGEST_PACKET:
         raise InputError(
-            "packet too long", found=whole, expected=f"at most {_LARGEST_PACKET} bytes"
+            "packet too long",
+            found=f"{whole:.6g} bytes",
+            expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
         )
     link = _links(torus, tick, adaptive, _room(network, messages.merged, whole), whole)
     n_fifos = torus.n_nodes * network.fifos
@@ -219,11 +248,9 @@ def build_state(
     fifos["head"] = NONE
     queue = _queues(link, network.virtual_channels)
     smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
-    n_slots = n_fifos * network.fifo_packets + min(
-        int(message["to_send"].sum(where=message["fifo"] != NONE)),
-        sum(int((link[name] // smallest).sum()) for name in ("credit0", "credit1", "credit2"))
-        * max(1, network.virtual_channels),
-    )
+    to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
+    held = sum(int((link[name] // smallest).sum()) for name in ("credit0", "credit1", "credit2"))
+    n_slots = min(to_send, n_fifos * network.fifo_packets + held * max(1, network.virtual_channels))
     worker_of = (
         mapping.node.astype(np.int32)
         if network.feeding == "messages"
@@ -237,7 +264,7 @@ def build_state(
         turns = turns if 2 * torus.ndim * turns < most else 1
         inputs = min(2 * torus.ndim * turns + network.fifos, most)
     n_events = n_slots + torus.n_links + n_fifos + then.size + queue.size
-    n_chunks = wheel + n_events // (records.CHUNK - 1) + 1
+    n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
     empty["first"], empty["end"] = NONE, records.CHUNK - 1
     local = int((messages.src == messages.dst).sum()) if dependent else 0
@@ -299,11 +326,53 @@ def build_state(
 
 def _horizon(messages: Messages, torus: Torus) -> float:
     """Seconds in which the network will have carried everything, with much to spare."""
-    wire = messages.packets * messages.wire
+    return _SPARE * _busiest_end(messages, torus, messages.packets * messages.wire)
+
+
+def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) -> float:
+    """Seconds in which the node that sends or takes in most does so over the slowest part."""
     most = max(
         float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
     )
-    return _SPARE * most / min(*torus.bandwidth, torus.network.memory_bandwidth)
+    return most / min(*torus.bandwidth, torus.network.memory_bandwidth)
+
+
+def _check_reach(torus: Torus, largest_packet: float) -> None:
+    """Raise `InputError` if something is slower than the fastest link by too many orders."""
+    network = torus.network
+    longest = _LARGEST_REACH * largest_packet / max(torus.bandwidth)
+    if network.hop_latency > longest:
+        raise InputError(
+            "hop_latency too long beside a packet's time on the fastest link",
+            found=f"{network.hop_latency:g} s",
+            expected=f"at most {longest:.3g} s",
+        )
+    least = max(torus.bandwidth) / _LARGEST_REACH
+    for name, found, ports in (
+        ("memory_bandwidth", network.memory_bandwidth, network.reception_ports),
+        ("bandwidth", min(torus.bandwidth), 1),
+    ):
+        if found < least * ports:
+            raise InputError(
+                f"{name} too low beside the fastest link's",
+                found=f"{found:g} bytes/s",
+                expected=f"at least {least * ports:.3g} bytes/s",
+            )
+
+
+def _check_end(messages: Messages, torus: Torus, horizon: float, tick: float) -> None:
+    """Raise `InputError` if the run may last longer than ticks can be counted."""
+    spans = {
+        "software overhead": float(messages.software.sum()),
+        "copies at memory_bandwidth": float(messages.nbytes.sum()) / torus.network.memory_bandwidth,
+        "packets on links": horizon,
+    }
+    if sum(spans.values()) > _LAST_TICK * tick:
+        raise InputError(
+            f"too long for the clock, mostly {max(spans, key=lambda name: spans[name])}",
+            found=f"{sum(spans.values()):.3g} s",
+            expected=f"at most {_LAST_TICK * tick:.3g} s",
+        )
 
 
 def _messages(

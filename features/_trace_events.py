@@ -26,10 +26,11 @@ def slice_of(
     name: str, category: str, process: int, thread: int, span: tuple[float, float], args: Event
 ) -> Event:
     """A slice of a thread; those of one thread must not overlap."""
-    begin, end = span
+    # From one rounded end to the other: slices that follow each other do not come to overlap.
+    begin, end = (microseconds(moment) for moment in span)
     return {
         "ph": "X", "name": name, "cat": category, "pid": process, "tid": thread,
-        "ts": microseconds(begin), "dur": microseconds(end - begin), "args": args,
+        "ts": begin, "dur": round(end - begin, 6), "args": args,
     }  # fmt: skip
 
 

@@ -9,11 +9,11 @@ from ._simulator_state import LOGGED, State
 
 @bare_kernel
 def note(state: State, kind: int, packet: int, link: int, now: int) -> None:
-    """Write down what happened to a packet of the watched message."""
+    """Write down what happened to a packet of the watched message; count what finds no room."""
     i = state.clock[LOGGED]
     if i < state.log.shape[0]:
         state.log[i, 0] = now
         state.log[i, 1] = kind
         state.log[i, 2] = packet
         state.log[i, 3] = link
-        state.clock[LOGGED] = i + 1
+    state.clock[LOGGED] = i + 1

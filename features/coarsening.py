@@ -26,7 +26,9 @@ class Timed(Protocol):
 T = TypeVar("T", bound=Timed)
 
 
-def refine(error: float, longest: int, hops: int, run: Callable[[int], T]) -> tuple[T, float]:
+def refine(
+    error: float, longest: int, hops: int, run: Callable[[int], T], most: float = math.inf
+) -> tuple[T, float]:
     """Simulate with ever shorter packets until the time changes by little.
 
     Parameters
@@ -39,6 +41,8 @@ def refine(error: float, longest: int, hops: int, run: Callable[[int], T]) -> tu
         Packet-hops without merging; few are simulated as they are.
     run : callable
         Simulates with the given number of real packets in one.
+    most : float
+        Real packets that one may stand for at most.
 
     Returns
     -------
@@ -56,7 +60,8 @@ def refine(error: float, longest: int, hops: int, run: Callable[[int], T]) -> tu
     >>> result.merged, round(change, 3)
     (2, 0.02)
     """
-    coarsening = 1 if hops < _CHEAP else 2 ** int(math.log2(max(1, longest / _FEWEST)))
+    first = max(1, min(longest / _FEWEST, most))
+    coarsening = 1 if hops < _CHEAP else 2 ** int(math.log2(first))
     result = run(coarsening)
     change = math.inf
     while coarsening > 1 and change > error * _STEP:

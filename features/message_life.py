@@ -137,19 +137,10 @@ def station_name(simulation: Simulation, station: str, place: int) -> str:
 
 
 def _watched(simulation: Simulation) -> tuple[Stretch, int] | None:
-    """The stretch with the log, and the message in it that left and arrived as the log says."""
+    """The stretch with the log, and the message in it that was watched."""
     for stretch in simulation.stretches:
-        log = stretch.log
-        if not len(log):
-            continue
-        listed, place = stretch.messages, int(log[0, 3])
-        fifos = simulation.torus.network.fifos
-        places = np.where(listed.fifo < 0, listed.fifo, listed.src * np.int64(fifos) + listed.fifo)
-        ended = log[log[:, 1] == TAKEN_IN, 0]
-        off = np.abs(
-            stretch.arrived - ended.max() if ended.size else stretch.handed_over - log[0, 0]
-        )
-        return stretch, int(np.argmin(np.where(places == place, off, np.inf)))
+        if len(stretch.log):
+            return stretch, stretch.watched
     return None
 
 

@@ -54,6 +54,8 @@ class Stretch(NamedTuple):
     fifo_most: NDArray[np.int32]
     snapshots: tuple[Snapshot, ...]
     log: NDArray[np.float64]  # (entries, 4) time, kind, packet slot, place
+    not_logged: int  # events that the log had no room for
+    watched: int  # message that it follows, -1 if none
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +68,10 @@ class Simulation:
         What was simulated.
     coarsening : int
         Real packets carried by one simulated packet, at most.
+    error : float, optional
+        Relative error of the time that was asked for.
     change : float
-        Relative change of the time when packets were last halved, where an error was asked for.
+        Relative change of the time when packets were last halved to reach it; 0 if none is merged.
     stretches : tuple of Stretch
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
 
@@ -91,6 +95,7 @@ class Simulation:
     routing: Routing
     coarsening: int
     stretches: tuple[Stretch, ...]
+    error: float | None = None
     change: float = 0.0
 
     @property
@@ -150,6 +155,11 @@ class Simulation:
     def buffered_seconds(self) -> NDArray[np.float64]:
         """Seconds that packets spent in that buffer, summed up, shape ``(n_links,)``."""
         return np.asarray(self._sum("waited"), dtype=np.float64)
+
+    @property
+    def not_logged(self) -> int:
+        """Events of the watched message that came after `log` was full."""
+        return sum(stretch.not_logged for stretch in self.stretches)
 
     @property
     def packet_hops(self) -> int:
@@ -320,32 +330,32 @@ class Simulation:
         """
         import pandas as pd
 
-        tables = []
+        times, links, sent, buffered = [0.0], [np.arange(0)], [np.zeros(0)], [np.zeros(0, np.int32)]
         for stretch in self.stretches:
             before = np.zeros(self.torus.n_links)
             for snapshot in stretch.snapshots:
-                sent = snapshot.wire_bytes - before
+                more = snapshot.wire_bytes - before
                 before = snapshot.wire_bytes
-                active = np.flatnonzero((sent > 0) | (snapshot.occupied > 0))
-                tables.append(
-                    pd.DataFrame(
-                        {
-                            "time": snapshot.time,
-                            "link": active,
-                            "wire_bytes": sent[active],
-                            "buffered": snapshot.occupied[active],
-                        }
-                    )
-                )
-        if not tables:
-            return pd.DataFrame(columns=["time", "link", "wire_bytes", "buffered"])
-        return pd.concat(tables, ignore_index=True)
+                active = np.flatnonzero((more > 0) | (snapshot.occupied > 0))
+                times.append(snapshot.time)
+                links.append(active)
+                sent.append(more[active])
+                buffered.append(snapshot.occupied[active])
+        return pd.DataFrame(
+            {
+                "time": np.repeat(times, [active.size for active in links]),
+                "link": np.concatenate(links),
+                "wire_bytes": np.concatenate(sent),
+                "buffered": np.concatenate(buffered),
+            }
+        )
 
     def log(self) -> pd.DataFrame:
         """Return what happened to the packets of the watched message, in the order of time.
 
         Columns: ``time`` (seconds), ``event``, ``packet`` (its number; -1 for the message) and
-        ``place``: the link's label, the FIFO, or the node that took it in.
+        ``place``: the link's label, the FIFO, or the node that took it in. It ends after a million
+        events; `not_logged` tells how many more there were.
         """
         import pandas as pd
 

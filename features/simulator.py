@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from toruscast.mapping.validation import real_number, whole_number
 
 from . import _simulator_state as records
 from ._simulator_kernels import run, start
-from ._simulator_setup import Messages, build_state, list_messages
+from ._simulator_setup import LARGEST_PACKET, Messages, build_state, list_messages
 from .coarsening import refine
 from .packets import packet_counts
 from .routing import Routing, check_routing, phase_routing
@@ -26,6 +27,9 @@ Progress = Callable[[int, int], object]
 # Packet-hops between two calls of `progress`: about a tenth of a second.
 _SLICE = 2**20
 _NEVER = 2**62
+# Snapshots, and bytes that they may take together.
+_MOST_SNAPSHOTS = 100_000
+_MOST_SNAPSHOT_BYTES = 2 * 10**9
 
 
 def simulate(
@@ -68,9 +72,11 @@ def simulate(
     seed : int
         Of the random way round at ties, if the torus has that rule.
     interval : float, optional
-        Seconds between the snapshots that `Simulation.series` shows.
+        Seconds between the snapshots that `Simulation.series` shows: at most 100,000 of them and
+        2 GB.
     watch : (int, int), optional
-        Phase and edge of the message whose packets `Simulation.log` follows.
+        Phase and edge of the message whose packets `Simulation.log` follows, for the first million
+        events.
     progress : callable, optional
         Called now and then with the packet-hops done and those there are.
 
@@ -81,7 +87,8 @@ def simulate(
     Raises
     ------
     InputError
-        If the mapping does not fit or an option is not valid.
+        If the mapping does not fit, an option is not valid, or times, packets or snapshots are more
+        than can be counted or kept.
     StallError
         If packets wait for each other in a ring, which can happen with ``deadlock="none"`` only.
 
@@ -110,18 +117,16 @@ def simulate(
     workload = as_workload(traffic)
     mapping.check(workload.n_tasks, torus)
     check_routing(routing)
-    whole_number(coarsening, "coarsening", 1)
-    whole_number(seed, "seed", 0)
+    whole_number(coarsening, "coarsening", 1, 2**53)
+    whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:
         raise InputError("both error and coarsening given", expected="one of them")
     if error is not None and not 0 < real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
         raise InputError("bad interval", found=interval, expected="seconds, more than 0")
-    if watch is not None and not (
-        0 <= watch[0] < len(workload) and 0 <= watch[1] < workload.phases[watch[0]].n_edges
-    ):
-        raise InputError("bad watch", found=watch, expected="a phase and one of its edges")
+    if watch is not None:
+        watch = _phase_and_edge(watch, workload)
 
     options = _Options(workload.phases, torus, mapping, routing, seed, interval, watch, progress)
     if error is None:
@@ -135,10 +140,21 @@ def simulate(
         for phase in workload
     )
     hops = sum(_packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
+    network = torus.network
     result, change = refine(
-        error, longest, hops, lambda merged: _simulate(workload, options, merged)
-    )
-    return replace(result, change=change)
+        error, longest, hops, lambda merged: _simulate(workload, options, merged),
+        LARGEST_PACKET // (network.payload + network.header),
+    )  # fmt: skip
+    return replace(result, error=error, change=change)
+
+
+def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:
+    if isinstance(watch, Sequence) and not isinstance(watch, str) and len(watch) == 2:
+        phase, edge = watch
+        with suppress(InputError):
+            phase = whole_number(phase, "phase", 0, len(workload) - 1)
+            return phase, whole_number(edge, "edge", 0, workload.phases[phase].n_edges - 1)
+    raise InputError("bad watch", found=watch, expected="a phase and one of its edges")
 
 
 class _Options(NamedTuple):
@@ -174,10 +190,11 @@ def _simulate(workload: Workload, options: _Options, coarsening: int) -> Simulat
 
 
 class _Steps:
-    """Reports how far the simulation has come."""
+    """Reports how far the simulation has come, and counts its snapshots."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.before = progress, total, 0
+        self.snapshots = 0
         self.size = _NEVER if progress is None else _SLICE
 
     def report(self, done: int) -> None:
@@ -212,13 +229,21 @@ def _run(
     )  # fmt: skip
     start(state)
     snapshots = []
-    until = _NEVER if interval is None else max(1, round(interval / tick))
+    until = _NEVER if interval is None else round(min(max(1.0, interval / tick), _NEVER))
     every = until
+    kept = min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // (12 * torus.n_links))
     while run(state, until, steps.size):
         steps.report(int(state.clock[records.HOPS]))
         if state.clock[records.HELD]:
+            steps.snapshots += 1
+            if steps.snapshots > kept:
+                raise InputError(
+                    "interval too short: too many snapshots",
+                    found=f"{every * tick:.3g} s",
+                    expected=f"at most {kept} of them in a run",
+                )
             snapshots.append(_snapshot(state, until * tick, begin))
-            until += every
+            until = min(until + every, _NEVER)
     check_finished(state, torus)
     if interval is not None:
         last = float(state.finish[: messages.task.size].max(initial=0)) * tick
@@ -244,6 +269,8 @@ def _run(
         fifo_most=state.fifo["most"].copy(),
         snapshots=tuple(snapshots),
         log=_log(state, tick, begin),
+        not_logged=max(0, int(state.clock[records.LOGGED]) - len(state.log)),
+        watched=watched,
     )
 
 

@@ -11,6 +11,8 @@ from toruscast.mapping import Torus
 
 from . import _simulator_state as records
 
+# Links of a ring that are named at most.
+_NAMED = 8
 _CHANNEL_NAMES = ("", " (second channel)", " (adaptive channel)")
 
 
@@ -47,7 +49,12 @@ def check_finished(state: records.State, torus: Torus) -> None:
         cycle = [edge[0] for edge in nx.find_cycle(waits)]
     except nx.NetworkXNoCycle:
         raise StallError(f"the network stalled with {left} packets on their way") from None
-    named = " -> ".join(torus.link_label(link) + _CHANNEL_NAMES[ch] for link, ch in cycle)
+    names = [torus.link_label(link) + _CHANNEL_NAMES[ch] for link, ch in cycle[:_NAMED]]
+    if len(cycle) > _NAMED:
+        last, channel = cycle[-1]
+        names[-1] = f"... {len(cycle) - _NAMED} more ..."
+        names.append(torus.link_label(last) + _CHANNEL_NAMES[channel])
+    named = " -> ".join(names)
     raise StallError(
         f"the network stalled with {left} packets on their way: the buffers behind these links are "
         f'full and wait for each other: {named}; deadlock="bubble" or "dateline" prevents that'

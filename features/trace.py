@@ -122,6 +122,8 @@ def _about(simulation: Simulation, events: list[Event]) -> dict[str, Any]:
     }
     if shown < sent:
         about["left out"] = f"{sent - shown} messages, those that took least"
+    if simulation.not_logged:
+        about["events of the watched message left out"] = simulation.not_logged
     return about
 
 

@@ -14,6 +14,17 @@ DeadlockRule = Literal["bubble", "dateline", "none"]
 Arbitration = Literal["first_come", "round_robin", "age"]
 Feeding = Literal["tasks", "messages", "packets"]
 
+# Far more than any machine has, and little enough for arrays with a place for each and for sums.
+_MOST: dict[str, int] = {
+    "fifos": 1024,
+    "fifo_packets": 2**20,
+    "virtual_channels": 64,
+    "reception_ports": 1024,
+    "hop_latency": 10**9,
+    "overhead": 10**9,
+    "short_overhead": 10**9,
+}
+
 _CHOICES: dict[str, tuple[str, Any]] = {
     "fifo_rule": ("FIFO rule", FifoRule),
     "deadlock": ("deadlock rule", DeadlockRule),
@@ -142,9 +153,10 @@ class Network:
         least["buffer_packets"] = 2 if self.deadlock == "bubble" else 1
         for item in fields(self):
             value, low = getattr(self, item.name), least.get(item.name, 0)
+            high = _MOST.get(item.name)
             if item.name in _CHOICES or (item.name == "eager_limit" and value == math.inf):
                 continue
             if item.type == "int":
-                whole_number(value, item.name, low)
+                whole_number(value, item.name, low, high)
             else:
-                real_number(value, item.name, low)
+                real_number(value, item.name, low, math.inf if high is None else high)

@@ -32,10 +32,11 @@ def whole_number(value: object, what: str, low: int, high: int | None = None) ->
     return int(number)
 
 
-def real_number(value: object, what: str, low: float) -> float:
-    """Return ``value`` as a finite float of at least ``low``."""
-    if not isinstance(value, Real) or not math.isfinite(value) or float(value) < low:
-        raise InputError(f"bad {what}", found=value, expected=f"{low} or more")
+def real_number(value: object, what: str, low: float, high: float = math.inf) -> float:
+    """Return ``value`` as a finite float from ``low`` to ``high``."""
+    if not isinstance(value, Real) or not math.isfinite(value) or not low <= float(value) <= high:
+        expected = f"{low} or more" if high == math.inf else f"{low} to {high:g}"
+        raise InputError(f"bad {what}", found=value, expected=expected)
     return float(value)
 
 

@@ -61,6 +61,17 @@ def test_the_rules_let_the_same_traffic_pass(shape, deadlock, routing):
     assert result.packet_hops == 12 * hops.sum()
 
 
+def test_a_long_ring_is_named_in_part():
+    with pytest.raises(StallError, match=r"wait for each other: \([0-9]+\) ") as stalled:
+        exchange(shallow((24,), "none"))
+    named = str(stalled.value).partition("each other: ")[2].partition(";")[0].split(" -> ")
+    assert len(named) == 9
+    assert named[7] == "... 16 more ..."
+    # The last leads to the first.
+    first, last = (int(re.match(r"\(([0-9]+)\)", named[i])[1]) for i in (0, 8))
+    assert (first - last) % 24 in (1, 23)
+
+
 @pytest.mark.parametrize("virtual_channels", [1, 2])
 def test_virtual_channels_stall_too(virtual_channels):
     with pytest.raises(StallError, match=r"wait for each other: \([0-9]+\) \+0 -> "):
@@ -90,6 +101,10 @@ def test_no_traffic_stalls(deadlock, data, routing):
         buffer_packets=data.draw(st.integers(2 if deadlock == "bubble" else 1, 3)),
         deadlock=deadlock,
         fifos=data.draw(st.sampled_from([1, 4])),
+        fifo_packets=data.draw(st.sampled_from([1, 2, 5])),
+        fifo_rule=data.draw(st.sampled_from(["bluegene_q", "first_free"])),
+        virtual_channels=data.draw(st.sampled_from([0, 1, 2, 4])),
+        feeding=data.draw(st.sampled_from(["tasks", "messages", "packets"])),
         arbitration=data.draw(st.sampled_from(["first_come", "round_robin", "age"])),
         hop_latency=data.draw(st.sampled_from([0.0, 4e-8, 1e-6])),
         eager_limit=data.draw(st.sampled_from([float("inf"), 64.0])),

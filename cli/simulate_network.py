@@ -1,0 +1,102 @@
+"""Change constants of the network from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from .inputs import closest
+from .simulate_options import read_seconds
+
+if TYPE_CHECKING:
+    from toruscast.mapping import Torus
+
+
+def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
+    """Return the torus with constants of its network set by ``KEY=VALUE``.
+
+    Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions), ``tie=random``,
+    ``bandwidth=1e9`` or one for each dimension, ``bandwidth=1e9,2e9``.
+
+    Raises
+    ------
+    InputError
+        If a key is not known or its value not valid.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import Torus
+    >>> change_network(Torus((4, 4)), ["deadlock=dateline", "overhead=1us"]).network.overhead
+    1e-06
+    >>> change_network(Torus((4, 4)), ["order=1,0", "zones=0/1", "bandwidth=1e9,2e9"]).order
+    (1, 0)
+    """
+    from toruscast.mapping import InputError, Network
+
+    known = [field.name for field in fields(Network)] + list(_OF_THE_TORUS)
+    values: dict[str, object] = {}
+    for change in changes:
+        key, equals, text = (part.strip() for part in change.partition("="))
+        if not equals:
+            raise InputError(
+                "bad --network", found=change, expected="KEY=VALUE such as deadlock=dateline"
+            )
+        if key not in known:
+            raise InputError("unknown --network key", found=key, expected=closest(key, known))
+        values[key] = _READERS.get(key, _value)(text)
+    of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
+    try:
+        return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(
+            f"--network: {error.message}", found=error.found, expected=error.expected
+        ) from None
+
+
+def _dimensions(text: str) -> tuple[int, ...]:
+    """Numbers of dimensions, separated by commas."""
+    from toruscast.mapping import InputError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 3 for part in parts):
+        raise InputError(
+            "bad dimensions in --network", found=text, expected="their numbers such as 1,0"
+        )
+    return tuple(int(part) for part in parts)
+
+
+def _zones(text: str) -> tuple[tuple[int, ...], ...]:
+    """Groups of dimensions, separated by slashes."""
+    return tuple(_dimensions(part) for part in text.split("/"))
+
+
+def _bandwidth(text: str) -> object:
+    """Bytes per second, for all dimensions or for each."""
+    values = [_value(part) for part in text.split(",")]
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _value(text: str) -> object:
+    """A number where the text is one, of seconds if it has their unit; the text otherwise."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return read_seconds(text)
+    except ValueError:
+        return text
+
+
+# Of the torus, but of the same kind for whoever sets them.
+_OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
+_READERS: dict[str, Callable[[str], object]] = {
+    "order": _dimensions,
+    "zones": _zones,
+    "bandwidth": _bandwidth,
+}

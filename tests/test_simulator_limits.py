@@ -1,0 +1,146 @@
+"""What the packet simulator's clock, counters and arrays cannot hold is refused, not begun."""
+
+import numpy as np
+import pytest
+
+from toruscast.features import simulate
+from toruscast.features import simulator as module
+from toruscast.features.coarsening import refine
+from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus
+
+EDGES = CommGraph(4, [0, 1, 2, 3], [1, 2, 2, 0], [0.0, 100.0, 50.0, 1e6])
+
+
+def run(comm=EDGES, shape=(2, 2), *, network=None, torus=None, **options):
+    torus = torus or Torus(shape, network=Network(**(network or {})))
+    mapping = TaskMapping(np.arange(comm.n_tasks) % torus.n_nodes, torus)
+    return simulate(comm, torus, mapping, **options)
+
+
+@pytest.mark.parametrize(
+    ("network", "match"),
+    [
+        ({"overhead": 9e8}, "too long for the clock, mostly software overhead"),
+        ({"hop_latency": 10.0}, "hop_latency too long beside a packet's time"),
+        ({"memory_bandwidth": 10.0}, "memory_bandwidth too low beside the fastest link's"),
+        ({"memory_bandwidth": 1e4, "reception_ports": 1024}, "memory_bandwidth too low"),
+        ({"header": 2**27}, "packet too long"),
+    ],
+)
+def test_spans_that_a_packet_s_ticks_cannot_count(network, match):
+    with pytest.raises(InputError, match=match):
+        run(network=network)
+
+
+def test_a_link_far_slower_than_another():
+    with pytest.raises(InputError, match="bandwidth too low beside the fastest link's: found 1 "):
+        run(torus=Torus((2, 2), bandwidth=(1.0, 2e9)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"overhead": 1e12}, {"short_overhead": 1e12}, {"hop_latency": 1e30}, {"fifos": 10**9},
+     {"virtual_channels": 10**9}, {"reception_ports": 10**9}, {"fifo_packets": 10**9}],
+)  # fmt: skip
+def test_constants_beyond_any_machine(change):
+    with pytest.raises(InputError, match=f"bad {next(iter(change))}: "):
+        Network(**change)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_long_times_within_the_limits_are_exact(copies):
+    # A million seconds of software, or of a copy within the node; 1000 bytes in two packets.
+    network = {"memory_bandwidth": 1000.0} if copies else {"overhead": 1e6}
+    comm = CommGraph(2, [0], [int(not copies)], [1e9 if copies else 1000.0])
+    time = run(comm, (4,), network=network).time
+    expected = 1e6 + (500e-9 if copies else (1000 + 2 * 32) / 2e9 + 40e-9)
+    assert time == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_receiver_a_million_times_slower_than_its_links():
+    # Two packets of 500 bytes at most go in one after the other.
+    result = run(
+        CommGraph(2, [0], [1], [1000.0]), (4,), network={"memory_bandwidth": 1000.0, "header": 0}
+    )
+    assert result.time == pytest.approx(1.0, rel=1e-5)
+
+
+def test_packets_beyond_what_is_counted():
+    comm = CommGraph(2, [0], [1], [2e12])
+    with pytest.raises(InputError, match=r"fewer than 2\*\*31; a larger coarsening"):
+        run(comm, (4,))
+    # 39,063 long packets instead, at 544 bytes on the wire for 512.
+    time = run(comm, (4,), coarsening=100_000).time
+    assert time == pytest.approx(2e12 * 544 / 512 / 2e9, rel=1e-6)
+
+
+def test_more_packets_at_one_node_than_the_clock_counts():
+    # 2**30 packets each from four tasks.
+    comm = CommGraph(5, [1, 2, 3, 4], [0] * 4, [512.0 * 2**30] * 4)
+    with pytest.raises(InputError, match="too many packets, or too slow a network"):
+        run(comm, (5,))
+
+
+def test_an_error_target_begins_with_packets_that_are_not_too_long():
+    comm = CommGraph(2, [0], [1], [1e13])
+    result = run(comm, (4,), error=0.03)
+    assert 1 < result.coarsening * 544 <= 2**26
+    assert result.time == pytest.approx(1e13 * 544 / 512 / 2e9, rel=1e-3)
+    assert result.error == 0.03
+    assert 0 < result.change <= 0.03 / 8
+
+
+@pytest.mark.parametrize(("most", "first"), [(1, 1), (5, 4), (64, 64), (10**9, 512)])
+def test_refine_begins_at_most_there(most, first):
+    tried = []
+
+    class Result:
+        time = 1.0
+
+    def attempt(coarsening):
+        tried.append(coarsening)
+        return Result()
+
+    refine(0.03, 4096, 10**9, attempt, most)
+    assert tried[0] == first
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"seed": 2**63}, {"coarsening": 10**20}, {"watch": (0.5, 0)}, {"watch": 5}, {"watch": "ab"},
+     {"watch": (0, 0, 0)}, {"watch": (0, "1")}, {"watch": (True, 0)}, {"error": 1.0},
+     {"error": float("nan")}],
+)  # fmt: skip
+def test_options_of_the_wrong_kind(options):
+    with pytest.raises(InputError, match=f"bad {next(iter(options))}"):
+        run(**options)
+
+
+def test_the_largest_seed_and_a_watch_of_numpy_numbers():
+    torus = Torus((4,), tie="random")
+    result = run(EDGES, torus=torus, seed=2**63 - 1, watch=(np.int64(0), np.int32(3)))
+    assert result.log()["event"].iloc[0] == "handed over"
+
+
+@pytest.mark.parametrize("limit", ["_MOST_SNAPSHOTS", "_MOST_SNAPSHOT_BYTES"])
+def test_too_many_snapshots(monkeypatch, limit):
+    # About 530 us: with the last one, 54 snapshots of 16 links' 12 bytes.
+    monkeypatch.setattr(module, limit, 60 if limit == "_MOST_SNAPSHOTS" else 60 * 16 * 12)
+    assert run(interval=1e-5).series()["time"].nunique() == 54
+    with pytest.raises(InputError, match="interval too short: too many snapshots"):
+        run(interval=8e-6)
+
+
+def test_an_interval_longer_than_any_run():
+    result = run(interval=1e30)
+    assert result.series()["time"].unique() == pytest.approx([result.time])
+
+
+def test_a_full_log_tells_what_it_left_out(monkeypatch):
+    whole = run(watch=(0, 3))
+    assert whole.not_logged == 0
+    monkeypatch.setattr("toruscast.features._simulator_setup._LOG_ENTRIES", 100)
+    cut = run(watch=(0, 3))
+    assert len(cut.log()) == 100
+    assert cut.not_logged == len(whole.log()) - 100
+    assert cut.time == whole.time
