@@ -267,10 +267,10 @@ def _notes(tables: dict[str, pd.DataFrame]) -> tuple[str, ...]:
         "foretell it. Matrices of S go the other way: slow on middle levels of the small jobs, "
         "not so at 8192.",
         f"With every size known to the model (10 folds), rows of 2048 and more reach RCC "
-        f"{known['rcc']:.3f} and R^2 {known['r2_log']:.3f}: what is left of the gap to the bars is "
-        "not extrapolation, but what this model cannot tell from these columns.",
-        "One of two jobs alike at 128 processes took up to 500 times as long for its matrices. Where "
-        "communications are alike the model learns the fastest; as a test, all of them count.",
+        f"{known['rcc']:.3f} and R^2 {known['r2_log']:.3f}: what is left of the gap to the bars "
+        "is not extrapolation, but what this model cannot tell from these columns.",
+        "One of two jobs alike at 128 processes took up to 500 times as long for its matrices. "
+        "Of communications that are alike the model learns the fastest; as a test, each counts.",
         "The figures quoted for trees on the columns and for byte-hops (shown as published) are "
         "not reached on all rows; they fit a part of them. Here every row counts.",
     )
