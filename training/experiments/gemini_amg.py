@@ -254,8 +254,8 @@ def _notes(tables: dict[str, pd.DataFrame]) -> tuple[str, ...]:
     errors = tables["gemini_amg_errors"]
     first = errors[errors["split"] == SPLITS[0][0]].nlargest(3, "share_of_squared_error")
     worst = "; ".join(
-        f"{row.what} of {row.operator} {row.share_of_squared_error:.0%}"
-        for row in first.itertuples()
+        f"{row['what']} of {row['operator']} {row['share_of_squared_error']:.0%}"
+        for row in first.to_dict("records")
     )
     known = tables["gemini_amg_known_sizes"].set_index("subset").loc[">= 2048"]
     return (

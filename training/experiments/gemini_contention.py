@@ -208,21 +208,35 @@ def _bars(best: pd.DataFrame, quality: pd.DataFrame) -> tuple[Bar, ...]:
         if name in found
     ]
     bars += [
-        Bar(f"bandwidth of {name.upper()} in GB/s, fitted", rate, float("nan"), "show", KNOWN[name])
-        for name, rate in found.items()
+        Bar(
+            f"bandwidth of {name.upper()} in GB/s, fitted",
+            float(found[name]),
+            float("nan"),
+            "show",
+            known,
+        )
+        for name, known in KNOWN.items()
+        if name in found
     ]
-    for row in quality[quality["forecast"] == "model"].itertuples():
-        what = f"{LARGE} ranks from {SMALL}, {row.dimension}"
-        bars.append(Bar(f"mean relative error, {what}", row.mean_error, float("nan"), "show"))
-        bars.append(Bar(f"RCC, {what}", row.rcc, float("nan"), "show"))
+    ours = quality[quality["forecast"] == "model"].set_index("dimension")
+    for name, error, order in zip(ours.index, ours["mean_error"], ours["rcc"], strict=True):
+        what = f"{LARGE} ranks from {SMALL}, {name}"
+        bars.append(Bar(f"mean relative error, {what}", float(error), float("nan"), "show"))
+        bars.append(Bar(f"RCC, {what}", float(order), float("nan"), "show"))
     return tuple(bars)
 
 
 def _notes(jobs: pd.DataFrame, read: pd.DataFrame) -> tuple[str, ...]:
     spread = jobs.groupby("dimension")["bandwidth"].agg(["min", "max"])
-    apart = "; ".join(f"{d.upper()} {a:.2f} to {b:.2f}" for d, a, b in spread.itertuples())
+    apart = "; ".join(
+        f"{str(name).upper()} {low:.2f} to {high:.2f}"
+        for name, low, high in zip(spread.index, spread["min"], spread["max"], strict=True)
+    )
     large = read[read["n_ranks"] == LARGE]
-    seen = "; ".join(f"{row.dimension.upper()} {row.bandwidth:.2f}" for row in large.itertuples())
+    seen = "; ".join(
+        f"{str(name).upper()} {rate:.2f}"
+        for name, rate in zip(large["dimension"], large["bandwidth"], strict=True)
+    )
     return (
         f"Bandwidths fitted to the jobs of one dimension, GB/s: {apart}. The intervals of one job "
         "say how well its own times fix the bandwidth, not how far another allocation on the "

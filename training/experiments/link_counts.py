@@ -39,10 +39,11 @@ def neighbourhoods() -> dict[str, CommGraph]:
         "tasks within a box of 2": (box > 0) & (box <= 2),
     }
     n_tasks = len(coords)
-    return {
-        name: CommGraph(n_tasks, *np.nonzero(mask), np.ones(mask.sum()))
-        for name, mask in near.items()
-    }
+    graphs = {}
+    for name, mask in near.items():
+        src, dst = np.nonzero(mask)
+        graphs[name] = CommGraph(n_tasks, src, dst, np.ones(src.size))
+    return graphs
 
 
 def counted_packets(table: pd.DataFrame, torus: Torus) -> pd.DataFrame:
@@ -168,12 +169,12 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 def _bars(regions: pd.DataFrame) -> tuple[Bar, ...]:
     bars = []
-    for row in regions.itertuples():
-        what = f"correlation with counted packets, region {row.region}"
-        if row.region == 1:
-            bars.append(Bar(what, row.correlation_kept, 0.99, "at least"))
+    for region, kept in zip(regions["region"], regions["correlation_kept"], strict=True):
+        what = f"correlation with counted packets, region {region}"
+        if region == 1:
+            bars.append(Bar(what, float(kept), 0.99, "at least"))
         else:
-            bars.append(Bar(what, row.correlation_kept, float("nan"), "show"))
+            bars.append(Bar(what, float(kept), float("nan"), "show"))
     return tuple(bars)
 
 

@@ -49,7 +49,7 @@ def block_of(path: Path) -> tuple[Torus, int]:
         raise InputError("unknown block", file=path, expected=f"_n<nodes>_c<ranks>_, nodes {known}")
     shape, order = BLOCKS[int(match[1])]
     wrap = (True, True, True, int(match[1]) != OPEN_IN_D, True)
-    return Torus(shape, wrap, order=["ABCDE".index(name) for name in order]), int(match[2])
+    return Torus(shape, wrap, order=tuple("ABCDE".index(name) for name in order)), int(match[2])
 
 
 def compare_routes(path: Path) -> dict[str, object]:
