@@ -12,6 +12,8 @@ from toruscast.training.experiments.amg_model import AmgTimeModel
 from toruscast.training.experiments.line_model import fit_line
 from toruscast.training.metrics import rcc
 
+NAMES = ["gemini-amg", "gemini-contention", "static-routes", "link-counts"]
+
 
 def test_law_recovers_what_it_generates():
     generator = np.random.default_rng(0)
@@ -39,7 +41,8 @@ def test_line_model_recovers_bandwidths():
     rows = [(128, n, s, d) for n, s in sizes for d in "xy"]
     table = pd.DataFrame(rows, columns=["n_ranks", "n_messages", "nbytes", "dimension"])
     rate = table["dimension"].map({"x": 6e9, "y": 3e9})
-    table["time"] = 4e-6 * table["n_messages"] + 64 * table["nbytes"] / rate
+    # The slower of ranks and link: what the model describes where its passage is sharp.
+    table["time"] = np.maximum(4e-6 * table["n_messages"], 64 * table["nbytes"] / rate)
     found = fit_line(table, "dimension").bandwidths
     assert found == pytest.approx({"x": 6e9, "y": 3e9}, rel=0.1)
 
