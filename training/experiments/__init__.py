@@ -5,21 +5,29 @@ Each module defines one or more `Experiment`; the registry here gives them their
 
 from . import (
     combinations,
+    gemini_amg,
+    gemini_contention,
     hybrids,
     importance,
     learners,
     learning_curve,
     level_1,
+    link_counts,
     mixture,
     pf3d,
     prior_features,
     reliability,
+    static_routes,
     transfer,
     unseen,
 )
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 
 _ALL: tuple[Experiment, ...] = (
+    gemini_amg.EXPERIMENT,
+    gemini_contention.EXPERIMENT,
+    static_routes.EXPERIMENT,
+    link_counts.EXPERIMENT,
     prior_features.EXPERIMENT,
     *hybrids.EXPERIMENTS,
     mixture.EXPERIMENT,

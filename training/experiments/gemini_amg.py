@@ -1,0 +1,288 @@
+"""Communication times of algebraic multigrid on a Gemini torus: learn small, predict large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.model_selection import KFold
+
+from toruscast.datasets.public import read_amg_messages
+
+from ..metrics import r2, rcc
+from .amg_model import AmgTimeModel
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .intervals import bootstrap_interval
+from .public_data import measurement_files
+
+Floats = NDArray[np.float64]
+Learner = Callable[[pd.DataFrame, pd.DataFrame], Floats]
+
+# Processes to learn from at most, to predict at least; the first of the published comparison.
+SPLITS = (("<= 1024, predict >= 2048", 1024, 2048), ("<= 2048, predict >= 4096", 2048, 4096))
+# Within the sizes to learn from: learn up to the first, predict the second.
+INNER = ((512, 1024), (128, 512), (128, 1024))
+PUBLISHED_RCC, PUBLISHED_R2, BYTE_HOPS_RCC = 0.927, 0.91, 0.886
+
+
+def read_all(inputs: Inputs) -> pd.DataFrame:
+    """Return every communication of every job.
+
+    Raises
+    ------
+    InputError
+        If the files are not found or one cannot be read.
+    """
+    files = measurement_files(inputs, "bluewatersmodel/amg_models", "*.out")
+    return pd.concat([read_amg_messages(path) for path in files], ignore_index=True)
+
+
+def plain_trees(train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    """Return times by trees on the columns as they were written, fitted to log time."""
+    # What is empty differs with the files: zero for a field that a job did not write.
+    columns = [c for c in train.columns if train[c].dtype == float and c != "time"]
+    forest = ExtraTreesRegressor(300, random_state=0)
+    forest.fit(train[[*columns, "level"]].fillna(0), np.log(train["time"]))
+    return np.asarray(np.exp(forest.predict(test[[*columns, "level"]].fillna(0))), dtype=float)
+
+
+def byte_hops(train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    """Return byte-hops in place of times: an order, no forecast of times."""
+    return test["byte_hops"].to_numpy(float)
+
+
+def learner(**options: object) -> Learner:
+    """Return the model of this project, with other options."""
+
+    def run(train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+        return AmgTimeModel(**options).fit(train).predict(test)  # type: ignore[arg-type]
+
+    return run
+
+
+LEARNERS: dict[str, Learner] = {
+    "byte-hops alone": byte_hops,
+    "trees on the columns": plain_trees,
+    "analytic law alone": learner(n_estimators=0),
+    "law and trees": learner(),
+}
+_NO_OPERATOR = [
+    *("node_aware", "matrix", "messages", "network_messages", "node_messages", "nbytes"),
+    *("message_nbytes", "imbalance", "network_share", "active_share", "idle"),
+]
+# What was chosen between, by the inner splits only.
+CANDIDATES: dict[str, Learner] = {
+    "trees on the columns": plain_trees,
+    "one law a kind, no trees": learner(n_estimators=0, by_operator=False),
+    "a law an operator, no trees": learner(n_estimators=0),
+    "one law a kind, trees": learner(by_operator=False),
+    "one law a kind, trees blind to the operator": learner(
+        by_operator=False, features=_NO_OPERATOR
+    ),
+    "a law an operator, trees blind to the operator": learner(features=_NO_OPERATOR),
+    "a law an operator, trees (chosen)": learner(),
+}
+
+
+def _subsets(test: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
+    everything = np.ones(len(test), dtype=bool)
+    sizes = {
+        f"{size} processes": (test["n_processes"] == size).to_numpy()
+        for size in sorted(test["n_processes"].unique())
+    }
+    matrix = test["matrix"].to_numpy(bool)
+    # The vectors of one-sided operators wait; see the notes.
+    one_sided = (test["operator"].isin(["S", "P"]) & ~test["matrix"]).to_numpy(bool)
+    return {
+        "all": everything,
+        **(sizes if len(sizes) > 1 else {}),
+        "matrices": matrix,
+        "vectors of A": ~matrix & ~one_sided,
+        "vectors of S and P": one_sided,
+        "node-aware": test["node_aware"].to_numpy(bool),
+    }
+
+
+def _quality(observed: Floats, predicted: Floats, *, times: bool = True) -> dict[str, float]:
+    """RCC and R^2 of logarithms, with intervals."""
+    x, y = np.log(observed), np.log(predicted)
+    row = {"rcc": rcc(x, y)}
+    row["rcc_low"], row["rcc_high"] = bootstrap_interval(x, y, rcc)
+    if times:
+        row["r2_log"] = r2(x, y)
+        row["r2_log_low"], row["r2_log_high"] = bootstrap_interval(x, y, r2)
+    return row
+
+
+def _inner(table: pd.DataFrame) -> pd.DataFrame:
+    """Candidates on splits by size within the sizes to learn from."""
+    rows = []
+    for name, candidate in CANDIDATES.items():
+        row: dict[str, object] = {"candidate": name}
+        for most, size in INNER:
+            test = table[table["n_processes"] == size]
+            predicted = candidate(table[table["n_processes"] <= most], test)
+            x, y = np.log(test["time"].to_numpy()), np.log(predicted)
+            row |= {f"rcc_{most}_to_{size}": rcc(x, y), f"r2_{most}_to_{size}": r2(x, y)}
+        rows.append(row)
+    result = pd.DataFrame(rows)
+    for measure in ("rcc", "r2"):
+        result[f"{measure}_mean"] = result.filter(like=f"{measure}_").mean(axis=1)
+    return result
+
+
+def _known_sizes(table: pd.DataFrame) -> pd.DataFrame:
+    """Quality on rows kept from the model whose size it knows: what no extrapolation costs."""
+    predicted = np.zeros(len(table))
+    for train, test in KFold(10, shuffle=True, random_state=0).split(table):
+        predicted[test] = learner()(table.iloc[train], table.iloc[test])
+    rows = []
+    for name, inside in {
+        "all sizes": np.ones(len(table), dtype=bool),
+        ">= 2048": (table["n_processes"] >= 2048).to_numpy(),
+    }.items():
+        quality = _quality(table["time"].to_numpy()[inside], predicted[inside])
+        rows.append({"split": "10 folds over all sizes", "subset": name, **quality})
+    return pd.DataFrame(rows)
+
+
+def run(inputs: Inputs) -> Findings:
+    """Train on small jobs, predict large ones, and say where the forecast fails.
+
+    Raises
+    ------
+    InputError
+        If the measurements are not found or cannot be read.
+    """
+    table = read_all(inputs)
+    quality, forecasts, errors = [], [], []
+    for split, most, least in SPLITS:
+        train, test = table[table["n_processes"] <= most], table[table["n_processes"] >= least]
+        observed = test["time"].to_numpy()
+        for name, learn in LEARNERS.items():
+            predicted = learn(train, test)
+            for subset, inside in _subsets(test).items():
+                row = {"split": split, "learner": name, "subset": subset, "rows": inside.sum()}
+                if inside.sum() > 2:
+                    times = learn is not byte_hops
+                    quality.append(row | _quality(observed[inside], predicted[inside], times=times))
+            if name == "law and trees":
+                names = ["file", "run", "level", "operator", "matrix", "node_aware", "n_processes"]
+                what = np.where(test["matrix"], "matrix", "vector")
+                what = np.where(test["node_aware"], what + " node-aware", what)
+                forecast = test[names].assign(split=split, what=what)
+                forecast["observed"], forecast["predicted"] = observed, predicted
+                forecasts.append(forecast)
+                squares = np.log(predicted / observed) ** 2
+                error = forecast.assign(squares=squares, rows=1)
+                parts = error.groupby(["split", "what", "operator"], as_index=False)[
+                    ["squares", "rows"]
+                ].sum()
+                parts["share_of_squared_error"] = parts["squares"] / parts["squares"].sum()
+                errors.append(parts.drop(columns="squares"))
+    tables = {
+        "gemini_amg_quality": pd.DataFrame(quality),
+        "gemini_amg_choice": _inner(table[table["n_processes"] <= SPLITS[0][1]]),
+        "gemini_amg_known_sizes": _known_sizes(table),
+        "gemini_amg_errors": pd.concat(errors, ignore_index=True),
+        "gemini_amg_forecasts": pd.concat(forecasts, ignore_index=True),
+    }
+    return Findings(
+        text=_text(table),
+        tables=tables,
+        bars=_bars(tables["gemini_amg_quality"]),
+        charts=(
+            Chart(
+                "gemini_amg_forecasts",
+                "scatter",
+                "gemini_amg_forecasts",
+                "observed",
+                "predicted",
+                group="what",
+                panel="split",
+                log=True,
+                title="Multigrid on Gemini: time of a communication (s)",
+            ),
+        ),
+        shown=("gemini_amg_quality", "gemini_amg_choice", "gemini_amg_known_sizes"),
+        notes=_notes(tables),
+    )
+
+
+def _bars(quality: pd.DataFrame) -> tuple[Bar, ...]:
+    bars = []
+    ours = quality[quality["learner"] == "law and trees"].set_index(["split", "subset"])
+    for split, _, _ in SPLITS:
+        for subset in ours.loc[split].index.intersection(
+            ["all", "2048 processes", "8192 processes"]
+        ):
+            row, where = ours.loc[(split, subset)], f"{split}, {subset}"
+            bars.append(Bar(f"RCC, learn {where}", float(row["rcc"]), 0.96, "at least"))
+            bars.append(Bar(f"R^2 (log), learn {where}", float(row["r2_log"]), 0.95, "at least"))
+    last = quality[(quality["split"] == SPLITS[1][0]) & (quality["subset"] == "all")]
+    for name, rcc_known, r2_known in (
+        ("trees on the columns", PUBLISHED_RCC, PUBLISHED_R2),
+        ("byte-hops alone", BYTE_HOPS_RCC, float("nan")),
+    ):
+        row = last[last["learner"] == name].iloc[0]
+        bars.append(
+            Bar(f"RCC, {name}", float(row["rcc"]), float("nan"), "show", published=rcc_known)
+        )
+        if not np.isnan(r2_known):
+            what = f"R^2 (log), {name}"
+            bars.append(Bar(what, float(row["r2_log"]), float("nan"), "show", published=r2_known))
+    return tuple(bars)
+
+
+def _text(table: pd.DataFrame) -> str:
+    jobs = table.groupby("n_processes").size()
+    counts = ", ".join(f"{rows} at {size}" for size, rows in jobs.items())
+    return (
+        f"{len(table)} communications of {table['file'].nunique()} jobs ({counts} processes): "
+        "every level, operator, vector or matrix, plain or node-aware. An analytic law (latency, "
+        "messages, queue, bytes of the busiest process) is fitted to the small jobs; trees learn "
+        "the logarithm of what it misses from flags, ratios and per-process rates. Law, features "
+        "and settings were chosen by splits by size within the jobs of up to 1024 processes only. "
+        "Intervals are 95 %, from 1000 resamples of the test rows (seed 0)."
+    )
+
+
+def _notes(tables: dict[str, pd.DataFrame]) -> tuple[str, ...]:
+    errors = tables["gemini_amg_errors"]
+    first = errors[errors["split"] == SPLITS[0][0]].nlargest(3, "share_of_squared_error")
+    worst = "; ".join(
+        f"{row['what']} of {row['operator']} {row['share_of_squared_error']:.0%}"
+        for row in first.to_dict("records")
+    )
+    known = tables["gemini_amg_known_sizes"].set_index("subset").loc[">= 2048"]
+    return (
+        f"Where the squared error of the logarithms lies, {SPLITS[0][0]}: {worst}.",
+        "Vectors of S and P on coarse levels take many times longer at 8192 processes than any "
+        "message count tells, from the level on at which some processes have nothing to do. Their "
+        "traffic is one-sided, so that early senders may flood late receivers; the files hold what "
+        "a process sends, not what it receives, and the jump up to 1024 processes is too small to "
+        "foretell it. Matrices of S go the other way: slow on middle levels of the small jobs, "
+        "not so at 8192.",
+        f"With every size known to the model (10 folds), rows of 2048 and more reach RCC "
+        f"{known['rcc']:.3f} and R^2 {known['r2_log']:.3f}: what is left of the gap to the bars "
+        "is not extrapolation, but what this model cannot tell from these columns.",
+        "One of two jobs alike at 128 processes took up to 500 times as long for its matrices. "
+        "Of communications that are alike the model learns the fastest; as a test, each counts.",
+        "The figures quoted for trees on the columns and for byte-hops (shown as published) are "
+        "not reached on all rows; they fit a part of them. Here every row counts.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="gemini-amg",
+    title="Multigrid on a Gemini torus: learn from small jobs, predict large ones",
+    needs="data",
+    run=run,
+    sources=(
+        "github.com/bienz2/BlueWatersModel, amg_models, commit "
+        "4ecec3e9a1f803e87c4075a487a01afef9819ec3 (BSD 2-Clause)",
+    ),
+)

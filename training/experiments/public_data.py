@@ -1,0 +1,45 @@
+"""Where an experiment finds the public measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toruscast.mapping import InputError
+
+from .experiment import Inputs
+
+
+def measurement_files(inputs: Inputs, folder: str, pattern: str) -> list[Path]:
+    """Return the files of one kind in a folder of the measurements, in order of their names.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    folder : str
+        Path within `Inputs.data`, with slashes.
+    pattern : str
+        Of file names, such as ``*.out``.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    InputError
+        If no folder of measurements was given, or it lacks such files.
+
+    Examples
+    --------
+    >>> measurement_files(Inputs(), "boxfish", "*")
+    Traceback (most recent call last):
+        ...
+    toruscast.mapping.errors.InputError: the public measurements are needed: expected their folder
+    """
+    if inputs.data is None:
+        raise InputError("the public measurements are needed", expected="their folder")
+    where = inputs.data / folder
+    files = sorted(path for path in where.glob(pattern) if path.is_file())
+    if not files:
+        raise InputError("measurements not found", file=where, expected=f"files {pattern}")
+    return files
