@@ -93,7 +93,7 @@ def direct_bandwidths(table: pd.DataFrame) -> pd.DataFrame:
     long = table[(table["n_messages"] == 1) & (table["nbytes"] >= 2**16)]
     rate = long["n_ranks"] / 2 * long["nbytes"] / long["time"] / 1e9
     groups = long.assign(rate=rate).groupby(["dimension", "n_ranks", "job"])["rate"]
-    ends = groups.quantile([0.025, 0.5, 0.975]).unstack()
+    ends = groups.quantile(np.array([0.025, 0.5, 0.975])).unstack()
     ends.columns = pd.Index(["low", "bandwidth", "high"])
     return ends[["bandwidth", "low", "high"]].reset_index()
 
@@ -165,7 +165,7 @@ def run(inputs: Inputs) -> Findings:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    return table.groupby(_SIZE, as_index=False)["time"].median()
+    return table.groupby(_SIZE)["time"].median().reset_index()
 
 
 def _last_as_it_was(small: pd.DataFrame, test: pd.DataFrame) -> pd.Series:

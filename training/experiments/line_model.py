@@ -80,7 +80,7 @@ def fit_line(table: pd.DataFrame, by: str, start: LineModel | None = None) -> Li
         begin = np.append(start.local, np.log([start.bandwidths[name] for name in names]))
 
     def residuals(x: Floats) -> Floats:
-        return _log_time(x[:_N_LOCAL], x[_N_LOCAL:][which], *columns) - log_time
+        return np.asarray(_log_time(x[:_N_LOCAL], x[_N_LOCAL:][which], *columns) - log_time)
 
     # A sample that another job delayed counts by its distance, not by the square of it. The
     # sum is flat where a constant does not matter: a thousandth of it is as good as nothing.
