@@ -4,8 +4,9 @@ Each module defines one or more `Experiment`; the registry here gives them their
 """
 
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .fugaku import FUGAKU
 
-_ALL: tuple[Experiment, ...] = ()
+_ALL: tuple[Experiment, ...] = (FUGAKU,)
 
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
