@@ -153,9 +153,9 @@ def _notes(table: pd.DataFrame, predicted: Floats, tests: list[str]) -> tuple[st
         "What each call of the bine library does for every rank (trees, address tables) grows with "
         "the number of ranks and ports; on eight nodes it cannot be told from the setup, so that "
         "small messages on thousands of nodes come out too fast.",
-        "A logical ring of 64 lies folded in the machine's six dimensions, so that its far nodes "
-        "are nearer than on the ring; the torus of the job knows nothing of it, and algorithms "
-        "over ranks with far partners come out too slow there.",
+        "The logical torus lies in the machine's six dimensions, where far nodes of a long ring "
+        "can be nearer than on it; how the job lay is not recorded, and algorithms over ranks with "
+        "far partners come out too slow on 64x64.",
         "Where a library cannot run what is asked of it, it runs its default under that name; such "
         "rows (on 2x2x2 trees in six directions, on 64x64 the linear broadcast) stay in. On 2x2x2 "
         "trees of six directions are not used for the calibration.",

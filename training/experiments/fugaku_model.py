@@ -18,19 +18,22 @@ Floats = NDArray[np.float64]
 HOP_LATENCY = tofu_d().network.hop_latency
 
 LAYERS = ("utofu", "mpi", "fjmpi", "trees")
-# Name, unit and value from which the fit starts.
-_SHARED = {
+# Name, unit and value from which the fit starts: once, and for each layer.
+_ONCE = {
     "link bandwidth": ("GB/s", 6.3),
-    **{f"setup, {layer}": ("us", 1.0) for layer in LAYERS},
-    **{f"overhead a round, {layer}": ("us", 2.0) for layer in LAYERS},
-    **{f"overhead a further message, {layer}": ("us", 0.5) for layer in LAYERS},
-    **{f"handshake of a long message, {layer}": ("us", 5.0) for layer in LAYERS},
-    **{f"message half as long as long, {layer}": ("KB", 16.0) for layer in LAYERS},
     "further port, share of setup and round": ("", 0.8),
-    **{f"reduction, {layer}": ("ns/B", 0.05) for layer in LAYERS},
     "copy": ("ns/B", 0.04),
     "copy, power of the ports that share it": ("", 0.5),
 }
+_LAYERED = {
+    "setup": ("us", 1.0),
+    "overhead a round": ("us", 2.0),
+    "overhead a further message": ("us", 0.5),
+    "handshake of a long message": ("us", 5.0),
+    "length at half of the handshake": ("KB", 16.0),
+    "reduction": ("ns/B", 0.05),
+}
+_SHARED = _ONCE | {f"{name}, {layer}": of for name, of in _LAYERED.items() for layer in LAYERS}
 # How far the shared constants and the factors of an implementation may go from where they start,
 # in units of the relative error of one measurement.
 _HOLD_SHARED, _HOLD_FACTOR = 0.05, 0.3
@@ -140,17 +143,13 @@ class _Terms:
         self.ports = np.where(self.layer == LAYERS.index("utofu"), column["ports"] - 1, 0.0)
 
     def seconds(self, shared: Floats, software: Floats, local: Floats) -> Floats:
-        setup, a_round, message, handshake = (
-            shared[i : i + 4][self.layer] * 1e-6 for i in (1, 5, 9, 13)
-        )
-        port = 1 + shared[21] * self.ports
-        reduction, copy = shared[22:26][self.layer] * 1e-9, shared[26] * 1e-9
-        half = shared[17:21][self.layer] * 1e3
-        a_round = a_round + handshake * self.length / (self.length + half)
-        network = self.carried / (shared[0] * 1e9) + HOP_LATENCY * self.column["hops"]
-        overhead = (setup + a_round * self.column["rounds"]) * port + message * self.more
-        memory = (
-            reduction * self.added
-            + copy * self.column["copied"] / self.column["ports"] ** shared[27]
-        )
-        return np.asarray(network + software * overhead + local * memory)
+        bandwidth, further, copy, power = shared[: len(_ONCE)]
+        layered = shared[len(_ONCE) :].reshape(len(_LAYERED), len(LAYERS))[:, self.layer]
+        setup, a_round, message, handshake, half, reduction = layered
+        column = self.column
+        network = self.carried / (bandwidth * 1e9) + HOP_LATENCY * column["hops"]
+        a_round = a_round + handshake * self.length / (self.length + half * 1e3)
+        overhead = (setup + a_round * column["rounds"]) * (1 + further * self.ports)
+        overhead += message * self.more
+        memory = reduction * self.added + copy * column["copied"] / column["ports"] ** power
+        return np.asarray(network + software * overhead * 1e-6 + local * memory * 1e-9)
