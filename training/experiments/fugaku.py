@@ -110,9 +110,9 @@ def _bars(summary: pd.DataFrame, baseline: pd.DataFrame, tests: list[str]) -> tu
                     row["median regret@1"], _REGRET, "at most",
                 ),
             ]  # fmt: skip
-        for row in baseline[baseline["shape"] == shape].to_dict("records"):
-            what = f"mean RCC, {shape}, algorithms also run on {CALIBRATION}, {row['method']}"
-            bars.append(Bar(what, row["mean RCC"], float("nan"), "show"))
+        for again in baseline[baseline["shape"] == shape].to_dict("records"):
+            what = f"mean RCC, {shape}, algorithms also run on {CALIBRATION}, {again['method']}"
+            bars.append(Bar(what, again["mean RCC"], float("nan"), "show"))
     return tuple(bars)
 
 

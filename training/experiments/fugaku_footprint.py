@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,8 @@ def footprint(
     Footprint(rounds=6.0, carried=600.0, hops=6.0, messages=6.0, added=300.0)
     """
     if schedule.at_once:
-        steps = [step for lane in schedule.lanes for step in lane]
-        return _together(steps, torus, mapping, all_ports)
+        every = [step for lane in schedule.lanes for step in lane]
+        return _together(every, torus, mapping, all_ports)
     known: dict[tuple[int, ...], NDArray[np.float64]] = {}
     total = np.zeros(len(Footprint._fields))
     for times, steps in schedule.rounds():
@@ -132,7 +132,7 @@ def _together(
     return Footprint(1.0, carried, float(torus.diameter), float(len(steps)), 0.0)
 
 
-def _add(arrays: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _add(arrays: Iterable[NDArray[Any]]) -> NDArray[np.float64]:
     total = np.zeros(0)
     for array in arrays:
         total = total + array if total.size else np.asarray(array, dtype=np.float64)

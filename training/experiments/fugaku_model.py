@@ -119,8 +119,8 @@ def predict(table: pd.DataFrame, constants: Constants, network: str = "simulated
     like = table["code"].map(stands_for)
     return _Terms(table, network).seconds(
         np.array([constants.shared[name] for name in _SHARED]),
-        like.map(constants.software).fillna(1.0).to_numpy(),
-        like.map(constants.local).fillna(1.0).to_numpy(),
+        np.asarray(like.map(constants.software).fillna(1.0), dtype=np.float64),
+        np.asarray(like.map(constants.local).fillna(1.0), dtype=np.float64),
     )
 
 

@@ -12,6 +12,9 @@ from .fugaku_model import stands_for
 
 Floats = NDArray[np.float64]
 
+# Algorithms compete for the same collective and size on the same torus.
+_GROUP = ["shape", "collective", "nbytes"]
+
 
 def corrections(table: pd.DataFrame, predicted: Floats, known: NDArray[np.bool_]) -> Floats:
     """Return the measured over the predicted time of the same code and size where it is known.
@@ -39,7 +42,9 @@ def corrections(table: pd.DataFrame, predicted: Floats, known: NDArray[np.bool_]
     # A code that stands for another is not itself known.
     own = known & (keys["code"] == table["code"]).to_numpy()
     factor = np.ones(len(table))
-    for rows in keys.groupby(["code", "segment", "nbytes"]).indices.values():
+    same = keys.groupby(["code", "segment", "nbytes"]).ngroup().to_numpy()
+    for number in range(same.max(initial=-1) + 1):
+        rows = np.flatnonzero(same == number)
         there = rows[own[rows]]
         if there.size:
             there = there[np.argsort(ports[there])]
@@ -67,15 +72,17 @@ def rank_groups(table: pd.DataFrame, methods: dict[str, Floats]) -> pd.DataFrame
     there = np.all([np.isfinite(values) for values in methods.values()], axis=0)
     observed = table["time"].to_numpy()
     rows = []
-    for key, group in table.groupby(["shape", "collective", "nbytes"]).indices.items():
-        chosen = group[there[group]]
+    keys = table[_GROUP].drop_duplicates().sort_values(_GROUP)
+    number = table.groupby(_GROUP).ngroup().to_numpy()
+    for at, key in enumerate(keys.itertuples(index=False, name=None)):
+        chosen = np.flatnonzero((number == at) & there)
         if chosen.size < 2:
             continue
         for method, values in methods.items():
             x, y = observed[chosen], values[chosen]
             error = float(np.exp(np.median(np.abs(np.log(y / x)))) - 1)
             rows.append((*key, method, chosen.size, rcc(x, y), regret(x, y), error))
-    columns = ["shape", "collective", "nbytes", "method", "algorithms", "rcc", "regret", "error"]
+    columns = [*_GROUP, "method", "algorithms", "rcc", "regret", "error"]
     return pd.DataFrame(rows, columns=columns)
 
 

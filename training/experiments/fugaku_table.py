@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     times = read_times(folder)
     jobs = {name: read_job(folder / "jobs" / name) for name in times["shape"].unique()}
     known: dict[tuple[object, ...], dict[str, float]] = {}
-    rows: list[dict[str, object]] = []
+    rows: list[dict[Any, Any]] = []
     without = []
     for number, row in enumerate(times.to_dict("records")):
         job = jobs[row["shape"]]
