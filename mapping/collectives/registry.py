@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 
 from ..errors import InputError
 from ..validation import real_number, whole_number, whole_sizes
-from . import butterflies, exchanges, pipelined, rings, tree_shapes, trees
-from .partners import Family
-from .schedule import Schedule
-
-Build = Callable[[int, float, tuple[int, ...], int, float], Schedule]
+from . import butterflies, exchanges, pipelined, rings, torus_butterflies, tree_shapes, trees
+from .schedule import Build, Schedule
 
 _REGISTRY: dict[str, Build] = {}
 
@@ -144,81 +141,6 @@ def _binary_butterflies() -> None:
     _on_ranks("reduce_scatter/recursive_halving", flat(butterflies.reduce_scatter))
 
 
-def _torus_butterflies(label: str, family: Family) -> None:
-    """Butterflies over a torus on several ports, of the bine or of the binary family."""
-    own: dict[str, Callable[..., Schedule]] = {
-        "allgather": functools.partial(butterflies.allgather, far_first=True),
-        "reduce_scatter": butterflies.reduce_scatter,
-        "allreduce": butterflies.allreduce,
-    }
-    for kind, build in own.items():
-        name = f"{kind}/{label}"
-        _REGISTRY[name] = functools.partial(_butterfly, build, name, family)
-    sends_blocks = functools.partial(butterflies.allgather, far_first=True, by_block=True)
-    sorts_first = functools.partial(butterflies.allgather, far_first=True, sorted_first=True)
-    for suffix, build in (("blocks", sends_blocks), ("sorted", sorts_first)):
-        name = f"allgather/{label}_{suffix}"
-        _REGISTRY[name] = functools.partial(_butterfly, build, name, family)
-    name = f"allreduce/{label}_rabenseifner"
-    _REGISTRY[name] = functools.partial(_butterfly, butterflies.rabenseifner, name, family)
-    for kind in ("bcast", "reduce", "scatter", "scatter_near", "gather", "gather_near"):
-        collective, _, near = kind.partition("_")
-        name = f"{collective}/{label}" + (f"_{near}" if near else "")
-        _REGISTRY[name] = functools.partial(_tree, name, family)
-    for name in (f"bcast/{label}_scatter_allgather", f"reduce/{label}_reduce_scatter_gather"):
-        _REGISTRY[name] = functools.partial(_two_parts, name, family)
-
-
-def _butterfly(
-    build: Callable[..., Schedule], name: str, family: Family,
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float,
-) -> Schedule:  # fmt: skip
-    return build(n, nbytes, shape, family=family, ports=ports, name=name)
-
-
-def _tree(
-    name: str, family: Family,
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float,
-) -> Schedule:  # fmt: skip
-    kind = name.split("/")[0]
-    if kind == "bcast":
-        return trees.butterfly_broadcast(
-            name, nbytes, shape, family=family, ports=ports, segment=segment
-        )
-    if kind == "reduce":
-        return trees.butterfly_reduce(
-            name, nbytes, shape, family=family, ports=ports, segment=segment
-        )
-    near = name.endswith("_near")
-    # A gather that starts with the near partners is a scatter backwards that ends with them.
-    down = trees.butterfly_scatter(
-        name, nbytes, shape, family=family, ports=ports,
-        far_first=near if kind == "gather" else not near,
-    )  # fmt: skip
-    return down if kind == "scatter" else trees.upwards(name, down)
-
-
-def _two_parts(
-    name: str, family: Family,
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float,
-) -> Schedule:  # fmt: skip
-    """Scatter and allgather as a broadcast; reduce-scatter and gather as a reduce."""
-    halves = butterflies.rabenseifner(n, nbytes, shape, family=family, ports=ports).lanes
-    if name.startswith("bcast"):
-        tree = trees.butterfly_scatter(
-            name, nbytes, shape, family=family, ports=ports, far_first=False
-        )
-        second = [lane[len(lane) // 2 :] for lane in halves]
-        lanes = [a + b for a, b in zip(tree.lanes, second, strict=True)]
-    else:
-        down = trees.butterfly_scatter(
-            name, nbytes, shape, family=family, ports=ports, far_first=False
-        )
-        first = [lane[: len(lane) // 2] for lane in halves]
-        lanes = [a + b for a, b in zip(first, trees.upwards(name, down).lanes, strict=True)]
-    return Schedule(name, n, nbytes, tuple(lanes))
-
-
 def _on_torus(name: str, build: Callable[..., Schedule]) -> None:
     _REGISTRY[name] = lambda n, nbytes, shape, ports, segment: build(n, nbytes, shape, ports=ports)
 
@@ -231,8 +153,8 @@ def _pipelined(name: str, build: Callable[..., Schedule]) -> None:
 
 _on_trees()
 _binary_butterflies()
-_torus_butterflies("bine", "bine")
-_torus_butterflies("torus_binary", "binary")
+_REGISTRY |= torus_butterflies.entries("bine", "bine")
+_REGISTRY |= torus_butterflies.entries("torus_binary", "binary")
 _on_ranks("allgather/ring", rings.allgather)
 _on_ranks("reduce_scatter/ring", rings.reduce_scatter)
 _on_ranks("allreduce/ring", rings.allreduce)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,3 +129,7 @@ def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
     )
     pieces = np.concatenate([np.full(step.src.size, step.pieces) for step in steps])
     return sum_edges(n_tasks, src, dst, nbytes, pieces, name=name)
+
+
+# Tasks, bytes, shape of the grid, ports and segment size.
+Build = Callable[[int, float, tuple[int, ...], int, float], Schedule]
