@@ -1,5 +1,6 @@
 """Graphs, tori, task mappings, and everything that makes, reads or writes them."""
 
+from . import collectives
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
 from .errors import InputError
@@ -21,6 +22,7 @@ __all__ = [
     "Torus",
     "Workload",
     "as_workload",
+    "collectives",
     "from_networkx",
     "from_pandas",
     "from_scipy",

@@ -5,6 +5,7 @@ Each module defines one or more `Experiment`; the registry here gives them their
 
 from . import (
     combinations,
+    fugaku,
     gemini_amg,
     gemini_contention,
     hybrids,
@@ -26,6 +27,7 @@ from .experiment import Bar, Chart, Experiment, Findings, Inputs
 _ALL: tuple[Experiment, ...] = (
     gemini_amg.EXPERIMENT,
     gemini_contention.EXPERIMENT,
+    fugaku.EXPERIMENT,
     static_routes.EXPERIMENT,
     link_counts.EXPERIMENT,
     prior_features.EXPERIMENT,

@@ -1,0 +1,307 @@
+"""Collectives measured on Fugaku: reader, footprints, model, ranking."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toruscast.datasets.public import fugaku as reader
+from toruscast.features import time_bounds
+from toruscast.mapping import InputError, TaskMapping, Torus
+from toruscast.mapping.collectives import names, schedule
+from toruscast.training.experiments import EXPERIMENTS, Inputs
+from toruscast.training.experiments import fugaku_model as model
+from toruscast.training.experiments.fugaku_algorithms import parse
+from toruscast.training.experiments.fugaku_footprint import footprint, simulated_bytes
+from toruscast.training.experiments.fugaku_ranking import corrections, rank_groups
+from toruscast.training.experiments.fugaku_table import read_job, tabulate
+
+HEADER = "collective_type,buffer_size,algo_name,median,nnodes,tasks_per_node\n"
+JOB = '#PJM -L  "node=2x2x2:torus"\n#PJM --mpi  "rank-map-bynode=YZX"\n'
+
+
+@pytest.fixture(scope="module")
+def measured(shared_data):
+    folder = shared_data / "pico-fugaku"
+    if not folder.is_dir():
+        pytest.skip("measurements of Fugaku not found")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def part(measured, tmp_path_factory):
+    """Three collectives and three sizes on the two small tori."""
+    folder = tmp_path_factory.mktemp("data") / "pico-fugaku"
+    shutil.copytree(measured / "jobs", folder / "jobs")
+    for path in measured.glob("*.csv"):
+        raw = pd.read_csv(path)
+        kept = raw[
+            raw["collective_type"].isin(["ALLREDUCE", "ALLGATHER", "BCAST"])
+            & raw["buffer_size"].isin([2048, 8388608, 67108864])
+            & (raw["nnodes"] != "64x64")
+        ]
+        if len(kept):
+            kept.to_csv(folder / path.name, index=False)
+    return folder
+
+
+def write(folder, rows, job=JOB):
+    folder.mkdir(exist_ok=True)
+    (folder / "jobs").mkdir(exist_ok=True)
+    (folder / "jobs" / "2x2x2").write_text(job)
+    (folder / "a.aggregated_results_summary.csv").write_text(HEADER + rows)
+    return folder
+
+
+def test_reads_times_in_seconds(tmp_path):
+    folder = write(tmp_path, "BCAST,2048,default-binomial,1500.0,2x2x2,1\n")
+    assert reader.read_times(folder).to_dict("records") == [
+        {
+            "shape": "2x2x2", "collective": "bcast", "algorithm": "default-binomial",
+            "nbytes": 2048.0, "time": pytest.approx(1.5e-6),
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("BCAST,2048,x,soon,2x2x2,1\n", r"\.csv:2: bad time: found soon"),
+        ("BCAST,2048,x,5,2x2x2,1\nBCAST,-4,x,5,2x2x2,1\n", r"\.csv:3: bad nbytes"),
+        ("BCAST,2048,x,inf,2x2x2,1\n", "bad time"),
+        ("BCAST,2048,x,5,2x2x2,4\n", "more than one task"),
+    ],
+)
+def test_bad_rows(tmp_path, rows, fault):
+    with pytest.raises(InputError, match=fault):
+        reader.read_times(write(tmp_path, rows))
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(InputError, match="no measurements"):
+        reader.read_times(tmp_path)
+    (tmp_path / "b.aggregated_results_summary.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="columns missing"):
+        reader.read_times(tmp_path)
+    (tmp_path / "b.aggregated_results_summary.csv").write_text("")
+    with pytest.raises(InputError, match="not a table"):
+        reader.read_times(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("job", "fault"),
+    [
+        ("", "no torus or rank map"),
+        ('"node=2x2x2:torus"\n', "no torus or rank map"),
+        ('"node=2x2x2:torus"\n"rank-map-bynode=YX"\n', "does not fit"),
+        ('"node=2x2x2:torus"\n"rank-map-bynode=YYX"\n', "does not fit"),
+    ],
+)
+def test_bad_jobs(tmp_path, job, fault):
+    path = tmp_path / "job"
+    with pytest.raises(InputError, match="not readable"):
+        reader.read_rank_map(path)
+    path.write_text(job)
+    with pytest.raises(InputError, match=fault):
+        reader.read_rank_map(path)
+
+
+def test_ranks_go_through_the_first_letter_fastest(tmp_path):
+    path = tmp_path / "job"
+    path.write_text('"node=2x3x4:torus"\n"rank-map-bynode=YZX"\n')
+    job = read_job(path)
+    coords = job.torus.coords[job.mapping.node]
+    assert job.grid == (2, 4, 3)
+    assert coords[:4].tolist() == [[0, 0, 0], [0, 1, 0], [0, 2, 0], [0, 0, 1]]
+    # Grid coordinates of a rank are X, Z, Y.
+    assert coords[:, [0, 2, 1]].tolist() == np.indices(job.grid).reshape(3, -1).T.tolist()
+    assert job.torus.wrap == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "expected"),
+    [
+        ("allreduce", "BINE-L-UTOFU-0-6", ("allreduce/bine", "utofu", 6, 0, True)),
+        (
+            "allreduce", "RECDOUB-B_CONT-UTOFU-65536-3",
+            ("allreduce/torus_binary_rabenseifner", "utofu", 3, 65536, True),
+        ),
+        (
+            "gather", "BINE-BINOMIAL_TREE_CONT_PERMUTE-INC-UTOFU-0-1",
+            ("gather/bine_near", "utofu", 1, 0, True),
+        ),
+        (
+            "scatter", "BINE-BINOMIAL_TREE_CONT_PERMUTE-MPI-0-1",
+            ("scatter/bine_near", "mpi", 1, 0, False),
+        ),
+        ("alltoall", "BRUCK-LOG-MPI-0-1", ("alltoall/bruck", "mpi", 1, 0, False)),
+        ("bcast", "default-trinaryx6", ("bcast/pipelined_trees", "trees", 6, 16384, True)),
+        ("reduce_scatter", "default-ring", ("reduce_scatter/ring", "fjmpi", 1, 0, False)),
+    ],
+)  # fmt: skip
+def test_names_stand_for_schedules(collective, algorithm, expected):
+    found = parse(collective, algorithm, 2.0**20, 3)
+    assert dataclasses.astuple(found)[:1] + dataclasses.astuple(found)[2:6] == expected
+    assert found.schedule in names()
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["default-default", "default-rdbc", "BINE-MAGIC-UTOFU-0-1", "BINE", "", "A-B-C-D"]
+)
+def test_unknown_names_are_left_out(algorithm):
+    assert parse("allreduce", algorithm, 4.0, 3) is None
+
+
+def test_footprint_in_closed_form():
+    torus = Torus((4, 4, 4))
+    mapping = TaskMapping(np.arange(64), torus)
+
+    def of(name, **options):
+        return footprint(schedule(name, 64, 6400.0, (4, 4, 4), **options), torus, mapping)
+
+    # Bucket: neighbours only, a sixth of the vector on each port.
+    bucket = of("allgather/bucket", ports=6)
+    assert bucket.rounds == 9
+    assert bucket.carried == pytest.approx(6400 / 6 * 63 / 64)
+    # Bine distances in a ring of four are 1 and -1.
+    assert of("allreduce/bine").hops == 6
+    assert of("allreduce/bine").added == pytest.approx(6 * 6400)
+    assert of("allreduce/bine", ports=3).carried == pytest.approx(2 * 6400)
+    # All into one node: half of the nodes lie behind one of its links in the last dimension.
+    gather = of("gather/linear")
+    assert (gather.rounds, gather.messages) == (1, 63)
+    assert gather.carried == pytest.approx(32 * 100)
+
+
+def test_exchanges_at_once_are_bounded_by_their_total():
+    torus = Torus((4, 4), bandwidth=(1.0,))
+    mapping = TaskMapping(np.arange(16), torus)
+    plan = schedule("alltoall/linear", 16, 1600.0)
+    bounds = time_bounds(plan.workload(), torus.with_network(header=0, payload=1), mapping)
+    found = footprint(plan, torus, mapping)
+    assert found.carried == pytest.approx(max(bounds.link, 1500.0))
+    assert (found.rounds, found.messages) == (1, 15)
+
+
+def test_simulation_lies_between_a_round_and_the_sum_of_the_rounds():
+    torus = Torus((4, 4, 4))
+    mapping = TaskMapping(np.arange(64), torus)
+    for name, ports in (("allreduce/bine", 3), ("bcast/binary", 1), ("allgather/ring", 1)):
+        plan = schedule(name, 64, 2.0**26, (4, 4, 4), ports=ports)
+        found = simulated_bytes(plan, torus, mapping)
+        carried = footprint(plan, torus, mapping).carried
+        assert carried / footprint(plan, torus, mapping).rounds < found < 1.05 * carried
+
+
+def synthetic(rng, rows=240):
+    codes = ["a BINE-X-utofu", "b BINE-X-utofu", "c default-y", "d default-z", "e default-t"]
+    layers = ["utofu", "utofu", "fjmpi", "fjmpi", "trees"]
+    which = rng.integers(5, size=rows)
+    rounds = rng.integers(1, 14, size=rows).astype(float)
+    table = pd.DataFrame(
+        {
+            "code": np.array(codes)[which], "layer": np.array(layers)[which],
+            "nbytes": 4.0 ** rng.integers(2, 14, size=rows),
+            "ports": np.where(which < 2, rng.choice([1, 3, 6], size=rows), 1),
+            "rounds": rounds, "hops": rounds, "segment": 0,
+            "carried": rng.uniform(0.5, 6, size=rows), "added": rng.choice([0, 1, 3], size=rows),
+            "copied": 0.0, "pieces": 0.0,
+        }
+    )  # fmt: skip
+    table["messages"] = table["rounds"] * table["ports"] + rng.integers(0, 9, size=rows)
+    return table.assign(simulated=table["carried"])
+
+
+def test_fit_recovers_planted_times():
+    table = synthetic(np.random.default_rng(1))
+    start = model.fit(table.assign(time=1e-5))
+    shared = dict(start.shared) | {"link bandwidth": 5.0, "setup, utofu": 7.0}
+    shared |= {"overhead a round, utofu": 3.0, "overhead a round, fjmpi": 2.5}
+    planted = dataclasses.replace(
+        start, shared=shared, software=dict.fromkeys(start.software, 1.0),
+        local=dict.fromkeys(start.local, 1.0),
+    )  # fmt: skip
+    table["time"] = model.predict(table, planted)
+    found = model.fit(table)
+    assert found.shared["link bandwidth"] == pytest.approx(5.0, rel=0.02)
+    ratio = np.abs(np.log(model.predict(table, found) / table["time"]))
+    assert np.median(ratio) < 0.02
+    assert set(found.table()["constant"]) == set(found.shared)
+
+
+def test_corrections_make_known_rows_exact_and_interpolate_ports():
+    table = pd.DataFrame(
+        {
+            "code": ["a BINE-L-u"] * 3 + ["a RECDOUB-L-u", "z other-u"],
+            "layer": "utofu", "segment": 0, "nbytes": 8.0, "ports": [1, 4, 2, 1, 1],
+            "time": [2.0, 8.0, 5.0, 9.0, 7.0],
+        }
+    )  # fmt: skip
+    known = np.array([True, True, False, False, False])
+    factor = corrections(table, np.ones(5), known)
+    # Two ports lie halfway between one and four on the logarithmic scale.
+    assert factor == pytest.approx([2.0, 8.0, 4.0, 2.0, 1.0])
+
+
+def test_ranking_of_a_group():
+    table = pd.DataFrame(
+        {"shape": "s", "collective": "c", "nbytes": [1.0, 1.0, 1.0, 2.0], "time": [1.0, 2, 4, 9]}
+    )
+    groups = rank_groups(table, {"good": np.array([1.0, 2, 3, 1]), "bad": np.array([5.0, 4, 4, 1])})
+    assert groups["algorithms"].tolist() == [3, 3]
+    assert groups["regret"].tolist() == pytest.approx([0.0, 1.0])
+    assert groups["rcc"].tolist() == pytest.approx([1.0, 1 / 3])
+
+
+def test_every_measured_name_is_known_or_counted(measured):
+    times = reader.read_times(measured)
+    assert len(times) == sum(len(pd.read_csv(path)) for path in measured.glob("*.csv"))
+    unknown = {
+        row.algorithm
+        for row in times.drop_duplicates(["collective", "algorithm"]).itertuples()
+        if parse(row.collective, row.algorithm, row.nbytes, 3) is None
+    }
+    assert all(name.startswith("default-") for name in unknown)
+
+
+def test_simulation_explains_equal_times_of_unlike_trees(measured):
+    """Both trees of Open MPI take nine times the bytes; rounds in turn would say 10 and 11."""
+    times = reader.read_times(measured)
+    job = read_job(measured / "jobs" / "4x4x4")
+    for algorithm in ("binary-tree", "binomial"):
+        row = times[
+            (times["shape"] == "4x4x4") & (times["algorithm"] == f"default-{algorithm}")
+            & (times["collective"] == "bcast") & (times["nbytes"] == 2.0**23)
+        ]  # fmt: skip
+        plan = schedule(f"bcast/{algorithm.split('-')[0]}", 64, 2.0**26)
+        units = simulated_bytes(plan, job.torus, job.mapping, all_ports=True) / 2.0**26
+        # 6.35 GB/s is what one broadcast over a single link attains.
+        assert row["time"].item() * 6.35e9 / 2.0**23 == pytest.approx(units, rel=0.03)
+
+
+def test_ranks_algorithms_of_a_part(part):
+    findings = EXPERIMENTS["fugaku"].run(Inputs(data=part.parent))
+    assert {bar.kind for bar in findings.bars} == {"at least", "at most", "show"}
+    summary = findings.tables["fugaku_summary"].set_index(["shape", "method"])
+    assert summary.loc[("4x4x4", "model"), "mean RCC"] > 0.8
+    assert summary.loc[("4x4x4", "model"), "median regret@1"] < 0.15
+    assert summary.loc[("2x2x2", "model, corrected"), "mean RCC"] > 0.95
+    assert set(findings.shown) <= set(findings.tables)
+    for chart in findings.charts:
+        table = findings.tables[chart.table]
+        wanted = {chart.x, chart.y, chart.group, chart.panel} - {None}
+        assert wanted <= set(table.columns)
+    kept, left_out = tabulate(part)
+    assert len(kept) + len(left_out) == len(reader.read_times(part))
+    assert findings.tables["fugaku_left_out"]["rows"].sum() == len(left_out)
+
+
+def test_needs_data_and_the_calibration(tmp_path):
+    with pytest.raises(InputError, match="--data"):
+        EXPERIMENTS["fugaku"].run(Inputs())
+    folder = write(tmp_path / "pico-fugaku", "BCAST,2048,default-binomial,15,4x4x4,1\n")
+    (folder / "jobs" / "4x4x4").write_text(JOB.replace("2x2x2", "4x4x4"))
+    with pytest.raises(InputError, match="no times of 2x2x2"):
+        EXPERIMENTS["fugaku"].run(Inputs(data=tmp_path))

@@ -1,0 +1,178 @@
+"""Ranking of collective algorithms on Fugaku, with constants from eight nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from toruscast.mapping import InputError
+
+from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .fugaku_model import Constants, fit, predict, stands_for
+from .fugaku_ranking import Floats, corrections, rank_groups, summarise
+from .fugaku_table import tabulate
+
+FOLDER = "pico-fugaku"
+CALIBRATION = "2x2x2"
+# Bars of the mean RCC and of the median regret.
+_RCC, _REGRET = 0.85, 0.10
+_MODEL, _CORRECTED, _BOUND = "model", "model, corrected", "model, rounds without overlap"
+_AS_BEFORE = f"times of {CALIBRATION}"
+
+
+def run(inputs: Inputs) -> Findings:
+    """Predict the time of every algorithm whose schedule is known and rank them.
+
+    Raises
+    ------
+    InputError
+        If there is no folder of measurements, or it has none of 2x2x2.
+    """
+    if inputs.data is None:
+        raise InputError("no folder of measurements", expected="--data DIR")
+    table, left_out = tabulate(inputs.data / FOLDER)
+    known = (table["shape"] == CALIBRATION).to_numpy()
+    # Codes that another stands for did not run as themselves there.
+    calibration = table[known & (table["code"].map(stands_for) == table["code"])]
+    if calibration.empty:
+        raise InputError(f"no times of {CALIBRATION}", file=str(inputs.data / FOLDER))
+    constants = fit(calibration)
+    methods = {_MODEL: predict(table, constants)}
+    methods[_CORRECTED] = methods[_MODEL] * corrections(table, methods[_MODEL], known)
+    methods[_BOUND] = predict(table, fit(calibration, "carried"), "carried")
+    groups = rank_groups(table, methods)
+    again = rank_groups(table, {_MODEL: methods[_MODEL], _AS_BEFORE: _as_measured(table)})
+    return _findings(table, left_out, constants, methods, groups, again)
+
+
+def _as_measured(table: pd.DataFrame) -> Floats:
+    """Time of the same algorithm and size on the calibration torus; NaN where there is none."""
+    keys = ["collective", "algorithm", "nbytes"]
+    before = table[table["shape"] == CALIBRATION].set_index(keys)["time"]
+    return before.reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy(dtype=np.float64)
+
+
+def _findings(
+    table: pd.DataFrame, left_out: pd.DataFrame, constants: Constants, methods: dict[str, Floats],
+    groups: pd.DataFrame, again: pd.DataFrame,
+) -> Findings:  # fmt: skip
+    summary = summarise(groups, ["shape", "method"])
+    baseline = summarise(again, ["shape", "method"])
+    by_collective = summarise(groups[groups["method"] == _MODEL], ["shape", "collective"])
+    by_size = summarise(groups[groups["method"] == _MODEL], ["shape", "nbytes"])
+    columns = ["shape", "collective", "algorithm", "schedule", "nbytes", "time"]
+    times = table[columns].assign(predicted=methods[_MODEL], corrected=methods[_CORRECTED])
+    factors = pd.DataFrame({"software": constants.software, "local": constants.local})
+    counts = left_out.groupby(["collective", "algorithm"]).size().rename("rows").reset_index()
+    tests = [shape for shape in table["shape"].unique() if shape != CALIBRATION]
+    return Findings(
+        text=_text(table, left_out, groups),
+        tables={
+            "fugaku_summary": summary,
+            "fugaku_baseline": baseline,
+            "fugaku_collectives": by_collective,
+            "fugaku_sizes": by_size,
+            "fugaku_groups": groups,
+            "fugaku_constants": constants.table(),
+            "fugaku_factors": factors.rename_axis("code").reset_index(),
+            "fugaku_left_out": counts,
+            "fugaku_times": times,
+        },
+        bars=_bars(summary, baseline, tests),
+        charts=(
+            Chart(
+                "fugaku_rcc", "bars", "fugaku_collectives", "collective", "mean RCC",
+                group="shape", title="RCC of the algorithms, mean over sizes",
+            ),
+            Chart(
+                "fugaku_times", "scatter", "fugaku_times", "time", "predicted",
+                group="collective", panel="shape", log=True,
+                title="Time of each algorithm and size, s",
+            ),
+        ),
+        shown=(
+            "fugaku_summary", "fugaku_baseline", "fugaku_collectives", "fugaku_sizes",
+            "fugaku_constants", "fugaku_left_out",
+        ),
+        notes=_notes(table, methods[_MODEL], tests),
+    )  # fmt: skip
+
+
+def _bars(summary: pd.DataFrame, baseline: pd.DataFrame, tests: list[str]) -> tuple[Bar, ...]:
+    bars = []
+    for shape in tests:
+        for method in (_MODEL, _CORRECTED):
+            row = summary[(summary["shape"] == shape) & (summary["method"] == method)].iloc[0]
+            bars += [
+                Bar(f"mean RCC, {shape}, {method}", row["mean RCC"], _RCC),
+                Bar(
+                    f"median regret@1, {shape}, {method}",
+                    row["median regret@1"], _REGRET, "at most",
+                ),
+            ]  # fmt: skip
+        for again in baseline[baseline["shape"] == shape].to_dict("records"):
+            what = f"mean RCC, {shape}, algorithms also run on {CALIBRATION}, {again['method']}"
+            bars.append(Bar(what, again["mean RCC"], float("nan"), "show"))
+    return tuple(bars)
+
+
+def _text(table: pd.DataFrame, left_out: pd.DataFrame, groups: pd.DataFrame) -> str:
+    n_groups = len(groups[["shape", "collective", "nbytes"]].drop_duplicates())
+    total = len(table) + len(left_out)
+    return (
+        f"Collectives measured on Fugaku (Tofu-D, one task a node; PICO), {total:,} times. For "
+        f"{len(table):,} the schedule of the algorithm is known; {len(left_out)} are left out, "
+        "counted in `fugaku_left_out`: library defaults, combinations that call them, and "
+        "algorithms of Fujitsu MPI that are not published. Ranks lie as the job's rank map says.\n"
+        "\n"
+        "Time = network + software + local memory. Network: bytes over the link bandwidth plus "
+        "hops. The bytes come from one packet simulation of each schedule on the torus, its rounds "
+        "dependent on each other, with a buffer of 64 MB (32 packets the largest message, 8 on "
+        "64x64); rounds of pipelined trees, of exchanges that start all at once and of more than "
+        "300,000 messages are bounded by their busiest link or port instead. Software: setup, "
+        "overheads of a round, a message, a long message and a further port. Memory: reductions "
+        "and copies. All constants, and two factors of each implementation (software and memory) "
+        f"that are drawn to 1, are fitted to {CALIBRATION} only; the hop latency is that of the "
+        "preset. *Corrected* multiplies by the ratio of measured to predicted time of the same "
+        f"code and size on {CALIBRATION}. The time is the median of the iterations. Rankings are "
+        f"within each of {n_groups} groups of a torus, a collective and a size."
+    )
+
+
+def _notes(table: pd.DataFrame, predicted: Floats, tests: list[str]) -> tuple[str, ...]:
+    ratio = np.log(predicted / table["time"].to_numpy())
+    notes = []
+    for shape in tests:
+        here = (table["shape"] == shape).to_numpy()
+        mean = pd.Series(ratio[here]).groupby(table["code"].to_numpy()[here]).mean()
+        worst = mean[mean.abs().sort_values(ascending=False).index[:6]]
+        what = "; ".join(f"{code} x{np.exp(value):.2g}" for code, value in worst.items())
+        notes.append(f"{shape}: farthest from the measured times (predicted over measured) {what}.")
+    return (
+        *notes,
+        "What each call of the bine library does for every rank (trees, address tables) grows with "
+        "the number of ranks and ports; on eight nodes it cannot be told from the setup, so that "
+        "small messages on thousands of nodes come out too fast.",
+        "The logical torus lies in the machine's six dimensions, where far nodes of a long ring "
+        "can be nearer than on it; how the job lay is not recorded, and algorithms over ranks with "
+        "far partners come out too slow on 64x64.",
+        "Where a library cannot run what is asked of it, it runs its default under that name; such "
+        "rows (on 2x2x2 trees in six directions, on 64x64 the linear broadcast) stay in. On 2x2x2 "
+        "trees of six directions are not used for the calibration.",
+        "The trees of the pipelined algorithms share no link, as the machine's do; which trees the "
+        "library takes is not published.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="fugaku",
+    title="Collective algorithms on Fugaku, ranked with constants from 2x2x2 nodes",
+    needs="data",
+    run=run,
+    sources=(
+        "github.com/HLC-Lab/pico at 413bc5d0f98f8c45a99926cb4b68d22824d968ab, results/fugaku "
+        "(aggregated_results_summary.csv of each archive; MIT)",
+        "github.com/HLC-Lab/bine_trees_fugaku at 0755a2eb448282d5ebfd09afbbcd9a682f3dc152, jobs "
+        "(MIT)",
+    ),
+)

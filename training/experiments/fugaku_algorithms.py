@@ -1,0 +1,168 @@
+"""What the algorithm names of the Fugaku measurements stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Fujitsu MPI's choices whose schedule is published; it is built on Open MPI's collectives.
+_MPI = {
+    "allgather": {
+        "bruck": "bruck", "neighbor": "neighbor_exchange", "ring": "ring",
+        "recursive-doubling": "recursive_doubling", "3dtorus": "bucket",
+    },
+    "allreduce": {
+        "basic_linear": "linear", "recursive_doubling": "recursive_doubling", "ring": "ring",
+        "segmented_ring": "ring", "trix3": "pipelined_trees", "trix6": "pipelined_trees",
+    },
+    "alltoall": {
+        "linear": "linear", "linear-sync": "linear", "pairwise": "pairwise",
+        "modified-bruck": "bruck",
+    },
+    "bcast": {
+        "basic-linear": "linear", "binary-tree": "binary", "binomial": "binomial",
+        "chain": "chain", "pipeline": "pipeline", "split-binary-tree": "split_binary",
+        "trinaryx3": "pipelined_trees", "trinaryx6": "pipelined_trees",
+    },
+    "gather": {
+        "basic-linear": "linear", "binomial": "binomial", "linear-sync": "linear",
+        "simple": "linear",
+    },
+    "reduce": {
+        "binary": "binary", "binomial": "binomial", "chain": "chain",
+        "in-order-binary": "in_order_binary", "linear": "linear", "pipeline": "pipeline",
+        "trinaryx3": "pipelined_trees", "trinaryx6": "pipelined_trees",
+    },
+    "reduce_scatter": {"recursive-halving": "recursive_halving", "ring": "ring"},
+    "scatter": {"basic-linear": "linear", "binomial": "binomial"},
+}  # fmt: skip
+
+# What the bine library's names add to the family: bine, or binary on the torus for RECDOUB.
+_BINE = {
+    "allgather": {
+        "VEC_DOUBLING_BLOCKS": "_blocks", "VEC_DOUBLING_CONT_PERMUTE": "",
+        "VEC_DOUBLING_CONT_SEND": "_sorted",
+    },
+    "allreduce": {"L": "", "B_CONT": "_rabenseifner"},
+    "alltoall": {"LOG": ""},
+    "bcast": {
+        "BINOMIAL_TREE": "", "BINOMIAL_TREE_TMPBUF": "", "SCATTER_ALLGATHER": "_scatter_allgather",
+    },
+    "gather": {"BINOMIAL_TREE_CONT_PERMUTE-DEC": "", "BINOMIAL_TREE_CONT_PERMUTE-INC": "_near",
+               "BINOMIAL_TREE_CONT_PERMUTE": ""},
+    "reduce": {"BINOMIAL_TREE": "", "REDUCE_SCATTER_GATHER": "_reduce_scatter_gather"},
+    "reduce_scatter": {"VEC_HALVING_CONT_PERMUTE": ""},
+    "scatter": {"BINOMIAL_TREE_CONT_PERMUTE-DEC": "", "BINOMIAL_TREE_CONT_PERMUTE-INC": "_near",
+                "BINOMIAL_TREE_CONT_PERMUTE": "_near"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An implementation of a collective.
+
+    Attributes
+    ----------
+    schedule : str
+        Name in `toruscast.mapping.collectives`.
+    code : str
+        Implementation: what the name says without segment size and ports.
+    layer : {"utofu", "mpi", "fjmpi", "trees"}
+        Bine library over uTofu or over MPI, or Fujitsu MPI itself, whose pipelined trees are a
+        layer of their own: they drive the network without its messages.
+    ports : int
+        Ports that it drives by itself; for Fujitsu MPI the trees of pipelined ones and the
+        directions of buckets.
+    segment : int
+        Bytes; 0: none.
+    on_torus : bool
+        Whether the algorithm sees the torus's dimensions, or ranks only.
+    all_ports : bool
+        Whether what a task sends in a round leaves through any of the node's ports, as in
+        pipelined trees and where Open MPI's broadcasts start the messages to all children at once;
+        else through one a lane.
+    """
+
+    schedule: str
+    code: str
+    layer: str
+    ports: int
+    segment: int
+    on_torus: bool = True
+    all_ports: bool = False
+
+
+def parse(collective: str, algorithm: str, nbytes: float, ndim: int) -> Variant | None:
+    """Return what a name of the measurements stands for; None if its schedule is not known.
+
+    Parameters
+    ----------
+    collective, algorithm : str
+        As in the measurements, the collective in lower case.
+    nbytes : float
+        Size of the whole buffer, on which the segments of pipelined trees depend.
+    ndim : int
+        Dimensions of the torus.
+
+    Examples
+    --------
+    >>> parse("allreduce", "BINE-B_CONT-UTOFU-65536-6", 2**20, 3).schedule
+    'allreduce/bine_rabenseifner'
+    >>> parse("alltoall", "default-crp", 2**20, 3) is None
+    True
+    """
+    library, _, rest = algorithm.partition("-")
+    if library == "default":
+        return _mpi(collective, rest, nbytes, ndim)
+    try:
+        name, segment, ports = rest.rsplit("-", 2)
+        drives, piece = int(ports), int(segment)
+    except ValueError:
+        return None
+    layer = next((part for part in ("UTOFU", "MPI") if part in name.split("-")), "")
+    method = "-".join(part for part in name.split("-") if part != layer)
+    if not layer:
+        return None
+    return _bine(collective, library, method, layer.lower(), piece, drives)
+
+
+def _bine(
+    collective: str, library: str, method: str, layer: str, segment: int, ports: int
+) -> Variant | None:
+    code = f"{collective} {library}-{method}-{layer}"
+    # Over MPI these work on ranks, without the torus.
+    flat = layer == "mpi" and collective in ("scatter", "gather", "alltoall")
+    if library == "BRUCK":
+        return Variant("alltoall/bruck", code, layer, 1, 0, on_torus=False)
+    if library == "RING":
+        return Variant(f"{collective}/bucket", code, layer, ports, segment)
+    suffix = _BINE.get(collective, {}).get(method)
+    family = {"BINE": "bine", "RECDOUB": "torus_binary"}.get(library)
+    if suffix is None or family is None:
+        return None
+    return Variant(f"{collective}/{family}{suffix}", code, layer, ports, segment, not flat)
+
+
+def _mpi(collective: str, key: str, nbytes: float, ndim: int) -> Variant | None:
+    known = _MPI.get(collective, {}).get(key)
+    if known is None:
+        return None
+    name, code = f"{collective}/{known}", f"{collective} default-{key}"
+    if known == "pipelined_trees":
+        trees = ndim if key.endswith("3") else 2 * ndim
+        return Variant(name, code, "trees", trees, _segment(collective, nbytes), all_ports=True)
+    if known == "bucket":
+        return Variant(name, code, "fjmpi", 2 * ndim, 0)
+    at_once = collective == "bcast" and key != "pipeline"
+    return Variant(name, code, "fjmpi", 1, 0, on_torus=False, all_ports=at_once)
+
+
+def _segment(collective: str, nbytes: float) -> int:
+    """Segment sizes that the benchmark's scripts ask of the pipelined trees.
+
+    Those of `reduce` are taken to be those of `bcast`.
+    """
+    if collective == "allreduce":
+        limits = [(393216, 4096), (6291456, 16384)]
+    else:
+        limits = [(768, 0), (24576, 1024), (49152, 8192), (393216, 4096), (50331648, 16384)]
+    return next((segment for limit, segment in limits if nbytes <= limit), 65536)

@@ -1,0 +1,118 @@
+"""A row a measured time: the algorithm behind it and its footprint on the torus of the job."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from toruscast.datasets.public.fugaku import place_ranks, read_rank_map, read_times
+from toruscast.mapping import TaskMapping, Torus, machines
+from toruscast.mapping.collectives import schedule
+
+from .fugaku_algorithms import Variant, parse
+from .fugaku_footprint import footprint, simulated_bytes
+
+# The simulated buffer: so large that time grows with the bytes only.
+_LARGE = 2.0**26
+# Tasks up to which a message is simulated in many packets; above, few must do.
+_SMALL = 64
+# Messages up to which a schedule is simulated; above, its rounds count one after the other.
+_MANY = 300_000
+
+
+class Job(NamedTuple):
+    """Where the ranks of a job ran."""
+
+    torus: Torus
+    mapping: TaskMapping
+    grid: tuple[int, ...]
+    """Ranks along the dimensions that the algorithms see, in C order."""
+
+
+def read_job(path: Path) -> Job:
+    """Return the torus of a job script, with its ranks on it.
+
+    A dimension of two nodes is a single link each way: three ports are as fast as six there.
+    """
+    shape, rank_map = read_rank_map(path)
+    torus = machines.tofu_d(shape, wrap=[size > 2 for size in shape])
+    mapping = TaskMapping(place_ranks(shape, rank_map), torus, name=rank_map)
+    grid = tuple(shape["XYZ".index(letter)] for letter in reversed(rank_map))
+    return Job(torus, mapping, grid)
+
+
+def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the measured times with what their algorithms ask for, and those left out.
+
+    Parameters
+    ----------
+    folder : Path
+        Times, as `read_times` takes them, and the job scripts under ``jobs``.
+
+    Returns
+    -------
+    table : DataFrame
+        Columns of `read_times`; ``n_tasks``; those of `Variant` and, each for a byte of the
+        buffer where it is bytes, of `Footprint`; ``simulated``; ``pieces`` (messages into which
+        segments cut those of the busiest task) and ``copied`` (bytes that a task moves locally).
+    left_out : DataFrame
+        Columns of `read_times`, the rows whose schedule is not known.
+    """
+    times = read_times(folder)
+    jobs = {name: read_job(folder / "jobs" / name) for name in times["shape"].unique()}
+    known: dict[tuple[object, ...], dict[str, float]] = {}
+    rows: list[dict[Any, Any]] = []
+    without = []
+    for number, row in enumerate(times.to_dict("records")):
+        job = jobs[row["shape"]]
+        variant = parse(row["collective"], row["algorithm"], row["nbytes"], job.torus.ndim)
+        if variant is None:
+            without.append(number)
+            continue
+        pipelined = variant.schedule.endswith("pipelined_trees")
+        # Of pipelined trees the rounds depend on the number of segments, of others nothing does.
+        piece = variant.segment / row["nbytes"] if pipelined else 0.0
+        key = (row["shape"], dataclasses.replace(variant, code="", layer="", segment=0), piece)
+        if key not in known:
+            known[key] = _measure(job, variant, piece)
+        rows.append(
+            row | dataclasses.asdict(variant) | known[key] | {"n_tasks": job.mapping.n_tasks}
+        )
+    table = pd.DataFrame(rows)
+    in_pieces = (table["segment"] > 0) & ~table["schedule"].str.endswith("pipelined_trees")
+    sent = table["carried"] * table["nbytes"]
+    table["pieces"] = np.where(in_pieces, np.ceil(sent / table["segment"].clip(lower=1)), 0.0)
+    table["copied"] = _copied(table)
+    return table, times.iloc[without]
+
+
+def _measure(job: Job, variant: Variant, piece: float) -> dict[str, float]:
+    n, grid = job.mapping.n_tasks, job.grid if variant.on_torus else None
+    plan = schedule(variant.schedule, n, 1.0, grid, ports=variant.ports, segment=piece)
+    at = (job.torus, job.mapping)
+    found = footprint(plan, *at, all_ports=variant.all_ports)
+    simulated = found.carried
+    # In pipelined trees every link carries a segment a round, and where all starts at once there
+    # is one round: nothing to overlap.
+    if not piece and found.rounds * n * variant.ports <= _MANY and not plan.at_once:
+        large = schedule(variant.schedule, n, _LARGE, grid, ports=variant.ports)
+        simulated = simulated_bytes(
+            large, *at, all_ports=variant.all_ports, packets=32 if n <= _SMALL else 8
+        ) / _LARGE  # fmt: skip
+    return {**found._asdict(), "simulated": simulated}
+
+
+def _copied(table: pd.DataFrame) -> pd.Series:
+    """Bytes that the implementation copies, as far as its name or its algorithm says.
+
+    Blocks are permuted once where the name says so or a temporary buffer is used; all-to-alls in
+    log(n) steps pack what they send in each.
+    """
+    code = table["code"].str
+    once = code.contains("CONT_PERMUTE|TMPBUF") | (table["schedule"] == "allgather/bruck")
+    packs = table["schedule"].isin(["alltoall/bruck", "alltoall/bine"])
+    return table["nbytes"] * (once + packs * (table["rounds"] + 1))
