@@ -58,6 +58,7 @@ def sweep_all(
     log_prior: Sequence[Array],
     target: Array,
     error: Array,
+    known: NDArray[np.bool_],
     enough: Array | None,
 ) -> Sweep:
     """Approximate residual and evidence of all hypotheses.
@@ -69,6 +70,8 @@ def sweep_all(
         Scaled to a largest value of 1.
     log_prior : sequence of array, each shape (t_l,)
     target, error : array, shape (p, n)
+    known : array of bool, shape (p,)
+        `error` is the points' own; otherwise it is only proportional to it.
     enough : array, shape (p,), optional
         Residual of a one-parameter model that needs no second term. None: never try one.
     """
@@ -84,7 +87,7 @@ def sweep_all(
             picks.append(np.broadcast_to(np.arange(n_terms), (n_paths, n_terms)))
             tried.append(terms[q][None])
         else:
-            best = screen(points, q, terms[q], log_prior[q], weight, target, keep)
+            best = screen(points, q, terms[q], log_prior[q], weight, target, known, keep)
             picks.append(best)
             tried.append(terms[q][best])
     moments = Moments(tried, error, target)

@@ -120,7 +120,7 @@ def search(
     # A single term that meets the points as well as noise allows leaves nothing to a second one.
     enough = np.where(known, len(points) - 2.0, -1.0) if options.two_terms else None
     coarse = np.maximum(error, _COARSE * scale)
-    sweep = sweep_all(points, terms, log_prior, target, coarse, enough)
+    sweep = sweep_all(points, terms, log_prior, target, coarse, known, enough)
     # Points without repetitions that a hypothesis meets to the last digits have no noise.
     # With one point more than coefficients, one of a thousand hypotheses does so by chance.
     spare = sweep.n_columns <= max(len(points) - 2, 1)
@@ -129,14 +129,14 @@ def search(
         error = np.where(exact[:, None], _EXACT * scale, error)
         known = known | exact
         coarse = np.maximum(error, _COARSE * scale)
-        sweep = sweep_all(points, terms, log_prior, target, coarse, enough)
+        sweep = sweep_all(points, terms, log_prior, target, coarse, known, enough)
     # Where all hypotheses miss by more than noise, its unequal errors say nothing of the misfit.
     missed = known & (sweep.residual.min(axis=1) >= _believable(len(points)))
     if missed.any():
         error = np.where(missed[:, None], scale, error)
         known = known & ~missed
         coarse = np.maximum(error, _COARSE * scale)
-        sweep = sweep_all(points, terms, log_prior, target, coarse, enough)
+        sweep = sweep_all(points, terms, log_prior, target, coarse, known, enough)
     score = sweep.base + log_fit(sweep.residual, sweep.n_columns, len(points), known)
     if options.non_negative:
         freedom = np.maximum(len(points) - sweep.n_columns, 1)

@@ -36,6 +36,8 @@ class Models:
         false, predictions follow the growth near the largest values too.
     bounded : array of bool, shape (n_paths,)
         The noise among repetitions looks bounded rather than normal.
+    signed : array of bool, shape (n_paths,)
+        Coefficients may be negative.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Models:
         self._centred = centred
         self._found = found
         self._absolute = absolute
-        self._signed = signed
+        self.signed = signed
 
     @property
     def n_paths(self) -> int:
@@ -116,7 +118,7 @@ class Models:
             return self._values(self._found, places, 1)[:, 0]
         result = self._median(self._found, places)
         centre = self._centred.centre
-        which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self._signed)
+        which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self.signed)
         if which.size and places.min() > 0 and self.measurements.points.min() > 0:
             result[which] = self._with_local_growth(which, places, result[which])
         return result

@@ -119,7 +119,9 @@ def test_sweep_agrees_with_one_problem_after_the_other():
     error = rng.uniform(0.02, 0.05, size=(4, 5))
     values = space.values(P)
     terms = values / values.max(axis=1, keepdims=True)
-    sweep = sweep_all(P[:, None], [terms], [np.log(space.prior)], y, error, np.zeros(4))
+    sweep = sweep_all(
+        P[:, None], [terms], [np.log(space.prior)], y, error, np.ones(4, dtype=bool), np.zeros(4)
+    )
     score = sweep.base + log_fit(sweep.residual, sweep.n_columns, 5, np.ones(4, dtype=bool))
     constant, with_one, without = structures(1)
     for path in range(4):
@@ -161,8 +163,19 @@ def test_screening_keeps_the_true_term():
     x = grid(P, [10, 20, 30, 40, 50])
     space = TermSpace.default()
     y = (2 + 0.3 * x[:, 0] ** 0.75 * x[:, 1] + x[:, 1])[None]
-    best = screen(x, 0, space.values(x[:, 0]), np.log(space.prior), np.ones((1, 25)), y, 8)
-    assert space.pairs().index((0.75, 0.0)) in best[0]
+    for known in (True, False):
+        best = screen(
+            x, 0, space.values(x[:, 0]), np.log(space.prior), np.ones((1, 25)), y,
+            np.array([known]), 8,
+        )  # fmt: skip
+        assert space.pairs().index((0.75, 0.0)) in best[0]
+
+
+def test_a_small_term_of_a_third_parameter_is_found_without_repetitions():
+    x = grid(P, [10, 20, 30, 40, 50], [1, 2, 3, 4, 5])
+    y = 3 + x[:, 0] * x[:, 1] + x[:, 2]
+    models = fit_many(Measurements(["p", "n", "q"], x, y[None, :, None]))
+    assert models.formulas() == ["3 + q + p n"]
 
 
 @given(
