@@ -103,7 +103,7 @@ def draw_slices(figure: Figure, axes: Any, model: ModelSlice) -> None:
         known = np.unique(measured[:, q]) if q != up else heights
         shown = known[:: -(-known.size // 6)]
         set_ticks(np.log2(shown) if wide else shown, [f"{v:g}" for v in shown])
-    filled = None
+    drawn: list[Any] = []
     for height, surface in zip(heights, surfaces, strict=True):
         filled = axes.contourf(
             ends[0], ends[1], surface, levels, norm=norm, cmap=_COLOURS, alpha=0.75,
@@ -114,6 +114,7 @@ def draw_slices(figure: Figure, axes: Any, model: ModelSlice) -> None:
             zdir="z", offset=height,
         )  # fmt: skip
         filled.set_gid(f"slice-{height:g}")
+        drawn.append(filled)
     axes.set_zlim(heights[0], heights[-1] if heights.size > 1 else heights[0] + 1)
     axes.view_init(elev=18, azim=-60)
     axes.set_box_aspect((1, 1, 1.25))
@@ -121,7 +122,7 @@ def draw_slices(figure: Figure, axes: Any, model: ModelSlice) -> None:
         [*flat, up], (axes.set_xlabel, axes.set_ylabel, axes.set_zlabel), strict=True
     ):
         set_label(label(model.free[q], 30), parse_math=False)
-    bar = figure.colorbar(filled, ax=axes, shrink=0.7, pad=0.12, format=lambda v, _: number(v))
+    bar = figure.colorbar(drawn[-1], ax=axes, shrink=0.7, pad=0.12, format=lambda v, _: number(v))
     bar.set_label(label(model.metric, 40), parse_math=False)
 
 
@@ -143,13 +144,13 @@ def _scale(z: Array, most: int = 10) -> tuple[Array, Any]:
         room = abs(high) * 0.1 or 1.0
         return np.array([low - room, low + room]), Normalize(low - room, low + room)
     if not is_wide(z):
-        levels = MaxNLocator(most).tick_values(low, high)
-        return levels, Normalize(levels[0], levels[-1])
+        even: Array = np.asarray(MaxNLocator(most).tick_values(low, high))
+        return even, Normalize(even[0], even[-1])
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for steps in ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         levels = np.array([step * 10.0**k for k in decades for step in steps])
         first, last = np.searchsorted(levels, low, "right") - 1, np.searchsorted(levels, high)
-        levels = levels[first : last + 1]
+        levels = levels[int(first) : int(last) + 1]
         if levels.size <= 1.5 * most:
             break
     return levels[:: -(-levels.size // (2 * most))], LogNorm(levels[0], levels[-1])

@@ -7,14 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
-from toruscast.scaling import _enumerate as enumerate_module
 from toruscast.scaling._enumerate import sweep_all
 from toruscast.scaling._refine import least_squares, truncate
 from toruscast.scaling._screen import screen
-from toruscast.scaling._search import log_fit
 from toruscast.scaling.formula import evaluate
 from toruscast.scaling.mixture import quantiles
-from toruscast.scaling.structures import structures
+from toruscast.scaling.structures import second_term_prior, structures
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 PAIRS = TermSpace.published().pairs()
@@ -120,17 +118,17 @@ def test_sweep_agrees_with_one_problem_after_the_other():
     values = space.values(P)
     terms = values / values.max(axis=1, keepdims=True)
     sweep = sweep_all(
-        P[:, None], [terms], [np.log(space.prior)], y, error, np.ones(4, dtype=bool), np.zeros(4)
-    )
-    score = sweep.base + log_fit(sweep.residual, sweep.n_columns, 5, np.ones(4, dtype=bool))
+        P[:, None], [terms], [np.log(space.prior)], y, error, np.ones(4, dtype=bool), False,
+        np.zeros(4),
+    )  # fmt: skip
     constant, with_one, without = structures(1)
     for path in range(4):
         twin = naive.one_parameter(
             P, y[path], error[path], space.pairs(), space.prior,
             without.prior / (with_one.prior + without.prior), constant.prior,
-            enumerate_module.second_term_prior(),
+            second_term_prior(),
         )  # fmt: skip
-        assert np.sort(score[path]) == pytest.approx(np.sort(list(twin.values())), abs=1e-6)
+        assert np.sort(sweep.score[path]) == pytest.approx(np.sort(list(twin.values())), abs=1e-6)
 
 
 def test_least_squares_agrees_with_a_general_solver():
