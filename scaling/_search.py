@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._decode import Kept, decode
-from ._enumerate import Sweep, sweep_all
+from ._enumerate import Sweep, is_grid, sweep_all
 from ._evidence import EXPECTED, log_fit
+from ._quadrature import NODES, integrate
 from ._refine import least_squares, truncate
 
 Array = NDArray[np.float64]
@@ -23,6 +24,8 @@ _COARSE = 1e-6
 _EXACT = 1e-12
 # Most points times hypotheses solved exactly for a call path, if eight are left.
 _POINTS_KEPT = 2000
+# Hypotheses kept where points are missing from the grid, for each kept elsewhere.
+_SPARSE_KEPT = 3
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ class Hypotheses:
     log_evidence : array, shape (p, h)
     residual : array, shape (p, h)
         Weighted residual sum of squares.
+    nodes : array, shape (p, h, g, k)
+        Coefficients that the points leave open: g alternatives, of which one is the best where the
+        points are a complete grid.
+    log_share : array, shape (p, h, g)
+        Log probability of each alternative, given the hypothesis.
     trusted : array of bool, shape (p,)
         The errors of the points are known and some hypothesis meets the points within them.
     """
@@ -67,6 +75,8 @@ class Hypotheses:
     coefficient: Array
     log_evidence: Array
     residual: Array
+    nodes: Array
+    log_share: Array
     trusted: NDArray[np.bool_]
 
 
@@ -114,6 +124,9 @@ def search(
     terms = [v / m for v, m in zip(values, peak, strict=True)]
     log_prior = [np.log(p) for p in prior]
 
+    # Where points are missing far more hypotheses remain likely, each with coefficients left open.
+    narrow = len(terms) == 1 or is_grid(points)
+    most = options.keep if narrow else _SPARSE_KEPT * options.keep
     # A single term that meets the points as well as noise allows leaves nothing to a second one.
     enough = np.where(known, len(points) - 2.0, -1.0) if options.two_terms else None
 
@@ -140,11 +153,11 @@ def search(
         known = known & ~missed
         _replace(sweep, sweep_of(np.flatnonzero(missed)), missed)
     # The more points, the fewer hypotheses remain likely.
-    keep = min(options.keep, max(8, _POINTS_KEPT // len(points)), sweep.score.shape[1])
+    keep = min(most, max(8, _POINTS_KEPT // len(points)), sweep.score.shape[1])
     chosen = np.argpartition(-sweep.score, keep - 1, axis=1)[:, :keep]
     kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
-    return _exact(kept, terms, peak, target, fine, known, reference, options)
+    return _exact(kept, terms, peak, target, fine, known, reference, options, narrow)
 
 
 def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
@@ -173,6 +186,7 @@ def _exact(
     known: NDArray[np.bool_],
     reference: Array,
     options: Options,
+    narrow: bool,
 ) -> Hypotheses:
     """Solve what is kept to the last digits and weigh it anew."""
     n_points = target.shape[1]
@@ -191,17 +205,31 @@ def _exact(
         columns.append(column)
     solved = least_squares(columns, (target / error)[:, None, :])
     n_columns = kept.used.sum(axis=2)
-    score = kept.log_prior + log_peak + log_fit(solved.residual, n_columns, n_points, known)
-    score += np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    fit = kept.log_prior + log_fit(solved.residual, n_columns, n_points, known)
+    volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    score = fit + log_peak + volume
     coefficient = solved.coefficient
+    nodes = coefficient[:, :, None, :]
+    log_share = np.zeros((*score.shape, 1))
     if options.non_negative:
         freedom = np.maximum(n_points - n_columns, 1)
         spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
         variance = np.where(known[:, None], 1.0, spread)
-        coefficient, log_share = truncate(coefficient, solved.inverse, variance, kept.used)
-        score += log_share
+        coefficient, log_positive = truncate(coefficient, solved.inverse, variance, kept.used)
         # Nothing measured is nothing, not the least that a positive coefficient could be.
         coefficient[~target.any(axis=1)] = 0.0
+        if narrow:
+            score += log_positive
+            nodes = coefficient[:, :, None, :]
+        else:
+            opened = integrate(solved.coefficient, solved.inverse, variance, kept.used)
+            score = fit + opened.log_evidence
+            nodes, log_share = opened.coefficient, opened.log_share
+            nodes[~target.any(axis=1)] = 0.0
+    elif not narrow:
+        # As many alternatives as where coefficients are not negative, all the same.
+        nodes = np.repeat(nodes, NODES, axis=2)
+        log_share = np.full((*score.shape, NODES), -np.log(NODES))
     order = np.argsort(-score, axis=1, kind="stable")
     rows = np.arange(len(order))[:, None]
     return Hypotheses(
@@ -210,5 +238,7 @@ def _exact(
         coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
         log_evidence=score[rows, order],
         residual=solved.residual[rows, order],
+        nodes=(nodes * reference[:, :, None, None] / unit[:, :, None, :])[rows, order],
+        log_share=log_share[rows, order],
         trusted=known,
     )
