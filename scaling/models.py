@@ -162,7 +162,7 @@ class Models:
         """For each call path, plain sentences on what its measurements cannot tell."""
         points = self.measurements.points
         common = [
-            f"parameter {name} has {n} values; five are needed for a reliable model"
+            f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model"
             for name, column in zip(self.measurements.parameters, points.T, strict=True)
             if (n := np.unique(column).size) < 5
         ]
