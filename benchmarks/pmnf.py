@@ -124,30 +124,38 @@ def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
     return {
         "points": points, "values": values, "far": far,
         "truth": np.array([value(f, far) for f in known]),
-        "leads": [lead(f["terms"], d) for f in known],
+        "leads": leads([[e for _, e in f["terms"]] for f in known], d),
     }  # fmt: skip
 
 
-def lead(terms: list[Any], d: int) -> list[tuple[float, float]]:
-    """Largest exponents of every parameter."""
+def leads(terms: list[Any], d: int) -> list[list[tuple[float, float]]]:
+    """Largest exponents of every parameter, for each function given by its terms' exponents."""
     return [
-        max([(float(e[q][0]), float(e[q][1])) for _, e in terms if any(e[q])], default=(0.0, 0.0))
-        for q in range(d)
+        [
+            max([(float(e[q][0]), float(e[q][1])) for e in some if any(e[q])], default=(0.0, 0.0))
+            for q in range(d)
+        ]
+        for some in terms
     ]
 
 
-def fit_toruscast(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[str, Any]:
-    """Predictions, lead exponents and processor seconds of toruscast."""
-    from toruscast.scaling import Measurements, fit_many
+def fit_toruscast(
+    points: np.ndarray, values: np.ndarray, far: np.ndarray, **options: Any
+) -> dict[str, Any]:
+    """Predictions, the terms' exponents and processor seconds of toruscast."""
+    from toruscast.scaling import FitOptions, Measurements, fit_many
 
     names = [f"x{k}" for k in range(points.shape[1])]
     data = Measurements(names, points, values)
     start = time.process_time()
-    models = fit_many(data)
+    models = fit_many(data, FitOptions(**options))
     seconds = time.process_time() - start
     return {
         "prediction": models.predict(far),
-        "leads": [lead(models.terms(k), len(names)) for k in range(models.n_paths)],
+        "terms": [
+            [list(map(list, e)) for _, e in models.terms(k) if np.any(e)]
+            for k in range(models.n_paths)
+        ],
         "seconds": seconds,
     }
 
@@ -164,7 +172,7 @@ def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[
     warnings.simplefilter("ignore")
     d = points.shape[1]
     path, metric = Callpath("f"), Metric("time")
-    prediction, leads, seconds = [], [], 0.0
+    prediction, found, seconds = [], [], 0.0
     for row in values:
         data = [
             Measurement(
@@ -178,21 +186,21 @@ def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[
         seconds += time.process_time() - start
         places = [float(x[0]) if d == 1 else list(map(float, x)) for x in far]
         prediction.append([float(function.evaluate(x)) for x in places])
-        exponents = []
-        for term in function.compound_terms:
-            pairs = [(0, term)] if d == 1 else term.parameter_term_pairs
-            e = [(0.0, 0.0)] * d
-            for q, part in pairs:
-                power = sum(
-                    float(t.exponent) for t in part.simple_terms if t.term_type == "polynomial"
-                )
-                logs = sum(
-                    float(t.exponent) for t in part.simple_terms if t.term_type != "polynomial"
-                )
-                e[q] = (power, logs)
-            exponents.append((1.0, e))
-        leads.append(lead(exponents, d))
-    return {"prediction": np.array(prediction), "leads": leads, "seconds": seconds}
+        found.append([
+            _exponents([(0, term)] if d == 1 else term.parameter_term_pairs, d)
+            for term in function.compound_terms
+            if term.coefficient != 0
+        ])  # fmt: skip
+    return {"prediction": np.array(prediction), "terms": found, "seconds": seconds}
+
+
+def _exponents(pairs: list[Any], d: int) -> list[list[float]]:
+    """Polynomial and logarithmic exponent of each parameter in one of Extra-P's terms."""
+    result = [[0.0, 0.0] for _ in range(d)]
+    for q, part in pairs:
+        for simple in part.simple_terms:
+            result[q][simple.term_type != "polynomial"] += float(simple.exponent)
+    return result
 
 
 def fit_elsewhere(
@@ -222,12 +230,13 @@ def synthetic(
     rows = []
     for case, noise in itertools.product(cases, (0.0, 0.02, 0.05, 0.10)):
         data = sample(case, noise, law, seed)
+        d = data["points"].shape[1]
         for name, fit in fitters.items():
             got = fit(data["points"], data["values"], data["far"])
             error = np.abs(got["prediction"] / data["truth"] - 1)
             exact = np.array([
                 np.allclose(mine, true, atol=1e-6)
-                for mine, true in zip(got["leads"], data["leads"], strict=True)
+                for mine, true in zip(leads(got["terms"], d), data["leads"], strict=True)
             ])  # fmt: skip
             constant = np.array([not np.any(true) for true in data["leads"]])
             rows.append({

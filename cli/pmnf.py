@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .output import Output
+from .output import Output, check_writable
 from .pmnf_compose import compose
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def command() -> None:
     \b
     toruscast pmnf fit times.txt
     toruscast pmnf predict times.txt --at p=1024,n=9000
+    toruscast pmnf plot times.txt model.svg --callpath main
     """  # noqa: D301
 
 
@@ -37,6 +38,10 @@ _space_option = click.option(
     "--terms", "space", type=click.Choice(SPACES), default="default", show_default=True,
     help="Exponents to build models from.",
 )  # fmt: skip
+_signed_option = click.option(
+    "--signed", is_flag=True,
+    help="Let coefficients be negative where no value is: 20 - 2 log2(p). Predictions can be too.",
+)  # fmt: skip
 _path_option = click.option(
     "--callpath", metavar="TEXT", help="Only call paths whose name contains this."
 )
@@ -45,11 +50,13 @@ _path_option = click.option(
 @command.command("fit")
 @click.argument("file", metavar="FILE")
 @_space_option
+@_signed_option
 @_path_option
 @options.output_options
 def fit(
     file: str,
     space: str,
+    signed: bool,
     callpath: str | None,
     json_path: str | None,
     csv_path: str | None,
@@ -64,7 +71,7 @@ def fit(
     output.check()
     import pandas as pd
 
-    fitted = [models for models, _ in _fitted(file, space, callpath)]
+    fitted = [models for models, _ in _fitted(file, space, signed, callpath)]
     table = pd.concat([models.summary() for models in fitted], ignore_index=True)
     notes = [note for models in fitted for note in models.notes()]
     records = table.to_dict("records")
@@ -85,6 +92,7 @@ def fit(
     help="Add intervals that should hold the true value with this probability.",
 )  # fmt: skip
 @_space_option
+@_signed_option
 @_path_option
 @options.output_options
 def predict(
@@ -92,6 +100,7 @@ def predict(
     places: tuple[str, ...],
     interval: float | None,
     space: str,
+    signed: bool,
     callpath: str | None,
     json_path: str | None,
     csv_path: str | None,
@@ -109,7 +118,7 @@ def predict(
     from toruscast.scaling.bootstrap import interval as bootstrap
 
     rows: list[dict[str, Any]] = []
-    for models, how in _fitted(file, space, callpath):
+    for models, how in _fitted(file, space, signed, callpath):
         data = models.measurements
         X = [_place(text, data.parameters) for text in places]
         values = models.predict(X)
@@ -128,10 +137,74 @@ def predict(
     _finish(output, {"predictions": rows}, pd.DataFrame(rows), list(rows[0]))
 
 
-def _fitted(file: str, space: str, callpath: str | None) -> list[tuple[Models, FitOptions]]:
+@command.command("plot")
+@click.argument("file", metavar="FILE")
+@click.argument("figure", metavar="FIGURE")
+@click.option("--metric", metavar="NAME", help="Only this metric.")
+@click.option(
+    "--at", "fixed", metavar="NAME=VALUE,..", help="Hold these parameters at a measured value."
+)
+@click.option(
+    "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.9,
+    show_default=True, metavar="LEVEL", help="Probability of the band around a curve.",
+)  # fmt: skip
+@_space_option
+@_signed_option
+@_path_option
+def plot(
+    file: str,
+    figure: str,
+    metric: str | None,
+    fixed: str | None,
+    interval: float,
+    space: str,
+    signed: bool,
+    callpath: str | None,
+) -> None:
+    """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
+
+    One parameter gives a curve through the measurements with its interval, two give contour lines,
+    three give stacked slices. Of four and more, hold some at a value.
+
+    \b
+    toruscast pmnf plot times.txt model.svg --callpath main
+    toruscast pmnf plot times.txt model.png --callpath main --at n=5000
+    """  # noqa: D301
+    from toruscast.report.drawing import SUFFIXES
+    from toruscast.report.scaling_figure import save_model_figure
+
+    check_writable(figure, SUFFIXES)
+    fitted = _fitted(file, space, signed, callpath)
+    matching = [
+        (models, k, how)
+        for models, how in fitted
+        for k in range(models.n_paths)
+        if metric in (None, models.measurements.metrics[k])
+    ]
+    # A name in full is meant even where it is a part of others.
+    named = [m for m in matching if m[0].measurements.callpaths[m[1]] == callpath]
+    matching = named or matching
+    if len(matching) != 1:
+        names = [
+            f"{models.measurements.callpaths[k]} ({models.measurements.metrics[k]})"
+            for models, k, _ in matching
+        ]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise click.UsageError(
+            f"a figure shows one model: found {', '.join(names[:5]) or 'none'}{more}; "
+            "choose by --callpath and --metric"
+        )
+    models, k, how = matching[0]
+    held = _values(fixed) if fixed else {}
+    save_model_figure(models, k, figure, how, held, interval)
+
+
+def _fitted(
+    file: str, space: str, signed: bool, callpath: str | None
+) -> list[tuple[Models, FitOptions]]:
     from toruscast.scaling import FitOptions, Measurements, fit_many, read_measurements
 
-    how = FitOptions(space=space)
+    how = FitOptions(space=space, signed=signed or "auto")
     result = []
     for data in read_measurements(file):
         keep = [k for k in range(data.n_paths) if callpath is None or callpath in data.callpaths[k]]
@@ -148,6 +221,17 @@ def _fitted(file: str, space: str, callpath: str | None) -> list[tuple[Models, F
 
 def _place(text: str, parameters: tuple[str, ...]) -> list[float]:
     """One value for every parameter, from "p=2,n=10"."""
+    given = _values(text)
+    if set(given) != set(parameters):
+        raise click.UsageError(
+            f"--at must name every parameter: found {', '.join(given)}, "
+            f"expected {', '.join(parameters)}"
+        )
+    return [given[name] for name in parameters]
+
+
+def _values(text: str) -> dict[str, float]:
+    """Numbers by name, from "p=2,n=10"."""
     given: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
@@ -155,12 +239,7 @@ def _place(text: str, parameters: tuple[str, ...]) -> list[float]:
             given[name.strip()] = float(value)
         except ValueError:
             raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER") from None
-    if set(given) != set(parameters):
-        raise click.UsageError(
-            f"--at must name every parameter: found {', '.join(given)}, "
-            f"expected {', '.join(parameters)}"
-        )
-    return [given[name] for name in parameters]
+    return given
 
 
 def _finish(output: Output, content: dict[str, Any], table: pd.DataFrame, shown: list[str]) -> None:

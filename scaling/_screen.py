@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+# Residual of values that are met to the last digits.
+_LEAST = 1e-13
+
 
 def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
     """Groups of points that differ in one parameter only, `least` values of it or more.
@@ -34,6 +37,7 @@ def screen(
     log_prior: Array,
     weight: Array,
     target: Array,
+    known: NDArray[np.bool_],
     keep: int,
 ) -> Index:
     """The most promising terms of one parameter for every call path.
@@ -46,6 +50,8 @@ def screen(
     terms : array, shape (t, n)
     log_prior : array, shape (t,)
     weight, target : array, shape (p, n)
+    known : array of bool, shape (p,)
+        The weights are those of the points' errors; otherwise their scale says nothing.
     keep : int
 
     Returns
@@ -54,15 +60,27 @@ def screen(
         Row numbers of `terms`, in growing order.
     """
     residual = np.zeros((len(weight), len(terms)))
-    for line in lines(points, parameter) or [np.arange(len(points))]:
-        t, w, y = terms[:, line], weight[:, line], target[:, line]
-        total = w.sum(axis=1, keepdims=True)
-        y = y - (w * y).sum(axis=1, keepdims=True) / total
-        mean = w @ t.T / total
-        spread = w @ (t * t).T - total * mean**2
+    groups = lines(points, parameter) or [np.arange(len(points))]
+    for alike in _alike(points[:, parameter], groups):
+        # Lines at the same values: one matrix product for all of them.
+        t, w, y = terms[:, alike[0]], weight[:, alike], target[:, alike]
+        total = w.sum(axis=2, keepdims=True)
+        y = y - (w * y).sum(axis=2, keepdims=True) / total
         together = (w * y) @ t.T
+        spread = w @ (t * t).T - (w @ t.T) ** 2 / total
         gain = together**2 / np.maximum(spread, 1e-300)
-        residual += (w * y * y).sum(axis=1, keepdims=True) - gain
-    score = residual - 2 * log_prior
+        residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
+    # Where the scale of the errors is unknown, only ratios of residuals tell terms apart.
+    freedom = max(sum(line.size for line in groups) - 2 * len(groups), 1)
+    relative = freedom * np.log(np.maximum(residual, _LEAST))
+    score = np.where(known[:, None], residual, relative) - 2 * log_prior
     best: Index = np.argpartition(score, keep - 1, axis=1)[:, :keep]
     return np.sort(best, axis=1)
+
+
+def _alike(values: Array, groups: list[Index]) -> list[Index]:
+    """Lines at the same values of the parameter, stacked: each shape (lines, points)."""
+    stacks: dict[bytes, list[Index]] = {}
+    for line in groups:
+        stacks.setdefault(values[line].tobytes(), []).append(line)
+    return [np.stack(stack) for stack in stacks.values()]

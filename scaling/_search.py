@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, pi
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
-from ._enumerate import Kept, decode, sweep_all
+from ._decode import Kept, decode
+from ._enumerate import Sweep, is_grid, sweep_all
+from ._evidence import EXPECTED, log_fit
+from ._quadrature import NODES, integrate
 from ._refine import least_squares, truncate
 
 Array = NDArray[np.float64]
@@ -23,9 +24,8 @@ _COARSE = 1e-6
 _EXACT = 1e-12
 # Most points times hypotheses solved exactly for a call path, if eight are left.
 _POINTS_KEPT = 2000
-# Relative error expected where there are no repetitions, worth this many observations.
-_EXPECTED = 0.01
-_WORTH = 1.0
+# Hypotheses kept where points are missing from the grid, for each kept elsewhere.
+_SPARSE_KEPT = 3
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class Hypotheses:
     log_evidence : array, shape (p, h)
     residual : array, shape (p, h)
         Weighted residual sum of squares.
+    nodes : array, shape (p, h, g, k)
+        Coefficients that the points leave open: g alternatives, of which one is the best where the
+        points are a complete grid.
+    log_share : array, shape (p, h, g)
+        Log probability of each alternative, given the hypothesis.
     trusted : array of bool, shape (p,)
         The errors of the points are known and some hypothesis meets the points within them.
     """
@@ -70,6 +75,8 @@ class Hypotheses:
     coefficient: Array
     log_evidence: Array
     residual: Array
+    nodes: Array
+    log_share: Array
     trusted: NDArray[np.bool_]
 
 
@@ -117,53 +124,52 @@ def search(
     terms = [v / m for v, m in zip(values, peak, strict=True)]
     log_prior = [np.log(p) for p in prior]
 
+    # Where points are missing far more hypotheses remain likely, each with coefficients left open.
+    narrow = len(terms) == 1 or is_grid(points)
+    most = options.keep if narrow else _SPARSE_KEPT * options.keep
     # A single term that meets the points as well as noise allows leaves nothing to a second one.
     enough = np.where(known, len(points) - 2.0, -1.0) if options.two_terms else None
-    coarse = np.maximum(error, _COARSE * scale)
-    sweep = sweep_all(points, terms, log_prior, target, coarse, enough)
+
+    def sweep_of(rows: Index | slice) -> Sweep:
+        coarse = np.maximum(error[rows], _COARSE * scale[rows])
+        return sweep_all(
+            points, terms, log_prior, target[rows], coarse, known[rows], options.non_negative,
+            None if enough is None else enough[rows], options.keep,
+        )  # fmt: skip
+
+    sweep = sweep_of(slice(None))
     # Points without repetitions that a hypothesis meets to the last digits have no noise.
     # With one point more than coefficients, one of a thousand hypotheses does so by chance.
-    spare = sweep.n_columns <= max(len(points) - 2, 1)
-    exact = ~known & (sweep.residual[:, spare].min(axis=1) < 1e-14 * len(points))
+    spare = min(max(len(points) - 2, 1), sweep.least.shape[1])
+    exact = ~known & (sweep.least[:, spare - 1] < 1e-14 * len(points))
     if exact.any():
         error = np.where(exact[:, None], _EXACT * scale, error)
         known = known | exact
-        coarse = np.maximum(error, _COARSE * scale)
-        sweep = sweep_all(points, terms, log_prior, target, coarse, enough)
+        _replace(sweep, sweep_of(np.flatnonzero(exact)), exact)
     # Where all hypotheses miss by more than noise, its unequal errors say nothing of the misfit.
-    missed = known & (sweep.residual.min(axis=1) >= _believable(len(points)))
+    missed = known & (sweep.least[:, -1] >= _believable(len(points)))
     if missed.any():
         error = np.where(missed[:, None], scale, error)
         known = known & ~missed
-        coarse = np.maximum(error, _COARSE * scale)
-        sweep = sweep_all(points, terms, log_prior, target, coarse, enough)
-    score = sweep.base + log_fit(sweep.residual, sweep.n_columns, len(points), known)
-    if options.non_negative:
-        freedom = np.maximum(len(points) - sweep.n_columns, 1)
-        variance = np.where(known[:, None], 1.0, np.maximum(sweep.residual, 1e-300) / freedom)
-        score = score - 0.5 * sweep.against / variance
+        _replace(sweep, sweep_of(np.flatnonzero(missed)), missed)
     # The more points, the fewer hypotheses remain likely.
-    keep = min(options.keep, max(8, _POINTS_KEPT // len(points)), score.shape[1])
-    chosen = np.argpartition(-score, keep - 1, axis=1)[:, :keep]
-    kept = decode(chosen, sweep, log_prior)
+    keep = min(most, max(8, _POINTS_KEPT // len(points)), sweep.score.shape[1])
+    chosen = np.argpartition(-sweep.score, keep - 1, axis=1)[:, :keep]
+    kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
-    return _exact(kept, terms, peak, target, fine, known, reference, options)
+    return _exact(kept, terms, peak, target, fine, known, reference, options, narrow)
 
 
-def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.bool_]) -> Array:
-    """Log likelihood of the best coefficients, the volume of the normal law around them included.
-
-    Where the error of the points is known, it is normal. Where it is not, or where no hypothesis
-    meets the points within it, its scale is unknown and integrated out (Student's law).
-    """
-    normal = -0.5 * residual
-    if not known.all():
-        freedom = np.maximum(n - n_columns, 0) + _WORTH
-        spread: Array = np.where(known[:, None], 1.0, residual + _WORTH * _EXPECTED**2)
-        student = gammaln(freedom / 2) - freedom / 2 * np.log(spread / 2)
-        normal = np.where(known[:, None], normal, student)
-    result: Array = normal + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
-    return result
+def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
+    """Put the rows swept again in their places."""
+    for old, new in zip(
+        (sweep.score, sweep.number, sweep.least, *sweep.picks),
+        (again.score, again.number, again.least, *again.picks),
+        strict=True,
+    ):
+        # What all call paths share is the same again, and cannot be written to.
+        if old.flags.writeable:
+            old[rows] = new
 
 
 def _believable(n: int) -> float:
@@ -180,6 +186,7 @@ def _exact(
     known: NDArray[np.bool_],
     reference: Array,
     options: Options,
+    narrow: bool,
 ) -> Hypotheses:
     """Solve what is kept to the last digits and weigh it anew."""
     n_points = target.shape[1]
@@ -198,17 +205,31 @@ def _exact(
         columns.append(column)
     solved = least_squares(columns, (target / error)[:, None, :])
     n_columns = kept.used.sum(axis=2)
-    score = kept.log_prior + log_peak + log_fit(solved.residual, n_columns, n_points, known)
-    score += np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    fit = kept.log_prior + log_fit(solved.residual, n_columns, n_points, known)
+    volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    score = fit + log_peak + volume
     coefficient = solved.coefficient
+    nodes = coefficient[:, :, None, :]
+    log_share = np.zeros((*score.shape, 1))
     if options.non_negative:
         freedom = np.maximum(n_points - n_columns, 1)
-        spread = np.maximum(solved.residual, _EXPECTED**2 / 100) / freedom
+        spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
         variance = np.where(known[:, None], 1.0, spread)
-        coefficient, log_share = truncate(coefficient, solved.inverse, variance, kept.used)
-        score += log_share
+        coefficient, log_positive = truncate(coefficient, solved.inverse, variance, kept.used)
         # Nothing measured is nothing, not the least that a positive coefficient could be.
         coefficient[~target.any(axis=1)] = 0.0
+        if narrow:
+            score += log_positive
+            nodes = coefficient[:, :, None, :]
+        else:
+            opened = integrate(solved.coefficient, solved.inverse, variance, kept.used)
+            score = fit + opened.log_evidence
+            nodes, log_share = opened.coefficient, opened.log_share
+            nodes[~target.any(axis=1)] = 0.0
+    elif not narrow:
+        # As many alternatives as where coefficients are not negative, all the same.
+        nodes = np.repeat(nodes, NODES, axis=2)
+        log_share = np.full((*score.shape, NODES), -np.log(NODES))
     order = np.argsort(-score, axis=1, kind="stable")
     rows = np.arange(len(order))[:, None]
     return Hypotheses(
@@ -217,5 +238,7 @@ def _exact(
         coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
         log_evidence=score[rows, order],
         residual=solved.residual[rows, order],
+        nodes=(nodes * reference[:, :, None, None] / unit[:, :, None, :])[rows, order],
+        log_share=log_share[rows, order],
         trusted=known,
     )

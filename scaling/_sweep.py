@@ -23,7 +23,10 @@ Powers = tuple[int, ...]
 
 
 class Moments:
-    """Sums over points of weight, target and powers of the parameters' terms, made on demand.
+    """Sums over points of weight, target and powers of the parameters' terms.
+
+    On a complete grid each term has one value a level, and all sums come from contracting one
+    parameter after the other. Elsewhere each is made on demand from the points.
 
     Parameters
     ----------
@@ -31,14 +34,28 @@ class Moments:
         Values of the terms kept for each parameter.
     error, target : array, shape (p, n)
         Standard error of each point and its centre.
+    levels : sequence of array of int, each shape (n,), optional
+        Where the points are a complete grid: the number of each point's value of each parameter.
     """
 
-    def __init__(self, terms: Sequence[Array], error: Array, target: Array) -> None:
+    def __init__(
+        self,
+        terms: Sequence[Array],
+        error: Array,
+        target: Array,
+        levels: Sequence[NDArray[np.intp]] | None = None,
+    ) -> None:
         self._terms = terms
         weight = error**-2.0
         self._weight = {False: weight, True: weight * target}
         self.squares: Array = (weight * target**2).sum(axis=1)
         self._known: dict[tuple[str, Powers, Powers], Array] = {}
+        self._grid: dict[bool, Array] = {}
+        if levels is not None and len(terms) > 1:
+            self._grid = {
+                False: _contract(terms, weight, levels, 2),
+                True: _contract(terms, weight * target, levels, 1),
+            }
 
     def product(self, u: Powers, v: Powers) -> Array:
         """Weighted product of two columns, prod_l term_l^u_l and the same with v.
@@ -46,11 +63,24 @@ class Moments:
         Shape (p, t_0 or 1, t_1 or 1, ..), 1 for a parameter without a part.
         """
         both = tuple(a + b for a, b in zip(u, v, strict=True))
+        if self._grid:
+            return self._part(both, False)
         return self._once("sum", both, (), lambda: self._sum(both, self._weight[False]))
 
     def with_target(self, u: Powers) -> Array:
         """Weighted product of a column and the target, shaped as `product`."""
+        if self._grid:
+            return self._part(u, True)
         return self._once("target", u, (), lambda: self._sum(u, self._weight[True]))
+
+    def _part(self, powers: Powers, with_target: bool) -> Array:
+        """The sums of some powers, out of all those of the grid."""
+        place: list[slice] = [slice(None)]
+        for power, terms in zip(powers, self._terms, strict=True):
+            t = terms.shape[1]
+            place.append(slice(0, 1) if power == 0 else slice(1 + (power - 1) * t, 1 + power * t))
+        result: Array = self._grid[with_target][tuple(place)]
+        return result
 
     def log_peak(self, powers: Powers) -> Array:
         """Log of the largest value of a column at any point, shaped as `product`."""
@@ -94,6 +124,28 @@ class Moments:
     def _power(self, q: int, power: int) -> Array:
         value = self._terms[q]
         return value if power == 1 else value * value
+
+
+def _contract(
+    terms: Sequence[Array], weight: Array, levels: Sequence[NDArray[np.intp]], most: int
+) -> Array:
+    """Sums of weight times every product of powers 0..most of one term per parameter.
+
+    Shape (p, 1 + most t_0, 1 + most t_1, ..): the power 0, all terms, all their squares.
+    """
+    shape = [int(level.max()) + 1 for level in levels]
+    order = np.argsort(np.ravel_multi_index(tuple(levels), shape))
+    total = weight[:, order]
+    done = 1
+    for q in reversed(range(len(terms))):
+        # A point of each level stands for all of them.
+        value = terms[q][:, :, np.unique(levels[q], return_index=True)[1]]
+        powers = [np.ones((len(value), 1, shape[q])), *(value**k for k in range(1, most + 1))]
+        basis = np.concatenate(powers, axis=1)[:, None]
+        total = basis @ total.reshape(len(weight), -1, shape[q], done)
+        done *= basis.shape[2]
+    sizes = [1 + most * t.shape[1] for t in terms]
+    return total.reshape(len(weight), *sizes)
 
 
 def normal_equations(

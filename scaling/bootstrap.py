@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,7 @@ def interval(
     level: float = 0.9,
     n_bootstrap: int = 100,
     seed: int = 0,
+    paths: Sequence[int] | None = None,
 ) -> tuple[Array, Array]:
     """Prediction intervals of every call path.
 
@@ -40,6 +42,8 @@ def interval(
     n_bootstrap : int
         Draws of the repetitions.
     seed : int
+    paths : sequence of int, optional
+        Only these call paths.
 
     Returns
     -------
@@ -60,7 +64,7 @@ def interval(
     rng = np.random.default_rng(seed)
     tails = ((1 - level) / 2, (1 + level) / 2)
     low, high = [], []
-    for p in range(models.n_paths):
+    for p in range(models.n_paths) if paths is None else paths:
         values = data.values[p]
         if (np.isfinite(values).sum(axis=1) < 2).all():
             spread = models.spread(X, tails)[:, p]
@@ -70,9 +74,9 @@ def interval(
             again = fit_many(drawn, replace(options, noise=law))
             pooled = again.spread(X, _LEVELS).reshape(-1, np.shape(X)[0])
             spread = np.quantile(pooled, tails, axis=0)
-        # A correction for the growth near the largest values moves the interval with it.
-        shift = models.predict(X)[p] / np.maximum(models.spread(X, (0.5,))[0, p], 1e-300)
-        if not models.trusted[p]:
+        if not models.trusted[p] and not models.signed[p]:
+            # A correction for the growth near the largest values moves the interval with it.
+            shift = models.predict(X)[p] / np.maximum(models.spread(X, (0.5,))[0, p], 1e-300)
             spread = spread * np.maximum(shift, 0.0)
         low.append(spread[0])
         high.append(spread[1])

@@ -160,6 +160,8 @@ def _constants(centred: Centres) -> Hypotheses:
         coefficient=centred.centre.mean(axis=1)[:, None, None],
         log_evidence=np.zeros(shape),
         residual=np.zeros(shape),
+        nodes=centred.centre.mean(axis=1)[:, None, None, None],
+        log_share=np.zeros((*shape, 1)),
         trusted=np.ones(shape[0], dtype=bool),
     )
 

@@ -127,7 +127,8 @@ def from_rows(
     value : str
         Column that holds the measured value.
     callpath, metric : str, optional
-        Columns that name what was measured. Without `metric`, all rows are of one metric.
+        Columns that name what was measured. Without `metric`, all rows are of one metric; a column
+        "metric" or "callpath" with several values must then be absent.
 
     Returns
     -------
@@ -147,12 +148,23 @@ def from_rows(
         raise ScalingInputError(
             "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
         )
+    if rows.empty:
+        raise ScalingInputError("the table has no rows")
+    for name in ("callpath", "metric"):
+        if name in rows.columns and name not in names and rows[name].nunique() > 1:
+            raise ScalingInputError(
+                f"rows of several values of {name} would pass for repetitions",
+                found=", ".join(map(str, rows[name].unique()[:5])), expected=f"{name}={name!r}",
+            )  # fmt: skip
     for name in [*parameters, value]:
         if not pd.api.types.is_numeric_dtype(rows[name]):
             raise ScalingInputError(f"column {name} must hold numbers", found=rows[name].dtype)
     if rows[value].isna().any():
-        raise ScalingInputError(f"column {name} holds NaN; leave such rows out")
+        raise ScalingInputError(f"column {value} holds NaN; leave such rows out")
     keys = [name for name in (callpath, metric) if name]
+    for name in keys:
+        if rows[name].isna().any():
+            raise ScalingInputError(f"column {name} has empty cells")
     groups = rows.groupby(keys, sort=False) if keys else [((), rows)]
     gathered: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
     for key, part in groups:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,8 @@ class Models:
         false, predictions follow the growth near the largest values too.
     bounded : array of bool, shape (n_paths,)
         The noise among repetitions looks bounded rather than normal.
+    signed : array of bool, shape (n_paths,)
+        Coefficients may be negative.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Models:
         self._centred = centred
         self._found = found
         self._absolute = absolute
-        self._signed = signed
+        self.signed = signed
 
     @property
     def n_paths(self) -> int:
@@ -104,8 +107,7 @@ class Models:
         X : array-like, shape (m, n_parameters)
             Not negative; positive where falling terms were searched.
         average : bool
-            Take the median over all probable hypotheses, weighed so that the relative error is
-            least; otherwise evaluate the one formula.
+            Take the median over all probable hypotheses; otherwise evaluate the one formula.
 
         Returns
         -------
@@ -116,15 +118,14 @@ class Models:
             return self._values(self._found, places, 1)[:, 0]
         result = self._median(self._found, places)
         centre = self._centred.centre
-        which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self._signed)
+        which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self.signed)
         if which.size and places.min() > 0 and self.measurements.points.min() > 0:
             result[which] = self._with_local_growth(which, places, result[which])
         return result
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
-        values = self._values(self._found, self._places(X))
-        weight = self.probabilities
+        values, weight = self._alternatives(self._found, self._places(X))
         return np.stack(
             [
                 np.stack(
@@ -161,7 +162,7 @@ class Models:
         """For each call path, plain sentences on what its measurements cannot tell."""
         points = self.measurements.points
         common = [
-            f"parameter {name} has {n} values; five are needed for a reliable model"
+            f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model"
             for name, column in zip(self.measurements.parameters, points.T, strict=True)
             if (n := np.unique(column).size) < 5
         ]
@@ -225,15 +226,32 @@ class Models:
             total += column
         return total
 
+    def _alternatives(self, found: Hypotheses, places: Array) -> tuple[Array, Array]:
+        """Prediction of every alternative (p, h * g, m), and its probability (p, h * g)."""
+        n_paths, n_kept, n_nodes, n_columns = found.nodes.shape
+        if n_nodes == 1:
+            return self._values(found, places), _weights(found)
+        whole = replace(
+            found,
+            terms=np.repeat(found.terms, n_nodes, axis=1),
+            coefficient=found.nodes.reshape(n_paths, n_kept * n_nodes, n_columns),
+        )
+        weight = _weights(found)[:, :, None] * np.exp(found.log_share)
+        return self._values(whole, places), weight.reshape(n_paths, -1)
+
     def _median(self, found: Hypotheses, places: Array) -> Array:
-        values = self._values(found, places)
-        weight = _weights(found)
+        values, weight = self._alternatives(found, places)
         result = np.empty((len(values), len(places)))
+        doubtful = ~found.trusted
         for m in range(len(places)):
-            # The point of least expected |relative error| is the median weighed by 1 / value.
-            size = np.maximum(np.abs(values[:, :, m]), 1e-300)
-            size = size / np.median(size, axis=1, keepdims=True)
-            result[:, m] = quantiles(values[:, :, m], weight / np.maximum(size, 1e-12), 0.5)
+            w = weight
+            if doubtful.any():
+                # Probabilities that none of the hypotheses deserves: least expected |relative
+                # error|, the median weighed by 1 / value, keeps wild ones from counting.
+                size = np.maximum(np.abs(values[:, :, m]), 1e-300)
+                size = size / np.median(size, axis=1, keepdims=True)
+                w = np.where(doubtful[:, None], weight / np.maximum(size, 1e-12), weight)
+            result[:, m] = quantiles(values[:, :, m], w, 0.5)
         return result
 
     def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:

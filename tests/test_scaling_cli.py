@@ -65,3 +65,56 @@ def test_wrong_file(tmp_path):
     result = run("fit", tmp_path / "absent.txt")
     assert result.exit_code == 2
     assert "absent.txt" in result.stderr
+
+
+HEAD = "PARAMETER p\nPOINTS 1 2 4 8 16\nREGION r\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "DATA 1\nDATA nan\n", "bad number: found nan"),
+        (HEAD + "DATA 1 inf\n", "bad number: found inf"),
+        (HEAD.replace(" 1 ", " -1 ") + "DATA 1\n" * 5, "Negative values in data for parameter p"),
+        (HEAD + "DATA 1\n" * 6, "more DATA lines than points"),
+    ],
+)
+def test_bad_measurements(tmp_path, text, message):
+    path = tmp_path / "bad.txt"
+    path.write_text(text)
+    result = run("fit", path)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "formula", "note"),
+    [
+        ("PARAMETER p\nPOINTS 4\nDATA 1 2 3\n", "2", "no parameter was varied"),
+        (
+            "PARAMETER p n\nPOINTS (4 1) (8 1) (16 1) (4 2)\nDATA 1\nDATA 2\nDATA 4\nDATA 1\n",
+            "0.25 p", "parameter n has 2 values",
+        ),
+        # No logarithm and no falling power of 0 is taken.
+        ("PARAMETER p\nPOINTS 0 1 2 4 8\nDATA 1\nDATA 2\nDATA 3\nDATA 5\nDATA 9\n", "1 + p", ""),
+    ],
+)  # fmt: skip
+def test_poor_measurements_are_fitted_and_said_to_be_poor(tmp_path, text, formula, note):
+    path = tmp_path / "poor.txt"
+    path.write_text(text)
+    result = run("fit", path, "--json", "-")
+    assert result.exit_code == 0
+    (model,) = json.loads(result.stdout)["models"]
+    assert model["formula"] == formula
+    assert note in " ".join(model["notes"])
+
+
+def test_signed_coefficients_where_asked_for(tmp_path):
+    path = tmp_path / "falling.txt"
+    values = "".join(f"DATA {20 - 2 * k}\n" for k in range(1, 7))
+    path.write_text(f"PARAMETER p\nPOINTS 2 4 8 16 32 64\n{values}")
+    signed = json.loads(run("fit", path, "--signed", "--json", "-").stdout)
+    assert signed["models"][0]["formula"] == "20 - 2 log2(p)"
+    plain = run("predict", path, "--at", "p=1e9", "--csv", "-").stdout
+    assert float(plain.splitlines()[1].split(",")[3]) >= 0

@@ -221,3 +221,29 @@ def test_no_real_prediction_is_negative(shared_data, name):
             continue
         part = Measurements(m.parameters, m.points, m.values[keep])
         assert (fit_many(part).predict(m.points) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({}, {}, "several values of metric would pass for repetitions.*metric='metric'"),
+        ({"metric": ["time", None] * 3}, {"metric": "metric"}, "column metric has empty cells"),
+        ({"value": [1.0, float("nan")] * 3}, {"metric": "metric"}, "column value holds NaN"),
+        ({"p": [1, -2] * 3}, {"metric": "metric"}, "Negative values in data for parameter p"),
+    ],
+)
+def test_tables_that_would_mislead(change, arguments, message):
+    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
+    with pytest.raises(ScalingInputError, match=message):
+        from_rows(pd.DataFrame(table | change), ["p"], **arguments)
+
+
+def test_a_table_of_two_metrics_gives_two_paths():
+    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
+    (data,) = from_rows(pd.DataFrame(table), ["p"], metric="metric")
+    assert data.metrics == ("time", "bytes")
+
+
+def test_a_table_without_rows():
+    with pytest.raises(ScalingInputError, match="no rows"):
+        from_rows(pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"])

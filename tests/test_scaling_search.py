@@ -7,14 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
-from toruscast.scaling import _enumerate as enumerate_module
 from toruscast.scaling._enumerate import sweep_all
 from toruscast.scaling._refine import least_squares, truncate
 from toruscast.scaling._screen import screen
-from toruscast.scaling._search import log_fit
 from toruscast.scaling.formula import evaluate
 from toruscast.scaling.mixture import quantiles
-from toruscast.scaling.structures import structures
+from toruscast.scaling.structures import second_term_prior, structures
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 PAIRS = TermSpace.published().pairs()
@@ -119,16 +117,18 @@ def test_sweep_agrees_with_one_problem_after_the_other():
     error = rng.uniform(0.02, 0.05, size=(4, 5))
     values = space.values(P)
     terms = values / values.max(axis=1, keepdims=True)
-    sweep = sweep_all(P[:, None], [terms], [np.log(space.prior)], y, error, np.zeros(4))
-    score = sweep.base + log_fit(sweep.residual, sweep.n_columns, 5, np.ones(4, dtype=bool))
+    sweep = sweep_all(
+        P[:, None], [terms], [np.log(space.prior)], y, error, np.ones(4, dtype=bool), False,
+        np.zeros(4),
+    )  # fmt: skip
     constant, with_one, without = structures(1)
     for path in range(4):
         twin = naive.one_parameter(
             P, y[path], error[path], space.pairs(), space.prior,
             without.prior / (with_one.prior + without.prior), constant.prior,
-            enumerate_module.second_term_prior(),
+            second_term_prior(),
         )  # fmt: skip
-        assert np.sort(score[path]) == pytest.approx(np.sort(list(twin.values())), abs=1e-6)
+        assert np.sort(sweep.score[path]) == pytest.approx(np.sort(list(twin.values())), abs=1e-6)
 
 
 def test_least_squares_agrees_with_a_general_solver():
@@ -161,8 +161,19 @@ def test_screening_keeps_the_true_term():
     x = grid(P, [10, 20, 30, 40, 50])
     space = TermSpace.default()
     y = (2 + 0.3 * x[:, 0] ** 0.75 * x[:, 1] + x[:, 1])[None]
-    best = screen(x, 0, space.values(x[:, 0]), np.log(space.prior), np.ones((1, 25)), y, 8)
-    assert space.pairs().index((0.75, 0.0)) in best[0]
+    for known in (True, False):
+        best = screen(
+            x, 0, space.values(x[:, 0]), np.log(space.prior), np.ones((1, 25)), y,
+            np.array([known]), 8,
+        )  # fmt: skip
+        assert space.pairs().index((0.75, 0.0)) in best[0]
+
+
+def test_a_small_term_of_a_third_parameter_is_found_without_repetitions():
+    x = grid(P, [10, 20, 30, 40, 50], [1, 2, 3, 4, 5])
+    y = 3 + x[:, 0] * x[:, 1] + x[:, 2]
+    models = fit_many(Measurements(["p", "n", "q"], x, y[None, :, None]))
+    assert models.formulas() == ["3 + q + p n"]
 
 
 @given(

@@ -1,0 +1,55 @@
+"""What the columns of the hypotheses kept are made of."""
+
+# p = call paths, h = hypotheses, k = columns, q = parameters
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._enumerate import Sweep
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class Kept(NamedTuple):
+    """What the hypotheses kept are made of."""
+
+    terms: Index  # (p, h, k, q)
+    used: NDArray[np.bool_]  # (p, h, k)
+    log_prior: Array  # (p, h)
+
+
+def decode(chosen: Index, sweep: Sweep, log_prior: Sequence[Array]) -> Kept:
+    """Terms of each column, and the whole prior, of the hypotheses with the numbers chosen."""
+    width = max(3 if b.pairs else len(b.columns) for b in sweep.blocks)
+    code = np.zeros((*chosen.shape, width, len(log_prior)), dtype=np.intp)
+    used = np.zeros((*chosen.shape, width), dtype=bool)
+    prior = np.zeros(chosen.shape)
+    starts = np.cumsum([0, *(b.size for b in sweep.blocks)])
+    block_of = np.searchsorted(starts, chosen, side="right") - 1
+    for number_of_block in np.unique(block_of):
+        block, start = sweep.blocks[number_of_block], starts[number_of_block]
+        path, place = np.nonzero(block_of == number_of_block)
+        number = chosen[path, place] - start
+        used[path, place, : 3 if block.pairs else len(block.columns)] = True
+        prior[path, place] = block.log_prior
+        if block.pairs:
+            both = np.stack(np.triu_indices(len(log_prior[0]), 1))[:, number]
+            code[path, place, 1:3, 0] = both.T + 1
+            prior[path, place] += log_prior[0][both].sum(axis=0) + log(2)
+            continue
+        for q, position in zip(
+            block.active, np.unravel_index(number, block.shape) if block.active else (), strict=True
+        ):
+            term = sweep.picks[q][path, position]
+            prior[path, place] += log_prior[q][term]
+            for k, column in enumerate(block.columns):
+                if q in column:
+                    code[path, place, k, q] = term + 1
+    return Kept(code, used, prior)

@@ -1,0 +1,53 @@
+"""Weight of a hypothesis from its least-squares fit."""
+
+from __future__ import annotations
+
+from math import log, pi
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+# Relative error expected where there are no repetitions, worth this many observations.
+EXPECTED = 0.01
+_WORTH = 1.0
+
+
+def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.bool_]) -> Array:
+    """Log likelihood of the best coefficients, the volume of the normal law around them included.
+
+    Where the error of the points is known, it is normal. Where it is not, or where no hypothesis
+    meets the points within it, its scale is unknown and integrated out (Student's law).
+
+    Parameters
+    ----------
+    residual : array, shape (p, h)
+        Weighted residual sum of squares.
+    n_columns : int or array of int, broadcastable to (p, h)
+    n : int
+        Number of points.
+    known : array of bool, shape (p,)
+    """
+    fit = -0.5 * residual
+    rest = np.flatnonzero(~known)
+    if rest.size:
+        columns = np.broadcast_to(np.asarray(n_columns), residual.shape)[rest]
+        freedom = np.maximum(n - columns, 0) + _WORTH
+        scale = (residual[rest] + _WORTH * EXPECTED**2) / 2
+        fit[rest] = gammaln(freedom / 2) - freedom / 2 * np.log(scale)
+    result: Array = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
+    return result
+
+
+def against_sign(
+    against: Array, residual: Array, n_columns: int, n: int, known: NDArray[np.bool_]
+) -> Array:
+    """What negative coefficients, in units of their error, take from the log evidence."""
+    result = 0.5 * against
+    rest = np.flatnonzero(~known)
+    if rest.size:
+        result[rest] *= max(n - n_columns, 1) / np.maximum(residual[rest], 1e-300)
+    return result

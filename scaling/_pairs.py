@@ -1,0 +1,57 @@
+"""Models of one parameter with a constant and two different terms."""
+
+# p = call paths, n = points, t = terms, h = pairs of terms
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Pairs(NamedTuple):
+    """Approximate fit of every pair, each of shape (p, h)."""
+
+    residual: Array
+    against: Array
+    base: Array
+
+
+def fit_pairs(terms: Array, log_prior: Array, weight: Array, target: Array) -> Pairs:
+    """Fit a constant and two different terms of the one parameter, for all pairs.
+
+    With the constant projected out, all that is left of a pair is its correlation.
+
+    Parameters
+    ----------
+    terms : array, shape (t, n)
+    log_prior : array, shape (t,)
+    weight, target : array, shape (p, n)
+    """
+    first, second = np.triu_indices(len(terms), 1)
+    total = weight.sum(axis=1, keepdims=True)
+    one, two = weight @ terms.T, weight @ (terms * terms).T
+    level = (weight * target).sum(axis=1, keepdims=True) / total
+    above = target - level
+    norm = np.sqrt(np.maximum(two - one**2 / total, 1e-300))
+    slope = (weight * above) @ terms.T / norm
+    mean = one / np.sqrt(total) / norm
+    prior = log_prior - np.log(norm)
+    norm_a, slope_a, mean_a, prior_a = (v.take(first, axis=1) for v in (norm, slope, mean, prior))
+    norm_b, slope_b, mean_b, prior_b = (v.take(second, axis=1) for v in (norm, slope, mean, prior))
+    correlation = (weight @ (terms[first] * terms[second]).T) / (norm_a * norm_b)
+    correlation -= mean_a * mean_b
+    rest = np.maximum(1.0 - correlation * correlation, 1e-12)
+    only_a = slope_a - correlation * slope_b
+    only_b = slope_b - correlation * slope_a
+    explained = (slope_a * only_a + slope_b * only_b) / rest
+    # The constant, in units of its error were the terms' coefficients known.
+    constant = level * np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
+    against = (np.minimum(only_a, 0.0) ** 2 + np.minimum(only_b, 0.0) ** 2) / rest
+    against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
+    unexplained = (weight * above**2).sum(axis=1, keepdims=True)
+    residual = np.maximum(unexplained - explained, 0.0)
+    return Pairs(residual, against, prior_a + prior_b - 0.5 * np.log(rest * total))

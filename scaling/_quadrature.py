@@ -1,0 +1,109 @@
+"""What the points leave open of a hypothesis's coefficients, where they are few.
+
+Points along the axes say next to nothing of the coefficient of a product of terms: its normal law
+is far wider than the other coefficients. The prior then matters: each term is expected to
+have a share of the value at the largest values of all parameters, measured or not, and that value
+may have any size. With shares u_k, the prior is (K - 1)! / (sum of u)^K.
+"""
+
+# p = call paths, h = hypotheses, g = nodes, k = columns
+
+from __future__ import annotations
+
+from math import pi
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logsumexp
+
+Array = NDArray[np.float64]
+
+NODES = 24
+# Half-width of the range of nodes, in standard errors.
+_REACH = 3.5
+
+
+class Open(NamedTuple):
+    """Coefficients at the nodes of the most doubtful one.
+
+    Attributes
+    ----------
+    coefficient : array, shape (p, h, g, k)
+    log_share : array, shape (p, h, g)
+        Log probability of each node within its hypothesis.
+    log_evidence : array, shape (p, h)
+        Of the hypothesis, without the likelihood of its best coefficients and the factor (K - 1)!.
+    """
+
+    coefficient: Array
+    log_share: Array
+    log_evidence: Array
+
+
+def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray[np.bool_]) -> Open:
+    """Integrate the prior over coefficients that are not negative.
+
+    The most doubtful coefficient goes over nodes; given it, the others take the means of their
+    normal laws cut off at zero.
+
+    Parameters
+    ----------
+    coefficient : array, shape (p, h, k)
+        Of columns that are 1 at the largest values of all parameters.
+    inverse : array, shape (p, h, k, k)
+        As from `least_squares`.
+    variance : array, shape (p, h)
+        Scale of the covariance.
+    used : array of bool, shape (p, h, k)
+    """
+    covariance = np.einsum("phab,phcb->phac", inverse, inverse) * variance[:, :, None, None]
+    spread = np.sqrt(np.einsum("phkk->phk", covariance))
+    spread = np.where(used, np.maximum(spread, 1e-300), 1e-300)
+    worst = np.where(used, spread, -1.0).argmax(axis=2)[:, :, None]
+    middle = np.take_along_axis(coefficient, worst, 2)  # (p, h, 1)
+    width = np.take_along_axis(spread, worst, 2)
+    row = np.take_along_axis(covariance, worst[:, :, :, None], 2)[:, :, 0]  # (p, h, k)
+    is_worst = np.arange(coefficient.shape[2]) == worst
+
+    low = np.maximum(middle - _REACH * width, 0.0)
+    # Of a coefficient that would be negative only the tail of its law is left.
+    high = np.maximum(middle, 0.0) + _REACH * np.minimum(
+        width, width**2 / np.maximum(-middle, 1e-300)
+    )
+    others = np.where(used & ~is_worst, np.maximum(coefficient, 0.0), 0.0).sum(axis=2)[:, :, None]
+    others = np.maximum(others, 1e-6)
+    # Even steps where the prior is flat over the range, even factors where it is not.
+    grade = np.log1p((high - low) / (others + low))
+    edge = np.linspace(0.0, 1.0, NODES + 1)
+    bound = low + (high - low) * np.expm1(grade * edge) / np.maximum(np.expm1(grade), 1e-300)
+    flat = grade < 1e-6
+    bound = np.where(flat, low + (high - low) * edge, bound)
+    node = (bound[:, :, 1:] + bound[:, :, :-1]) / 2  # (p, h, g)
+    step = np.maximum(np.diff(bound, axis=2), 1e-300)
+
+    shift = (node - middle)[:, :, :, None] * (row / width**2)[:, :, None, :]
+    mean = coefficient[:, :, None, :] + shift
+    left = spread**2 - row**2 / width**2
+    sigma = np.sqrt(np.maximum(left, 1e-12 * spread**2) + 1e-300)[:, :, None, :]
+    free = (used & ~is_worst)[:, :, None, :]
+    z = np.where(free, mean / sigma, 30.0)
+    log_positive = log_ndtr(z)
+    cut = np.clip(z, -30.0, 30.0)
+    lift = np.exp(-0.5 * cut**2 - 0.5 * np.log(2 * pi) - log_ndtr(cut))
+    value = np.where(free, np.maximum(mean + sigma * lift, 0.0), 0.0)
+    value = np.where(is_worst[:, :, None, :], node[:, :, :, None], value)
+
+    n_columns = used.sum(axis=2)
+    total = np.maximum(value.sum(axis=3), 1e-12)
+    log_weight = (
+        np.log(step)
+        - 0.5 * ((node - middle) / width) ** 2
+        - np.log(width)
+        - 0.5 * np.log(2 * pi)
+        + log_positive.sum(axis=3)
+        - n_columns[:, :, None] * np.log(total)
+    )
+    evidence = logsumexp(log_weight, axis=2)
+    volume = np.where(used, np.log(np.einsum("phkk->phk", inverse)), 0.0).sum(axis=2)
+    return Open(value, log_weight - evidence[:, :, None], evidence + volume)
