@@ -64,13 +64,15 @@ def local_growth(points: Array, centre: Array, places: Array) -> Array:
     logs = np.log(centre)
     for k, place in enumerate(places):
         offset = np.log(points) - np.log(place)
-        design = np.hstack([np.ones((len(points), 1)), offset])
+        # About the middle of the near points, so that points in one place leave no singular system.
+        middle = weight[k] @ offset
+        design = np.hstack([np.ones((len(points), 1)), offset - middle])
         gram = (design * weight[k, :, None]).T @ design
         # Slopes that the near points leave open stay small.
-        middle = weight[k] @ offset
         spread = np.maximum(weight[k] @ (offset - middle) ** 2, 1e-12)
         gram[1:, 1:] += _RIDGE * np.diag(spread)
-        result[:, k] = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)[0]
+        solved = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
+        result[:, k] = solved[0] - middle @ solved[1:]
     return np.exp(result)
 
 

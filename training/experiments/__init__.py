@@ -4,6 +4,7 @@ Each module defines one or more `Experiment`; the registry here gives them their
 """
 
 from . import (
+    chance,
     combinations,
     fugaku,
     gemini_amg,
@@ -31,6 +32,7 @@ _ALL: tuple[Experiment, ...] = (
     static_routes.EXPERIMENT,
     link_counts.EXPERIMENT,
     prior_features.EXPERIMENT,
+    chance.EXPERIMENT,
     *hybrids.EXPERIMENTS,
     mixture.EXPERIMENT,
     transfer.EXPERIMENT,

@@ -19,8 +19,8 @@ from .plan import SMALL
 _SIZE = "16 KB"
 _FEATURES = 40
 _KEPT = 8
-_TREES = 12
-_SPLITS = 20
+_TREES = 8
+_SPLITS = 10
 
 
 def _run(inputs: Inputs) -> Findings:

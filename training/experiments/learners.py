@@ -24,7 +24,7 @@ from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import SMALL
 from .scores import RELATIVE_COUNTERS
 
-_SPLITS = 12
+_SPLITS = 4
 _TRAIN = 56
 _FEATURES = tuple(dict.fromkeys((*RELATIVE_COUNTERS, "avg_bytes", "max_bytes", "sum_hops_AO",
                                  "avg_bytes_TO", "max_FIFO", "max_dilation")))  # fmt: skip
@@ -54,10 +54,10 @@ class PairwiseRanker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 LEARNERS: dict[str, Callable[[], Any]] = {
-    "extra trees": lambda: ExtraTreesRegressor(300, random_state=0),
-    "random forest": lambda: RandomForestRegressor(300, random_state=0),
+    "extra trees": lambda: ExtraTreesRegressor(100, random_state=0),
+    "random forest": lambda: RandomForestRegressor(100, random_state=0),
     "gradient boosting": lambda: GradientBoostingRegressor(
-        n_estimators=300, learning_rate=0.05, subsample=0.7, random_state=0
+        n_estimators=100, learning_rate=0.1, subsample=0.7, random_state=0
     ),
     "linear (ridge)": lambda: RidgeCV(np.logspace(-3, 3, 13)),
     "pairwise ranker": PairwiseRanker,

@@ -12,14 +12,14 @@ from .plan import N_MAPPINGS, SMALL
 from .scores import RELATIVE_COUNTERS
 
 _RUN = (5, 10, 15, 20, 30, 40, 56, 70)
-_SPLITS = 12
+_SPLITS = 8
 
 
 def _run(inputs: Inputs) -> Findings:
     table = simulated.synthetic(simulated.load(inputs), SMALL)
     learners = {
-        "H5": TimePredictor("H5", n_estimators=100),
-        "slowdown": TimePredictor(RELATIVE_COUNTERS, "slowdown", n_estimators=100),
+        "H5": TimePredictor("H5", n_estimators=60),
+        "slowdown": TimePredictor(RELATIVE_COUNTERS, "slowdown", n_estimators=60),
     }
     parts = []
     for benchmark, size, group in simulated.cases(table):

@@ -16,7 +16,7 @@ from . import simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import BENCHMARKS, SEED, SMALL, SMALL_HOST, TASKS_PER_NODE, Block, features
 
-_SPLITS = 20
+_SPLITS = 8
 _LEVEL_1 = {"analytic": "time", "relative": "slowdown"}
 _LEVEL_2 = {"H5": "time", "H6": "time"}
 

@@ -9,7 +9,7 @@ from . import simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import LARGE, SMALL
 
-_SPLITS = 50
+_SPLITS = 20
 _PUBLISHED = {SMALL: {"rcc": 0.995, "r2": 0.931}, LARGE: {"rcc": 0.75}}
 _BARS = {SMALL: {"rcc": 0.995, "r2": 0.98}, LARGE: {"rcc": 0.97}}
 
