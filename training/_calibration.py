@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +33,9 @@ class Calibration:
     def quantile(self, coverage: float) -> float:
         """Return the scaled miss that a share ``coverage`` of new mappings does not exceed."""
         ordered = np.sort(np.abs(self.misses))
-        return float(ordered[min(ordered.size, math.ceil((ordered.size + 1) * coverage)) - 1])
+        # Between two misses in proportion: the next whole one would cover more than was asked for.
+        rank = (ordered.size + 1) * coverage
+        return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
 
     def draw(self, rng: np.random.Generator, n_draws: int, n: int) -> Floats:
         """Return scaled misses of ``n`` mappings of one group, shape ``(n_draws, n)``."""

@@ -190,7 +190,7 @@ def build(
             features=features(),
             coarsening=block.coarsening,
             progress=report,
-            provenance={"seed": SEED},
+            provenance={"seed": SEED, "processor_seconds": before},
         )
         _add_cost(Path(store_path), name, process_time() - start, before)
         yield block, table

@@ -15,7 +15,13 @@ from .experiment import Inputs
 
 CASE = ("benchmark", "size", "tasks")
 """Columns that tell which block a sample belongs to, besides ``torus``."""
-TIME_IN_DISGUISE = ("lower_bound", "link_bound", "injection_bound", "reception_bound")
+TIME_IN_DISGUISE = (
+    "lower_bound",
+    "link_bound",
+    "injection_bound",
+    "reception_bound",
+    "latency_bound",
+)
 """Features that are a bound of the simulated time."""
 HYBRIDS = ("H1", "H2", "H3", "H4", "H5", "H6")
 TEXT = (
@@ -46,13 +52,29 @@ def load(inputs: Inputs) -> pd.DataFrame:
 
 
 def synthetic(table: pd.DataFrame, tasks: int) -> pd.DataFrame:
-    """Return the samples of the three benchmarks on the hosts of one size."""
-    return table[(table["tasks"] == tasks) & (table["benchmark"] != "pF3D")]
+    """Return the samples of the three benchmarks on the hosts of one size.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    return _some(table, (table["tasks"] == tasks) & (table["benchmark"] != "pF3D"), tasks)
 
 
 def pf3d(table: pd.DataFrame, tasks: int) -> pd.DataFrame:
     """Return the samples of pF3D on the hosts of one size."""
-    return table[(table["tasks"] == tasks) & (table["benchmark"] == "pF3D")]
+    return _some(table, (table["tasks"] == tasks) & (table["benchmark"] == "pF3D"), tasks)
+
+
+def _some(table: pd.DataFrame, which: pd.Series[bool], tasks: int) -> pd.DataFrame:
+    if not which.any():
+        raise InputError(
+            f"no samples of {tasks} tasks for this experiment",
+            found=sorted(set(table["workload"])),
+            expected="'toruscast experiment build' run to its end",
+        )
+    return table[which]
 
 
 def counters(table: pd.DataFrame) -> list[str]:
