@@ -98,7 +98,7 @@ def amg_features(table: pd.DataFrame) -> pd.DataFrame:
     --------
     >>> row = dict.fromkeys(_MODEL_COLUMNS, 0.0) | {"operator": "A", "n_max": 3, "n_active": 8}
     >>> features = amg_features(pd.DataFrame([row | {"n_processes": 8}]))
-    >>> round(features.loc[0, "messages"], 3)
+    >>> round(float(features.loc[0, "messages"]), 3)
     1.386
     """
     values, load = _numbers(table), message_load(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -17,7 +18,10 @@ from .plan import BENCHMARKS, N_MAPPINGS, SEED, SMALL, SMALL_HOST, TASKS_PER_NOD
 _SIZE = "16 KB"
 _EVERY = 6
 # Seconds a hop, and packets that a buffer holds.
-_CHANGES = {"a hop of 41 ns": {"hop_latency": 41e-9}, "buffers of 64": {"buffer_packets": 64}}
+_CHANGES: dict[str, dict[str, Any]] = {
+    "a hop of 41 ns": {"hop_latency": 41e-9},
+    "buffers of 64": {"buffer_packets": 64},
+}
 
 
 def _run(inputs: Inputs) -> Findings:

@@ -67,8 +67,8 @@ def fit_line(table: pd.DataFrame, by: str, start: LineModel | None = None) -> Li
     >>> sizes = 4.0 ** np.arange(2, 12)
     >>> table = pd.DataFrame({"n_ranks": 128, "n_messages": 1, "nbytes": sizes, "dimension": "x"})
     >>> table["time"] = 4e-6 + 64 * sizes / 5e9
-    >>> round(fit_line(table, "dimension").bandwidths["x"] / 1e9, 1)
-    5.0
+    >>> 4.5e9 < fit_line(table, "dimension").bandwidths["x"] < 5.5e9
+    True
     """
     names = sorted(table[by].unique())
     which = table[by].map({name: k for k, name in enumerate(names)}).to_numpy()

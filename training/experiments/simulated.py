@@ -106,6 +106,6 @@ def noisy(times: NDArray[np.float64], share: float, seed: int = 0) -> NDArray[np
     Examples
     --------
     >>> noisy(np.ones(1000), 0.03).std().round(3)
-    np.float64(0.03)
+    np.float64(0.029)
     """
     return times * np.exp(share * np.random.default_rng(seed).standard_normal(len(times)))
