@@ -65,7 +65,7 @@ def _run(inputs: Inputs) -> Findings:
         ("combinations",),
         (
             "The best of many combinations on one split owes part of its rank to chance; the "
-            "second table of scores is from other splits of the same mappings.",
+            "scores shown are from other splits, of the same mappings.",
         ),
     )  # fmt: skip
 

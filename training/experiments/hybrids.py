@@ -19,30 +19,35 @@ SPLITS, NOISY_SPLITS = 8, 3
 TREES = 100
 NOISE = (0.0, 0.01, 0.03, 0.05)
 _BAR = 0.99
+# The lower end where a range is published; of 2D Halo 16 of 378 pairs were wrong at worst.
 _PUBLISHED = {
-    ("2D Halo", SMALL): 0.965,
-    ("3D Halo", SMALL): 0.9875,
-    ("Sub A2A", SMALL): 0.9875,
-    ("Sub A2A", LARGE): 0.99,
+    ("2D Halo", SMALL): {"rcc": 1 - 16 / 378, "r2": 0.955},
+    ("3D Halo", SMALL): {"rcc": 0.98, "r2": 0.99},
+    ("Sub A2A", SMALL): {"rcc": 0.98, "r2": 0.99},
+    ("Sub A2A", LARGE): {"rcc": 0.98},
 }
 
 
 def _run(tasks: int, inputs: Inputs) -> Findings:
     table = simulated.synthetic(simulated.load(inputs), tasks)
     parts, ceilings = [], []
-    for (benchmark, size, torus), group in table.groupby(
-        ["benchmark", "size", "torus"], sort=False
+    for number, ((benchmark, size, torus), group) in enumerate(
+        table.groupby(["benchmark", "size", "torus"], sort=False)
     ):
         bare = simulated.features_of(group)
         for share in NOISE:
-            times = simulated.noisy(bare["time"].to_numpy(), share, seed=1)
-            scores = compare_feature_sets(
-                bare.assign(time=times),
-                SETS,
-                predictor=TimePredictor(n_estimators=TREES),
-                n_splits=NOISY_SPLITS if share else SPLITS,
-                n_jobs=inputs.n_jobs,
-            ).reset_index()
+            times = simulated.noisy(bare["time"].to_numpy(), share, seed=number)
+            scores = (
+                compare_feature_sets(
+                    bare.assign(time=times),
+                    SETS,
+                    predictor=TimePredictor(n_estimators=TREES),
+                    n_splits=NOISY_SPLITS if share else SPLITS,
+                    n_jobs=inputs.n_jobs,
+                )
+                .reset_index()
+                .rename(columns={"rcc_published": "rcc_first_split"})
+            )
             ceiling = {"ceiling": rcc(times, bare["time"]), "r2_ceiling": r2(times, bare["time"])}
             label: dict[str, Any] = {
                 "benchmark": benchmark,
@@ -56,8 +61,10 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
     keys = ["benchmark", "size", "torus", "noise"]
     hybrids = scores[scores["features"] != "prior"]
     best = hybrids.loc[hybrids.groupby(keys, sort=False)["rcc"].idxmax()]
-    best = best[[*keys, "features", "rcc", "rcc_low", "rcc_high", "rcc_published", "r2", "regret_1",
-                 "ceiling", "r2_ceiling"]].reset_index(drop=True)  # fmt: skip
+    best = best[
+        [*keys, "features", "rcc", "rcc_low", "rcc_high", "rcc_first_split", "r2", "regret_1",
+         "ceiling", "r2_ceiling"]
+    ].reset_index(drop=True)  # fmt: skip
     quiet = best[best["noise"] == 0]
     bars = [_bar(row, tasks, "rcc") for _, row in quiet.iterrows()]
     bars += [_bar(row, tasks, "r2") for _, row in quiet.iterrows()]
@@ -75,8 +82,9 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
         f"{simulated.TEXT} Two thirds of the mappings train, one third is forecast; means over "
         f"{SPLITS} splits ({NOISY_SPLITS} with noise; seed 0) of the published protocol, {TREES} "
         "extremely randomised trees on normalised features "
-        "and times. `ceiling` is the RCC of noisy against noiseless times. `rcc_published` is the "
-        "first split alone, as the paper reports.",
+        "and times. `ceiling` is the RCC of noisy against noiseless times of all mappings. "
+        "`rcc_first_split` is one split alone, the way the paper reports. The best set is chosen "
+        "by the scores shown.",
         {f"{name}-best": best, name: scores, f"{name}-noiseless": shown},
         tuple(bars),
         tuple(
@@ -85,15 +93,34 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
             for metric, label in (("rcc", "RCC"), ("r2", "R^2"))
         ),
         (f"{name}-best",),
+        _notes(table, quiet),
     )  # fmt: skip
+
+
+def _notes(table: pd.DataFrame, best: pd.DataFrame) -> tuple[str, ...]:
+    """What sets the missed cases apart."""
+    parts = ", ".join(
+        f"{benchmark} {size} {(some['time'] / some['lower_bound']).median():.2f}"
+        for benchmark, size, some in simulated.cases(table)
+    )
+    below = int((best["rcc"] < _BAR).sum())
+    return (
+        f"{below} of {len(best)} cases stay below RCC {_BAR}. Median time over the lower bound: "
+        f"{parts}. Where it is well above 1, packets wait in buffers of links that are not the "
+        "busiest, and neither the busiest loads nor counts summed over the network say on whose "
+        "way. Of 8 B, times are software and hops of a few messages, which no set holds.",
+        "A third of the mappings is forecast from two thirds; other learners on the same features "
+        "rank no better (experiment learners), and the order itself is no matter of chance "
+        "(experiment chance).",
+    )
 
 
 def _bar(row: pd.Series, tasks: int, metric: str) -> Bar:
     what = f"{'RCC' if metric == 'rcc' else 'R^2'} of {row['features']}, {row['benchmark']}"
-    published = _PUBLISHED.get((row["benchmark"], tasks), float("nan"))
+    published = _PUBLISHED.get((row["benchmark"], tasks), {}).get(metric, float("nan"))
     return Bar(
         f"{what} {row['size']} on {row['torus']}", float(row[metric]), _BAR,
-        published=published if metric == "rcc" else float("nan"),
+        published=published,
     )  # fmt: skip
 
 

@@ -208,4 +208,6 @@ def _add_cost(store: Path, name: str, seconds: float, before: dict[str, float]) 
     """Note what a block cost, besides what a run that was killed had spent on it."""
     table = read_samples(store)
     cost = before | {name: before.get(name, 0.0) + seconds}
-    write_samples(table, store, table.attrs["provenance"] | {"processor_seconds": cost})
+    origin = table.attrs["provenance"] | {"processor_seconds": cost}
+    origin["coarsening"] = {f"{b.name} on {b.torus}": b.coarsening for b in blocks()}
+    write_samples(table, store, origin)

@@ -23,13 +23,17 @@ def _run(inputs: Inputs) -> Findings:
                 {"benchmark": benchmark, "size": size, "feature": name, "rcc": scores[name]}
             )
         rows.append(
-            {"benchmark": benchmark, "size": size, "feature": f"best: {scores.index[0]}",
-             "rcc": scores.iloc[0]}
+            {"benchmark": benchmark, "size": size, "feature": "best of all",
+             "name": scores.index[0], "rcc": scores.iloc[0]}
         )  # fmt: skip
         best = "avg_bytes" if benchmark == "Sub A2A" else "max_bytes"
         bars.append(
             Bar(f"RCC of {best}, {benchmark} {size}", float(scores[best]), float("nan"), "show",
                 _PUBLISHED.get((benchmark, size), 0.91))
+        )  # fmt: skip
+        bars.append(
+            Bar(f"RCC of max_dilation, {benchmark} {size}", float(scores["max_dilation"]),
+                float("nan"), "show", 0.60)
         )  # fmt: skip
     long = pd.DataFrame(rows)
     spread = table.groupby(["benchmark", "size"], sort=False)["time"].agg(["min", "median", "max"])
@@ -43,7 +47,12 @@ def _run(inputs: Inputs) -> Findings:
             Chart("prior-features", "bars", "prior-features", "size", "rcc", "feature",
                   "benchmark", title="RCC of single features, 16,384 tasks"),
         ),
-        ("times",),
+        ("prior-features", "times"),
+        (
+            "The best of all features is chosen on the mappings that it is scored on. An "
+            "all-to-all loads all links alike under most mappings here, and its average bytes tell "
+            "less than those published.",
+        ),
     )  # fmt: skip
 
 

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 
+from ..metrics import wrong_pairs
 from ..sample_store import LABELS, read_samples
 from .experiment import Inputs
+from .plan import N_MAPPINGS, TASKS_PER_NODE, features
 
 CASE = ("benchmark", "size", "tasks")
 """Columns that tell which block a sample belongs to, besides ``torus``."""
@@ -25,8 +27,10 @@ TIME_IN_DISGUISE = (
 """Features that are a bound of the simulated time."""
 HYBRIDS = ("H1", "H2", "H3", "H4", "H5", "H6")
 TEXT = (
-    "Times and counters come from the packet simulator on Blue Gene/Q hosts, 16 tasks a node; "
-    "84 mappings a benchmark and size."
+    "Times and counters come from the packet simulator, without noise where none is named, on "
+    f"Blue Gene/Q hosts with {TASKS_PER_NODE} tasks a node: {N_MAPPINGS} mappings a benchmark and "
+    f"size of 16,384 tasks, {N_MAPPINGS // 2} on each of two hosts of 65,536 tasks (pF3D: "
+    f"{N_MAPPINGS // 4})."
 )
 
 
@@ -36,7 +40,8 @@ def load(inputs: Inputs) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no table, or a workload in it is none of `plan.blocks`.
+        If there is no table, a workload in it is none of `plan.blocks`, a feature is missing or a
+        time is not positive.
     """
     if inputs.samples is None:
         raise InputError("no table of samples", expected="one made by 'toruscast experiment build'")
@@ -48,6 +53,14 @@ def load(inputs: Inputs) -> pd.DataFrame:
             "workload that no experiment knows", file=inputs.samples, found=strange.iloc[0],
             expected="samples made by 'toruscast experiment build'",
         )  # fmt: skip
+    missing = [name for name in (*features(), "time") if name not in table.columns]
+    if missing:
+        raise InputError("columns missing from samples", file=inputs.samples,
+                         found=list(table.columns), expected=", ".join(missing))  # fmt: skip
+    bad = np.flatnonzero(~(np.isfinite(table["time"]) & (table["time"] > 0)))
+    if bad.size:
+        raise InputError(f"bad time of sample {bad[0]}", file=inputs.samples,
+                         found=table["time"].iloc[bad[0]], expected="positive seconds")  # fmt: skip
     return table.assign(benchmark=parts[0], size=parts[1], tasks=parts[2].astype(int))
 
 
@@ -98,6 +111,16 @@ def cases(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 def features_of(table: pd.DataFrame) -> pd.DataFrame:
     """Return features, labels and time, as `repeated_splits` takes them."""
     return table.drop(columns=list(CASE)).reset_index(drop=True)
+
+
+def share_within_cases(predictions: pd.DataFrame, learner: str) -> float:
+    """Return the share of a learner's wrong pairs whose mappings are of one benchmark and size."""
+    own = predictions[predictions["learner"] == learner]
+    within = sum(
+        wrong_pairs(some["observed"], some["predicted"])
+        for _, some in own.groupby(["benchmark", "size", "torus"])
+    )
+    return within / max(wrong_pairs(own["observed"], own["predicted"]), 1)
 
 
 def noisy(times: NDArray[np.float64], share: float, seed: int = 0) -> NDArray[np.float64]:
