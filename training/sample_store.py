@@ -76,7 +76,8 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
-            content = pq.read_table(pa.PythonFile(stream))
+            # Threads that read ahead in a Python file may outlive the interpreter and abort it.
+            content = pq.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
         metadata = content.schema.metadata or {}
         if _KEY not in metadata:
             raise InputError("not a table of samples", file=path, expected="one made by toruscast")
