@@ -16,7 +16,7 @@ from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import BENCHMARKS, N_MAPPINGS, SEED, SMALL, SMALL_HOST, TASKS_PER_NODE, Block
 
 _SIZE = "16 KB"
-_EVERY = 5
+_EVERY = 12
 # Seconds a hop, and packets that a buffer holds.
 _CHANGES: dict[str, dict[str, Any]] = {
     "a hop of 41 ns": {"hop_latency": 41e-9},

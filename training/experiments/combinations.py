@@ -19,7 +19,7 @@ from .plan import SMALL
 _SIZE = "16 KB"
 _FEATURES = 40
 _KEPT = 8
-_TREES = 8
+_TREES = 5
 _SPLITS = 10
 
 

@@ -15,7 +15,7 @@ from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import LARGE, SMALL
 
 SETS = ("prior", *simulated.HYBRIDS)
-SPLITS, NOISY_SPLITS = 8, 3
+SPLITS, NOISY_SPLITS = 6, 2
 TREES = 100
 NOISE = (0.0, 0.01, 0.03, 0.05)
 _BAR = 0.99

@@ -12,7 +12,7 @@ from .plan import N_MAPPINGS, SMALL
 from .scores import RELATIVE_COUNTERS
 
 _RUN = (5, 10, 15, 20, 30, 40, 56, 70)
-_SPLITS = 8
+_SPLITS = 5
 
 
 def _run(inputs: Inputs) -> Findings:
