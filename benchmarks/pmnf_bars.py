@@ -48,7 +48,7 @@ def real_table(results: Path) -> str:
         })  # fmt: skip
     met = sum(ratio <= SHARE for ratio in ratios)
     if met < SETS:
-        missed.append(f"at most {SHARE} of the better on {met} sets, wanted {SETS} of six")
+        missed.append(f"at most {SHARE} of the better on {met} of six sets, wanted {SETS}")
     corner = rows[rows["held_out"] == "(512, 9000)"].iloc[0]
     shares = []
     for percent, extrap in CORNER.items():
