@@ -1,6 +1,10 @@
 """Fit known functions and real measurements, with Extra-P beside, and write CSV.
 
-    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--real FOLDER]
+    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON]
+    python benchmarks/pmnf.py --out benchmarks/results --real FOLDER [--page docs/scaling.md]
+
+With `--real`, real measurements are fitted instead of drawn ones, and the table of the
+documentation page is written from the figures.
 
 Extra-P 4.2.5 needs an older numpy than toruscast, so that it runs in its own environment
 (`python -m venv peer && peer/bin/pip install extrap==4.2.5`), whose interpreter `--extrap` names;
@@ -59,6 +63,8 @@ EXPONENTS = [
     }.items()
     for j in logs
 ]  # fmt: skip
+# A step whose exponent differs by more than this from that of the step before is called bent.
+BENT = 0.3
 REAL = [
     ("relearn_2p.txt", None), ("relearn_3p.json", "time_max"), ("lulesh_daint_2p.json", "time"),
     ("lulesh_cpu_1p.json", "time"), ("lulesh_gpu_1p.json", "time"),
@@ -253,6 +259,61 @@ def synthetic(
     return rows
 
 
+def corner(fitters: dict[str, Any], folder: Path, out: Path) -> list[dict[str, Any]]:
+    """Predict RELeARN at (512, 9000) from its other points; shares of regions that come close."""
+    from toruscast.scaling import read_measurements
+
+    rows, regions = [], []
+    for fitter, fit in fitters.items():
+        errors: list[float] = []
+        variation: list[float] = []
+        names: list[str] = []
+        seconds = 0.0
+        for m in read_measurements(folder / REAL[0][0]):
+            last = (m.points == m.points.max(axis=0)).all(axis=1)
+            truth = np.nanmean(m.values[:, last], axis=2)[:, 0]
+            # A region that took no time is met by 0 and nothing else.
+            got = fit(m.points[~last], m.values[:, ~last], m.points[last])
+            off = np.abs(got["prediction"][:, 0] - truth)
+            errors += np.where(off > 0, off / np.maximum(truth, 1e-300), 0.0).tolist()
+            mean = np.maximum(np.nanmean(m.values, axis=2), 1e-300)
+            spread = np.nanstd(m.values, axis=2, ddof=1) / mean
+            variation += np.sqrt((spread**2).mean(axis=1)).tolist()
+            names += m.callpaths
+            seconds += got["seconds"]
+        regions += [
+            {"fitter": fitter, "region": name, "error": f"{e:.4g}", "variation": f"{v:.4g}"}
+            for name, e, v in zip(names, errors, variation, strict=True)
+        ]
+        shares = {f"within_{n}": np.mean(np.array(errors) <= n / 100) for n in (5, 10, 15, 20)}
+        rows.append({
+            "fitter": fitter, "data": "relearn_2p.txt", "held_out": "(512, 9000)",
+            "paths": len(errors), "cpu_s": round(seconds, 3), **summary(errors),
+            **{name: f"{share:.4g}" for name, share in shares.items()},
+        })  # fmt: skip
+        print(*rows[-1].values(), flush=True)
+    write(out / "pmnf-real-corner.csv", regions)
+    return rows
+
+
+def summary(errors: list[float]) -> dict[str, str]:
+    return {
+        "median_error": f"{np.median(errors):.4g}",
+        "p90_error": f"{np.percentile(errors, 90):.4g}",
+    }
+
+
+def bends(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Change of the exponent of the first parameter in the step held out; NaN from one value."""
+    levels = np.unique(points[:, 0])
+    if levels.size < 3:
+        return np.full(len(values), np.nan)
+    logs = np.log(np.nanmean(values, axis=2))
+    level = np.array([logs[:, points[:, 0] == x].mean(axis=1) for x in levels[-3:]])
+    slope = np.diff(level, axis=0) / np.diff(np.log(levels[-3:]))[:, None]
+    return slope[1] - slope[0]
+
+
 def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     """Predict the largest value of the first parameter from the others, on real measurements."""
     from toruscast.scaling import read_measurements
@@ -260,6 +321,7 @@ def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     rows = []
     for (name, metric), (fitter, fit) in itertools.product(REAL, fitters.items()):
         errors: list[float] = []
+        bent: list[float] = []
         seconds = 0.0
         for m in read_measurements(folder / name):
             last = m.points[:, 0] == m.points[:, 0].max()
@@ -269,16 +331,20 @@ def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
             ]  # fmt: skip
             if not keep or last.all():
                 errors += [np.inf] * len(keep)
+                bent += [np.nan] * len(keep)
                 continue
             values = m.values[keep]
+            bent += bends(m.points, values).tolist()
             got = fit(m.points[~last], values[:, ~last], m.points[last])
             truth = np.nanmean(values[:, last], axis=2)
             errors += np.median(np.abs(got["prediction"] / truth - 1), axis=1).tolist()
             seconds += got["seconds"]
         rows.append({
-            "fitter": fitter, "data": name, "paths": len(errors), "cpu_s": round(seconds, 3),
-            "median_error": f"{np.median(errors):.4g}",
-            "p90_error": f"{np.percentile(errors, 90):.4g}",
+            "fitter": fitter, "data": name, "held_out": "largest of first", "paths": len(errors),
+            "cpu_s": round(seconds, 3), **summary(errors),
+            "one_value": int(np.isnan(bent).sum()),
+            "bent": int((np.abs(bent) > BENT).sum()),
+            "median_error_straight": f"{np.median(np.array(errors)[np.abs(bent) <= BENT]):.4g}",
         })  # fmt: skip
         print(*rows[-1].values(), flush=True)
     return rows
@@ -286,7 +352,8 @@ def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -298,16 +365,25 @@ def main() -> None:
     parser.add_argument("--cases", default="a,b,c,bs,cs")
     parser.add_argument("--law", choices=["uniform", "normal"], default="uniform")
     parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
-    parser.add_argument("--real", type=Path, help="folder of real measurements")
+    parser.add_argument("--real", type=Path, help="folder of real measurements, fitted instead")
+    parser.add_argument("--page", type=Path, help="with --real, the page to write the table in")
     args = parser.parse_args()
     fitters: dict[str, Any] = {"toruscast": fit_toruscast}
     if args.extrap:
         fitters["extrap"] = lambda *data: fit_elsewhere(args.extrap, *data)
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.real:
+        rows = held_out(fitters, args.real) + corner(fitters, args.real, args.out)
+        write(args.out / "pmnf-real.csv", rows)
+        if args.page:
+            from pmnf_bars import real_table
+
+            from report import fill
+
+            fill(args.page, {"held-out": real_table(args.out)})
+        return
     rows = synthetic(fitters, args.seed, args.cases.split(","), args.law)
     write(args.out / f"pmnf_{args.law}_{args.seed}.csv", rows)
-    if args.real:
-        write(args.out / "pmnf_real.csv", held_out(fitters, args.real))
 
 
 if __name__ == "__main__":

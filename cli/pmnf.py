@@ -9,6 +9,7 @@ import click
 from . import options
 from .output import Output, check_writable
 from .pmnf_compose import compose
+from .pmnf_places import by_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +23,8 @@ SPACES = ("default", "published", "fine")
 def command() -> None:
     """Fit scaling models to measured values, predict with them, and compose them.
 
-    FILE is in Extra-P's text, JSON or JSON-lines format. All write their tables with --json and
-    --csv.
+    FILE is in Extra-P's text, JSON or JSON-lines format. fit, predict and compose write their
+    tables with --json and --csv, plot draws a figure.
 
     \b
     toruscast pmnf fit times.txt
@@ -64,6 +65,8 @@ def fit(
 ) -> None:
     """Fit a model to every call path and metric of FILE.
 
+    What the measurements cannot tell is said on stderr, and for each model in the column "notes".
+
     \b
     toruscast pmnf fit times.txt --csv models.csv
     """  # noqa: D301
@@ -76,9 +79,9 @@ def fit(
     notes = [note for models in fitted for note in models.notes()]
     records = table.to_dict("records")
     content = {"models": [{**row, "notes": n} for row, n in zip(records, notes, strict=True)]}
+    table["notes"] = ["; ".join(some) for some in notes]
     _finish(output, content, table, ["callpath", "metric", "formula", "smape", "adjusted_r2"])
-    for note in dict.fromkeys(note for some in notes for note in some if "parameter" in note):
-        output.message(note)
+    _say(output, notes, list(zip(table["callpath"], table["metric"], strict=True)))
 
 
 @command.command("predict")
@@ -118,10 +121,15 @@ def predict(
     from toruscast.scaling.bootstrap import interval as bootstrap
 
     rows: list[dict[str, Any]] = []
+    notes: list[list[str]] = []
+    named: list[tuple[str, str]] = []
     for models, how in _fitted(file, space, signed, callpath):
         data = models.measurements
         X = [_place(text, data.parameters) for text in places]
         values = models.predict(X)
+        here = models.notes_at(X)
+        notes += [some + here for some in models.notes()]
+        named += zip(data.callpaths, data.metrics, strict=True)
         bounds = bootstrap(models, X, how, interval) if interval else None
         for k in range(models.n_paths):
             for m, text in enumerate(places):
@@ -134,7 +142,13 @@ def predict(
                 if bounds:
                     row["low"], row["high"] = float(bounds[0][k, m]), float(bounds[1][k, m])
                 rows.append(row)
-    _finish(output, {"predictions": rows}, pd.DataFrame(rows), list(rows[0]))
+    said = [
+        {"callpath": path, "metric": metric, "notes": some}
+        for (path, metric), some in zip(named, notes, strict=True)
+    ]
+    content = {"predictions": rows, "models": said}
+    _finish(output, content, pd.DataFrame(rows), list(rows[0]))
+    _say(output, notes, named)
 
 
 @command.command("plot")
@@ -195,7 +209,7 @@ def plot(
             "choose by --callpath and --metric"
         )
     models, k, how = matching[0]
-    held = _values(fixed) if fixed else {}
+    held = by_name(fixed) if fixed else {}
     save_model_figure(models, k, figure, how, held, interval)
 
 
@@ -219,27 +233,31 @@ def _fitted(
     return result
 
 
+def _say(output: Output, notes: list[list[str]], named: list[tuple[str, str]]) -> None:
+    """Each kind of note once: of how many models it is true, and the first of them."""
+    from toruscast.scaling.notes import kind
+
+    found: dict[str, list[tuple[str, tuple[str, str]]]] = {}
+    for some, name in zip(notes, named, strict=True):
+        for note in some:
+            found.setdefault(kind(note), []).append((note, name))
+    for same in found.values():
+        note, (path, metric) = same[0]
+        if len(named) == 1:
+            output.message(note)
+        else:
+            output.message(f"{len(same)} of {len(named)} models, such as {path} ({metric}): {note}")
+
+
 def _place(text: str, parameters: tuple[str, ...]) -> list[float]:
     """One value for every parameter, from "p=2,n=10"."""
-    given = _values(text)
+    given = by_name(text)
     if set(given) != set(parameters):
         raise click.UsageError(
             f"--at must name every parameter: found {', '.join(given)}, "
             f"expected {', '.join(parameters)}"
         )
     return [given[name] for name in parameters]
-
-
-def _values(text: str) -> dict[str, float]:
-    """Numbers by name, from "p=2,n=10"."""
-    given: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        try:
-            given[name.strip()] = float(value)
-        except ValueError:
-            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER") from None
-    return given
 
 
 def _finish(output: Output, content: dict[str, Any], table: pd.DataFrame, shown: list[str]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from . import options
 from .output import Output, records
+from .pmnf_places import by_name
 from .tables import new_table, print_table
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from toruscast.scaling import Expression
 
+LEAST_SIZES = 3
 MEASURED = ("error", "median_error", "largest_error")
 LEFT = (
     "expression", "normal_form", "formula", "at", "slowest", "task", "pattern", "composed",
@@ -49,7 +51,8 @@ LEFT = (
 )  # fmt: skip
 @click.option(
     "--sizes", metavar="N,N,..",
-    help="With --measure: integers in an item.  [default: 1024 to 262144, doubled]",
+    help="With --measure: integers in an item, three sizes at least.  "
+    "[default: 1024 to 262144, doubled]",
 )  # fmt: skip
 @options.output_options
 def compose(
@@ -120,7 +123,7 @@ def _compose(
     }
     if span:
         name, low, high = _span(span)
-        fixed = _values(places[0]) if places else {}
+        fixed = by_name(places[0]) if places else {}
         tables["pieces"] = [
             {"expression": str(p), "from": piece.low, "to": piece.high,
              "slowest": str(piece.stage), "formula": piece.stage.formula()}
@@ -135,7 +138,7 @@ def _compose(
 
 
 def _prediction(program: Expression, text: str, reference: Expression | None) -> dict[str, Any]:
-    at = _values(text)
+    at = by_name(text)
     row: dict[str, Any] = {"expression": str(program), "at": text}
     row["prediction"] = float(program.predict(at))
     row["asymptotic"] = float(program.predict(at, "asymptotic"))
@@ -155,6 +158,10 @@ def _measure(
         items = SIZES if sizes is None else tuple(int(size) for size in sizes.split(","))
     except ValueError:
         raise click.UsageError(f"bad --sizes: found {sizes}, expected N,N,..") from None
+    if len(set(items)) < LEAST_SIZES:
+        raise click.UsageError(
+            f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"
+        )
     with output.progress("measuring") as progress:
         rows = measure(expressions or EXPRESSIONS, items, repetitions, progress=progress)
     tasks, table = compare(rows)
@@ -178,17 +185,6 @@ def _measure(
             f"than {100 * QUIET:.0f} % of the time: other programs were running, or workers "
             f"outnumber the {os.cpu_count()} processors"
         )
-
-
-def _values(text: str) -> dict[str, float]:
-    result: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        try:
-            result[name.strip()] = float(value)
-        except ValueError:
-            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER") from None
-    return result
 
 
 def _span(text: str) -> tuple[str, float, float]:

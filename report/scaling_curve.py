@@ -18,7 +18,7 @@ BEYOND = 4.0
 
 
 def draw_curve(axes: Axes, model: ModelSlice, level: float) -> None:
-    """Repetitions as dots, the prediction as a line, its interval as a band.
+    """Repetitions as dots, the prediction as a line, its interval, if points suffice, as a band.
 
     Where the prediction is not that of the one formula, the formula's is dashed.
 
@@ -36,11 +36,12 @@ def draw_curve(axes: Axes, model: ModelSlice, level: float) -> None:
     x = span(known, BEYOND)
     places = x[:, None]
     predicted = model.predict(places)
-    low, high = model.interval(places, level)
     axes.axvspan(known[-1], x[-1], color="0.95", lw=0, zorder=0)
-    axes.fill_between(
-        x, low, high, color="#9ecae1", lw=0, label=f"{100 * level:g} % interval", gid="interval"
-    )
+    low = predicted
+    if model.has_interval:
+        low, high = model.interval(places, level)
+        band = f"{100 * level:g} % interval"
+        axes.fill_between(x, low, high, color="#9ecae1", lw=0, label=band, gid="interval")
     axes.plot(x, predicted, color="#08519c", lw=1.5, label="prediction", gid="prediction")
     formula = model.predict(places, average=False)
     if not np.allclose(formula, predicted, rtol=1e-3):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 from toruscast.scaling import FitOptions, Models
-from toruscast.scaling.bootstrap import interval
+from toruscast.scaling.bootstrap import interval, points_needed
 
 Array = NDArray[np.float64]
 
@@ -97,6 +97,11 @@ class ModelSlice:
         """Prediction at places of the free parameters; shape (m,)."""
         value: Array = self._models.predict(self._whole(places), average)[self._path]
         return value
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether enough points were measured for an interval."""
+        return len(self._models.measurements.points) >= points_needed(self._models)
 
     def interval(self, places: Array, level: float) -> tuple[Array, Array]:
         """Prediction interval by bootstrap; two arrays of shape (m,)."""

@@ -68,9 +68,7 @@ def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray
 
     low = np.maximum(middle - _REACH * width, 0.0)
     # Of a coefficient that would be negative only the tail of its law is left.
-    high = np.maximum(middle, 0.0) + _REACH * np.minimum(
-        width, width**2 / np.maximum(-middle, 1e-300)
-    )
+    high = np.maximum(middle, 0.0) + _REACH * width * (width / np.maximum(-middle, width))
     others = np.where(used & ~is_worst, np.maximum(coefficient, 0.0), 0.0).sum(axis=2)[:, :, None]
     others = np.maximum(others, 1e-6)
     # Even steps where the prior is flat over the range, even factors where it is not.

@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 # Quantiles that stand for the spread of one draw's hypotheses.
 _LEVELS = [(k + 0.5) / 20 for k in range(20)]
 
+# Share of the largest value below which a prediction is none to take ratios with.
+_NOTHING = 1e-100
+
 
 def interval(
     models: Models,
@@ -49,6 +52,12 @@ def interval(
     -------
     low, high : array, shape (n_paths, m)
 
+    Raises
+    ------
+    ScalingInputError
+        If fewer points were measured than two more than parameters were varied, or fewer than
+        three: any model meets these, and nothing tells how far it may be off.
+
     Examples
     --------
     >>> m = Measurements(["p"], [[2], [4], [8], [16]], [[[3.0, 3.0]] * 4])
@@ -61,6 +70,12 @@ def interval(
     if n_bootstrap < 1:
         raise ScalingInputError("n_bootstrap must be at least 1", found=n_bootstrap)
     data = models.measurements
+    least = points_needed(models)
+    if len(data.points) < least:
+        raise ScalingInputError(
+            "too few points for an interval", found=len(data.points),
+            expected=f"at least {least}",
+        )  # fmt: skip
     rng = np.random.default_rng(seed)
     tails = ((1 - level) / 2, (1 + level) / 2)
     low, high = [], []
@@ -76,11 +91,26 @@ def interval(
             spread = np.quantile(pooled, tails, axis=0)
         if not models.trusted[p] and not models.signed[p]:
             # A correction for the growth near the largest values moves the interval with it.
-            shift = models.predict(X)[p] / np.maximum(models.spread(X, (0.5,))[0, p], 1e-300)
+            middle = models.spread(X, (0.5,))[0, p]
+            there = middle > _NOTHING * np.abs(data.values[p][np.isfinite(data.values[p])]).max()
+            shift = np.where(there, models.predict(X)[p] / np.where(there, middle, 1.0), 1.0)
             spread = spread * np.maximum(shift, 0.0)
         low.append(spread[0])
         high.append(spread[1])
     return np.array(low), np.array(high)
+
+
+def points_needed(models: Models) -> int:
+    """Return the least number of points that an interval can be told from.
+
+    Each varied parameter leaves an exponent open, beside one coefficient and one point to spare.
+
+    Examples
+    --------
+    >>> points_needed(fit_many(Measurements(["p"], [[2], [4], [8], [16]], [[[3.0]] * 4])))
+    3
+    """
+    return max(3, models.n_varied + 2)
 
 
 def _draw(values: Array, n: int, rng: np.random.Generator) -> Array:

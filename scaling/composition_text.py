@@ -61,6 +61,12 @@ class _Reader:
         name = self.token
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise self.fault("a task, tpool(..) or pipe(..)")
+        if name == "tpool_":
+            raise ScalingInputError(
+                f"bad task pool in {self.text.strip()[:60]!r}",
+                found=self.text[self.tokens[self.next][1] :].partition("(")[0],
+                expected="tpool_T with a whole number T of workers, 1 or more",
+            )
         self.next += 1
         if self.token != "(":
             return self._task(name)

@@ -13,6 +13,10 @@ from .errors import ScalingInputError
 
 Array = NDArray[np.float64]
 
+# Sizes of values, and of parameters, whose squares and products of cubes are numbers still.
+LARGEST = 1e50
+LARGEST_PARAMETER = 1e20
+
 
 @dataclass(frozen=True)
 class Measurements:
@@ -32,8 +36,8 @@ class Measurements:
     Raises
     ------
     ScalingInputError
-        If shapes disagree, a parameter is negative, a value is infinite, or a point is empty
-        or repeated.
+        If shapes disagree, a parameter is negative, a value is infinite or larger than 1e50,
+        a parameter beyond 1e-20 to 1e20, or a point is empty or repeated.
 
     Examples
     --------
@@ -75,6 +79,11 @@ class Measurements:
             raise ScalingInputError("a value is infinite")
         if np.isnan(y).all(axis=2).any():
             raise ScalingInputError("a point has no value", expected="one repetition at least")
+        if np.nanmax(np.abs(y)) > LARGEST:
+            raise ScalingInputError(
+                "a value is too large to fit; use another unit",
+                found=np.nanmax(np.abs(y)), expected=f"at most {LARGEST:g}",
+            )  # fmt: skip
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
@@ -107,6 +116,13 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
         if (column < 0).any():
             raise ScalingInputError(
                 f"Negative values in data for parameter {name}", found=column.min()
+            )
+        size = column[column > 0]
+        if size.size and (size.max() > LARGEST_PARAMETER or size.min() < 1 / LARGEST_PARAMETER):
+            raise ScalingInputError(
+                f"parameter {name} is too large or too small",
+                found=size.max() if size.max() > LARGEST_PARAMETER else size.min(),
+                expected=f"0 or {1 / LARGEST_PARAMETER:g} to {LARGEST_PARAMETER:g}",
             )
 
 

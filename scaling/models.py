@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from . import formula
+from . import formula, notes
 from ._search import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, local_growth
@@ -65,6 +65,11 @@ class Models:
     def n_paths(self) -> int:
         """Number of models."""
         return len(self.trusted)
+
+    @property
+    def n_varied(self) -> int:
+        """Number of parameters that were varied, at most four of which are searched."""
+        return len(self._active)
 
     @property
     def probabilities(self) -> Array:
@@ -125,7 +130,10 @@ class Models:
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
-        values, weight = self._alternatives(self._found, self._places(X))
+        return self._spread(self._places(X), levels)
+
+    def _spread(self, places: Array, levels: Sequence[float]) -> Array:
+        values, weight = self._alternatives(self._found, places)
         return np.stack(
             [
                 np.stack(
@@ -160,40 +168,28 @@ class Models:
 
     def notes(self) -> list[list[str]]:
         """For each call path, plain sentences on what its measurements cannot tell."""
-        points = self.measurements.points
-        common = [
-            f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model"
-            for name, column in zip(self.measurements.parameters, points.T, strict=True)
-            if (n := np.unique(column).size) < 5
-        ]
-        if not self._active:
-            common.append("no parameter was varied: the model is a constant")
-        left_out = [
-            name
-            for q, name in enumerate(self.measurements.parameters)
-            if q not in self._active and np.unique(points[:, q]).size > 1
-        ]
-        if left_out:
-            common.append(
-                f"parameters {', '.join(left_out)} were left out: at most four are searched"
+        data = self.measurements
+        common = notes.of_points(data.parameters, data.points, self._active)
+        far = 4 * data.points.max(axis=0, keepdims=True)
+        low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
+        return [
+            common + notes.of_path(variation, trusted, least, most)
+            for variation, trusted, least, most in zip(
+                self._centred.variation, self.trusted, low, high, strict=True
             )
-        far = 4 * points.max(axis=0, keepdims=True)
-        low, high = self.spread(far, (0.05, 0.95))[:, :, 0]
-        notes = []
-        for p in range(self.n_paths):
-            own = list(common)
-            variation = self._centred.variation[p]
-            if variation > 0.1:
-                own.append(f"the repetitions vary by {100 * variation:.0f} %, more than 10 %")
-            if high[p] - low[p] > 0.2 * abs(high[p] + low[p]) / 2:
-                own.append(
-                    "the measurements cannot tell hypotheses apart: at four times the largest "
-                    f"values they predict {low[p]:.3g} to {high[p]:.3g}"
-                )
-            if np.isfinite(variation) and not self.trusted[p]:
-                own.append("no hypothesis meets the points within the noise of the repetitions")
-            notes.append(own)
-        return notes
+        ]
+
+    def notes_at(self, X: ArrayLike) -> list[str]:
+        """Plain sentences on places to predict at that the measurements say nothing of.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, n_parameters)
+        """
+        data = self.measurements
+        places = np.asarray(X, dtype=float)
+        self._places(places)
+        return notes.of_places(data.parameters, data.points, self._active, places)
 
     def _places(self, X: ArrayLike) -> Array:
         places = np.asarray(X, dtype=float)

@@ -70,7 +70,7 @@ def test_measure(tmp_path):
 
 
 def test_measure_a_task_alone():
-    result = run("--measure", "inc", "--sizes", "64,128", "--repetitions", 1, "--csv", "-")
+    result = run("--measure", "inc", "--sizes", "64,128,256", "--repetitions", 1, "--csv", "-")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "task,formula,waited"
     assert result.stdout.splitlines()[1].startswith("inc,")
@@ -94,7 +94,8 @@ def test_measure_a_task_alone():
         (["inc", *INC, "--repetitions", "2"], "need --measure"),
         (["--measure", "--at", "n=2"], "--measure takes no"),
         (["--measure", "--sizes", "many"], "bad --sizes"),
-        (["--measure", "--sizes", "0"], "bad sizes"),
+        (["--measure", "--sizes", "0,1,2"], "bad sizes"),
+        (["--measure", "--sizes", "5"], "at least 3 different"),
         (["--measure", "sort"], "found sort, expected nop or inc or qsort"),
     ],
 )

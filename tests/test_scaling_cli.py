@@ -51,6 +51,8 @@ def test_predict(file):
         (["--at", "q=3"], "must name every parameter"),
         (["--at", "p=x"], "bad --at"),
         (["--at", "p=-3"], "Negative values"),
+        (["--at", "p=5,p=6"], "found p twice"),
+        (["--at", "p=1e300"], "parameter p is too large"),
         (["--at", "p=3", "--callpath", "absent"], "no call path"),
     ],
 )
@@ -77,6 +79,7 @@ HEAD = "PARAMETER p\nPOINTS 1 2 4 8 16\nREGION r\n"
         (HEAD + "DATA 1 inf\n", "bad number: found inf"),
         (HEAD.replace(" 1 ", " -1 ") + "DATA 1\n" * 5, "Negative values in data for parameter p"),
         (HEAD + "DATA 1\n" * 6, "more DATA lines than points"),
+        (HEAD + "DATA 1e308\n" * 5, "too large to fit"),
     ],
 )
 def test_bad_measurements(tmp_path, text, message):
@@ -118,3 +121,54 @@ def test_signed_coefficients_where_asked_for(tmp_path):
     assert signed["models"][0]["formula"] == "20 - 2 log2(p)"
     plain = run("predict", path, "--at", "p=1e9", "--csv", "-").stdout
     assert float(plain.splitlines()[1].split(",")[3]) >= 0
+
+
+NOISY = "PARAMETER p\nPOINTS 4 8 16 32 64\n" + "".join(
+    f"REGION {region}\n" + "".join(f"DATA {10 * k} {12 * k} {18 * k}\n" for k in (1, 2, 4, 8, 16))
+    for region in ("main", "solve")
+)
+TOGETHER = "PARAMETER p n\nPOINTS (4 4)(8 8)(16 16)(32 32)(64 64)\n" + "".join(
+    f"DATA {p}\n" for p in (4, 8, 16, 32, 64)
+)
+
+
+def test_each_kind_of_note_is_said_once(tmp_path):
+    path = tmp_path / "noisy.txt"
+    path.write_text(NOISY)
+    result = run("fit", path, "--csv", tmp_path / "models.csv")
+    lines = [line for line in result.stderr.splitlines() if "vary by more than 10 %" in line]
+    assert len(lines) == 1
+    assert "2 of 2 models, such as main (time)" in lines[0]
+    notes = pd.read_csv(tmp_path / "models.csv").notes
+    assert notes.str.contains("the repetitions vary by more than 10 %: ").all()
+    assert run("fit", path, "--quiet").stderr == ""
+    predicted = run("predict", path, "--at", "p=9", "--json", "-")
+    assert "vary by more" in predicted.stderr
+    assert "vary by more" in json.loads(predicted.stdout)["models"][1]["notes"][0]
+
+
+def test_parameters_varied_together_are_noted(tmp_path):
+    path = tmp_path / "together.txt"
+    path.write_text("\ufeff" + TOGETHER, encoding="utf-8")  # a byte order mark
+    result = run("predict", path, "--at", "p=256,n=4")
+    assert result.exit_code == 0
+    assert "parameters p, n were only varied together" in result.stderr
+    assert "warning" not in result.stderr
+    path.write_text(TOGETHER.replace(" 8)", " 4)").replace(" 16)", " 4)"))
+    assert "together" not in run("predict", path, "--at", "p=256,n=4").stderr
+
+
+def test_a_parameter_never_varied_is_noted_where_it_differs(tmp_path):
+    path = tmp_path / "fixed.txt"
+    path.write_text("PARAMETER p n\nPOINTS (4 4)(8 4)(16 4)(32 4)(64 4)\n" + "DATA 4\n" * 5)
+    assert "n was not varied" in run("predict", path, "--at", "p=256,n=8").stderr
+    assert "n was not varied" not in run("predict", path, "--at", "p=256,n=4").stderr
+
+
+def test_too_few_points_for_an_interval(tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text("PARAMETER p\nPOINTS 4 8\nDATA 4\nDATA 8\n")
+    result = run("predict", path, "--at", "p=64", "--interval", "0.9")
+    assert result.exit_code == 2
+    assert "too few points for an interval: found 2, expected at least 3" in result.stderr
+    assert run("plot", path, tmp_path / "model.svg").exit_code == 0

@@ -8,6 +8,8 @@ from typing import Any
 from ..errors import ScalingInputError
 from .records import PathLike, Records, add, number
 
+_LAYOUT = "does not have the layout of Extra-P's JSON format"
+
 
 def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
     """Parameters and values of a JSON document in either layout.
@@ -27,10 +29,14 @@ def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
         if isinstance(document["measurements"], dict):
             return _by_callpath(document, file)
         return _by_tables(document, file)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ScalingInputError(
-            "does not have the layout of Extra-P's JSON format", file=file, found=repr(error)
-        ) from None
+    except KeyError as error:
+        missing = error.args[0]
+        found = f"no key {missing}" if isinstance(missing, str) else f"no entry with id {missing}"
+        raise ScalingInputError(_LAYOUT, file=file, found=found) from None
+    except (TypeError, AttributeError, IndexError):
+        # A list where an object should be, or the other way round.
+        expected = 'measurements as {call path: {metric: [{"point": [..], "values": [..]}, ..]}}'
+        raise ScalingInputError(_LAYOUT, file=file, expected=expected) from None
 
 
 def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:

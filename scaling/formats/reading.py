@@ -40,7 +40,7 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     (('main',), ('time',), [[[1.0, 2.0], [3.0, nan]]])
     """
     try:
-        content = Path(path).read_text(encoding="utf-8")
+        content = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ScalingInputError(error.strerror or "cannot be read", file=path) from None
     except UnicodeDecodeError:

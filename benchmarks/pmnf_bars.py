@@ -1,0 +1,75 @@
+"""What scaling models should reach on real measurements, beside what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from report import markdown
+
+# Median errors in percent: Extra-P 4.2.5, and a power law fitted to logarithms.
+PEERS = {
+    "relearn_2p.txt": ("RELeARN, 2 parameters", 18, 31),
+    "relearn_3p.json": ("RELeARN, 3 parameters", 274, 21),
+    "lulesh_daint_2p.json": ("LULESH, Piz Daint", 13, 7.3),
+    "lulesh_cpu_1p.json": ("LULESH, processor", 8.4, 21),
+    "lulesh_gpu_1p.json": ("LULESH, GPU", 49, 63),
+    "mpi_collectives_1p.json": ("MPI collectives", 8.1, 7.2),
+}
+# Percent of the regions within so many percent, of Extra-P; wanted is more.
+CORNER = {5: 57.1, 10: 78.6, 15: 85.7, 20: 92.9}
+SHARE, SETS = 0.8, 4
+
+
+def real_table(results: Path) -> str:
+    """Return the table of bars and figures, with the misses named."""
+    rows = pd.read_csv(results / "pmnf-real.csv")
+    regions = pd.read_csv(results / "pmnf-real-corner.csv")
+    off = regions[(regions["fitter"] == "toruscast") & (regions["error"] > 0.1)]
+    rows = rows[rows["fitter"] == "toruscast"]
+    far = rows[rows["held_out"] != "(512, 9000)"].set_index("data")
+    lines: list[dict[str, object]] = []
+    missed: list[str] = []
+    ratios = []
+    for data, (name, extrap, power) in PEERS.items():
+        best = min(extrap, power)
+        reached = 100 * float(far.loc[data, "median_error"])
+        ratios.append(reached / best)
+        if reached > best:
+            missed.append(f"{name}: {reached:.3g} %, wanted at most {best:g} %")
+        lines.append({
+            "data": name, "models": int(far.loc[data, "paths"]), "Extra-P, %": f"{extrap:g}",
+            "power law, %": f"{power:g}", "toruscast, %": f"{reached:.3g}",
+            "of the better": f"{reached / best:.2f}",
+            "one value left": int(far.loc[data, "one_value"]),
+            "bent": int(far.loc[data, "bent"]),
+            "others, %": f"{100 * float(far.loc[data, 'median_error_straight']):.3g}",
+        })  # fmt: skip
+    met = sum(ratio <= SHARE for ratio in ratios)
+    if met < SETS:
+        missed.append(f"at most {SHARE} of the better on {met} of six sets, wanted {SETS}")
+    corner = rows[rows["held_out"] == "(512, 9000)"].iloc[0]
+    shares = []
+    for percent, extrap in CORNER.items():
+        reached = 100 * float(corner[f"within_{percent}"])
+        if reached <= extrap:
+            missed.append(
+                f"(512, 9000) within {percent} %: {reached:.1f} %, wanted above {extrap} %"
+            )
+        shares.append(
+            {"within, %": percent, "Extra-P, %": extrap, "toruscast, %": f"{reached:.1f}"}
+        )
+    n = int(corner["paths"])
+    return "\n\n".join([
+        markdown(pd.DataFrame(lines)),
+        f"RELeARN at (512, 9000) from the other 24 points, share of its {n} regions (the one that "
+        "took no time counts as met by 0):",
+        markdown(pd.DataFrame(shares)),
+        "More than 10 % off, with the variation of the repetitions: " + "; ".join(
+            f"{row.region} {100 * row.error:.0f} % ({100 * row.variation:.0f} %)"
+            for row in off.itertuples()
+        ) + ".",
+        "\n".join(["Missed:", "", *(f"- {text}" for text in missed)] if missed
+                  else ["Nothing missed."]),
+    ])  # fmt: skip

@@ -1,0 +1,116 @@
+"""What measurements cannot tell, in plain sentences. What stands before a colon is their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# Share of a direction's length below which logarithms of points do not extend along it.
+_FLAT = 1e-6
+_LEVELS = 5
+_VARIATION = 0.1
+_APART = 0.2
+
+
+def kind(note: str) -> str:
+    """Return the part of a note that is the same for all call paths it is true of.
+
+    Examples
+    --------
+    >>> kind("the repetitions vary by more than 10 %: 23 %")
+    'the repetitions vary by more than 10 %'
+    """
+    return note.partition(": ")[0]
+
+
+def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[str]:
+    """Notes on the points of a fit, of which the parameters `active` were searched.
+
+    Examples
+    --------
+    >>> of_points(["p"], np.array([[2.0], [4.0]]), [0])
+    ['parameter p has 2 values; five are needed for a reliable model']
+    """
+    counts = [np.unique(column).size for column in points.T]
+    result = [
+        f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model"
+        for name, n in zip(names, counts, strict=True)
+        if n < _LEVELS
+    ]
+    if not active:
+        result.append("no parameter was varied: the model is a constant")
+    left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
+    if left_out:
+        result.append(f"parameters {', '.join(left_out)} were left out: at most four are searched")
+    together = [names[active[q]] for q in confounded(points[:, active])]
+    if together:
+        result.append(
+            f"parameters {', '.join(together)} were only varied together: which of them changes "
+            "the values is not known, and predictions where they are not varied so are guesses"
+        )
+    return result
+
+
+def of_places(
+    names: Sequence[str], points: Array, active: Sequence[int], places: Array
+) -> list[str]:
+    """Notes on places asked for, where a parameter that no model holds has other values.
+
+    Examples
+    --------
+    >>> of_places(["p"], np.array([[2.0]]), [], np.array([[4.0]]))
+    ['parameter p was not varied: predictions take it to change nothing']
+    """
+    result = []
+    for q, name in enumerate(names):
+        measured = np.unique(points[:, q])
+        if q not in active and not np.isin(places[:, q], measured).all():
+            why = "left out" if measured.size > 1 else "not varied"
+            result.append(f"parameter {name} was {why}: predictions take it to change nothing")
+    return result
+
+
+def of_path(variation: float, trusted: bool, low: float, high: float) -> list[str]:
+    """Notes on one call path; `low` and `high` are what hypotheses predict at four times the range.
+
+    Examples
+    --------
+    >>> of_path(0.23, True, 9.0, 10.0)
+    ['the repetitions vary by more than 10 %: 23 %']
+    """
+    result = []
+    if variation > _VARIATION:
+        result.append(
+            f"the repetitions vary by more than {100 * _VARIATION:.0f} %: {100 * variation:.0f} %"
+        )
+    if high - low > _APART * abs(high + low) / 2:
+        result.append(
+            "the measurements cannot tell hypotheses apart: at four times the largest values they "
+            f"predict {low:.3g} to {high:.3g}"
+        )
+    if np.isfinite(variation) and not trusted:
+        result.append("no hypothesis meets the points within the noise of the repetitions")
+    return result
+
+
+def confounded(points: Array) -> list[int]:
+    """Columns of points whose powers multiply to the same at all of them: (4, 4), (8, 8), ...
+
+    Examples
+    --------
+    >>> confounded(np.array([[4.0, 16.0, 1.0], [8.0, 64.0, 2.0], [16.0, 256.0, 1.0]]))
+    [0, 1]
+    """
+    if points.shape[1] < 2:
+        return []
+    least = np.where(points > 0, points, np.inf).min(axis=0)
+    logs = np.log(np.where(points > 0, points, least / 2))
+    logs = logs - logs.mean(axis=0)
+    logs /= np.linalg.norm(logs, axis=0)
+    values, directions = np.linalg.eigh(logs.T @ logs)
+    flat = directions[:, values < _FLAT]
+    return [int(q) for q in np.flatnonzero((np.abs(flat) > 1e-3).any(axis=1))]
