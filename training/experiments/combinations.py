@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from ..evaluate import compare_feature_sets
 from ..metrics import rcc
 from . import simulated
-from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .experiment import Bar, Experiment, Findings, Inputs
 from .plan import SMALL
 
 _SIZE = "16 KB"
@@ -58,10 +58,7 @@ def _run(inputs: Inputs) -> Findings:
                 seconds / 60, float("nan"), "show"),
             Bar(f"mean RCC, {mean['features'][0]}", float(mean["rcc"][0]), float("nan"), "show"),
         ),
-        (
-            Chart("combinations", "bars", "combinations", "features", "rcc",
-                  title="Best combinations of features"),
-        ),
+        (),
         ("combinations",),
         (
             "The best of many combinations on one split owes part of its rank to chance; the "
