@@ -184,6 +184,15 @@ def test_numbers_beyond_reading_take_an_exponent(run):
     assert max(map(len, text.split())) < 40
 
 
+@pytest.fixture
+def interruptible():
+    # A shell starts background jobs deaf to Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("stands", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_folder_appears_whole_or_not_at_all(run, tmp_path, monkeypatch, stands, number):
