@@ -3,102 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus
+from toruscast.mapping import InputError, Network, TaskMapping, Torus
 
 from . import _simulator_state as records
 from ._field_kernels import pack_routes
 from ._memory import in_huge_pages
 from ._route_kernels import pick_fifos
-from .packets import hand_over_times, packet_counts, software_times
-from .routing import FIFO_RULES, Routing, grid_of, injection_fifos
+from ._simulator_clock import clock_of
+from ._simulator_messages import Messages
+from .routing import FIFO_RULES, Routing, grid_of
 
-_TICKS_A_PACKET = 1024
-_TICKS_A_HOP = 64
-_LARGEST_WHEEL = 2**22
-# Times of a packet on the fastest link that anything in the network may take at most.
-_LARGEST_REACH = 2**23
-_SPARE = 8
 _LOG_ENTRIES = 2**20
 # Bytes free behind a link are counted in 32 bits.
 LARGEST_PACKET = 2**26
 _MOST_ROOM = 2**30
-_MOST_TICKS = 2**31
-# Packets of a message, and ticks of a run, are counted in 32 and in 64 bits.
+# Packets of a message are counted in 32 bits.
 _MOST_PACKETS = 2**31
-_LAST_TICK = 2**60
 _ARBITRATION = {
     "first_come": records.FIRST_COME,
     "round_robin": records.ROUND_ROBIN,
     "age": records.AGE,
 }
 NONE = records.NONE
-
-
-class Messages(NamedTuple):
-    """The edges of one or more rounds that send something, in the order of task, round, turn.
-
-    All arrays are of shape ``(n_messages,)``.
-    """
-
-    round: NDArray[np.int64]
-    edge: NDArray[np.int64]
-    task: NDArray[np.int64]
-    src: NDArray[np.int32]  # nodes
-    dst: NDArray[np.int32]
-    receiver: NDArray[np.int64]  # task
-    fifo: NDArray[np.int32]  # of its node, NONE within a node
-    nbytes: NDArray[np.float64]
-    packets: NDArray[np.int64]
-    wire: NDArray[np.float64]
-    software: NDArray[np.float64]
-    asks: NDArray[np.bool_]  # whether it waits for its receiver's answer first
-    merged: float  # real packets that one simulated packet carries, on average
-
-
-def list_messages(
-    rounds: list[CommGraph], torus: Torus, mapping: TaskMapping, coarsening: int
-) -> Messages:
-    """Return the messages of the rounds."""
-    network = torus.network
-    columns = []
-    real = 0.0
-    for number, comm in enumerate(rounds):
-        packets, wire = packet_counts(comm, torus, coarsening)
-        sent = np.flatnonzero(packets > 0)
-        src, dst = mapping.node[comm.src[sent]], mapping.node[comm.dst[sent]]
-        real += float(packet_counts(comm, torus)[0][sent][src != dst].sum())
-        size = comm.nbytes[sent] / np.rint(comm.n_messages[sent])
-        asks = (size > network.eager_limit) & (src != dst)
-        columns.append(
-            (np.full(sent.size, number), sent, comm.src[sent], src, dst, comm.dst[sent],
-             _queues_of(comm, torus, mapping)[sent], comm.nbytes[sent], packets[sent],
-             wire[sent], software_times(comm, network)[sent], asks,
-             hand_over_times(comm, network)[0][sent])
-        )  # fmt: skip
-    stacked = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    rank, task, turn = stacked[0], stacked[2], stacked[-1]
-    if (
-        len(rounds) > 1
-        or (np.diff(task) < 0).any()
-        or (np.diff(turn)[np.diff(task) == 0] < 0).any()
-    ):
-        by_turn = np.lexsort((turn, rank, task))
-        stacked = [column[by_turn] for column in stacked]
-    columns_and_share: list[Any] = [*stacked[:-1], 1.0]
-    listed = Messages(*columns_and_share)
-    simulated = float(listed.packets[listed.src != listed.dst].sum())
-    return listed._replace(merged=real / max(simulated, 1.0))
-
-
-def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
-    """FIFO of its node in which each edge's messages wait, -1 within a node."""
-    fifo = injection_fifos(comm, torus, mapping)
-    return np.minimum(fifo, 0) if torus.network.fifo_rule == "first_free" else fifo
 
 
 def fields_of(torus: Torus) -> records.Fields:
@@ -122,47 +52,6 @@ def fields_of(torus: Torus) -> records.Fields:
         shift, mask, width, np.array(torus.order, dtype=np.int64), port_of,
         np.array(zone, dtype=np.uint64),
     )  # fmt: skip
-
-
-def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
-    """Seconds of a tick, and the ticks of a wheel longer than any delay of the network.
-
-    A packet takes a whole number of ticks on the fastest link, so that its rate is exact. Packets
-    keep 32 bits of their ticks: no wait may be longer, so ticks grow where it all takes very long.
-
-    Raises
-    ------
-    InputError
-        If something takes far too long to be counted in the same ticks as a packet on that link.
-    """
-    largest_packet = float(messages.wire.max(initial=1.0))
-    _check_reach(torus, largest_packet)
-    horizon = _horizon(messages, torus)
-    network = torus.network
-    packet = largest_packet / max(torus.bandwidth)
-    slowest = largest_packet / min(
-        *torus.bandwidth, network.memory_bandwidth / network.reception_ports
-    )
-    ticks = _TICKS_A_PACKET
-    while ticks * network.hop_latency < _TICKS_A_HOP * packet and ticks < 64 * _TICKS_A_PACKET:
-        ticks *= 2
-    while ticks > 1 and (
-        (slowest + network.hop_latency) / packet * ticks > _LARGEST_WHEEL
-        or horizon / packet * ticks > _MOST_TICKS
-    ):
-        ticks //= 2
-    tick = packet / ticks
-    wire = messages.packets * messages.wire
-    longest = _busiest_end(messages, torus, np.where(messages.src != messages.dst, wire, 0.0))
-    if longest > _MOST_TICKS * tick:
-        raise InputError(
-            "too many packets, or too slow a network, for the clock",
-            found=f"{longest:.3g} s at one node",
-            expected=f"at most {_MOST_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
-        )
-    _check_end(messages, torus, horizon, tick)
-    reach = (slowest + network.hop_latency) / tick
-    return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
 
 
 def build_state(
@@ -322,57 +211,6 @@ def build_state(
         watched=watched,
     )
     return in_huge_pages(state), tick
-
-
-def _horizon(messages: Messages, torus: Torus) -> float:
-    """Seconds in which the network will have carried everything, with much to spare."""
-    return _SPARE * _busiest_end(messages, torus, messages.packets * messages.wire)
-
-
-def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) -> float:
-    """Seconds in which the node that sends or takes in most does so over the slowest part."""
-    most = max(
-        float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
-    )
-    return most / min(*torus.bandwidth, torus.network.memory_bandwidth)
-
-
-def _check_reach(torus: Torus, largest_packet: float) -> None:
-    """Raise `InputError` if something is slower than the fastest link by too many orders."""
-    network = torus.network
-    longest = _LARGEST_REACH * largest_packet / max(torus.bandwidth)
-    if network.hop_latency > longest:
-        raise InputError(
-            "hop_latency too long beside a packet's time on the fastest link",
-            found=f"{network.hop_latency:g} s",
-            expected=f"at most {longest:.3g} s",
-        )
-    least = max(torus.bandwidth) / _LARGEST_REACH
-    for name, found, ports in (
-        ("memory_bandwidth", network.memory_bandwidth, network.reception_ports),
-        ("bandwidth", min(torus.bandwidth), 1),
-    ):
-        if found < least * ports:
-            raise InputError(
-                f"{name} too low beside the fastest link's",
-                found=f"{found:g} bytes/s",
-                expected=f"at least {least * ports:.3g} bytes/s",
-            )
-
-
-def _check_end(messages: Messages, torus: Torus, horizon: float, tick: float) -> None:
-    """Raise `InputError` if the run may last longer than ticks can be counted."""
-    spans = {
-        "software overhead": float(messages.software.sum()),
-        "copies at memory_bandwidth": float(messages.nbytes.sum()) / torus.network.memory_bandwidth,
-        "packets on links": horizon,
-    }
-    if sum(spans.values()) > _LAST_TICK * tick:
-        raise InputError(
-            f"too long for the clock, mostly {max(spans, key=lambda name: spans[name])}",
-            found=f"{sum(spans.values()):.3g} s",
-            expected=f"at most {_LAST_TICK * tick:.3g} s",
-        )
 
 
 def _messages(

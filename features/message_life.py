@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ._simulator_state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
-from .simulation import Simulation, Stretch
+from .simulation import Simulation
+from .stretch import Stretch
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,12 +15,14 @@ from toruscast.mapping.validation import real_number, whole_number
 
 from . import _simulator_state as records
 from ._simulator_kernels import run, start
-from ._simulator_setup import LARGEST_PACKET, Messages, build_state, list_messages
+from ._simulator_messages import Messages, list_messages
+from ._simulator_setup import LARGEST_PACKET, build_state
 from .coarsening import refine
 from .packets import packet_counts
 from .routing import Routing, check_routing, phase_routing
-from .simulation import Simulation, Snapshot, Stretch
+from .simulation import Simulation
 from .stall import check_finished
+from .stretch import Snapshot, Stretch
 
 Progress = Callable[[int, int], object]
 

@@ -11,7 +11,8 @@ from random_cases import graphs, mapped, simulated_networks, tori
 from toruscast.features import _simulator_state as records
 from toruscast.features import dilations, link_loads, simulate, time_bounds
 from toruscast.features._simulator_kernels import run, start
-from toruscast.features._simulator_setup import build_state, list_messages
+from toruscast.features._simulator_messages import list_messages
+from toruscast.features._simulator_setup import build_state
 from toruscast.features.packets import packet_counts
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import halo_3d

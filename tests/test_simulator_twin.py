@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast.features import simulate
-from toruscast.features._simulator_setup import clock_of
+from toruscast.features._simulator_clock import clock_of
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.patterns import all_to_all, pairwise_exchange
 

@@ -1,0 +1,114 @@
+"""The packet simulator's clock: how long a tick is, and what is too long for it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import InputError, Torus
+
+from ._simulator_messages import Messages
+
+_TICKS_A_PACKET = 1024
+_TICKS_A_HOP = 64
+_LARGEST_WHEEL = 2**22
+# Times of a packet on the fastest link that anything in the network may take at most.
+_LARGEST_REACH = 2**23
+_SPARE = 8
+_MOST_TICKS = 2**31
+# Ticks of a run are counted in 64 bits.
+_LAST_TICK = 2**60
+
+
+def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
+    """Seconds of a tick, and the ticks of a wheel longer than any delay of the network.
+
+    A packet takes a whole number of ticks on the fastest link, so that its rate is exact. Packets
+    keep 32 bits of their ticks: no wait may be longer, so ticks grow where it all takes very long.
+
+    Raises
+    ------
+    InputError
+        If something takes far too long to be counted in the same ticks as a packet on that link.
+    """
+    largest_packet = float(messages.wire.max(initial=1.0))
+    _check_reach(torus, largest_packet)
+    horizon = _horizon(messages, torus)
+    network = torus.network
+    packet = largest_packet / max(torus.bandwidth)
+    slowest = largest_packet / min(
+        *torus.bandwidth, network.memory_bandwidth / network.reception_ports
+    )
+    ticks = _TICKS_A_PACKET
+    while ticks * network.hop_latency < _TICKS_A_HOP * packet and ticks < 64 * _TICKS_A_PACKET:
+        ticks *= 2
+    while ticks > 1 and (
+        (slowest + network.hop_latency) / packet * ticks > _LARGEST_WHEEL
+        or horizon / packet * ticks > _MOST_TICKS
+    ):
+        ticks //= 2
+    tick = packet / ticks
+    wire = messages.packets * messages.wire
+    longest = _busiest_end(messages, torus, np.where(messages.src != messages.dst, wire, 0.0))
+    if longest > _MOST_TICKS * tick:
+        raise InputError(
+            "too many packets, or too slow a network, for the clock",
+            found=f"{longest:.3g} s at one node",
+            expected=f"at most {_MOST_TICKS * tick:.3g} s; a larger coarsening (--coarsening)",
+        )
+    _check_end(messages, torus, horizon, tick)
+    reach = (slowest + network.hop_latency) / tick
+    return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
+
+
+def _horizon(messages: Messages, torus: Torus) -> float:
+    """Seconds in which the network will have carried everything, with much to spare."""
+    return _SPARE * _busiest_end(messages, torus, messages.packets * messages.wire)
+
+
+def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) -> float:
+    """Seconds in which the node that sends or takes in most does so over the slowest part."""
+    most = max(
+        float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
+    )
+    return most / min(*torus.bandwidth, torus.network.memory_bandwidth)
+
+
+def _check_reach(torus: Torus, largest_packet: float) -> None:
+    """Raise `InputError` if something is slower than the fastest link by too many orders."""
+    network = torus.network
+    longest = _LARGEST_REACH * largest_packet / max(torus.bandwidth)
+    if network.hop_latency > longest:
+        raise InputError(
+            "hop_latency too long beside a packet's time on the fastest link",
+            found=f"{network.hop_latency:g} s",
+            expected=f"at most {longest:.3g} s",
+        )
+    least = max(torus.bandwidth) / _LARGEST_REACH
+    for name, found, ports in (
+        ("memory_bandwidth", network.memory_bandwidth, network.reception_ports),
+        ("bandwidth", min(torus.bandwidth), 1),
+    ):
+        if found < least * ports:
+            raise InputError(
+                f"{name} too low beside the fastest link's",
+                found=f"{found:g} bytes/s",
+                expected=f"at least {least * ports:.3g} bytes/s",
+            )
+
+
+def _check_end(messages: Messages, torus: Torus, horizon: float, tick: float) -> None:
+    """Raise `InputError` if the run may last longer than ticks can be counted."""
+    spans = {
+        "software overhead": float(messages.software.sum()),
+        "copies at memory_bandwidth": float(messages.nbytes.sum()) / torus.network.memory_bandwidth,
+        "packets on links": horizon,
+    }
+    if sum(spans.values()) > _LAST_TICK * tick:
+        raise InputError(
+            f"too long for the clock, mostly {max(spans, key=lambda name: spans[name])}",
+            found=f"{sum(spans.values()):.3g} s",
+            expected=f"at most {_LAST_TICK * tick:.3g} s",
+        )
