@@ -7,6 +7,7 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
 
 from ._buffer_kernels import channel_of, link_of, room
+from ._network_kernels import arbitration, inputs, is_adaptive, port_of, second_channel
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     AGE,
@@ -39,7 +40,7 @@ def emptiest_link(state: State, node: int, route: int) -> int:
     best = NONE
     most = -(2**62)
     while zone != 0:
-        port = state.fields.port[np.uint64(trailing_zeros(zone))]
+        port = port_of(state, zone)
         zone &= ~state.fields.mask[np.uint64(port)]
         out = node * ports + port
         free = room(state, out, ADAPTIVE_CHANNEL) - at(state.link, out).queued
@@ -57,14 +58,16 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     """
     packet = at(state.packet, p)
     link = at(state.link, out)
+    if state.special is None:
+        return SECOND - np.int64(link.port == came)
     port = np.uint64(link.port)
     straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
-    if link.second_channel == 0:
+    if second_channel(state, out) == 0:
         return FIRST if straight else SECOND
     if straight:
         return channel_of(packet.place)
     hops = (packet.route & state.fields.mask[port]) >> state.fields.shift[port]
-    return SECOND if np.int64(hops) > link.to_edge else FIRST
+    return SECOND if np.int64(hops) > np.int64(link.to_edge) else FIRST
 
 
 @bare_kernel
@@ -76,9 +79,9 @@ def _first_of(state: State, out: int, ready: int) -> int:
     rest = ready & (ready - np.uint64(1))
     if rest == 0:
         return best
-    if state.arbitration == ROUND_ROBIN:
+    if arbitration(state) == ROUND_ROBIN:
         return _next_in_turn(state, at(state.link, out).turn, ready)
-    base = out * KINDS * state.inputs
+    base = out * KINDS * inputs(state)
     p = at(state.lane, base + best).head
     while rest != 0:
         lane = trailing_zeros(rest)
@@ -93,7 +96,7 @@ def _first_of(state: State, out: int, ready: int) -> int:
 @bare_kernel
 def _is_older(state: State, q: int, p: int) -> bool:
     """Whether one packet goes before another that is as near."""
-    if state.arbitration == AGE:
+    if arbitration(state) == AGE:
         return (
             at(state.message, at(state.packet, q).message).ready
             < at(state.message, at(state.packet, p).message).ready
@@ -105,14 +108,14 @@ def _is_older(state: State, q: int, p: int) -> bool:
 def _next_in_turn(state: State, turn: int, ready: int) -> int:
     """Lane of the next input; of one input those of the first kind."""
     best = NONE
-    nearest = KINDS * state.inputs
+    nearest = KINDS * inputs(state)
     while ready != 0:
         lane = trailing_zeros(ready)
         ready &= ready - np.uint64(1)
-        kind = lane // state.inputs
-        away = lane - kind * state.inputs - turn
+        kind = lane // inputs(state)
+        away = lane - kind * inputs(state) - turn
         if away < 0:
-            away += state.inputs
+            away += inputs(state)
         away = KINDS * away + kind
         if away < nearest:
             nearest = away
@@ -124,12 +127,11 @@ def _next_in_turn(state: State, turn: int, ready: int) -> int:
 def open_channels(state: State, out: int) -> int:
     """Bits of what is free behind a link: to stay on a ring, to enter it, to be adaptive."""
     link = at(state.link, out)
-    free = 0
-    if room(state, out, 0) >= state.largest:
-        free |= 1 << FIRST
-    if room(state, out, link.second_channel) >= link.entry:
-        free |= 1 << SECOND
-    if state.adaptive and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
+    # Sums, not branches: a processor cannot guess how full a buffer is.
+    free = np.int64(room(state, out, 0) >= state.largest) << FIRST
+    needed = link.entry * state.largest
+    free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
+    if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
         free |= 1 << FREE
     return free
 
@@ -137,13 +139,25 @@ def open_channels(state: State, out: int) -> int:
 @bare_kernel
 def choose(state: State, out: int, free: int) -> int:
     """Lane whose packet a link sends next, NONE if none may; dimension order."""
-    kind = (np.uint64(1) << np.uint64(state.inputs)) - np.uint64(1)
+    if state.special is None:
+        return _first_of_two(state, out, free & np.int64(at(state.link, out).lanes))
+    kind = (np.uint64(1) << np.uint64(inputs(state))) - np.uint64(1)
     ready = np.uint64(0)
     if free & (1 << FIRST):
         ready |= kind
     if free & (1 << SECOND):
-        ready |= kind << np.uint64(state.inputs)
+        ready |= kind << np.uint64(inputs(state))
     return _first_of(state, out, ready & at(state.link, out).lanes)
+
+
+@bare_kernel
+def _first_of_two(state: State, out: int, ready: int) -> int:
+    """Lane of the older packet where there is one lane of each kind; without a branch."""
+    first = at(state.packet, at(state.lane, out * KINDS + FIRST).head).since
+    second = at(state.packet, at(state.lane, out * KINDS + SECOND).head).since
+    # Bits of: nothing, the first, the second, and of both the older one.
+    lanes = 1 + np.int64(np.int32(second - first) < 0)
+    return ((ready + (ready == 3) * (lanes - 3)) & 3) - 1
 
 
 @bare_kernel
@@ -157,7 +171,7 @@ def enters_as(state: State, p: int, out: int, free: int) -> int:
     if free & (1 << FREE) and zone_of(state, route) & ours:
         return FREE
     # Only the way in dimension order has the channel in which no ring fills up.
-    if state.fields.port[np.uint64(trailing_zeros(route))] != link.port:
+    if port_of(state, route) != link.port:
         return NONE
     came = NONE
     held = at(state.packet, p).place
@@ -183,7 +197,7 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
     for turn in range(ports):
         sibling = out + turn if port + turn < ports else out + turn - ports
         lanes = at(state.link, sibling).lanes
-        base = sibling * KINDS * state.inputs
+        base = sibling * KINDS * inputs(state)
         ready = np.uint64(0)
         while lanes != 0:
             lane = trailing_zeros(lanes)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+from toruscast.mapping._jit import at, bare_kernel
 
 from ._arbitration_kernels import emptiest_link, kind_of
 from ._buffer_kernels import channel_of, link_of, size_of
 from ._departure_kernels import leave
 from ._event_kernels import schedule
+from ._network_kernels import has_queues, inputs, is_adaptive, node_of, port_of
 from ._node_kernels import take_in
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
@@ -40,12 +41,11 @@ def arrive(state: State, p: int, now: int) -> int:
     counter.packets += 1
     counter.wire_bytes += packet.wire
     counter.found += occupied
-    if occupied > counter.most:
-        counter.most = occupied
+    counter.most = max(counter.most, occupied)
     packet.since = now
     if packet.message == state.watched:
         note(state, ARRIVED, p, came, now)
-    if state.queue.size == 0:
+    if not has_queues(state):
         return p
     queue = at(state.queue, held)
     packet.next = NONE
@@ -92,37 +92,35 @@ def proceed(state: State, p: int, now: int) -> int:
         came = np.int64(behind.port)
         if packet.route == 0 or packet.route == DELIVERED:
             return _deliver(state, p, node, now)
-        if state.inputs > 1:
+        if inputs(state) > 1:
             entrance = came * state.turns + (held >> CHANNEL_BITS) % state.turns
     else:
-        fifos = state.fifo.size // (state.port.size // state.reception_ports)
         f = -2 - held
-        node = f // fifos
+        node = node_of(state, f)
         came = NONE
         packet.since = now
-        if state.inputs > 1:
+        if inputs(state) > 1:
             entrance = ports * state.turns
-            entrance += (f - node * fifos) % (state.inputs - entrance)
-    port = state.fields.port[np.uint64(trailing_zeros(packet.route))]
-    if state.adaptive and (held < 0 or channel_of(held) == ADAPTIVE_CHANNEL):
+            entrance += (f - node * state.fifos) % (inputs(state) - entrance)
+    port = port_of(state, packet.route)
+    if is_adaptive(state) and (held < 0 or channel_of(held) == ADAPTIVE_CHANNEL):
         out = emptiest_link(state, node, packet.route)
         at(state.link, out).queued += size_of(state, packet.wire)
-        lane = FREE * state.inputs + entrance
+        lane = FREE * inputs(state) + entrance
     else:
         out = node * ports + port
-        lane = kind_of(state, p, out, came) * state.inputs + entrance
+        lane = kind_of(state, p, out, came) * inputs(state) + entrance
     link = at(state.link, out)
-    lanes = at(state.lane, out * KINDS * state.inputs + lane)
+    lanes = at(state.lane, out * KINDS * inputs(state) + lane)
     bit = np.uint64(1) << np.uint64(lane)
-    packet.next = NONE
+    # Without a branch: the first one is set behind itself for a moment.
     is_first = (link.lanes & bit) == 0
-    if is_first:
-        lanes.head = p
-        link.lanes |= bit
-    else:
-        at(state.packet, lanes.tail).next = p
+    at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
+    packet.next = NONE
+    lanes.head = p if is_first else np.int64(lanes.head)
     lanes.tail = p
-    if state.adaptive:
+    link.lanes |= bit
+    if is_adaptive(state):
         state.waiting[np.uint64(node)] += 1
         if is_first:
             state.clock[FIRSTS] = p

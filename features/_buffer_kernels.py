@@ -6,6 +6,7 @@ import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel
 
+from ._network_kernels import has_queues
 from ._simulator_state import CHANNEL_BITS, State
 
 
@@ -16,7 +17,9 @@ def size_of(state: State, wire: float) -> int:
     The bubble rule counts places: in bytes, a bubble could fall apart into pieces too small for any
     packet.
     """
-    return state.largest if state.places else min(max(np.int64(np.ceil(wire)), 1), state.largest)
+    if state.special is None or state.places:
+        return state.largest
+    return min(max(np.int64(np.ceil(wire)), 1), state.largest)
 
 
 @bare_kernel
@@ -29,7 +32,7 @@ def channel_of(place: int) -> int:
 def link_of(state: State, place: int) -> int:
     """Link behind which a place is."""
     behind = place >> CHANNEL_BITS
-    return behind if state.virtual == 1 else behind // state.virtual
+    return behind // state.virtual if has_queues(state) else behind
 
 
 @bare_kernel
@@ -46,10 +49,10 @@ def roomiest(state: State, out: int, channel: int) -> int:
 @bare_kernel
 def room(state: State, out: int, channel: int) -> int:
     """Free bytes in a channel behind a link; of the virtual channel with the most."""
-    if state.queue.size > 0:
+    if has_queues(state):
         return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
     link = at(state.link, out)
-    if channel == 0:
+    if state.special is None or channel == 0:
         return np.int64(link.credit0)
     return np.int64(link.credit1 if channel == 1 else link.credit2)
 
@@ -57,12 +60,12 @@ def room(state: State, out: int, channel: int) -> int:
 @bare_kernel
 def take_room(state: State, place: int, size: int) -> None:
     """Take bytes of a place; a negative size gives them back."""
-    if state.queue.size > 0:
+    if has_queues(state):
         at(state.queue, place).credit -= size
         return
     link = at(state.link, place >> CHANNEL_BITS)
     channel = channel_of(place)
-    if channel == 0:
+    if state.special is None or channel == 0:
         link.credit0 -= size
     elif channel == 1:
         link.credit1 -= size

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+from toruscast.mapping._jit import at, bare_kernel
 
 from ._arbitration_kernels import choose, choose_adaptive, enters_as, open_channels, zone_of
 from ._buffer_kernels import link_of, room, roomiest, size_of, take_room
 from ._event_kernels import schedule
+from ._network_kernels import (
+    arbitration,
+    has_queues,
+    inputs,
+    is_adaptive,
+    node_of,
+    port_of,
+    second_channel,
+)
 from ._node_kernels import leave_fifo
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
@@ -36,11 +45,11 @@ def announce(state: State, now: int) -> None:
     if held >= 0:
         node = np.int64(at(state.link, link_of(state, held)).far)
     else:
-        node = (-2 - held) // (state.fifo.size // (state.port.size // state.reception_ports))
-    ordered = state.fields.port[np.uint64(trailing_zeros(route))]
+        node = node_of(state, -2 - held)
+    ordered = port_of(state, route)
     ways = zone_of(state, route) | state.fields.mask[np.uint64(ordered)]
     while ways != 0:
-        port = state.fields.port[np.uint64(trailing_zeros(ways))]
+        port = port_of(state, ways)
         ways &= ~state.fields.mask[np.uint64(port)]
         out = node * ports + port
         link = at(state.link, out)
@@ -60,41 +69,39 @@ def serve(state: State, out: int, now: int) -> int:
     link = at(state.link, out)
     free = open_channels(state, out)
     taken = out
-    if state.adaptive:
+    if is_adaptive(state):
         lane = choose_adaptive(state, out, free)
         if lane == NONE:
             return NONE
-        taken = lane // (KINDS * state.inputs)
-        lane -= taken * KINDS * state.inputs
+        taken = lane // (KINDS * inputs(state))
+        lane -= taken * KINDS * inputs(state)
     else:
         lane = choose(state, out, free)
         if lane == NONE:
             return NONE
-    lanes = at(state.lane, taken * KINDS * state.inputs + lane)
+    lanes = at(state.lane, taken * KINDS * inputs(state) + lane)
     p = lanes.head
     packet = at(state.packet, p)
-    following = packet.next
-    if following == NONE:
-        at(state.link, taken).lanes &= ~(np.uint64(1) << np.uint64(lane))
-    else:
-        lanes.head = following
+    following = np.int64(packet.next)
+    at(state.link, taken).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
+    lanes.head = p if following == NONE else following
+    if is_adaptive(state):
         state.clock[FIRSTS] = following
-    if state.adaptive:
         kind = enters_as(state, p, out, free)
-        if lane >= FREE * state.inputs:
+        if lane >= FREE * inputs(state):
             at(state.link, taken).queued -= size_of(state, packet.wire)
         state.waiting[np.uint64(out // state.fields.shift.size)] -= 1
     else:
-        kind = SECOND if lane >= state.inputs else FIRST
+        kind = SECOND if lane >= inputs(state) else FIRST
     channel = 0
     if kind != FIRST:
-        channel = ADAPTIVE_CHANNEL if kind == FREE else np.int64(link.second_channel)
-    if state.arbitration == ROUND_ROBIN:
-        entrance = lane % state.inputs
-        link.turn = entrance + 1 if entrance + 1 < state.inputs else 0
+        channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
+    if arbitration(state) == ROUND_ROBIN:
+        entrance = lane % inputs(state)
+        link.turn = entrance + 1 if entrance + 1 < inputs(state) else 0
     size = size_of(state, packet.wire)
     place = (out << CHANNEL_BITS) | channel
-    if state.queue.size > 0:
+    if has_queues(state):
         place = roomiest(state, out, channel)
     take_room(state, place, size)
     # Off a slower link it cannot go faster than it comes.
@@ -104,7 +111,7 @@ def serve(state: State, out: int, now: int) -> int:
     link.free_at = now + ticks
     if not link.armed and (
         link.lanes != 0
-        or (state.adaptive and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
+        or (is_adaptive(state) and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
     ):
         link.armed = 1
         schedule(state, state.packet.size + out, now + ticks)
@@ -117,7 +124,7 @@ def serve(state: State, out: int, now: int) -> int:
         leave_fifo(state, -2 - held, waited, now)
     port = np.uint64(link.port)
     route = packet.route - (np.uint64(1) << state.fields.shift[port])
-    if state.adaptive:
+    if is_adaptive(state):
         # Of a tie, one way is taken now.
         route &= ~state.fields.mask[port ^ np.uint64(1)]
     packet.route = route
@@ -134,7 +141,7 @@ def serve(state: State, out: int, now: int) -> int:
 def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: int) -> int:
     """Free the place of a packet that begins to leave; returns its link if that may send now."""
     take_room(state, held, -size_of(state, wire))
-    if state.queue.size > 0:
+    if has_queues(state):
         queue = at(state.queue, held)
         queue.free_at = now + ticks
         if queue.head == NONE:
@@ -146,10 +153,11 @@ def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: in
     link = at(state.link, behind)
     link.occupied -= 1
     link.waited += waited
-    if link.armed or link.free_at > now:
+    # Both questions at once: a processor guesses one answer better than two.
+    if (link.armed != 0) | (link.free_at > now):
         return NONE
     if link.lanes != 0:
         return behind
-    if state.adaptive and state.waiting[np.uint64(behind // state.fields.shift.size)] > 0:
+    if is_adaptive(state) and state.waiting[np.uint64(behind // state.fields.shift.size)] > 0:
         return behind
     return NONE

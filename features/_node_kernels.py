@@ -7,6 +7,7 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel
 
 from ._event_kernels import push, schedule
+from ._network_kernels import first_fifo
 from ._simulator_state import (
     HANDED_OVER,
     INJECTED,
@@ -99,10 +100,11 @@ def _post(state: State, m: int, now: int) -> int:
         if state.dependent:
             push(state, now + message.copy, state.worker.shape[0] + m)
         return NONE
-    first = f - f % state.shared_by
+    first = first_fifo(state, f)
     queue = at(state.fifo, first)
-    queue.length += 1
-    queue.most = max(queue.most, queue.length)
+    filling = at(state.filling, first)
+    filling.length += 1
+    filling.most = max(filling.most, filling.length)
     message.next = NONE
     if queue.head == NONE:
         queue.head = m
@@ -121,7 +123,7 @@ def _post(state: State, m: int, now: int) -> int:
 def feed(state: State, f: int, now: int) -> int:
     """Let a FIFO put its next packet before the router; NONE if it has none or no room for it."""
     fifo = at(state.fifo, f)
-    queue = at(state.fifo, f - f % state.shared_by)
+    queue = at(state.fifo, first_fifo(state, f))
     m = queue.head
     if m == NONE or fifo.outside == state.outside:
         fifo.busy = 0
@@ -139,7 +141,7 @@ def feed(state: State, f: int, now: int) -> int:
     message.to_send -= 1
     if message.to_send == 0:
         queue.head = message.next
-        queue.length -= 1
+        at(state.filling, first_fifo(state, f)).length -= 1
     elif state.by_packet and message.next != NONE:
         queue.head = message.next
         at(state.message, queue.tail).next = m
@@ -160,7 +162,7 @@ def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
     fifo = at(state.fifo, f)
     fifo.outside -= 1
     fifo.waited += waited
-    if not fifo.busy and at(state.fifo, f - f % state.shared_by).head != NONE:
+    if not fifo.busy and at(state.fifo, first_fifo(state, f)).head != NONE:
         fifo.busy = 1
         event = state.packet.size + state.link.size + f
         schedule(state, event, max(now, fifo.free_at))

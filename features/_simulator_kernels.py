@@ -13,6 +13,7 @@ from toruscast.mapping._jit import at, bare_kernel
 from ._arrival_kernels import arrive, next_in_queue, proceed
 from ._departure_kernels import announce, serve
 from ._event_kernels import bring, next_tick, pop, schedule
+from ._network_kernels import is_adaptive
 from ._node_kernels import begin_round, feed, hand_over, message_arrived
 from ._simulator_state import (
     CHUNK,
@@ -103,10 +104,9 @@ def run(state: State, until: int, budget: int) -> int:
                 p = next_in_queue(state, event - n_packets - n_links - n_fifos - n_local, now)
             if p != NONE:
                 out = proceed(state, p, now)
-            while out != NONE or state.clock[FIRSTS] != NONE:
-                if state.clock[FIRSTS] != NONE:
-                    if state.adaptive:
-                        announce(state, now)
+            while out != NONE or (is_adaptive(state) and state.clock[FIRSTS] != NONE):
+                if is_adaptive(state) and state.clock[FIRSTS] != NONE:
+                    announce(state, now)
                     state.clock[FIRSTS] = NONE
                 if out != NONE:
                     out = serve(state, out, now)

@@ -23,12 +23,25 @@ LARGEST_PACKET = 2**26
 _MOST_ROOM = 2**30
 # Packets of a message are counted in 32 bits.
 _MOST_PACKETS = 2**31
+# Hops to the edge of a ring are counted in 16 bits.
+_LONGEST_RING = 2**16 - 1
 _ARBITRATION = {
     "first_come": records.FIRST_COME,
     "round_robin": records.ROUND_ROBIN,
     "age": records.AGE,
 }
 NONE = records.NONE
+
+
+def is_usual(network: Network, routing: Routing) -> bool:
+    """Whether a network is of the kind for which there is a kernel of its own, half as long."""
+    return (
+        routing == "deterministic"
+        and network.deadlock == "bubble"
+        and network.arbitration == "first_come"
+        and network.virtual_channels == 0
+        and network.fifo_rule != "first_free"
+    )
 
 
 def fields_of(torus: Torus) -> records.Fields:
@@ -131,7 +144,7 @@ def build_state(
             found=f"{whole:.6g} bytes",
             expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
         )
-    link = _links(torus, tick, adaptive, _room(network, messages.merged, whole), whole)
+    link = _links(torus, tick, adaptive, _room(network, messages.merged, whole))
     n_fifos = torus.n_nodes * network.fifos
     fifos = np.zeros(n_fifos, dtype=records.FIFO)
     fifos["head"] = NONE
@@ -168,6 +181,7 @@ def build_state(
         queue=queue,
         packet=np.zeros(n_slots, dtype=records.PACKET),
         fifo=fifos,
+        filling=np.zeros(n_fifos, dtype=records.FILLING),
         message=message,
         left=message["to_send"].copy(),
         finish=np.zeros(message.size, dtype=np.int64),
@@ -191,6 +205,8 @@ def build_state(
         heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
         log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
         clock=clock,
+        special=None if is_usual(network, routing) else 1,
+        fifos=network.fifos,
         places=int(network.deadlock == "bubble"),
         virtual=max(1, network.virtual_channels),
         turns=turns,
@@ -248,9 +264,15 @@ def _room(network: Network, merged: float, largest: int) -> int:
     return min(max(network.buffer_packets * whole, least * largest), _MOST_ROOM)
 
 
-def _links(torus: Torus, tick: float, adaptive: bool, room: int, largest: int) -> NDArray[np.void]:
+def _links(torus: Torus, tick: float, adaptive: bool, room: int) -> NDArray[np.void]:
     """Links at rest."""
     network = torus.network
+    if max(torus.shape) > _LONGEST_RING:
+        raise InputError(
+            "ring too long to simulate",
+            found=max(torus.shape),
+            expected=f"at most {_LONGEST_RING} nodes",
+        )
     link = np.zeros(torus.n_links, dtype=records.LINK)
     link["far"] = torus.neighbors.ravel()
     link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
@@ -260,19 +282,15 @@ def _links(torus: Torus, tick: float, adaptive: bool, room: int, largest: int) -
     if network.deadlock == "dateline":
         link["credit1"][exists] = room
         link["second_channel"] = 1
-    to_edge = np.where(
-        torus.wrap, np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords)), 2**30
-    )
+    ahead = np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords))
+    to_edge = np.where(torus.wrap, ahead, _LONGEST_RING)
     link["to_edge"] = to_edge.transpose(1, 2, 0).ravel()
     if adaptive:
         link["credit2"][exists] = room
-    link["entry"] = largest
+    link["entry"] = 1
     if network.deadlock == "bubble":
         # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
         # free.
-        circular = [
-            2 * largest if w and k > 3 else largest
-            for k, w in zip(torus.shape, torus.wrap, strict=True)
-        ]
+        circular = [2 if w and k > 3 else 1 for k, w in zip(torus.shape, torus.wrap, strict=True)]
         link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
     return link

@@ -268,7 +268,7 @@ def _run(
         most=state.counter["most"].copy(),
         waited=state.link["waited"] * tick,
         fifo_waited=_by_queue(state.fifo["waited"] * tick, state.shared_by),
-        fifo_most=state.fifo["most"].copy(),
+        fifo_most=state.filling["most"].copy(),
         snapshots=tuple(snapshots),
         log=_log(state, tick, begin),
         not_logged=max(0, int(state.clock[records.LOGGED]) - len(state.log)),

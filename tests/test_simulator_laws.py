@@ -98,7 +98,7 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
     assert not state.link["occupied"].any()
     assert not state.link["lanes"].any()
     assert not state.fifo["busy"].any()
-    assert not state.fifo["length"].any()
+    assert not state.filling["length"].any()
     after = [state.link[name] for name in CREDITS] + [state.queue["credit"]]
     for a, b in zip(room, after, strict=True):
         np.testing.assert_array_equal(a, b)

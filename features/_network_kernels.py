@@ -1,0 +1,63 @@
+"""Kernels that tell what kind of network is simulated.
+
+Of the usual one (see `State.special`) each answer is a constant that the compiler sees: it leaves
+out all that the others need, which is a third of the instructions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+
+from ._simulator_state import FIRST_COME, State
+
+
+@bare_kernel
+def is_adaptive(state: State) -> bool:
+    """Whether packets may choose among links."""
+    return state.special is not None and state.adaptive != 0
+
+
+@bare_kernel
+def has_queues(state: State) -> bool:
+    """Whether packets queue in virtual channels."""
+    return state.special is not None and state.queue.size > 0
+
+
+@bare_kernel
+def arbitration(state: State) -> int:
+    """Which packet a link takes: FIRST_COME, ROUND_ROBIN or AGE."""
+    return FIRST_COME if state.special is None else state.arbitration
+
+
+@bare_kernel
+def inputs(state: State) -> int:
+    """Lanes of each kind at a link."""
+    return 1 if state.special is None else state.inputs
+
+
+@bare_kernel
+def second_channel(state: State, out: int) -> int:
+    """Channel behind a link for packets of the second kind."""
+    return 0 if state.special is None else np.int64(at(state.link, out).second_channel)
+
+
+@bare_kernel
+def first_fifo(state: State, f: int) -> int:
+    """FIFO whose queue a FIFO takes from."""
+    if state.special is None or state.shared_by == 1:
+        return f
+    return f - f % state.shared_by
+
+
+@bare_kernel
+def node_of(state: State, f: int) -> int:
+    """Node of a FIFO."""
+    return np.int64(np.uint32(f) // np.uint32(state.fifos))
+
+
+@bare_kernel
+def port_of(state: State, route: int) -> int:
+    """Port that a route takes next in dimension order."""
+    return state.fields.port[np.uint64(trailing_zeros(route))]
