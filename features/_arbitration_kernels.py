@@ -58,7 +58,7 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     """
     packet = at(state.packet, p)
     link = at(state.link, out)
-    if state.special is None:
+    if state.special is None and link.second_channel == 0:
         return SECOND - np.int64(link.port == came)
     port = np.uint64(link.port)
     straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL

@@ -17,7 +17,7 @@ def size_of(state: State, wire: float) -> int:
     The bubble rule counts places: in bytes, a bubble could fall apart into pieces too small for any
     packet.
     """
-    if state.special is None or state.places:
+    if state.places:
         return state.largest
     return min(max(np.int64(np.ceil(wire)), 1), state.largest)
 
@@ -52,7 +52,7 @@ def room(state: State, out: int, channel: int) -> int:
     if has_queues(state):
         return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
     link = at(state.link, out)
-    if state.special is None or channel == 0:
+    if channel == 0:
         return np.int64(link.credit0)
     return np.int64(link.credit1 if channel == 1 else link.credit2)
 
@@ -65,7 +65,7 @@ def take_room(state: State, place: int, size: int) -> None:
         return
     link = at(state.link, place >> CHANNEL_BITS)
     channel = channel_of(place)
-    if state.special is None or channel == 0:
+    if channel == 0:
         link.credit0 -= size
     elif channel == 1:
         link.credit1 -= size

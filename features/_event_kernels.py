@@ -13,7 +13,7 @@ from toruscast.mapping._jit import at, bare_kernel, prefetch, trailing_zeros
 
 from ._buffer_kernels import link_of
 from ._network_kernels import inputs, port_of
-from ._simulator_state import CHUNK, CHUNKS, DELIVERED, HEAP, KINDS, NONE, ORDER, State
+from ._simulator_state import CHUNK, CHUNKS, HEAP, KINDS, NONE, ORDER, State
 
 _LAST = CHUNK - 1
 
@@ -61,8 +61,9 @@ def bring(state: State, i: int, end: int) -> None:
     """Bring what the events of a chunk will touch into the cache, all at once.
 
     An event touches half a dozen records somewhere in tens of megabytes. Waiting for each in turn
-    took a third of the time; asked for together their ways from memory overlap. Each pass follows
-    what the one before has brought. Looking at the ticks to come as well costs more than it gains.
+    took a third of the time; asked for together their ways from memory overlap. The second pass
+    follows what the first has brought. More passes, or looking at the ticks to come as well, cost
+    more than they gain, as do branches on what is still on its way.
     """
     n_packets = state.packet.size
     n_links = state.link.size
@@ -74,19 +75,16 @@ def bring(state: State, i: int, end: int) -> None:
     for k in range(i, stop):
         event = state.chunk[np.uint64(k)]
         if event < n_packets:
-            prefetch(state.packet, event)
+            packet = at(state.packet, event)
+            came = link_of(state, packet.place)
+            prefetch(state.counter, came)
+            out = at(state.link, came).far * ports + port_of(state, packet.route)
+            prefetch(state.link, out)
+            prefetch(state.lane, out * lanes)
+            prefetch(state.left, packet.message)
+            prefetch(state.finish, packet.message)
         elif event < n_packets + n_links:
             prefetch(state.link, event - n_packets)
-            prefetch(state.lane, (event - n_packets) * lanes)
-        elif event < n_packets + n_links + n_fifos:
-            prefetch(state.fifo, event - n_packets - n_links)
-    for k in range(i, stop):
-        event = state.chunk[np.uint64(k)]
-        if event < n_packets:
-            came = link_of(state, at(state.packet, event).place)
-            prefetch(state.link, came)
-            prefetch(state.counter, came)
-        elif event < n_packets + n_links:
             base = (event - n_packets) * lanes
             prefetch(state.packet, at(state.lane, base).head)
             prefetch(state.packet, at(state.lane, base + entrances).head)
@@ -96,15 +94,10 @@ def bring(state: State, i: int, end: int) -> None:
         event = state.chunk[np.uint64(k)]
         if event < n_packets:
             packet = at(state.packet, event)
-            node = np.int64(at(state.link, link_of(state, packet.place)).far)
-            if packet.route == 0:
-                prefetch(state.left, packet.message)
-                prefetch(state.finish, packet.message)
-                prefetch(state.port, node * state.reception_ports)
-            elif packet.route != DELIVERED:
-                out = node * ports + port_of(state, packet.route)
-                prefetch(state.link, out)
-                prefetch(state.lane, out * lanes)
+            came = link_of(state, packet.place)
+            out = at(state.link, came).far * ports + port_of(state, packet.route)
+            prefetch(state.packet, at(state.lane, out * lanes).tail)
+            prefetch(state.packet, at(state.lane, out * lanes + entrances).tail)
         elif event < n_packets + n_links:
             base = (event - n_packets) * lanes
             for head in (at(state.lane, base).head, at(state.lane, base + entrances).head):
@@ -115,23 +108,6 @@ def bring(state: State, i: int, end: int) -> None:
                     prefetch(state.lane, behind * lanes)
                 else:
                     prefetch(state.fifo, -2 - held)
-    for k in range(i, stop):
-        event = state.chunk[np.uint64(k)]
-        if event < n_packets:
-            packet = at(state.packet, event)
-            if packet.route != 0 and packet.route != DELIVERED:
-                node = np.int64(at(state.link, link_of(state, packet.place)).far)
-                base = (node * ports + port_of(state, packet.route)) * lanes
-                prefetch(state.packet, at(state.lane, base).tail)
-                prefetch(state.packet, at(state.lane, base + entrances).tail)
-        elif event < n_packets + n_links:
-            base = (event - n_packets) * lanes
-            for head in (at(state.lane, base).head, at(state.lane, base + entrances).head):
-                held = at(state.packet, head).place
-                if held >= 0:
-                    behind = link_of(state, held) * lanes
-                    prefetch(state.packet, at(state.lane, behind).head)
-                    prefetch(state.packet, at(state.lane, behind + entrances).head)
 
 
 @bare_kernel

@@ -7,11 +7,19 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
 _LINE = 64
 _HUGE = 2**21
+# The translation cache holds as much in small pages, and to clear huge ones takes milliseconds.
+_SMALL = 2**23
+
+
+def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
+    """Return a stand-in for zeros, which takes no memory until `in_huge_pages` lays it out."""
+    return np.broadcast_to(np.zeros((), dtype=dtype), (size,))
 
 
 def in_huge_pages(arrays: T) -> T:
@@ -22,17 +30,21 @@ def in_huge_pages(arrays: T) -> T:
     """
     flat = _arrays(arrays)
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)
-    block = mmap.mmap(-1, size + 2 * _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    small = size <= _SMALL
+    align = _LINE if small else _HUGE
+    block = mmap.mmap(-1, size + 2 * align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if not small and hasattr(mmap, "MADV_HUGEPAGE"):
         # Where the system has none, the pages stay small and all else is the same.
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)
     memory = np.frombuffer(block, dtype=np.uint8)
-    start = -memory.ctypes.data % _HUGE
+    start = -memory.ctypes.data % align
     moved = {}
     for array in flat:
         view = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-        view[...] = array
+        if array.strides != (0,):
+            # As bytes: records go field by field.
+            memory[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
         moved[id(array)] = view
         start += -(-array.nbytes // _LINE) * _LINE
     result: T = _replaced(arrays, moved)

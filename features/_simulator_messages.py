@@ -45,7 +45,8 @@ def list_messages(
         packets, wire = packet_counts(comm, torus, coarsening)
         sent = np.flatnonzero(packets > 0)
         src, dst = mapping.node[comm.src[sent]], mapping.node[comm.dst[sent]]
-        real += float(packet_counts(comm, torus)[0][sent][src != dst].sum())
+        if coarsening > 1:
+            real += float(packet_counts(comm, torus)[0][sent][src != dst].sum())
         size = comm.nbytes[sent] / np.rint(comm.n_messages[sent])
         asks = (size > network.eager_limit) & (src != dst)
         columns.append(
@@ -65,6 +66,8 @@ def list_messages(
         stacked = [column[by_turn] for column in stacked]
     columns_and_share: list[Any] = [*stacked[:-1], 1.0]
     listed = Messages(*columns_and_share)
+    if coarsening == 1:
+        return listed
     simulated = float(listed.packets[listed.src != listed.dst].sum())
     return listed._replace(merged=real / max(simulated, 1.0))
 

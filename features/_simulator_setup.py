@@ -11,7 +11,7 @@ from toruscast.mapping import InputError, Network, TaskMapping, Torus
 
 from . import _simulator_state as records
 from ._field_kernels import pack_routes
-from ._memory import in_huge_pages
+from ._memory import blank, in_huge_pages
 from ._route_kernels import pick_fifos
 from ._simulator_clock import clock_of
 from ._simulator_messages import Messages
@@ -34,13 +34,11 @@ NONE = records.NONE
 
 
 def is_usual(network: Network, routing: Routing) -> bool:
-    """Whether a network is of the kind for which there is a kernel of its own, half as long."""
+    """Whether a network is of the kind for which there is a kernel of its own."""
     return (
         routing == "deterministic"
-        and network.deadlock == "bubble"
         and network.arbitration == "first_come"
         and network.virtual_channels == 0
-        and network.fifo_rule != "first_free"
     )
 
 
@@ -49,7 +47,8 @@ def fields_of(torus: Torus) -> records.Fields:
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
-    port_of = np.zeros(64, dtype=np.int64)
+    # Of an empty route any port will do: it is only looked ahead at.
+    port_of = np.zeros(65, dtype=np.int64)
     at = 0
     for i, k in enumerate(torus.order):
         farthest = torus.shape[k] // 2 if torus.wrap[k] else torus.shape[k] - 1
@@ -176,30 +175,30 @@ def build_state(
     state = records.State(
         fields=fields,
         link=link,
-        counter=np.zeros(torus.n_links, dtype=records.COUNTER),
-        lane=np.zeros(torus.n_links * records.KINDS * inputs, dtype=records.LANE),
+        counter=blank(torus.n_links, records.COUNTER),
+        lane=blank(torus.n_links * records.KINDS * inputs, records.LANE),
         queue=queue,
-        packet=np.zeros(n_slots, dtype=records.PACKET),
+        packet=blank(n_slots, records.PACKET),
         fifo=fifos,
-        filling=np.zeros(n_fifos, dtype=records.FILLING),
+        filling=blank(n_fifos, records.FILLING),
         message=message,
         left=message["to_send"].copy(),
-        finish=np.zeros(message.size, dtype=np.int64),
+        finish=blank(message.size, np.int64),
         then=then,
         first=first.astype(np.int32),
         receiver=receiver,
         sender=rows.astype(np.int32) if dependent else receiver,
-        waiting=np.zeros(torus.n_nodes, dtype=np.int32),
-        port=np.zeros(torus.n_nodes * network.reception_ports, dtype=np.int64),
+        waiting=blank(torus.n_nodes, np.int32),
+        port=blank(torus.n_nodes * network.reception_ports, np.int64),
         begin=begin,
         waits=waits,
-        current=np.zeros(mapping.n_tasks, dtype=np.int32),
+        current=blank(mapping.n_tasks, np.int32),
         following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
         worker=worker,
         worker_of=worker_of,
         wheel=empty,
-        filled=np.zeros(wheel // 64, dtype=np.uint64),
-        chunk=np.zeros(n_chunks * records.CHUNK, dtype=np.int32),
+        filled=blank(wheel // 64, np.uint64),
+        chunk=blank(n_chunks * records.CHUNK, np.int32),
         spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
         free=np.arange(n_slots, dtype=np.int32),
         heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),

@@ -35,7 +35,7 @@ HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 # Places of `State.clock`.
 NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS = range(9)
 
-# One cache line; those of 80 bytes cost 5 % more time, lying across two.
+# One cache line, so that one miss brings all of it.
 LINK = np.dtype(
     [
         ("free_at", np.int64),  # tick when the last packet's tail has gone
@@ -132,7 +132,7 @@ class Fields(NamedTuple):
     mask: NDArray[np.uint64]  # (2 * D,)
     width: NDArray[np.uint64]  # (D,) bits of a field, the dimensions in routing order
     order: NDArray[np.int64]  # (D,)
-    port: NDArray[np.int64]  # (64,) port to which each bit belongs
+    port: NDArray[np.int64]  # (65,) port to which each bit belongs
     zone: NDArray[np.uint64]  # (zones,) bits of each zone's ports
 
 

@@ -182,7 +182,10 @@ def _simulate(workload: Workload, options: _Options, coarsening: int) -> Simulat
         list_messages([phases[i] for i in several], torus, mapping, coarsening)
         for several in together
     ]
-    steps = _Steps(options.progress, sum(_packet_hops(messages, torus) for messages in listed))
+    total = 0
+    if options.progress is not None:
+        total = sum(_packet_hops(messages, torus) for messages in listed)
+    steps = _Steps(options.progress, total)
     begin = 0.0
     stretches = []
     for several, messages in zip(together, listed, strict=True):
