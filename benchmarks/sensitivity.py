@@ -91,7 +91,10 @@ def error_targets() -> pd.DataFrame:
     """Let an error of 3 % choose the coarsening, and compare with real packets."""
     torus = Torus((8, 8, 8))
     rows = []
-    cases = (("halo_2d", 256), ("halo_2d", 1024), ("halo_3d", 64), ("halo_3d", 256))
+    cases = (
+        *(("halo_2d", packets) for packets in (256, 1024, 4096)),
+        *(("halo_3d", packets) for packets in (64, 256, 1024)),
+    )
     for pattern, packets in cases:
         make, grid = (
             (patterns.halo_2d, (16, 32)) if pattern == "halo_2d" else (patterns.halo_3d, (8, 8, 8))

@@ -9,6 +9,10 @@ from typing import Protocol, TypeVar
 # How much less than the error accepted the time may change when packets are halved once more. Less
 # than half would do if errors fell evenly; they do not where a network is full (docs/simulator.md).
 _STEP = 1 / 8
+# How often in a row: once may be by chance.
+_TIMES = 2
+# From here on two more steps cost about as much as real packets, which are certain.
+_NEARLY_REAL = 8
 # Packet-hops that take less than a second: nothing to save.
 _CHEAP = 2**22
 # Packets of the longest message in the first, coarsest attempt.
@@ -29,7 +33,7 @@ T = TypeVar("T", bound=Timed)
 def refine(
     error: float, longest: int, hops: int, run: Callable[[int], T], most: float = math.inf
 ) -> tuple[T, float]:
-    """Simulate with ever shorter packets until the time changes by little.
+    """Simulate with ever shorter packets until the time changes by little twice in a row.
 
     Parameters
     ----------
@@ -55,18 +59,20 @@ def refine(
     --------
     >>> from types import SimpleNamespace
     >>> result, change = refine(
-    ...     0.2, 64, 10**9, lambda c: SimpleNamespace(time=1 + c / 100, merged=c)
+    ...     0.2, 1024, 10**9, lambda c: SimpleNamespace(time=1 + c / 1000, merged=c)
     ... )
     >>> result.merged, round(change, 3)
-    (2, 0.02)
+    (8, 0.008)
     """
     first = max(1, min(longest / _FEWEST, most))
     coarsening = 1 if hops < _CHEAP else 2 ** int(math.log2(first))
     result = run(coarsening)
     change = math.inf
-    while coarsening > 1 and change > error * _STEP:
-        coarsening //= 2
+    calm = 0
+    while coarsening > 1 and calm < _TIMES:
+        coarsening = 1 if calm == 0 and coarsening <= _NEARLY_REAL else coarsening // 2
         finer = run(coarsening)
         change = abs(finer.time - result.time) / finer.time if finer.time else 0.0
+        calm = calm + 1 if change <= error * _STEP else 0
         result = finer
     return result, 0.0 if coarsening == 1 else change

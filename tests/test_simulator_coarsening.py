@@ -14,10 +14,10 @@ PATTERNS = {
     "sub_all_to_all": lambda packets: patterns.sub_all_to_all(64, 128 * packets, group=8),
 }
 # Wanted: every time within 3 %, and a share of 0.995 of the pairs in the same order. Both are
-# missed: of single mappings with full buffers, times are off by up to 6.4 and 3.4 %; and in two
-# cases one of the 66 pairs has changed its order, which makes 0.985.
-LARGEST = {("halo_2d", 256, 32): 0.064, ("halo_3d", 256, 32): 0.035}
-ORDER = {("halo_2d", 64, 32): 0.984, ("halo_2d", 256, 256): 0.984}
+# missed in one case with full buffers: the time of one mapping is off by 4.9 %, so that one of the
+# 66 pairs has changed its order, which makes 0.985.
+LARGEST = {("halo_2d", 256, 32): 0.05}
+ORDER = {("halo_2d", 256, 32): 0.984}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -42,7 +42,7 @@ def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, de
         assert result.coarsening > 1 or result.change == 0
 
 
-@pytest.mark.parametrize(("pattern", "packets"), [("halo_2d", 256), ("sub_all_to_all", 256)])
+@pytest.mark.parametrize(("pattern", "packets"), [("halo_2d", 256), ("sub_all_to_all", 2048)])
 def test_an_error_target_does_merge_packets(monkeypatch, pattern, packets):
     monkeypatch.setattr(coarsening, "_CHEAP", 0)
     torus = Torus((4, 4, 4)).with_network(buffer_packets=256)

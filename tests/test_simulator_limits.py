@@ -32,6 +32,11 @@ def test_spans_that_a_packet_s_ticks_cannot_count(network, match):
         run(network=network)
 
 
+def test_a_ring_longer_than_sixteen_bits_count():
+    with pytest.raises(InputError, match="ring too long to simulate: found 70000"):
+        run(shape=(70_000,))
+
+
 def test_a_link_far_slower_than_another():
     with pytest.raises(InputError, match="bandwidth too low beside the fastest link's: found 1 "):
         run(torus=Torus((2, 2), bandwidth=(1.0, 2e9)))

@@ -29,8 +29,7 @@ HYBRIDS = ("H1", "H2", "H3", "H4", "H5", "H6")
 TEXT = (
     "Times and counters come from the packet simulator, without noise where none is named, on "
     f"Blue Gene/Q hosts with {TASKS_PER_NODE} tasks a node: {N_MAPPINGS} mappings a benchmark and "
-    f"size of 16,384 tasks, {N_MAPPINGS // 2} on each of two hosts of 65,536 tasks (pF3D: "
-    f"{N_MAPPINGS // 4})."
+    f"size of 16,384 tasks, {N_MAPPINGS // 2} on each of two hosts of 65,536 tasks."
 )
 
 
