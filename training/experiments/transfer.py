@@ -10,7 +10,7 @@ from toruscast.scaling import PMNFRegressor
 from . import simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .mixture import learners
-from .plan import LARGE, SIZES, SMALL
+from .plan import LARGE, LARGE_SIZES, SIZES, SMALL
 from .scores import by_case, forecast, scores
 
 _METRICS = ("lower_bound", "max_bytes", "avg_buffer")
@@ -56,8 +56,10 @@ def _run(inputs: Inputs) -> Findings:
         (
             f"{simulated.share_within_cases(predictions, str(best['learner'])):.0%} of the wrong "
             f"pairs of {best['learner']} are two mappings of one benchmark, size and host.",
-            f"{len(SIZES)} message sizes are fewer than the five values of a parameter that "
-            "scaling models ask for. The best learner is chosen by the scores shown.",
+            "Two message sizes are fewer than the five values of a parameter that scaling models "
+            "ask for. The best learner is chosen by the scores shown.",
+            f"Messages of 65,536 tasks have {' or '.join(LARGE_SIZES)}; 8 B and 4 MB were not "
+            "simulated there.",
         ),
     )  # fmt: skip
 
