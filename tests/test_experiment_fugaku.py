@@ -14,9 +14,11 @@ from toruscast.mapping.collectives import names, schedule
 from toruscast.training.experiments import EXPERIMENTS, Inputs
 from toruscast.training.experiments import fugaku_model as model
 from toruscast.training.experiments.fugaku_algorithms import parse
+from toruscast.training.experiments.fugaku_chain import message_chain
 from toruscast.training.experiments.fugaku_footprint import footprint, simulated_bytes
-from toruscast.training.experiments.fugaku_ranking import corrections, rank_groups
-from toruscast.training.experiments.fugaku_table import read_job, tabulate
+from toruscast.training.experiments.fugaku_ranking import corrections, count_pairs, rank_groups
+from toruscast.training.experiments.fugaku_table import of_library, read_job, tabulate
+from toruscast.training.metrics import rcc
 
 HEADER = "collective_type,buffer_size,algo_name,median,nnodes,tasks_per_node\n"
 JOB = '#PJM -L  "node=2x2x2:torus"\n#PJM --mpi  "rank-map-bynode=YZX"\n'
@@ -207,7 +209,8 @@ def synthetic(rng, rows=240):
             "ports": np.where(which < 2, rng.choice([1, 3, 6], size=rows), 1),
             "rounds": rounds, "hops": rounds, "segment": 0,
             "carried": rng.uniform(0.5, 6, size=rows), "added": rng.choice([0, 1, 3], size=rows),
-            "copied": 0.0, "pieces": 0.0,
+            "copied": 0.0, "pieces": 0.0, "notices": 0.0, "entries": 0.0, "addresses": 0.0,
+            "gathered": 1.0, "gather_rounds": 3.0, "gather_hops": 6.0,
         }
     )  # fmt: skip
     table["messages"] = table["rounds"] * table["ports"] + rng.integers(0, 9, size=rows)
@@ -229,6 +232,112 @@ def test_fit_recovers_planted_times():
     ratio = np.abs(np.log(model.predict(table, found) / table["time"]))
     assert np.median(ratio) < 0.02
     assert set(found.table()["constant"]) == set(found.shared)
+
+
+def test_what_a_call_does_besides_adds_up():
+    table = synthetic(np.random.default_rng(2), 6)
+    constants = model.fit(table.assign(time=1e-5))
+    plain = model.predict(table, constants)
+    entries = model.predict(table.assign(entries=4096 * 4), constants)
+    assert entries - plain == pytest.approx(4096 * 4 * model.ENTRY)
+    notices = model.predict(table.assign(notices=7), constants)
+    word = constants.shared["word that a buffer is free"] * 1e-6
+    assert notices - plain == pytest.approx(7 * word)
+    # Addresses come by MPI's allgather: rounds, hops and bytes of that, whatever calls for it.
+    shared = constants.shared
+    addresses = 16.0 * 4096
+    length = addresses / 3
+    a_round = shared["overhead a round, fjmpi"] + shared["handshake of a long message, fjmpi"] * (
+        length / (length + 1e3 * shared["length at half of the handshake, fjmpi"])
+    )
+    gather = 1e-6 * (shared["setup, fjmpi"] + 3 * a_round) + 6 * model.HOP_LATENCY
+    gather += addresses / (shared["link bandwidth"] * 1e9)
+    found = model.predict(table.assign(addresses=addresses), constants)
+    assert found - plain == pytest.approx(gather)
+
+
+def test_threads_cost_once_a_call_not_once_a_round():
+    table = synthetic(np.random.default_rng(3))
+    constants = model.fit(table.assign(time=1e-5))
+    one = table[table["layer"] == "utofu"].iloc[:1].assign(carried=0.0, simulated=0.0, pieces=0.0)
+    times = {
+        (ports, rounds): model.predict(
+            one.assign(ports=ports, rounds=rounds, messages=ports * rounds), constants
+        ).item()
+        for ports in (1, 6)
+        for rounds in (3, 12)
+    }
+    assert times[6, 3] > times[1, 3]
+    assert times[6, 12] - times[6, 3] == pytest.approx(times[1, 12] - times[1, 3])
+
+
+def chain_one_by_one(plan):
+    """Messages on the longest chain, message by message."""
+    done = [0.0] * plan.n_tasks
+    for times, steps in plan.rounds():
+        for _ in range(times):
+            sent, arrivals = list(done), []
+            for step in steps:
+                for src, dst in zip(step.src.tolist(), step.dst.tolist(), strict=True):
+                    sent[src] += step.pieces
+                    arrivals.append((sent[src], dst, step.pieces))
+            after = list(done)
+            for when, dst, pieces in sorted(arrivals):
+                after[dst] = max(after[dst] + pieces, when)
+            done = [max(a, b) for a, b in zip(after, sent, strict=True)]
+    return max(done)
+
+
+@pytest.mark.parametrize("name", names())
+def test_message_chain_is_that_of_messages_one_by_one(name):
+    grids = [(8,), (4, 4), (2, 2, 2)]
+    for grid in grids:
+        for ports in (1, 3):
+            try:
+                plan = schedule(name, int(np.prod(grid)), 64.0, grid, ports=ports, segment=20)
+            except InputError:
+                continue  # not that number of ports or trees
+            if not plan.at_once:
+                assert message_chain(plan) == pytest.approx(chain_one_by_one(plan))
+
+
+def test_message_chains_in_closed_form():
+    def of(name, n):
+        return message_chain(schedule(name, n, 1.0))
+
+    for n in (2, 8, 64):
+        # The k-th child of a binomial tree comes k messages after its parent.
+        assert of("bcast/binomial", n) == of("reduce/binomial", n) == np.log2(n)
+        assert of("scatter/linear", n) == of("gather/linear", n) == n - 1
+        assert of("allgather/ring", n) == of("alltoall/linear", n) == n - 1
+    # Two messages a level, as long as a level is full: 15 tasks have three below the root.
+    assert of("bcast/binary", 15) == of("reduce/binary", 15) == 6
+
+
+def test_calls_of_the_bine_library_do_what_its_source_has():
+    codes = {
+        "bcast BINE-BINOMIAL_TREE-utofu": (0, 0, 16 * 8 * 3),
+        "bcast BINE-BINOMIAL_TREE_TMPBUF-utofu": (0, 0, 0),
+        "reduce BINE-BINOMIAL_TREE-utofu": (9, 0, 0),
+        "allreduce RECDOUB-L-utofu": (3, 0, 0),
+        "gather BINE-BINOMIAL_TREE_CONT_PERMUTE-DEC-utofu": (0, 24, 0),
+        "bcast default-binomial": (0, 0, 0),
+    }
+    table = pd.DataFrame({"code": list(codes), "nbytes": 2048.0, "rounds": 3, "ports": 3})
+    table["layer"] = np.where(table["code"].str.endswith("utofu"), "utofu", "fjmpi")
+    table["n_tasks"] = 8
+    found = pd.DataFrame(of_library(table))
+    assert list(found.itertuples(index=False, name=None)) == list(codes.values())
+    assert of_library(table.assign(nbytes=1024.0))["notices"].sum() == 0
+
+
+def test_pairs_are_counted_as_rcc_counts_them():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"shape": "s", "collective": "c", "nbytes": 1.0, "time": rng.random(20)})
+    predicted = rng.random(20)
+    pairs, wrong, close = count_pairs(table, predicted, 0.1)
+    assert (pairs, 1 - wrong / pairs) == (190, pytest.approx(rcc(table["time"], predicted)))
+    assert 0 < close < wrong == count_pairs(table, predicted, np.inf)[2]
 
 
 def test_corrections_make_known_rows_exact_and_interpolate_ports():

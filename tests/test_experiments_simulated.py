@@ -9,6 +9,9 @@ from toruscast.features import simulate
 from toruscast.mapping import InputError, strategies
 from toruscast.training import TimePredictor, rcc, read_samples, write_samples
 from toruscast.training.experiments import EXPERIMENTS, Inputs, plan, simulated
+from toruscast.training.experiments import combinations as combinations_module
+from toruscast.training.experiments import hybrids as hybrids_module
+from toruscast.training.experiments import importance as importance_module
 from toruscast.training.experiments import learners as learners_module
 from toruscast.training.experiments import mixture as mixture_module
 from toruscast.training.experiments import transfer as transfer_module
@@ -136,3 +139,94 @@ def test_pairwise_ranker_orders_what_a_line_orders():
     times = X @ [3.0, -2.0, 0.0]
     ranker = learners_module.PairwiseRanker().fit(X[:40], times[:40])
     assert rcc(times[40:], ranker.predict(X[40:])) > 0.97
+
+
+@pytest.fixture
+def planted(table, tmp_path):
+    """Write a table whose times follow from its features; returns the inputs of an experiment."""
+
+    def write(times, **columns):
+        made = table.assign(**columns, time=times)
+        # One size is enough: three cases.
+        made = made[made["size"] == "16 KB"].drop(columns=list(simulated.CASE))
+        write_samples(made, tmp_path / "planted.parquet", {})
+        return Inputs(samples=tmp_path / "planted.parquet")
+
+    return write
+
+
+def test_importance_puts_what_makes_the_time_first(table, planted, monkeypatch):
+    for name in ("_SPLITS", "_SHUFFLES"):
+        monkeypatch.setattr(importance_module, name, 1)
+    bound = np.random.default_rng(0).uniform(1e-3, 2e-3, len(table))
+    inputs = planted(simulated.noisy(bound, 0.01), lower_bound=bound)
+    found = EXPERIMENTS["importance"].run(inputs).tables["importance"]
+    assert found["feature"][0] == "lower_bound"
+    # Shuffled, it leaves an order by chance: half of what it had.
+    assert found["lost"][0] == pytest.approx(0.5, abs=0.08)
+    assert found["lost"][1] < 0.05
+
+
+def test_importance_finds_the_feature_behind_the_slowdown(table, planted, monkeypatch):
+    for name in ("_SPLITS", "_SHUFFLES"):
+        monkeypatch.setattr(importance_module, name, 1)
+    waits = np.random.default_rng(0).random(len(table))
+    inputs = planted(1e-3 * (1 + 3 * waits), lower_bound=1e-3, avg_delay_AO=waits)
+    found = EXPERIMENTS["importance"].run(inputs).tables["importance"]
+    assert found["feature"][0] == "avg_delay_AO"
+    assert found["lost"][1] < 0.1 < 0.3 < found["lost"][0]
+
+
+def test_hybrid_whose_features_make_the_time_wins(table, planted, monkeypatch):
+    for name, value in {"NOISE": (0.0,), "SPLITS": 2, "TREES": 40}.items():
+        monkeypatch.setattr(hybrids_module, name, value)
+    rng = np.random.default_rng(0)
+    # H3 is H1 with avg_buffer, which no other set has.
+    buffers, fifos = rng.random(len(table)), rng.random(len(table))
+    inputs = planted(1e-3 * (1 + 5 * buffers + 0.2 * fifos), avg_buffer=buffers, max_FIFO=fifos)
+    best = EXPERIMENTS["hybrids-16384"].run(inputs).tables["hybrids-16384-best"]
+    assert set(best["features"]) == {"H3"}
+    assert best["rcc"].min() > 0.9
+    assert best["rcc"].mean() > 0.95
+
+
+def test_combinations_are_chosen_without_the_mappings_held_out(inputs, monkeypatch):
+    seen = {"search": [], "choose": []}
+
+    def search(train, n_jobs):
+        seen["search"].append({name: set(group["key"]) for name, group in train.items()})
+        return pd.DataFrame({"features": ["avg_bytes + max_bytes", "max_dilation + max_FIFO"],
+                             "rcc": [0.9, 0.8]})  # fmt: skip
+
+    def choose(train, among, n_jobs):
+        seen["choose"].append({name: set(group["key"]) for name, group in train.items()})
+        return next(iter(among))
+
+    monkeypatch.setattr(combinations_module, "_search", search)
+    monkeypatch.setattr(combinations_module, "_choose", choose)
+    monkeypatch.setattr(combinations_module, "_SEARCHES", 1)
+    monkeypatch.setattr(simulated, "HYBRIDS", ("H1",))
+    found = EXPERIMENTS["combinations"].run(inputs)
+    assert seen["choose"] == seen["search"] * 2
+    assert {len(keys) for keys in seen["search"][0].values()} == {plan.N_MAPPINGS - 28}
+    result = found.tables["combinations-held-out"]
+    assert (result["pairs"] == 28 * 27 // 2).all()
+    picked = found.tables["combinations-chosen"].set_index("set")["features"]
+    assert picked["pair or triple chosen"] == "avg_bytes + max_bytes"
+    assert picked["hybrid chosen"] == "H1"
+    # What was chosen scores as the set that it is.
+    scored = result.pivot(index="benchmark", columns="set", values="rcc")
+    assert scored["hybrid chosen"].tolist() == scored["H1"].tolist()
+
+
+def test_search_puts_the_pair_that_makes_the_time_first(monkeypatch):
+    monkeypatch.setattr(combinations_module, "_FEATURES", 5)
+    rng = np.random.default_rng(1)
+    names = [f"f{number}" for number in range(8)]
+    train = {}
+    for benchmark in ("one", "two"):
+        group = pd.DataFrame(rng.random((56, 8)), columns=names)
+        train[benchmark] = group.assign(time=1 + 4 * group["f3"] + 3 * group["f6"])
+    found = combinations_module._search(train, 1)
+    assert len(found) == 10 + 10
+    assert {"f3", "f6"} <= set(found["features"][0].split(" + "))

@@ -22,7 +22,7 @@ def test_law_recovers_what_it_generates():
     table = table.assign(operator="A", n_active=64, n_processes=64, n_max=n)
     table = table.assign(nbytes_rend_network=nbytes)
     table["time"] = 1e-6 + 2e-6 * n + 1e-8 * n**2 + 1e-9 * nbytes
-    model = AmgTimeModel(n_estimators=0).fit(table[table["n_max"] <= 50])
+    model = AmgTimeModel(learners=()).fit(table[table["n_max"] <= 50])
     np.testing.assert_allclose(model.predict(table), table["time"], rtol=0.01)
 
 
@@ -59,7 +59,7 @@ def test_amg_small_to_large(shared_data):
     files = sorted((shared_data / "bluewatersmodel" / "amg_models").glob("*.out"))
     table = pd.concat([read_amg_messages(path) for path in files], ignore_index=True)
     test = table[table["n_processes"] >= 2048]
-    model = AmgTimeModel(n_estimators=100).fit(table[table["n_processes"] <= 1024])
+    model = AmgTimeModel().fit(table[table["n_processes"] <= 1024])
     assert rcc(test["time"], model.predict(test)) > 0.92
 
 

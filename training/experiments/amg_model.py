@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 from sklearn.utils.validation import check_is_fitted
 
 from toruscast.mapping import InputError
@@ -20,33 +24,39 @@ Floats = NDArray[np.float64]
 Key = tuple[object, ...]
 
 
+def trees(n_estimators: int = 300, min_samples_leaf: int = 3) -> Any:
+    """Extremely randomised trees, which keep their corrections within what they have seen."""
+    return ExtraTreesRegressor(n_estimators, min_samples_leaf=min_samples_leaf, random_state=0)
+
+
+def kernel() -> Any:
+    """Support vectors with a Gaussian kernel: smooth, and none where nothing was seen."""
+    return make_pipeline(StandardScaler(), SVR(C=1.0, epsilon=0.05))
+
+
 class AmgTimeModel(BaseEstimator):  # type: ignore[misc]
-    """Time of a communication: an analytic law, corrected by trees.
+    """Time of a communication: an analytic law, corrected by what learners make of its misses.
 
     The law is that of point-to-point messages with a queue: ``c0 + c1 n + c2 n^2 + c3 s`` for the
     ``n`` messages and ``s`` bytes of the busiest process [1]_, no constant below zero. It is
     fitted to the logarithm of times, robustly, for vectors and matrices, plain and node-aware;
-    then for each operator, drawn towards the law of its kind. It extrapolates where trees cannot.
-    Extremely randomised trees learn the logarithm of observed over analytic time from
-    `amg_features`.
+    then for each operator, drawn towards the law of its kind. It extrapolates where
+    learners cannot. These learn the logarithm of observed over analytic time from `amg_features`;
+    the mean of them corrects the law.
 
     Of communications that are alike in every column, the least time is kept: what
     other jobs on the machine do can only delay.
 
     Parameters
     ----------
-    n_estimators : int
-        Number of trees; 0 for the analytic law alone.
+    learners : sequence of regressors, optional
+        Of scikit-learn; `trees` and `kernel` if not given, none for the analytic law alone.
     by_operator : bool
         Whether operators have a law of their own.
     prior : float
         How strongly the law of an operator is drawn towards that of its kind.
     features : list of str, optional
-        Which of `amg_features` the trees see; all if not given.
-    random_state : int
-        Seed of the trees.
-    n_jobs : int
-        Threads that grow trees.
+        Which of `amg_features` the learners see; all if not given.
 
     Attributes
     ----------
@@ -64,27 +74,23 @@ class AmgTimeModel(BaseEstimator):  # type: ignore[misc]
     >>> n = np.arange(1.0, 41.0)
     >>> table = pd.DataFrame(0.0, index=range(40), columns=list(_MODEL_COLUMNS))
     >>> table = table.assign(operator="A", n_max=n, n_active=64, n_processes=64)
-    >>> model = AmgTimeModel(n_estimators=50).fit(table.assign(time=1e-6 * n))
+    >>> model = AmgTimeModel().fit(table.assign(time=1e-6 * n))
     >>> bool(model.predict(table.assign(n_max=80.0))[0] > 70e-6)
     True
     """
 
     def __init__(
         self,
-        n_estimators: int = 300,
+        learners: Sequence[Any] | None = None,
         *,
         by_operator: bool = True,
         prior: float = 0.3,
         features: list[str] | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
     ) -> None:
-        self.n_estimators = n_estimators
+        self.learners = learners
         self.by_operator = by_operator
         self.prior = prior
         self.features = features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def fit(self, table: pd.DataFrame) -> Self:
         """Learn from measured communications.
@@ -112,11 +118,9 @@ class AmgTimeModel(BaseEstimator):  # type: ignore[misc]
         table = _fastest(table)
         target = np.log(table["time"].to_numpy(float))
         self._fit_laws(table, target)
-        if self.n_estimators:
-            self.forest_ = ExtraTreesRegressor(
-                self.n_estimators, random_state=self.random_state, n_jobs=self.n_jobs
-            )
-            self.forest_.fit(self._seen(table), target - self._log_law(table))
+        missed = target - self._log_law(table)
+        learners = (trees(), kernel()) if self.learners is None else self.learners
+        self.corrections_ = [clone(one).fit(self._seen(table), missed) for one in learners]
         return self
 
     def predict(self, table: pd.DataFrame) -> Floats:
@@ -139,9 +143,10 @@ class AmgTimeModel(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "laws_")
         log_time = self._log_law(table)
-        if self.n_estimators and len(table):
-            log_time = log_time + self.forest_.predict(self._seen(table))
-        return np.exp(log_time)
+        if self.corrections_ and len(table):
+            seen = self._seen(table)
+            log_time = log_time + np.mean([c.predict(seen) for c in self.corrections_], axis=0)
+        return np.asarray(np.exp(log_time), dtype=float)
 
     def _seen(self, table: pd.DataFrame) -> pd.DataFrame:
         features = amg_features(table)

@@ -25,7 +25,6 @@ _MPI = {
     },
     "gather": {
         "basic-linear": "linear", "binomial": "binomial", "linear-sync": "linear",
-        "simple": "linear",
     },
     "reduce": {
         "binary": "binary", "binomial": "binomial", "chain": "chain",

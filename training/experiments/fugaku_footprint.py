@@ -13,22 +13,26 @@ from toruscast.features.simulator import simulate
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.collectives import Round, Schedule, merged
 
+from .fugaku_chain import message_chain
+
 N_PORTS = 6
 
 
 class Footprint(NamedTuple):
-    """Sums over the rounds of a schedule."""
+    """Sums over the rounds of a schedule; of the messages, those that wait for each other."""
 
     rounds: float
     """Rounds, one after the other."""
     carried: float
     """Bytes of the busiest link or port of each round."""
+    sent: float
+    """Bytes of the busiest port of each round."""
     hops: float
     """Links of the longest way of each round."""
-    messages: float
-    """Messages that the busiest task sends or receives in each round."""
     added: float
     """Bytes that the busiest task adds to its own in each round."""
+    messages: float
+    """Messages on the longest chain, see `message_chain`."""
 
 
 def footprint(
@@ -49,19 +53,19 @@ def footprint(
     >>> from toruscast.mapping.collectives import schedule
     >>> ring = schedule("allreduce/ring", 4, 400.0)
     >>> footprint(ring, Torus((4,)), TaskMapping([0, 1, 2, 3], 4))
-    Footprint(rounds=6.0, carried=600.0, hops=6.0, messages=6.0, added=300.0)
+    Footprint(rounds=6.0, carried=600.0, sent=600.0, hops=6.0, added=300.0, messages=6.0)
     """
     if schedule.at_once:
         every = [step for lane in schedule.lanes for step in lane]
         return _together(every, torus, mapping, all_ports)
     known: dict[tuple[int, ...], NDArray[np.float64]] = {}
-    total = np.zeros(len(Footprint._fields))
+    total = np.zeros(len(Footprint._fields) - 1)
     for times, steps in schedule.rounds():
         key = tuple(id(step) for step in steps)
         if key not in known:
             known[key] = np.array(_one_round(steps, torus, mapping, all_ports))
         total += times * known[key]
-    return Footprint(*total.tolist())
+    return Footprint._make([*total.tolist(), message_chain(schedule)])
 
 
 def simulated_bytes(
@@ -109,15 +113,11 @@ def _one_round(
         port = max(float(_add(lanes).max()) / N_PORTS, largest)
     else:
         port = max(float(lane.max()) for lane in lanes)
-    messages = max(
-        _add([np.bincount(getattr(step, end), minlength=n) * step.pieces for step in steps]).max()
-        for end in ("src", "dst")
-    )
     added = _add(
         [np.bincount(s.dst, weights=s.nbytes, minlength=n) for s in steps if s.reduces]
     )  # fmt: skip
     hops = float(dilations(comm, torus, mapping).max(initial=0))
-    return 1.0, max(link, port), hops, float(messages), float(added.max(initial=0))
+    return 1.0, max(link, port), port, hops, float(added.max(initial=0))
 
 
 def _together(
@@ -129,7 +129,7 @@ def _together(
     sent = _add([np.bincount(step.src, weights=step.nbytes, minlength=n) for step in steps])
     port = float(sent.max(initial=0)) / (N_PORTS if all_ports else 1)
     carried = max(float(link.max(initial=0)), port)
-    return Footprint(1.0, carried, float(torus.diameter), float(len(steps)), 0.0)
+    return Footprint(1.0, carried, port, float(torus.diameter), 0.0, float(len(steps)))
 
 
 def _add(arrays: Iterable[NDArray[Any]]) -> NDArray[np.float64]:

@@ -16,17 +16,22 @@ Floats = NDArray[np.float64]
 # On 2x2x2 every way is one to three hops long: their latency cannot be told from the overhead of a
 # round there, and is that of the machine's preset.
 HOP_LATENCY = tofu_d().network.hop_latency
+# Eight nodes do not show either what the bine library's table of blocks costs: 20 cycles of the
+# processor (2 GHz) an entry are assumed, for a division, a branch and the copy that it directs.
+ENTRY = 10e-9
 
 LAYERS = ("utofu", "mpi", "fjmpi", "trees")
 # Name, unit and value from which the fit starts: once, and for each layer.
 _ONCE = {
     "link bandwidth": ("GB/s", 6.3),
-    "further port, share of setup and round": ("", 0.8),
+    "start of a second thread": ("us", 10.0),
+    "threads, power of the further ports": ("", 0.6),
     "copy": ("ns/B", 0.04),
     "copy, power of the ports that share it": ("", 0.5),
+    "word that a buffer is free": ("us", 2.0),
 }
 _LAYERED = {
-    "setup": ("us", 1.0),
+    "setup": ("us", 3.0),
     "overhead a round": ("us", 2.0),
     "overhead a further message": ("us", 0.5),
     "handshake of a long message": ("us", 5.0),
@@ -82,7 +87,7 @@ def fit(table: pd.DataFrame, network: str = "simulated") -> Constants:
     ----------
     table : DataFrame
         From `tabulate`.
-    network : {"simulated", "carried"}
+    network : {"simulated", "carried", "sent"}
         Column with the bytes that the network takes time for.
 
     Notes
@@ -128,28 +133,42 @@ class _Terms:
     """What the constants multiply."""
 
     def __init__(self, table: pd.DataFrame, network: str) -> None:
-        names = ("nbytes", "hops", "ports", "rounds", "copied", "messages")
+        names = (
+            "nbytes", "hops", "ports", "rounds", "copied", "notices", "entries",
+            "gather_rounds", "gather_hops",
+        )  # fmt: skip
         column = {name: table[name].to_numpy(dtype=np.float64) for name in names}
-        nbytes = column["nbytes"]
-        self.carried = table[network].to_numpy() * nbytes
-        self.length = self.carried / np.maximum(column["rounds"], 1.0)
-        self.added = table["added"].to_numpy() * nbytes
         self.column = column
+        self.carried = table[network].to_numpy() * column["nbytes"]
+        self.gathered = (table["gathered"] * table["addresses"]).to_numpy(dtype=np.float64)
+        self.added = table["added"].to_numpy() * column["nbytes"]
         self.layer = table["layer"].map(LAYERS.index).to_numpy()
         # Each round's overhead has its first message of every port in it.
-        more = column["messages"] + table["pieces"].to_numpy()
-        self.more = np.maximum(more - column["rounds"] * column["ports"], 0.0)
-        # Only the bine library over uTofu drives its ports in software, one after the other.
-        self.ports = np.where(self.layer == LAYERS.index("utofu"), column["ports"] - 1, 0.0)
+        messages = (table["messages"] + table["pieces"]).to_numpy(dtype=np.float64)
+        self.more = np.maximum(messages - column["rounds"] * column["ports"], 0.0)
+        # Only the bine library over uTofu drives its ports in software, each with a thread.
+        threads = np.where(self.layer == LAYERS.index("utofu"), column["ports"] - 1, 0.0)
+        self.log_threads = np.log(threads, where=threads > 0, out=np.full(threads.size, -np.inf))
 
     def seconds(self, shared: Floats, software: Floats, local: Floats) -> Floats:
-        bandwidth, further, copy, power = shared[: len(_ONCE)]
-        layered = shared[len(_ONCE) :].reshape(len(_LAYERED), len(LAYERS))[:, self.layer]
-        setup, a_round, message, handshake, half, reduction = layered
-        column = self.column
-        network = self.carried / (bandwidth * 1e9) + HOP_LATENCY * column["hops"]
-        a_round = a_round + handshake * self.length / (self.length + half * 1e3)
-        overhead = (setup + a_round * column["rounds"]) * (1 + further * self.ports)
-        overhead += message * self.more
-        memory = reduction * self.added + copy * column["copied"] / column["ports"] ** power
-        return np.asarray(network + software * overhead * 1e-6 + local * memory * 1e-9)
+        bandwidth, thread, thread_power, copy, power, notice = shared[: len(_ONCE)]
+        by_layer = shared[len(_ONCE) :].reshape(len(_LAYERED), len(LAYERS))
+        layered = by_layer[:, self.layer]
+        column, rate = self.column, bandwidth * 1e9
+        overhead = layered[0] + thread * np.exp(thread_power * self.log_threads)
+        overhead += _rounds(layered, column["rounds"], self.carried) + layered[2] * self.more
+        overhead = software * overhead + notice * column["notices"]
+        # Addresses are gathered by MPI, with what that takes.
+        mpi = by_layer[:, LAYERS.index("fjmpi")]
+        gather = mpi[0] + _rounds(mpi, column["gather_rounds"], self.gathered)
+        gather = gather * 1e-6 + HOP_LATENCY * column["gather_hops"] + self.gathered / rate
+        memory = layered[5] * self.added + copy * column["copied"] / column["ports"] ** power
+        network = self.carried / rate + HOP_LATENCY * column["hops"]
+        before = np.where(self.gathered > 0, gather, 0.0) + ENTRY * column["entries"]
+        return np.asarray(network + before + overhead * 1e-6 + local * memory * 1e-9)
+
+
+def _rounds(layered: Floats, rounds: Floats, carried: Floats) -> Floats:
+    """Microseconds of the rounds, with the handshake that grows with the length of messages."""
+    length = carried / np.maximum(rounds, 1.0)
+    return np.asarray(rounds * (layered[1] + layered[3] * length / (length + layered[4] * 1e3)))

@@ -86,6 +86,38 @@ def rank_groups(table: pd.DataFrame, methods: dict[str, Floats]) -> pd.DataFrame
     return pd.DataFrame(rows, columns=columns)
 
 
+def count_pairs(table: pd.DataFrame, predicted: Floats, close: float) -> tuple[int, int, int]:
+    """Return all pairs within the groups, those ordered wrong, and of these the close ones.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As in `rank_groups`.
+    predicted : ndarray, shape (n_rows,)
+        Seconds.
+    close : float
+        Largest measured time over the smaller one, less 1, of a close pair.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"shape": "", "collective": "", "nbytes": 8, "time": [1.0, 1.01, 2]})
+    >>> count_pairs(table, np.array([2.0, 1.0, 1.0]), 0.1)
+    (3, 2, 1)
+    """
+    pairs = wrong = near = 0
+    number = table.groupby(_GROUP).ngroup().to_numpy()
+    for group in range(number.max(initial=-1) + 1):
+        rows = np.flatnonzero(number == group)
+        first, second = np.triu_indices(rows.size, 1)
+        x, y = table["time"].to_numpy()[rows], predicted[rows]
+        unlike = (x[second] >= x[first]) != (y[second] >= y[first])
+        ratio = np.maximum(x[first], x[second]) / np.minimum(x[first], x[second])
+        pairs += unlike.size
+        wrong += int(unlike.sum())
+        near += int((unlike & (ratio < 1 + close)).sum())
+    return pairs, wrong, near
+
+
 def summarise(groups: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return means and medians over the groups."""
     parts = groups.groupby(by, sort=False)

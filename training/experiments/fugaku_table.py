@@ -22,6 +22,10 @@ _LARGE = 2.0**26
 _SMALL = 64
 # Messages up to which a schedule is simulated; above, its rounds count one after the other.
 _MANY = 300_000
+# How MPI gathers the addresses of the bine library's buffers: what it has for short blocks.
+_GATHER = Variant("allgather/recursive_doubling", "", "fjmpi", 1, 0, on_torus=False)
+# Bytes above which the bine library's receivers say that they are ready.
+_NOTICE = 1024
 
 
 class Job(NamedTuple):
@@ -58,7 +62,10 @@ def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     table : DataFrame
         Columns of `read_times`; ``n_tasks``; those of `Variant` and, each for a byte of the
         buffer where it is bytes, of `Footprint`; ``simulated``; ``pieces`` (messages into which
-        segments cut those of the busiest task) and ``copied`` (bytes that a task moves locally).
+        segments or blocks cut those of the busiest task); ``copied`` (bytes that a task moves
+        locally); ``notices`` (of a receiver that it is ready, one after the other); ``entries`` (of
+        the library's tables of blocks); ``addresses`` (bytes that a call gathers from all tasks
+        before it starts) and, for a byte of those, ``gathered``, ``gather_rounds, gather_hops``.
     left_out : DataFrame
         Columns of `read_times`, the rows whose schedule is not known.
     """
@@ -83,11 +90,13 @@ def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             row | dataclasses.asdict(variant) | known[key] | {"n_tasks": job.mapping.n_tasks}
         )
     table = pd.DataFrame(rows)
-    in_pieces = (table["segment"] > 0) & ~table["schedule"].str.endswith("pipelined_trees")
-    sent = table["carried"] * table["nbytes"]
-    table["pieces"] = np.where(in_pieces, np.ceil(sent / table["segment"].clip(lower=1)), 0.0)
-    table["copied"] = _copied(table)
-    return table, times.iloc[without]
+    gathers = pd.DataFrame(
+        {name: _measure(job, _GATHER, 0.0) for name, job in jobs.items()}
+    ).T.rename(columns={"simulated": "gathered", "rounds": "gather_rounds", "hops": "gather_hops"})
+    table = table.join(gathers[["gathered", "gather_rounds", "gather_hops"]], on="shape")
+    return table.assign(pieces=_pieces(table), copied=_copied(table), **of_library(table)), (
+        times.iloc[without]
+    )
 
 
 def _measure(job: Job, variant: Variant, piece: float) -> dict[str, float]:
@@ -104,6 +113,51 @@ def _measure(job: Job, variant: Variant, piece: float) -> dict[str, float]:
             large, *at, all_ports=variant.all_ports, packets=32 if n <= _SMALL else 8
         ) / _LARGE  # fmt: skip
     return {**found._asdict(), "simulated": simulated}
+
+
+def _pieces(table: pd.DataFrame) -> pd.Series:
+    """Messages by which segments or blocks lengthen the chain."""
+    in_segments = (table["segment"] > 0) & ~table["schedule"].str.endswith("pipelined_trees")
+    sent = table["carried"] * table["nbytes"]
+    segments = np.where(in_segments, np.ceil(sent / table["segment"].clip(lower=1)), 0.0)
+    # This one's scatter forwards block by block, each port in a thread of its own.
+    by_block = table["code"].str.contains("bcast .*SCATTER_ALLGATHER-utofu")
+    return pd.Series(np.where(by_block, table["n_tasks"] - 1 - table["rounds"] / 2, segments))
+
+
+def of_library(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return what each call of the bine library does beside its messages.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``code, layer, nbytes, rounds, ports, n_tasks``.
+
+    Returns
+    -------
+    dict of str to Series
+        ``notices, entries, addresses``, see `tabulate`.
+
+    Notes
+    -----
+    As its source has it (HLC-Lab/bine_trees_fugaku, lib): where data go straight into the user's
+    buffer, an allgather first tells everybody where each port may write (two words a port); wide
+    messages wait in every round for word that the buffer is free, on each port in turn if they are
+    reduced at one task; collectives on blocks write down size and place of each block for each
+    port.
+    """
+    code = table["code"].str
+    direct = code.contains("bcast .*(?:BINOMIAL_TREE|SCATTER_ALLGATHER)-utofu|_BLOCKS-utofu")
+    direct |= code.contains("alltoall BINE-LOG-utofu")
+    reduces = code.contains("reduce .*BINOMIAL_TREE-utofu")
+    notified = reduces | code.contains("allreduce .*-L-utofu")
+    blocks = code.contains("CONT|BLOCKS|SCATTER|LOG") & table["layer"].isin(["utofu", "mpi"])
+    ports = np.where(reduces, table["ports"], 1)
+    return {
+        "notices": table["rounds"] * ports * (notified & (table["nbytes"] > _NOTICE)),
+        "entries": table["n_tasks"] * table["ports"] * blocks,
+        "addresses": 16.0 * table["n_tasks"] * table["ports"] * direct,
+    }
 
 
 def _copied(table: pd.DataFrame) -> pd.Series:

@@ -1,0 +1,57 @@
+"""How many messages must be sent one after the other until a collective is done."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping.collectives import Schedule
+
+Floats = NDArray[np.float64]
+
+
+def message_chain(schedule: Schedule) -> float:
+    """Return the messages on the longest chain of sends and receives of a schedule.
+
+    A task sends and receives one message at a time, and sends of a round what it has received in
+    those before. A binomial tree thus takes log2(n) messages, though the root sends as many and
+    each of its children nearly so: they do it side by side.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Messages in pieces count as many; ports of a task share its time.
+
+    Examples
+    --------
+    >>> from toruscast.mapping.collectives import schedule
+    >>> [message_chain(schedule(f"bcast/{kind}", 8, 1.0)) for kind in ("binomial", "linear")]
+    [3.0, 7.0]
+    """
+    if schedule.at_once:
+        return float(sum(len(lane) for lane in schedule.lanes))
+    done = np.zeros(schedule.n_tasks)
+    for times, steps in schedule.rounds():
+        src, dst = (np.concatenate([getattr(s, end) for s in steps]) for end in ("src", "dst"))
+        pieces = np.concatenate([np.full(s.src.size, s.pieces) for s in steps])
+        sent = done[src] + _turn(src, pieces)
+        # Each arrival waits for its turn, so that those after it come later by their pieces.
+        late = np.argsort(-sent, kind="stable")
+        behind = np.empty(sent.size)
+        behind[late] = _turn(dst[late], pieces[late])
+        after = done + np.bincount(dst, weights=pieces, minlength=done.size)
+        np.maximum.at(after, dst, sent + behind - pieces)
+        np.maximum.at(after, src, sent)
+        done = after + (times - 1) * (after.max() - done.max())
+    return float(done.max())
+
+
+def _turn(task: NDArray[np.int64], pieces: Floats) -> Floats:
+    """Pieces of a task up to and with each of its messages, in the order given."""
+    order = np.argsort(task, kind="stable")
+    total = np.cumsum(pieces[order])
+    first = np.flatnonzero(np.diff(task[order], prepend=-1))
+    before = np.repeat(total[first] - pieces[order][first], np.diff(np.r_[first, task.size]))
+    turn = np.empty(task.size)
+    turn[order] = total - before
+    return turn
