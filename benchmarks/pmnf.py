@@ -130,7 +130,7 @@ def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
     return {
         "points": points, "values": values, "far": far,
         "truth": np.array([value(f, far) for f in known]),
-        "leads": leads([[e for _, e in f["terms"]] for f in known], d),
+        "terms": [[e for _, e in f["terms"]] for f in known],
     }  # fmt: skip
 
 
@@ -242,16 +242,25 @@ def synthetic(
             error = np.abs(got["prediction"] / data["truth"] - 1)
             exact = np.array([
                 np.allclose(mine, true, atol=1e-6)
-                for mine, true in zip(leads(got["terms"], d), data["leads"], strict=True)
+                for mine, true in zip(
+                    leads(got["terms"], d), leads(data["terms"], d), strict=True
+                )
             ])  # fmt: skip
-            constant = np.array([not np.any(true) for true in data["leads"]])
+            whole = np.array([
+                len(mine) == len(true)
+                and np.allclose(sorted(np.ravel(t).tolist() for t in mine),
+                                sorted(np.ravel(t).tolist() for t in true), atol=1e-6)
+                for mine, true in zip(got["terms"], data["terms"], strict=True)
+            ])  # fmt: skip
+            n_terms = np.array([len(true) for true in data["terms"]])
             rows.append({
                 "fitter": name, "case": case, "law": law, "noise": noise, "seed": seed,
                 "n": len(error), "cpu_s": round(got["seconds"], 3),
                 "error_first_4x": f"{np.median(error[:, 0]):.4g}",
                 "error_all_4x": f"{np.median(error[:, 1]):.4g}",
                 "lead_exact": round(float(exact.mean()), 3),
-                "constants_kept": round(float(exact[constant].mean()), 3),
+                "constants_kept": round(float(exact[n_terms == 0].mean()), 3),
+                "two_terms_recovered": round(float(whole[n_terms == 2].mean()), 3),
                 "not_positive": round(float((got["prediction"] <= 0).any(axis=1).mean()), 4),
                 "python": platform.python_version(), "numpy": np.__version__,
             })  # fmt: skip
@@ -383,7 +392,7 @@ def main() -> None:
             fill(args.page, {"held-out": real_table(args.out)})
         return
     rows = synthetic(fitters, args.seed, args.cases.split(","), args.law)
-    write(args.out / f"pmnf_{args.law}_{args.seed}.csv", rows)
+    write(args.out / f"pmnf-{args.law}-{args.seed}.csv", rows)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ Index = NDArray[np.intp]
 _COMBINATIONS = 216
 # And where the largest values of all parameters were not measured together, so that few points tell
 # less of each parameter by itself.
-_COMBINATIONS_SPARSE = 4096
+_COMBINATIONS_SPARSE = 20_000
 # Pairs of terms times call paths held at a time, few enough for the cache.
 _PAIRS_AT_ONCE = 40_000
 
@@ -173,12 +173,9 @@ def _fit_block(
     """Residual, misfit of the sign and evidence but for the fit, each shape (p, *full)."""
     powers = [tuple(int(q in column) for q in range(len(full))) for column in block.columns]
     gram, right = normal_equations(moments, powers)
-    solved = solve(gram, right, moments.squares.reshape((-1,) + (1,) * len(full)))
+    squares = moments.squares.reshape((-1,) + (1,) * len(full))
+    solved = solve(gram, right, squares, open_prior=not complete)
     base = -0.5 * solved[1]
-    if not complete:
-        for power in powers:
-            if sum(power) > 1:
-                base = base + moments.log_peak(power)
     shape = (len(moments.squares), *full)
     return np.broadcast_to(solved[0], shape), np.broadcast_to(solved[2], shape), base
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _TINY = 1e-300
-
+# Least sum of coefficients, in units of the largest value measured.
+_LEAST_TOTAL = 1e-6
 
 Powers = tuple[int, ...]
 
@@ -157,7 +158,7 @@ def normal_equations(
 
 
 def solve(
-    gram: list[list[Array]], right: list[Array], squares: Array
+    gram: list[list[Array]], right: list[Array], squares: Array, open_prior: bool = False
 ) -> tuple[Array, Array, Array]:
     """Residual sum, log determinant and misfit of the sign, from normal equations.
 
@@ -167,6 +168,9 @@ def solve(
         As from `normal_equations`, broadcastable over hypotheses.
     squares : array
         Weighted sum of squares of the target.
+    open_prior : bool
+        The determinant is to hold the square of what the prior over shares (`_quadrature`) makes of
+        coefficients that the points leave open, too.
 
     Returns
     -------
@@ -211,8 +215,18 @@ def solve(
             inverse[a].append(-value / factor[a][a])
         inverse[a].append(1.0 / factor[a][a])
     against: Array = np.zeros(1)
+    total: Array = np.zeros(1)
+    widest: Array = np.zeros(1)
     for b in range(k):
         coefficient = sum(inverse[a][b] * forward[a] for a in range(b, k))
         variance = sum(inverse[a][b] ** 2 for a in range(b, k))
         against = against + np.minimum(coefficient, 0.0) ** 2 / variance
+        if open_prior:
+            total = total + np.maximum(coefficient, 0.0) / scale[b]
+            widest = np.maximum(widest, np.sqrt(variance) / scale[b])
+    if open_prior:
+        # The prior falls as 1 / total^k: of a coefficient known worse than the total, only a range
+        # as wide as the total counts.
+        total = np.maximum(total, _LEAST_TOTAL)
+        determinant = determinant + k * np.log(total) + np.log1p(widest / total)
     return np.maximum(squares - explained, 0.0), 2.0 * determinant, against
