@@ -1,10 +1,10 @@
 """Fit known functions and real measurements, with Extra-P beside, and write CSV.
 
-    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON]
+    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--page docs/scaling.md]
     python benchmarks/pmnf.py --out benchmarks/results --real FOLDER [--page docs/scaling.md]
 
-With `--real`, real measurements are fitted instead of drawn ones, and the table of the
-documentation page is written from the figures.
+With `--real`, real measurements are fitted instead of drawn ones. `--page` writes the figures into
+the tables of the documentation page.
 
 Extra-P 4.2.5 needs an older numpy than toruscast, so that it runs in its own environment
 (`python -m venv peer && peer/bin/pip install extrap==4.2.5`), whose interpreter `--extrap` names;
@@ -230,10 +230,8 @@ def peer(file: str, answer: str) -> None:
     Path(answer).write_text(json.dumps(result))
 
 
-def synthetic(
-    fitters: dict[str, Any], seed: int, cases: list[str], law: str
-) -> list[dict[str, Any]]:
-    rows = []
+def synthetic(fitters: dict[str, Any], seed: int, cases: list[str], law: str, out: Path) -> None:
+    rows: list[dict[str, Any]] = []
     for case, noise in itertools.product(cases, (0.0, 0.02, 0.05, 0.10)):
         data = sample(case, noise, law, seed)
         d = data["points"].shape[1]
@@ -265,7 +263,7 @@ def synthetic(
                 "python": platform.python_version(), "numpy": np.__version__,
             })  # fmt: skip
             print(*rows[-1].values(), flush=True)
-    return rows
+        write(out, rows)
 
 
 def corner(fitters: dict[str, Any], folder: Path, out: Path) -> list[dict[str, Any]]:
@@ -375,7 +373,9 @@ def main() -> None:
     parser.add_argument("--law", choices=["uniform", "normal"], default="uniform")
     parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
     parser.add_argument("--real", type=Path, help="folder of real measurements, fitted instead")
-    parser.add_argument("--page", type=Path, help="with --real, the page to write the table in")
+    parser.add_argument(
+        "--page", type=Path, help="page to write the table in; of drawn functions with --extrap"
+    )
     args = parser.parse_args()
     fitters: dict[str, Any] = {"toruscast": fit_toruscast}
     if args.extrap:
@@ -391,8 +391,14 @@ def main() -> None:
 
             fill(args.page, {"held-out": real_table(args.out)})
         return
-    rows = synthetic(fitters, args.seed, args.cases.split(","), args.law)
-    write(args.out / f"pmnf-{args.law}-{args.seed}.csv", rows)
+    file = args.out / f"pmnf-{args.law}-{args.seed}.csv"
+    synthetic(fitters, args.seed, args.cases.split(","), args.law, file)
+    if args.page:
+        from pmnf_bars import known_table
+
+        from report import fill
+
+        fill(args.page, {"known": known_table(file)})
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ Index = NDArray[np.intp]
 _COARSE = 1e-6
 _EXACT = 1e-12
 # Most points times hypotheses solved exactly for a call path, if eight are left.
-_POINTS_KEPT = 2000
+_POINTS_KEPT = 1000
 # Hypotheses kept where points are missing from the grid, for each kept elsewhere.
 _SPARSE_KEPT = 3
 
