@@ -3,7 +3,8 @@
 Points along the axes say next to nothing of the coefficient of a product of terms: its normal law
 is far wider than the other coefficients. The prior then matters: each term is expected to
 have a share of the value at the largest values of all parameters, measured or not, and that value
-may have any size. With shares u_k, the prior is (K - 1)! / (sum of u)^K.
+may have any size. With shares u_k, the prior is (K - 1)! / (sum of u)^K times the density of the
+shares (`log_shares`).
 """
 
 # p = call paths, h = hypotheses, g = nodes, k = columns

@@ -99,7 +99,8 @@ class Moments:
         for q in axes:
             shape[1 + q] = self._terms[q].shape[1]
         if not axes:
-            return weight.sum(axis=1).reshape(shape[1:] + shape[:1])
+            total: Array = weight.sum(axis=1).reshape(shape[1:] + shape[:1])
+            return total
         for q in axes[:-1]:
             factor = self._power(q, powers[q])
             left = (left[:, :, None, :] * factor[:, None, :, :]).reshape(

@@ -90,7 +90,7 @@ def test_one_point_rules_a_hypothesis_out():
     data = Measurements(["p"], p[:, None], values[None])
     strict = fit_many(data, FitOptions(noise="bounded"))
     normal = fit_many(data, FitOptions(noise="normal"))
-    assert strict.formulas() == ["10 + p^(1/2)"]
+    assert strict.formulas(digits=2) == ["10 + p^(1/2)"]
     far = [[256.0]]
     width = [np.ptp(m.spread(far, (0.05, 0.95))[:, 0, 0]) for m in (strict, normal)]
     assert width[0] < 0.2 * width[1]
