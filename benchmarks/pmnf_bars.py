@@ -112,11 +112,13 @@ def known_table(file: Path) -> str:
                 missed.append(f"{where}: {ratio:.2f} of Extra-P's error, wanted {share}")
         if own["lead_exact"] < peer["lead_exact"]:
             missed.append(f"{where}: fewer lead exponents than Extra-P")
-    exact = rows.loc[("toruscast", "a", 0.0)]
     return "\n\n".join([
         markdown(pd.DataFrame(lines)),
-        f"Functions of one parameter with two terms, without noise: "
-        f"{100 * exact['two_terms_recovered']:.0f} % recovered.",
+        *(
+            "Functions of one parameter with two terms, without noise: "
+            f"{100 * float(share):.0f} % recovered."
+            for key, share in rows["two_terms_recovered"].items() if key == ("toruscast", "a", 0.0)
+        ),
         "\n".join(["Missed:", "", *(f"- {text}" for text in missed)] if missed
                   else ["Nothing missed."]),
     ])  # fmt: skip
