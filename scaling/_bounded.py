@@ -23,7 +23,7 @@ Index = NDArray[np.intp]
 SAMPLES = 16
 SAMPLES_A_NODE = 8
 # Hypotheses whose log evidence under the normal law is less than the best by more are left out.
-_GAP = 6.0
+_GAP = 8.0
 # Numbers held at a time.
 _AT_ONCE = 16_000
 
