@@ -121,8 +121,8 @@ def weigh(
 def _log_likelihood(design: Array, coefficient: list[Array], repetitions: Repetitions) -> Array:
     """Shape (g, s, m), of coefficients of that shape for each column.
 
-    Point after point: one pass over the samples for each operation, not a short reduction for each
-    sample, which took five times as long.
+    Point after point: one pass over the samples for each operation, not a short reduction over the
+    points for each sample, which takes about three times as long.
     """
     above: Array = np.zeros(1)
     below: Array = np.full(1, np.inf)
