@@ -1,4 +1,4 @@
-"""What scaling models should reach on real measurements, beside what they do."""
+"""What scaling models should reach, beside what they do."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ PEERS = {
 # Percent of the regions within so many percent, of Extra-P; wanted is more.
 CORNER = {5: 57.1, 10: 78.6, 15: 85.7, 20: 92.9}
 SHARE, SETS = 0.8, 4
+# On drawn functions, of Extra-P in the same run: how many times its processor time, and the share
+# of its median error by noise; at 10 and 15 points with all parameters at four times the largest.
+TIMES = 100
+SHARES = {0.02: 0.8, 0.05: 0.7, 0.10: 0.7}
+SPARSE_SHARE = 0.5
+CASES = {
+    "a": "1 parameter, 5 points", "b": "2 parameters, 25 points", "c": "3 parameters, 125 points",
+    "bs": "2 parameters, 10 points", "cs": "3 parameters, 15 points",
+}  # fmt: skip
 
 
 def real_table(results: Path) -> str:
@@ -73,3 +82,48 @@ def real_table(results: Path) -> str:
         "\n".join(["Missed:", "", *(f"- {text}" for text in missed)] if missed
                   else ["Nothing missed."]),
     ])  # fmt: skip
+
+
+def known_table(file: Path) -> str:
+    """Return the table of both fitters on drawn functions, with the misses named."""
+    rows = pd.read_csv(file).set_index(["fitter", "case", "noise"])
+    lines: list[dict[str, object]] = []
+    missed: list[str] = []
+    for case, noise in rows.loc["toruscast"].index:
+        own, peer = rows.loc[("toruscast", case, noise)], rows.loc[("extrap", case, noise)]
+        times = peer["cpu_s"] / own["cpu_s"]
+        sparse = case in ("bs", "cs")
+        lines.append({
+            "functions": f"{int(own['n'])}, {CASES[case]}", "noise, %": f"{100 * noise:g}",
+            "processor s": f"{own['cpu_s']:.2f} / {peer['cpu_s']:.1f}", "times": f"{times:.0f}",
+            "error first at 4x, %": _percent(own["error_first_4x"], peer["error_first_4x"]),
+            "error all at 4x, %": _percent(own["error_all_4x"], peer["error_all_4x"]),
+            "lead exponents, %": _percent(own["lead_exact"], peer["lead_exact"]),
+            "constants, %": _percent(own["constants_kept"], peer["constants_kept"]),
+        })  # fmt: skip
+        where = f"{CASES[case]}, noise {100 * noise:g} %"
+        if not sparse and times < TIMES:
+            missed.append(f"{where}: {times:.0f} times less processor time, wanted {TIMES}")
+        if noise in SHARES:
+            column = "error_all_4x" if sparse else "error_first_4x"
+            share = SPARSE_SHARE if sparse else SHARES[noise]
+            ratio = own[column] / peer[column]
+            if ratio > share and (not sparse or noise == 0.05):
+                missed.append(f"{where}: {ratio:.2f} of Extra-P's error, wanted {share}")
+        if own["lead_exact"] < peer["lead_exact"]:
+            missed.append(f"{where}: fewer lead exponents than Extra-P")
+    return "\n\n".join([
+        markdown(pd.DataFrame(lines)),
+        *(
+            "Functions of one parameter with two terms, without noise: "
+            f"{100 * float(share):.0f} % recovered."
+            for key, share in rows["two_terms_recovered"].items() if key == ("toruscast", "a", 0.0)
+        ),
+        "\n".join(["Missed:", "", *(f"- {text}" for text in missed)] if missed
+                  else ["Nothing missed."]),
+    ])  # fmt: skip
+
+
+def _percent(own: float, peer: float) -> str:
+    """Two shares in percent, the smallest differences of rounding as 0."""
+    return " / ".join(f"{100 * (v if v > 1e-9 else 0):.3g}" for v in (own, peer))

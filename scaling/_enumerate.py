@@ -25,7 +25,7 @@ Index = NDArray[np.intp]
 _COMBINATIONS = 216
 # And where the largest values of all parameters were not measured together, so that few points tell
 # less of each parameter by itself.
-_COMBINATIONS_SPARSE = 4096
+_COMBINATIONS_SPARSE = 20_000
 # Pairs of terms times call paths held at a time, few enough for the cache.
 _PAIRS_AT_ONCE = 40_000
 
@@ -101,23 +101,24 @@ def sweep_all(
         for s in chosen
     ]  # fmt: skip
     size = sum(block.size for block in blocks)
-    score = np.empty((len(target), size))
+    score = np.empty((size, len(target))).T
     least = np.full((len(target), 4), np.inf)
     start = 0
     for block in blocks:
         full = tuple(tried[q].shape[1] if q in block.active else 1 for q in range(n_parameters))
         residual, against, base = _fit_block(block, moments, full, complete)
         for q in block.active:
-            axis = [1] * (1 + n_parameters)
-            axis[0], axis[1 + q] = -1, full[q]
-            base = base + log_prior[q][picks[q]].reshape(axis)
+            base = base + log_prior[q][picks[q]].T.reshape(_along(q, full))
+        residual, against, base = (
+            np.broadcast_to(part, (*full, len(target))).reshape(-1, len(target)).T
+            for part in (residual, against, base)
+        )
         k = len(block.columns)
         value = base + log_fit(residual, k, n_points, known)
         if non_negative:
             value -= against_sign(against, residual, k, n_points, known)
-        score[:, start : start + block.size] = value.reshape(len(target), -1) + block.log_prior
-        lowest = residual.reshape(len(target), -1).min(axis=1)
-        least[:, k - 1] = np.minimum(least[:, k - 1], lowest)
+        score[:, start : start + block.size] = value + block.log_prior
+        least[:, k - 1] = np.minimum(least[:, k - 1], residual.min(axis=1))
         start += block.size
     number = np.broadcast_to(np.arange(size), score.shape)
     if n_parameters == 1 and enough is not None and n_points > 3:
@@ -170,17 +171,18 @@ def _terms_tried(
 def _fit_block(
     block: Block, moments: Moments, full: tuple[int, ...], complete: bool
 ) -> tuple[Array, Array, Array]:
-    """Residual, misfit of the sign and evidence but for the fit, each shape (p, *full)."""
+    """Residual, misfit of the sign and evidence but for the fit, broadcastable to (*full, p)."""
     powers = [tuple(int(q in column) for q in range(len(full))) for column in block.columns]
     gram, right = normal_equations(moments, powers)
-    solved = solve(gram, right, moments.squares.reshape((-1,) + (1,) * len(full)))
-    base = -0.5 * solved[1]
-    if not complete:
-        for power in powers:
-            if sum(power) > 1:
-                base = base + moments.log_peak(power)
-    shape = (len(moments.squares), *full)
-    return np.broadcast_to(solved[0], shape), np.broadcast_to(solved[2], shape), base
+    residual, log_determinant, against = solve(
+        gram, right, moments.squares, open_prior=not complete
+    )
+    return residual, against, -0.5 * log_determinant
+
+
+def _along(q: int, full: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of an array with axes for the terms of parameter q and for call paths."""
+    return (*(n if k == q else 1 for k, n in enumerate(full)), -1)
 
 
 def _block_of_pairs(n_terms: int) -> Block:

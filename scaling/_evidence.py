@@ -14,6 +14,8 @@ Index = NDArray[np.intp]
 # Relative error expected where there are no repetitions, worth this many observations.
 EXPECTED = 0.01
 _WORTH = 1.0
+# Least share of a column that the prior over shares still tells from smaller ones.
+_LEAST_SHARE = 1e-3
 
 
 def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.bool_]) -> Array:
@@ -50,4 +52,25 @@ def against_sign(
     rest = np.flatnonzero(~known)
     if rest.size:
         result[rest] *= max(n - n_columns, 1) / np.maximum(residual[rest], 1e-300)
+    return result
+
+
+def log_shares(coefficient: Array, used: NDArray[np.bool_]) -> Array:
+    """Log prior density of the columns' shares, relative to an even one.
+
+    A column with next to no share would be another hypothesis, without it: the density is that of
+    Dirichlet's law with all parameters 2, which falls to zero where a share does (a non-local prior
+    [Johnson10]). An even one leaves the same function to several hypotheses.
+
+    Parameters
+    ----------
+    coefficient : array, shape (.., k)
+        Not negative, of columns that are 1 at the largest values of all parameters.
+    used : array of bool, broadcastable to (.., k)
+    """
+    total = np.maximum(coefficient.sum(axis=-1, keepdims=True), 1e-300)
+    share = np.maximum(coefficient / total, _LEAST_SHARE)
+    n_columns = used.sum(axis=-1)
+    height = gammaln(2 * n_columns) - gammaln(n_columns)
+    result: Array = height + np.where(used, np.log(share), 0.0).sum(axis=-1)
     return result

@@ -3,7 +3,8 @@
 Points along the axes say next to nothing of the coefficient of a product of terms: its normal law
 is far wider than the other coefficients. The prior then matters: each term is expected to
 have a share of the value at the largest values of all parameters, measured or not, and that value
-may have any size. With shares u_k, the prior is (K - 1)! / (sum of u)^K.
+may have any size. With shares u_k, the prior is (K - 1)! / (sum of u)^K times the density of the
+shares (`log_shares`).
 """
 
 # p = call paths, h = hypotheses, g = nodes, k = columns
@@ -16,6 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
+
+from ._bounded import Repetitions, weigh
+from ._evidence import log_shares
 
 Array = NDArray[np.float64]
 
@@ -41,6 +45,17 @@ class Open(NamedTuple):
     log_evidence: Array
 
 
+class _Nodes(NamedTuple):
+    """Where the most doubtful coefficient is put, and the normal law of all given it."""
+
+    value: Array  # (p, h, g): of the most doubtful coefficient
+    step: Array  # (p, h, g): its range, in standard errors
+    offset: Array  # (p, h, g): from its mean, in standard errors
+    is_worst: NDArray[np.bool_]  # (p, h, k): which it is
+    mean: Array  # (p, h, g, k)
+    spread: Array  # (p, h, k)
+
+
 def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray[np.bool_]) -> Open:
     """Integrate the prior over coefficients that are not negative.
 
@@ -57,6 +72,67 @@ def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray
         Scale of the covariance.
     used : array of bool, shape (p, h, k)
     """
+    nodes = _nodes(coefficient, inverse, variance, used)
+    sigma = nodes.spread[:, :, None, :]
+    free = (used & ~nodes.is_worst)[:, :, None, :]
+    z = np.where(free, nodes.mean / sigma, 30.0)
+    log_positive = log_ndtr(z)
+    cut = np.clip(z, -30.0, 30.0)
+    lift = np.exp(-0.5 * cut**2 - 0.5 * np.log(2 * pi) - log_ndtr(cut))
+    value = np.where(free, np.maximum(nodes.mean + sigma * lift, 0.0), 0.0)
+    value = np.where(nodes.is_worst[:, :, None, :], nodes.value[:, :, :, None], value)
+    log_weight = -0.5 * nodes.offset**2 + log_positive.sum(axis=3)
+    return _with_prior(value, log_weight, nodes.step, inverse, used)
+
+
+def integrate_bounded(
+    coefficient: Array,
+    inverse: Array,
+    used: NDArray[np.bool_],
+    design: Array,
+    repetitions: Repetitions,
+) -> Open:
+    """The same for bounded noise, whose likelihood replaces the normal law.
+
+    The log evidence holds the whole likelihood.
+
+    Parameters
+    ----------
+    coefficient, inverse, used
+        As of `integrate`, for pairs of a call path and a hypothesis: shapes (m, k), (m, k, k).
+    design, repetitions
+        As of `weigh`.
+    """
+    inverse, used = inverse[:, None], used[:, None]
+    nodes = _nodes(coefficient[:, None], inverse, np.ones((len(design), 1)), used)
+    # A reflection of the standard normal variables, of which the first alone moves the worst one.
+    row = np.einsum("phk,phkb->phb", nodes.is_worst.astype(float), inverse)[:, 0]
+    row = row / np.linalg.norm(row, axis=1, keepdims=True)
+    row[:, 0] -= 1.0
+    size = np.maximum((row**2).sum(axis=1), 1e-30)[:, None, None]
+    turned = inverse[:, 0] - 2.0 * (inverse[:, 0] @ row[:, :, None]) * row[:, None] / size
+    found = weigh(design, repetitions, nodes.mean[:, 0], turned, used[:, 0])
+    opened = _with_prior(
+        found.coefficient[:, None], found.log_mean[:, None], nodes.step, inverse, used
+    )
+    return Open(*(part[:, 0] for part in opened))
+
+
+def _with_prior(
+    value: Array, log_weight: Array, step: Array, inverse: Array, used: NDArray[np.bool_]
+) -> Open:
+    """Weigh the nodes by the prior over shares; a node is as wide as its step."""
+    n_columns = used.sum(axis=2)[:, :, None]
+    total = np.maximum(value.sum(axis=3), 1e-12)
+    log_weight = log_weight + np.log(step) - 0.5 * np.log(2 * pi) - n_columns * np.log(total)
+    log_weight += log_shares(value, used[:, :, None])
+    evidence = logsumexp(log_weight, axis=2)
+    volume = np.where(used, np.log(np.einsum("phkk->phk", inverse)), 0.0).sum(axis=2)
+    share = log_weight - np.where(np.isfinite(evidence), evidence, 0.0)[:, :, None]
+    return Open(value, share, evidence + volume)
+
+
+def _nodes(coefficient: Array, inverse: Array, variance: Array, used: NDArray[np.bool_]) -> _Nodes:
     covariance = np.einsum("phab,phcb->phac", inverse, inverse) * variance[:, :, None, None]
     spread = np.sqrt(np.einsum("phkk->phk", covariance))
     spread = np.where(used, np.maximum(spread, 1e-300), 1e-300)
@@ -83,25 +159,5 @@ def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray
     shift = (node - middle)[:, :, :, None] * (row / width**2)[:, :, None, :]
     mean = coefficient[:, :, None, :] + shift
     left = spread**2 - row**2 / width**2
-    sigma = np.sqrt(np.maximum(left, 1e-12 * spread**2) + 1e-300)[:, :, None, :]
-    free = (used & ~is_worst)[:, :, None, :]
-    z = np.where(free, mean / sigma, 30.0)
-    log_positive = log_ndtr(z)
-    cut = np.clip(z, -30.0, 30.0)
-    lift = np.exp(-0.5 * cut**2 - 0.5 * np.log(2 * pi) - log_ndtr(cut))
-    value = np.where(free, np.maximum(mean + sigma * lift, 0.0), 0.0)
-    value = np.where(is_worst[:, :, None, :], node[:, :, :, None], value)
-
-    n_columns = used.sum(axis=2)
-    total = np.maximum(value.sum(axis=3), 1e-12)
-    log_weight = (
-        np.log(step)
-        - 0.5 * ((node - middle) / width) ** 2
-        - np.log(width)
-        - 0.5 * np.log(2 * pi)
-        + log_positive.sum(axis=3)
-        - n_columns[:, :, None] * np.log(total)
-    )
-    evidence = logsumexp(log_weight, axis=2)
-    volume = np.where(used, np.log(np.einsum("phkk->phk", inverse)), 0.0).sum(axis=2)
-    return Open(value, log_weight - evidence[:, :, None], evidence + volume)
+    sigma = np.sqrt(np.maximum(left, 1e-12 * spread**2) + 1e-300)
+    return _Nodes(node, step / width, (node - middle) / width, is_worst, mean, sigma)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._decode import Kept, decode
+from ._bounded import Repetitions
+from ._decode import decode
 from ._enumerate import Sweep, is_grid, sweep_all
-from ._evidence import EXPECTED, log_fit
-from ._quadrature import NODES, integrate
-from ._refine import least_squares, truncate
+from ._exact import Hypotheses, exact
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -23,7 +22,7 @@ Index = NDArray[np.intp]
 _COARSE = 1e-6
 _EXACT = 1e-12
 # Most points times hypotheses solved exactly for a call path, if eight are left.
-_POINTS_KEPT = 2000
+_POINTS_KEPT = 1000
 # Hypotheses kept where points are missing from the grid, for each kept elsewhere.
 _SPARSE_KEPT = 3
 
@@ -39,45 +38,25 @@ class Problem:
         `error` is NaN where no repetitions tell it.
     scale : array, shape (p, n)
         What an error is proportional to where it is not known; positive.
+    bounded : array, shape (p,)
+        Probability that the noise is bounded.
+    repetitions : Repetitions
+        Each of shape (p, n).
     """
 
     points: Array
     centre: Array
     error: Array
     scale: Array
+    bounded: Array
+    repetitions: Repetitions
 
-
-@dataclass(frozen=True)
-class Hypotheses:
-    """The hypotheses kept, the most probable first.
-
-    Attributes
-    ----------
-    terms : array of int, shape (p, h, k, q)
-        Number of the term of each parameter in each column, counted from 1; 0 if it has no part.
-    used : array of bool, shape (p, h, k)
-        The column exists.
-    coefficient : array, shape (p, h, k)
-    log_evidence : array, shape (p, h)
-    residual : array, shape (p, h)
-        Weighted residual sum of squares.
-    nodes : array, shape (p, h, g, k)
-        Coefficients that the points leave open: g alternatives, of which one is the best where the
-        points are a complete grid.
-    log_share : array, shape (p, h, g)
-        Log probability of each alternative, given the hypothesis.
-    trusted : array of bool, shape (p,)
-        The errors of the points are known and some hypothesis meets the points within them.
-    """
-
-    terms: Index
-    used: NDArray[np.bool_]
-    coefficient: Array
-    log_evidence: Array
-    residual: Array
-    nodes: Array
-    log_share: Array
-    trusted: NDArray[np.bool_]
+    def take(self, rows: Index) -> Problem:
+        """The problem of some call paths."""
+        return Problem(
+            self.points, self.centre[rows], self.error[rows], self.scale[rows],
+            self.bounded[rows], self.repetitions.take(rows),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -141,11 +120,11 @@ def search(
     # Points without repetitions that a hypothesis meets to the last digits have no noise.
     # With one point more than coefficients, one of a thousand hypotheses does so by chance.
     spare = min(max(len(points) - 2, 1), sweep.least.shape[1])
-    exact = ~known & (sweep.least[:, spare - 1] < 1e-14 * len(points))
-    if exact.any():
-        error = np.where(exact[:, None], _EXACT * scale, error)
-        known = known | exact
-        _replace(sweep, sweep_of(np.flatnonzero(exact)), exact)
+    noiseless = ~known & (sweep.least[:, spare - 1] < 1e-14 * len(points))
+    if noiseless.any():
+        error = np.where(noiseless[:, None], _EXACT * scale, error)
+        known = known | noiseless
+        _replace(sweep, sweep_of(np.flatnonzero(noiseless)), noiseless)
     # Where all hypotheses miss by more than noise, its unequal errors say nothing of the misfit.
     missed = known & (sweep.least[:, -1] >= _believable(len(points)))
     if missed.any():
@@ -157,7 +136,11 @@ def search(
     chosen = np.argpartition(-sweep.score, keep - 1, axis=1)[:, :keep]
     kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
-    return _exact(kept, terms, peak, target, fine, known, reference, options, narrow)
+    bounded = np.where(known, problem.bounded, 0.0)
+    return exact(
+        kept, terms, peak, target, fine, known, reference, options.non_negative, narrow,
+        bounded, problem.repetitions,
+    )  # fmt: skip
 
 
 def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
@@ -175,70 +158,3 @@ def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
 def _believable(n: int) -> float:
     """Weighted residual above which the stated errors cannot be true."""
     return n + 5.0 * float(np.sqrt(2.0 * n)) + 5.0
-
-
-def _exact(
-    kept: Kept,
-    terms: Sequence[Array],
-    peak: Sequence[Array],
-    target: Array,
-    error: Array,
-    known: NDArray[np.bool_],
-    reference: Array,
-    options: Options,
-    narrow: bool,
-) -> Hypotheses:
-    """Solve what is kept to the last digits and weigh it anew."""
-    n_points = target.shape[1]
-    with_one = [np.vstack([np.ones(n_points), t]) for t in terms]
-    peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
-    columns, unit, log_peak = [], np.ones(kept.used.shape), np.zeros(kept.used.shape[:2])
-    for k in range(kept.used.shape[2]):
-        column = (kept.used[:, :, k, None] / error[:, None, :]).astype(float)
-        for q in range(len(terms)):
-            number = kept.terms[:, :, k, q]
-            if number.any():
-                column = column * with_one[q][number]
-                unit[:, :, k] *= peak_one[q][number]
-        largest = np.where(kept.used[:, :, k], (column * error[:, None, :]).max(axis=2), 1.0)
-        log_peak += np.log(largest)
-        columns.append(column)
-    solved = least_squares(columns, (target / error)[:, None, :])
-    n_columns = kept.used.sum(axis=2)
-    fit = kept.log_prior + log_fit(solved.residual, n_columns, n_points, known)
-    volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
-    score = fit + log_peak + volume
-    coefficient = solved.coefficient
-    nodes = coefficient[:, :, None, :]
-    log_share = np.zeros((*score.shape, 1))
-    if options.non_negative:
-        freedom = np.maximum(n_points - n_columns, 1)
-        spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
-        variance = np.where(known[:, None], 1.0, spread)
-        coefficient, log_positive = truncate(coefficient, solved.inverse, variance, kept.used)
-        # Nothing measured is nothing, not the least that a positive coefficient could be.
-        coefficient[~target.any(axis=1)] = 0.0
-        if narrow:
-            score += log_positive
-            nodes = coefficient[:, :, None, :]
-        else:
-            opened = integrate(solved.coefficient, solved.inverse, variance, kept.used)
-            score = fit + opened.log_evidence
-            nodes, log_share = opened.coefficient, opened.log_share
-            nodes[~target.any(axis=1)] = 0.0
-    elif not narrow:
-        # As many alternatives as where coefficients are not negative, all the same.
-        nodes = np.repeat(nodes, NODES, axis=2)
-        log_share = np.full((*score.shape, NODES), -np.log(NODES))
-    order = np.argsort(-score, axis=1, kind="stable")
-    rows = np.arange(len(order))[:, None]
-    return Hypotheses(
-        terms=kept.terms[rows, order],
-        used=kept.used[rows, order],
-        coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
-        log_evidence=score[rows, order],
-        residual=solved.residual[rows, order],
-        nodes=(nodes * reference[:, :, None, None] / unit[:, :, None, :])[rows, order],
-        log_share=log_share[rows, order],
-        trusted=known,
-    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._enumerate import largest_block
-from ._search import Hypotheses, Options, Problem, search
+from ._exact import Hypotheses
+from ._search import Options, Problem, search
 from .errors import ScalingInputError
 from .measurements import Measurements
 from .models import Models
@@ -111,7 +112,9 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     size = np.abs(centred.centre)
     scale = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
     scale[scale == 0] = 1.0
-    problem = Problem(points, centred.centre, centred.error, scale)
+    problem = Problem(
+        points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
+    )
     found = _in_chunks(problem, terms, prior, signed, options)
     # Values that span decades, with nothing to tell their errors: the large ones count most.
     absolute = None
@@ -119,7 +122,8 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     if len(active) == 1 and rest.size:
         centre = centred.centre[rest]
         even = np.repeat(scale[rest].max(axis=1, keepdims=True), len(points), axis=1)
-        problem = Problem(points, centre, np.full(centre.shape, np.nan), even)
+        unknown = np.full(centre.shape, np.nan)
+        problem = replace(problem.take(rest), error=unknown, scale=even)
         absolute = _in_chunks(problem, terms, prior, signed[rest], options)
     return Models(measurements, active, spaces, centred, found, absolute, signed)
 
@@ -139,11 +143,8 @@ def _in_chunks(
         which = np.flatnonzero(signed == is_signed)
         for start in range(0, which.size, step):
             chunk = which[start : start + step]
-            part = Problem(
-                problem.points, problem.centre[chunk], problem.error[chunk], problem.scale[chunk]
-            )
             how = Options(options.keep, not is_signed, options.max_terms > 1)
-            parts.append(search(part, terms, prior, how))
+            parts.append(search(problem.take(chunk), terms, prior, how))
             places.append(chunk)
     order = np.argsort(np.concatenate(places))
     return Hypotheses(

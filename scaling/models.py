@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from . import formula, notes
-from ._search import Hypotheses
+from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, local_growth
 from .measurements import Measurements, check_points
@@ -53,7 +53,7 @@ class Models:
     ) -> None:
         self.measurements = measurements
         self.trusted = found.trusted
-        self.bounded = centred.bounded
+        self.bounded = centred.bounded > 0.5
         self._active = list(active)
         self._spaces = list(spaces)
         self._centred = centred

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, logsumexp
 
+from ._bounded import Repetitions
+
 Array = NDArray[np.float64]
 
 # Relative spread below which repetitions count as equal.
@@ -35,16 +37,19 @@ class Centres:
     ----------
     centre, error : array, shape (n_paths, n_points)
         In the metric's unit. `error` is 0 where repetitions agree, and NaN for a path without any.
-    bounded : array of bool, shape (n_paths,)
-        The bounded law was chosen.
+    bounded : array, shape (n_paths,)
+        Probability of the bounded law.
     variation : array, shape (n_paths,)
         Coefficient of variation of the repetitions, pooled over the points; NaN without any.
+    repetitions : Repetitions
+        Extremes and number of the repetitions, each of shape (n_paths, n_points).
     """
 
     centre: Array
     error: Array
-    bounded: NDArray[np.bool_]
+    bounded: Array
     variation: Array
+    repetitions: Repetitions
 
 
 def centres(values: Array, law: str = "auto") -> Centres:
@@ -62,8 +67,8 @@ def centres(values: Array, law: str = "auto") -> Centres:
     --------
     >>> import numpy as np
     >>> c = centres(np.array([[[9.0, 10.0, 11.0], [18.0, 20.0, 22.0]]]), law="normal")
-    >>> c.centre.tolist(), bool(c.bounded[0]), round(float(c.variation[0]), 3)
-    ([[10.0, 20.0]], False, 0.1)
+    >>> c.centre.tolist(), float(c.bounded[0]), round(float(c.variation[0]), 3)
+    ([[10.0, 20.0]], 0.0, 0.1)
     """
     there = np.isfinite(values)
     n = there.sum(axis=2)
@@ -77,23 +82,24 @@ def centres(values: Array, law: str = "auto") -> Centres:
     with np.errstate(invalid="ignore", divide="ignore"):
         variation = np.sqrt(squares.sum(axis=1) / freedom)
     centre, error = mean, variation[:, None] * scale / np.sqrt(n)
-    bounded = np.zeros(len(values), dtype=bool)
+    bounded = np.zeros(len(values))
+    lowest = np.where(there, values, np.inf).min(axis=2)
+    highest = np.where(there, values, -np.inf).max(axis=2)
+    repetitions = Repetitions(lowest, highest, n.astype(float))
     candidates = (freedom >= 3) & (variation > EXACT) & (mean > 0).all(axis=1)
     if law == "normal" or not candidates.any():
-        return Centres(centre, error, bounded, variation)
+        return Centres(centre, error, bounded, variation, repetitions)
     chosen = np.flatnonzero(candidates)
-    low = np.where(there, values, np.inf).min(axis=2)[chosen]
-    high = np.where(there, values, -np.inf).max(axis=2)[chosen]
-    middle, width, evidence = _bounded(low, high, n[chosen])
+    middle, width, evidence = _bounded(lowest[chosen], highest[chosen], n[chosen])
     if law == "auto":
         other = _normal_evidence(squares[chosen].sum(axis=1), n[chosen])
         share = _shares(evidence - other)[:, None]
     else:
         share = np.ones((chosen.size, 1))
-    bounded[chosen] = share[:, 0] > 0.5
+    bounded[chosen] = share[:, 0]
     centre[chosen] = share * middle + (1 - share) * centre[chosen]
     error[chosen] = np.sqrt(share * width**2 + (1 - share) * error[chosen] ** 2)
-    return Centres(centre, error, bounded, variation)
+    return Centres(centre, error, bounded, variation, repetitions)
 
 
 def _shares(log_odds: Array) -> Array:

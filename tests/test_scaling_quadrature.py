@@ -18,7 +18,7 @@ def posterior(mean, inverse, n=2001, reach=8.0):
     u, v = np.meshgrid(*axes, indexing="ij")
     off = np.stack([u - mean[0], v - mean[1]])
     square = np.einsum("ikl,ij,jkl->kl", off, precision, off)
-    density = np.exp(-0.5 * square) / (2 * np.pi) / (u + v) ** 2
+    density = np.exp(-0.5 * square) / (2 * np.pi) / (u + v) ** 2 * 6 * u * v / (u + v) ** 2
     weight = density * (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     total = weight.sum()
     return np.log(total), (weight * u).sum() / total, (weight * v).sum() / total
