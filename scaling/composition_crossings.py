@@ -58,6 +58,8 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
     [5.0]
     >>> crossings({(2.0, 0.0): 1.0, (1.0, 0.0): -4.0, (0.0, 0.0): 4.0}, 1.0, 100.0)
     []
+    >>> crossings({(1.0, 0.0): 0.0, (0.0, 0.0): 1.0}, 1.0, 100.0)
+    []
     """
     if low < 1 < high:
         # Logarithms begin at 1.
@@ -65,12 +67,8 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
         middle = _sign(terms, math.sqrt(max([low, *left])))
         after = _sign(terms, math.sqrt(min([high, *right])))
         return [*left, *([1.0] if middle != after else []), *right]
-    if high <= 1:
-        flat: Sum = {}
-        for (i, j), c in terms.items():
-            if not j:
-                flat[i, 0.0] = c
-        terms = flat
+    # Up to 1 logarithms are 0.
+    terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
     cuts = {low, high}
     cuts.update(low * (high / low) ** (k / _GRID) for k in range(1, _GRID))
     start, end = math.log2(low), math.log2(high)
