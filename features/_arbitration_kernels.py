@@ -7,7 +7,7 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
 
 from ._buffer_kernels import channel_of, link_of, room
-from ._network_kernels import arbitration, inputs, is_adaptive, port_of, second_channel
+from ._network_kernels import arbitration, inputs, is_adaptive, port_of
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     AGE,
@@ -43,7 +43,7 @@ def emptiest_link(state: State, node: int, route: int) -> int:
         port = port_of(state, zone)
         zone &= ~state.fields.mask[np.uint64(port)]
         out = node * ports + port
-        free = room(state, out, ADAPTIVE_CHANNEL) - at(state.link, out).queued
+        free = room(state, out, ADAPTIVE_CHANNEL) - state.queued[np.uint64(out)]
         if free > most:
             most = free
             best = out
@@ -62,7 +62,7 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
         return SECOND - np.int64(link.port == came)
     port = np.uint64(link.port)
     straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
-    if second_channel(state, out) == 0:
+    if link.second_channel == 0:
         return FIRST if straight else SECOND
     if straight:
         return channel_of(packet.place)
@@ -130,7 +130,7 @@ def open_channels(state: State, out: int) -> int:
     # Sums, not branches: a processor cannot guess how full a buffer is.
     free = np.int64(room(state, out, 0) >= state.largest) << FIRST
     needed = link.entry * state.largest
-    free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
+    free += np.int64(room(state, out, np.int64(link.second_channel)) >= needed) << SECOND
     if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
         free |= 1 << FREE
     return free
@@ -152,12 +152,12 @@ def choose(state: State, out: int, free: int) -> int:
 
 @bare_kernel
 def _first_of_two(state: State, out: int, ready: int) -> int:
-    """Lane of the older packet where there is one lane of each kind; without a branch."""
+    """Lane of the one that has waited longer, NONE if none is ready; one lane a kind, no branch."""
     first = at(state.packet, at(state.lane, out * KINDS + FIRST).head).since
     second = at(state.packet, at(state.lane, out * KINDS + SECOND).head).since
-    # Bits of: nothing, the first, the second, and of both the older one.
-    lanes = 1 + np.int64(np.int32(second - first) < 0)
-    return ((ready + (ready == 3) * (lanes - 3)) & 3) - 1
+    # Of both bits the one that counts is left: 1 or 2, which is a lane more than its number.
+    longer = 1 + np.int64(np.int32(second - first) < 0)
+    return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
 
 @bare_kernel

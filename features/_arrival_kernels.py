@@ -105,7 +105,7 @@ def proceed(state: State, p: int, now: int) -> int:
     port = port_of(state, packet.route)
     if is_adaptive(state) and (held < 0 or channel_of(held) == ADAPTIVE_CHANNEL):
         out = emptiest_link(state, node, packet.route)
-        at(state.link, out).queued += size_of(state, packet.wire)
+        state.queued[np.uint64(out)] += size_of(state, packet.wire)
         lane = FREE * inputs(state) + entrance
     else:
         out = node * ports + port

@@ -16,7 +16,6 @@ from ._network_kernels import (
     is_adaptive,
     node_of,
     port_of,
-    second_channel,
 )
 from ._node_kernels import leave_fifo
 from ._simulator_state import (
@@ -89,13 +88,13 @@ def serve(state: State, out: int, now: int) -> int:
         state.clock[FIRSTS] = following
         kind = enters_as(state, p, out, free)
         if lane >= FREE * inputs(state):
-            at(state.link, taken).queued -= size_of(state, packet.wire)
+            state.queued[np.uint64(taken)] -= size_of(state, packet.wire)
         state.waiting[np.uint64(out // state.fields.shift.size)] -= 1
     else:
         kind = SECOND if lane >= inputs(state) else FIRST
     channel = 0
     if kind != FIRST:
-        channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
+        channel = ADAPTIVE_CHANNEL if kind == FREE else np.int64(link.second_channel)
     if arbitration(state) == ROUND_ROBIN:
         entrance = lane % inputs(state)
         link.turn = entrance + 1 if entrance + 1 < inputs(state) else 0

@@ -60,8 +60,8 @@ def next_tick(state: State, now: int) -> int:
 def bring(state: State, i: int, end: int) -> None:
     """Bring what the events of a chunk will touch into the cache, all at once.
 
-    An event touches half a dozen records somewhere in tens of megabytes. Waiting for each in turn
-    took a third of the time; asked for together their ways from memory overlap. The second pass
+    An event touches half a dozen records somewhere in tens of megabytes. Asked for together their
+    ways from memory overlap: without this 16,384 tasks take half as long again. The second pass
     follows what the first has brought. More passes, or looking at the ticks to come as well, cost
     more than they gain, as do branches on what is still on its way.
     """

@@ -1,4 +1,4 @@
-"""Put the arrays of a kernel side by side into huge pages."""
+"""Put the arrays of a kernel side by side, many of them into huge pages."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 _LINE = 64
 _HUGE = 2**21
-# The translation cache holds as much in small pages, and to clear huge ones takes milliseconds.
 _SMALL = 2**23
 
 
 def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
-    """Return a stand-in for zeros, which takes no memory until `in_huge_pages` lays it out."""
+    """Return a stand-in for zeros, which takes no memory until `side_by_side` lays it out."""
     return np.broadcast_to(np.zeros((), dtype=dtype), (size,))
 
 
-def in_huge_pages(arrays: T) -> T:
-    """Return a (nested) named tuple with its arrays copied into one block of huge pages.
+def side_by_side(arrays: T) -> T:
+    """Return a (nested) named tuple with its arrays copied into one block, each on its own lines.
 
     The event loop jumps about in tens of megabytes: with pages of 4 KiB nearly every jump misses
-    the translation cache too.
+    the translation cache too. A few megabytes stay in small ones, as to clear huge ones takes
+    longer than a short run gains.
     """
     flat = _arrays(arrays)
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)

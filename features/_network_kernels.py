@@ -1,14 +1,14 @@
-"""Kernels that tell what kind of network is simulated.
+"""Kernels that tell what kind of network is simulated, and where its FIFOs and ports are.
 
-Of the usual one (see `State.special`) each answer is a constant that the compiler sees: it leaves
-out all that the others need, a quarter of the instructions.
+Of the usual kind (`State.special` is None) the first four answers are constants that the compiler
+sees: it leaves out all that the others need.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
+from toruscast.mapping._jit import bare_kernel, trailing_zeros
 
 from ._simulator_state import FIRST_COME, State
 
@@ -35,12 +35,6 @@ def arbitration(state: State) -> int:
 def inputs(state: State) -> int:
     """Lanes of each kind at a link."""
     return 1 if state.special is None else state.inputs
-
-
-@bare_kernel
-def second_channel(state: State, out: int) -> int:
-    """Channel behind a link for packets of the second kind."""
-    return np.int64(at(state.link, out).second_channel)
 
 
 @bare_kernel

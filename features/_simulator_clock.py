@@ -50,8 +50,8 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     ):
         ticks //= 2
     tick = packet / ticks
-    wire = messages.packets * messages.wire
-    longest = _busiest_end(messages, torus, np.where(messages.src != messages.dst, wire, 0.0))
+    remote = np.where(messages.src != messages.dst, messages.packets, 0)
+    longest = _carrying(messages, torus, remote)
     if longest > _MOST_TICKS * tick:
         raise InputError(
             "too many packets, or too slow a network, for the clock",
@@ -65,7 +65,17 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
 
 def _horizon(messages: Messages, torus: Torus) -> float:
     """Seconds in which the network will have carried everything, with much to spare."""
-    return _SPARE * _busiest_end(messages, torus, messages.packets * messages.wire)
+    return _SPARE * _carrying(messages, torus, messages.packets)
+
+
+def _carrying(messages: Messages, torus: Torus, packets: NDArray[np.int64]) -> float:
+    """Seconds in which the busiest node sends or takes in its packets over the slowest part.
+
+    Where few packets find room behind a link, its rate is that at which the room falls free.
+    """
+    places = max(1, torus.network.buffer_packets - 1)
+    each = messages.wire + torus.network.hop_latency / places * _slowest(torus)
+    return _busiest_end(messages, torus, packets * each)
 
 
 def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) -> float:
@@ -73,7 +83,12 @@ def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) ->
     most = max(
         float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
     )
-    return most / min(*torus.bandwidth, torus.network.memory_bandwidth)
+    return most / _slowest(torus)
+
+
+def _slowest(torus: Torus) -> float:
+    """Bytes per second of the slowest part."""
+    return min(*torus.bandwidth, torus.network.memory_bandwidth)
 
 
 def _check_reach(torus: Torus, largest_packet: float) -> None:

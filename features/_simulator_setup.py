@@ -11,7 +11,7 @@ from toruscast.mapping import InputError, Network, TaskMapping, Torus
 
 from . import _simulator_state as records
 from ._field_kernels import pack_routes
-from ._memory import blank, in_huge_pages
+from ._memory import blank, side_by_side
 from ._route_kernels import pick_fifos
 from ._simulator_clock import clock_of
 from ._simulator_messages import Messages
@@ -23,8 +23,6 @@ LARGEST_PACKET = 2**26
 _MOST_ROOM = 2**30
 # Packets of a message are counted in 32 bits.
 _MOST_PACKETS = 2**31
-# Hops to the edge of a ring are counted in 16 bits.
-_LONGEST_RING = 2**16 - 1
 _ARBITRATION = {
     "first_come": records.FIRST_COME,
     "round_robin": records.ROUND_ROBIN,
@@ -188,6 +186,7 @@ def build_state(
         first=first.astype(np.int32),
         receiver=receiver,
         sender=rows.astype(np.int32) if dependent else receiver,
+        queued=blank(torus.n_links, np.int64),
         waiting=blank(torus.n_nodes, np.int32),
         port=blank(torus.n_nodes * network.reception_ports, np.int64),
         begin=begin,
@@ -225,7 +224,7 @@ def build_state(
         dependent=int(dependent),
         watched=watched,
     )
-    return in_huge_pages(state), tick
+    return side_by_side(state), tick
 
 
 def _messages(
@@ -266,12 +265,6 @@ def _room(network: Network, merged: float, largest: int) -> int:
 def _links(torus: Torus, tick: float, adaptive: bool, room: int) -> NDArray[np.void]:
     """Links at rest."""
     network = torus.network
-    if max(torus.shape) > _LONGEST_RING:
-        raise InputError(
-            "ring too long to simulate",
-            found=max(torus.shape),
-            expected=f"at most {_LONGEST_RING} nodes",
-        )
     link = np.zeros(torus.n_links, dtype=records.LINK)
     link["far"] = torus.neighbors.ravel()
     link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
@@ -282,7 +275,7 @@ def _links(torus: Torus, tick: float, adaptive: bool, room: int) -> NDArray[np.v
         link["credit1"][exists] = room
         link["second_channel"] = 1
     ahead = np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords))
-    to_edge = np.where(torus.wrap, ahead, _LONGEST_RING)
+    to_edge = np.where(torus.wrap, ahead, 2**30)
     link["to_edge"] = to_edge.transpose(1, 2, 0).ravel()
     if adaptive:
         link["credit2"][exists] = room

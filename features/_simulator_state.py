@@ -47,8 +47,7 @@ LINK = np.dtype(
         ("credit2", np.int32),
         ("far", np.int32),  # node at its far end
         ("occupied", np.int32),
-        ("queued", np.int32),  # bytes of the packets in FREE
-        ("to_edge", np.uint16),  # hops from its beginning that stay on this side of the ring's edge
+        ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
         ("entry", np.int8),  # largest packets that must fit for one of the second kind to go
         ("turn", np.int8),  # input after the one served last
         ("armed", np.int8),  # an event will look at it
@@ -94,7 +93,7 @@ PACKET = np.dtype(
 FIFO = np.dtype(
     [
         ("waited", np.int64),
-        ("free_at", np.int64),  # tick when it has handed the last of them over
+        ("free_at", np.int64),  # tick when it has handed over its last packet
         ("head", np.int32),  # message at its head
         ("tail", np.int32),
         ("busy", np.int32),  # whether an event will let it go on
@@ -154,6 +153,7 @@ class State(NamedTuple):
     first: NDArray[np.int32]  # (E,) what a task hands over of a message: itself or its question
     receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
     waiting: NDArray[np.int32]  # (N,) adaptive packets in lanes
+    queued: NDArray[np.int64]  # (L,) bytes of the packets in FREE
     sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
     port: NDArray[np.int64]  # (N * reception ports,) tick when each is free
     begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
 from .packets import hand_over_times, packet_counts
-from .routing import Routing, dilations, injection_fifos, link_loads
+from .routing import Routing, dilations, injection_fifos, link_loads, phase_routing
 
 
 class Bounds(NamedTuple):
@@ -85,7 +85,13 @@ def _phase_seconds(
         queue[remote], serialisation[remote] * share, minlength=torus.n_nodes * network.fifos
     )
     reception = np.bincount(receiver[remote], wire[remote], minlength=torus.n_nodes)
-    one = ready + dilations(comm, torus, mapping) * network.hop_latency + serialisation
+    branches = phase_routing(routing, comm, torus) == "adaptive" or torus.tie in ("random", "split")
+    if network.fifo_rule == "first_free" and branches:
+        # From several FIFOs, a message's packets leave side by side.
+        alone = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
+    else:
+        alone = serialisation
+    one = ready + dilations(comm, torus, mapping) * network.hop_latency + alone
     return (
         load / torus.link_bandwidth,
         np.asarray(injection, dtype=np.float64),

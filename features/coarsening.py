@@ -52,8 +52,8 @@ def refine(
     -------
     result, change
         The last simulation, and the relative change of its time from the one before; 0 if nothing
-        is merged in it. Each attempt costs about twice the one before it, so that all of them
-        together cost less than twice the last.
+        is merged in it. Each attempt but the last costs about twice the one before it, so that all
+        of them together cost less than twice the last.
 
     Examples
     --------
@@ -65,7 +65,9 @@ def refine(
     (8, 0.008)
     """
     first = max(1, min(longest / _FEWEST, most))
-    coarsening = 1 if hops < _CHEAP else 2 ** int(math.log2(first))
+    coarsening = 2 ** int(math.log2(first))
+    if hops < _CHEAP or coarsening <= _NEARLY_REAL:
+        coarsening = 1
     result = run(coarsening)
     change = math.inf
     calm = 0

@@ -41,7 +41,7 @@ class Simulation:
     error : float, optional
         Relative error of the time that was asked for.
     change : float
-        Relative change of the time when packets were last halved to reach it; 0 if none is merged.
+        Relative change of the time when packets were last made shorter for it; 0 if none is merged.
     stretches : tuple of Stretch
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
 

@@ -70,7 +70,7 @@ def simulate(
         fairness become coarser.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
-        changes by much less. Not together with `coarsening`.
+        changes by much less twice in a row, or are real ones. Not together with `coarsening`.
     seed : int
         Of the random way round at ties, if the torus has that rule.
     interval : float, optional

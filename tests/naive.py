@@ -254,8 +254,10 @@ def bounds(rounds, torus, mapping):
             links = route(torus, a, b)
             time = wire[e] / max(torus.bandwidth)
             if network.fifo_rule == "first_free":
-                # One queue, which all FIFOs of the node empty.
+                # One queue, which all FIFOs of the node empty; two ways round at an open tie.
                 injection[a, 0] += time / network.fifos
+                if torus.tie in ("split", "random"):
+                    time = split[e][1] / max(torus.bandwidth)
             else:
                 injection[a, fifo[e]] += time
             reception[b] += wire[e] / network.memory_bandwidth

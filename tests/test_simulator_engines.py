@@ -92,7 +92,7 @@ def test_bars(compared, bar):
 
 
 def test_the_order_of_few_long_messages(compared):
-    # Twelve times only: of the pairs, one more or less is 0.015.
+    # Twelve times only, of one seed each: of the pairs, one more or less is 0.015.
     found = compared("flit-level", "halo2d5_16x32 8192 B dor")
     assert found["rcc"] >= 0.90
     assert found["median_error"] <= 0.09

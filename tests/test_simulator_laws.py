@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import graphs, mapped, simulated_networks, tori
 
+from toruscast.features import _simulator_setup as setup
 from toruscast.features import _simulator_state as records
 from toruscast.features import dilations, link_loads, simulate, time_bounds
 from toruscast.features._simulator_kernels import run, start
@@ -295,3 +296,19 @@ def test_coarse_packets_change_long_messages_little():
     fine = simulate(comm, torus, mapping)
     coarse = simulate(comm, torus, mapping, coarsening=4)
     assert coarse.time == pytest.approx(fine.time, rel=0.02)
+
+
+def test_records_fill_a_cache_line():
+    assert records.LINK.itemsize == records.MESSAGE.itemsize == 64
+
+
+@settings(max_examples=60, deadline=None)
+@given(simulated())
+def test_the_kernel_of_the_usual_network_does_what_the_other_does(case):
+    comm, torus, mapping = case
+    usual = simulate(comm, torus, mapping).stretches[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "is_usual", lambda *_: False)
+        other = simulate(comm, torus, mapping).stretches[0]
+    for name in ("arrived", "packets", "wire_bytes", "found", "most", "waited", "fifo_waited"):
+        np.testing.assert_array_equal(getattr(usual, name), getattr(other, name), err_msg=name)

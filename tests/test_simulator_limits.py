@@ -32,9 +32,33 @@ def test_spans_that_a_packet_s_ticks_cannot_count(network, match):
         run(network=network)
 
 
-def test_a_ring_longer_than_sixteen_bits_count():
-    with pytest.raises(InputError, match="ring too long to simulate: found 70000"):
-        run(shape=(70_000,))
+def test_a_long_ring_goes_the_shorter_way():
+    result = run(CommGraph(2, [0], [1], [100.0]), shape=(70_000,))
+    assert result.packet_hops == 1
+
+
+def test_more_bytes_wait_for_a_link_than_32_bits_count():
+    # 40 of the largest packets for one neighbour of the first, 20 for another: all know their way.
+    network = Network(payload=2**26 - 32, fifos=100, fifo_rule="round_robin", buffer_packets=2)
+    torus = Torus((4, 4), network=network)
+    here, there = torus.node([1, 0]), torus.node([1, 1])
+    mapping = TaskMapping([0] * 60 + [here] * 40 + [there] * 20, torus)
+    comm = CommGraph(120, np.arange(60), 60 + np.arange(60), np.full(60, 2.0**26 - 32))
+    packets = simulate(comm, torus, mapping, routing="adaptive").packets.reshape(16, 4)
+    # The bytes for the first neighbour fill its link; the others go round it.
+    assert packets[0].tolist() == [40, 0, 20, 0]
+
+
+def test_rooms_that_fall_free_later_than_packets_follow():
+    network = Network(
+        payload=1, header=0, hop_latency=1e-6, buffer_packets=2, fifo_rule="round_robin",
+        fifo_packets=300, overhead=0.0,
+    )  # fmt: skip
+    torus = Torus((4,), bandwidth=4.5e9, network=network)
+    comm = CommGraph(20, np.arange(10), 10 + np.arange(10), np.full(10, 1000.0))
+    result = simulate(comm, torus, TaskMapping([0] * 10 + [1] * 10, torus))
+    # A packet at a time, each as long as its way: the last of 10,000 after 10 ms.
+    assert result.time == pytest.approx(10e-3, rel=0.01)
 
 
 def test_a_link_far_slower_than_another():
@@ -95,7 +119,7 @@ def test_an_error_target_begins_with_packets_that_are_not_too_long():
     assert 0 < result.change <= 0.03 / 8
 
 
-@pytest.mark.parametrize(("most", "first"), [(1, 1), (5, 4), (64, 64), (10**9, 512)])
+@pytest.mark.parametrize(("most", "first"), [(1, 1), (5, 1), (20, 16), (64, 64), (10**9, 512)])
 def test_refine_begins_at_most_there(most, first):
     tried = []
 
