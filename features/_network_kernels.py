@@ -48,10 +48,11 @@ def first_fifo(state: State, f: int) -> int:
 @bare_kernel
 def node_of(state: State, f: int) -> int:
     """Node of a FIFO."""
-    return np.int64(np.uint32(f) // np.uint32(state.fifos))
+    return np.int64(np.uint32(f) // np.uint32(state.fifos))  # type: ignore[return-value]
 
 
 @bare_kernel
 def port_of(state: State, route: int) -> int:
     """Port that a route takes next in dimension order."""
-    return state.fields.port[np.uint64(trailing_zeros(route))]
+    port: int = state.fields.port[np.uint64(trailing_zeros(route))]
+    return port
