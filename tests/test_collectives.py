@@ -120,7 +120,8 @@ def run_contributions(n, rounds, share):
     assert all(len(part) == n for part in summed)
 
 
-def run(plan, ports):
+def check_result(plan, ports):
+    """Executed symbolically, a schedule leaves every task with what its collective promises."""
     kind, algorithm = plan.name.split("/")
     n, share = plan.n_tasks, plan.nbytes / ports
     assert len(plan.lanes) == ports
@@ -185,20 +186,20 @@ def drives_ports(name):
 def test_every_algorithm_ends_with_the_result(name, shape):
     n = math.prod(shape)
     for ports in (1, 2 * len(shape)) if drives_ports(name) else (1,):
-        run(schedule(name, n, 960.0 * n, shape, ports=ports), ports)
+        check_result(schedule(name, n, 960.0 * n, shape, ports=ports), ports)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 12])
 @pytest.mark.parametrize("name", sorted(ANY_NUMBER))
 def test_any_number_of_tasks(name, n):
-    run(schedule(name, n, 60.0 * n), 1)
+    check_result(schedule(name, n, 60.0 * n), 1)
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (5,), (3, 1, 4)], ids=str)
 @pytest.mark.parametrize("name", sorted(ANY_GRID))
 def test_any_grid(name, shape):
     n = math.prod(shape)
-    run(schedule(name, n, 60.0 * n, shape, ports=2 * len(shape)), 2 * len(shape))
+    check_result(schedule(name, n, 60.0 * n, shape, ports=2 * len(shape)), 2 * len(shape))
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - ANY_NUMBER - ANY_GRID))
@@ -210,7 +211,9 @@ def test_the_others_refuse_what_they_cannot_do(name):
 @pytest.mark.parametrize("segment", [0, 25, 100, 700])
 @pytest.mark.parametrize("kind", ["bcast", "reduce", "allreduce"])
 def test_segments_of_pipelined_trees(kind, segment):
-    run(schedule(f"{kind}/pipelined_trees", 12, 1200.0, (4, 3), ports=4, segment=segment), 4)
+    check_result(
+        schedule(f"{kind}/pipelined_trees", 12, 1200.0, (4, 3), ports=4, segment=segment), 4
+    )
 
 
 def test_pipelined_trees_share_no_link():

@@ -19,8 +19,8 @@ BIG = "9" * 5000
 MTX = "%%MatrixMarket matrix coordinate real general\n"
 
 
-def refuse(reader, path, message, line=None):
-    """The one error of reading ``path``."""
+def check_refused(reader, path, message, line=None):
+    """Reading ``path`` fails with one line that names it; the text of that line."""
     with pytest.raises(InputError, match=message) as caught:
         reader(path)
     text = str(caught.value)
@@ -143,7 +143,7 @@ def pickled_npz():
 def test_bad_graph(tmp_path, content, line, message):
     path = tmp_path / "graph.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    refuse(read_comm, path, message, line)
+    check_refused(read_comm, path, message, line)
 
 
 BAD_MAPS = [
@@ -193,7 +193,7 @@ def test_bad_mapping(tmp_path, reader, content, line, message):
     path = tmp_path / "a.map"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     torus = Torus((2, 4))
-    refuse(lambda p: reader(p, torus, tasks_per_node=2), path, message, line)
+    check_refused(lambda p: reader(p, torus, tasks_per_node=2), path, message, line)
     if reader is read_mappings:
         with pytest.raises(InputError, match=message) as caught:
             read_mappings(tmp_path, torus, tasks_per_node=2)
@@ -209,25 +209,27 @@ READERS = {
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_bad_places(tmp_path, reader, monkeypatch):
-    refuse(reader, tmp_path / "missing", "no such file or folder")
-    refuse(reader, tmp_path / "missing" / "a.txt", "no such file or folder")
-    refuse(reader, tmp_path / ("x" * 300), "cannot be read: found File name too long")
-    refuse(reader, tmp_path, "no monitoring files in folder|folder in place|no mappings in folder")
-    refuse(reader, os.devnull, "not a regular file")
+    check_refused(reader, tmp_path / "missing", "no such file or folder")
+    check_refused(reader, tmp_path / "missing" / "a.txt", "no such file or folder")
+    check_refused(reader, tmp_path / ("x" * 300), "cannot be read: found File name too long")
+    check_refused(
+        reader, tmp_path, "no monitoring files in folder|folder in place|no mappings in folder"
+    )
+    check_refused(reader, os.devnull, "not a regular file")
     (tmp_path / "loop").symlink_to("loop")
-    refuse(reader, tmp_path / "loop", "Too many levels of symbolic links")
+    check_refused(reader, tmp_path / "loop", "Too many levels of symbolic links")
     (tmp_path / "file").write_text("0\n")
-    refuse(reader, tmp_path / "file" / "a.txt", "cannot be read: found Not a directory")
+    check_refused(reader, tmp_path / "file" / "a.txt", "cannot be read: found Not a directory")
     with pytest.raises(InputError, match="bad file name"):
         reader(tmp_path / "nul\0")
     os.mkfifo(tmp_path / "pipe")
-    refuse(reader, tmp_path / "pipe", "not a regular file")
+    check_refused(reader, tmp_path / "pipe", "not a regular file")
 
     def deny(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.open", deny)
-    refuse(reader, tmp_path / "file", "cannot be read: found Permission denied")
+    check_refused(reader, tmp_path / "file", "cannot be read: found Permission denied")
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
@@ -236,7 +238,7 @@ def test_huge_files(tmp_path, reader, packed, monkeypatch):
     monkeypatch.setattr(_source, "MAX_BYTES", 1000)
     data = b"0\n" * 501
     (tmp_path / "huge.txt").write_bytes(gzip.compress(data) if packed else data)
-    refuse(reader, tmp_path / "huge.txt", "file too large: expected at most 1000 bytes")
+    check_refused(reader, tmp_path / "huge.txt", "file too large: expected at most 1000 bytes")
 
 
 def test_huge_archive(tmp_path, monkeypatch):
@@ -244,7 +246,7 @@ def test_huge_archive(tmp_path, monkeypatch):
     np.savez_compressed(stream, a=np.zeros(10000))
     monkeypatch.setattr(_source, "MAX_BYTES", 1000)
     (tmp_path / "bomb.npz").write_bytes(stream.getvalue())
-    refuse(read_comm, tmp_path / "bomb.npz", "archive too large: found 80")
+    check_refused(read_comm, tmp_path / "bomb.npz", "archive too large: found 80")
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,10 @@ def test_packets_left_over_are_an_error_even_without_a_ring():
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_a_mesh_needs_no_rule(routing):
-    torus = shallow((5, 4), "none")
-    exchange(Torus((5, 4), wrap=False, network=torus.network), routing)
+    torus = Torus((5, 4), wrap=False, network=shallow((5, 4), "none").network)
+    result = exchange(torus, routing)
+    hops = torus.distance(np.arange(20)[:, None], np.arange(20))
+    assert result.packet_hops == 12 * hops.sum()
 
 
 @pytest.mark.parametrize("deadlock", ["bubble", "dateline"])

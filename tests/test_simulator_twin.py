@@ -16,7 +16,7 @@ ROUTINGS = ["deterministic", "adaptive"]
 routing = st.sampled_from(ROUTINGS)
 
 
-def agree(traffic, torus, mapping, routing="deterministic", coarsening=1, seed=0):
+def check_against_twin(traffic, torus, mapping, routing="deterministic", coarsening=1, seed=0):
     """Compare every message, link and FIFO."""
     result = simulate(traffic, torus, mapping, routing=routing, coarsening=coarsening, seed=seed)
     workload = as_workload(traffic)
@@ -51,7 +51,6 @@ def agree(traffic, torus, mapping, routing="deterministic", coarsening=1, seed=0
         assert all(link.behind == 0 for link in twin.links)
         buffers = [b for link in twin.links for channel in link.buffers for b in channel]
         assert all(b.room == b.size and not b.packets for b in buffers)
-    return result
 
 
 @settings(max_examples=150, deadline=None)
@@ -62,7 +61,7 @@ def test_the_simulator_equals_its_twin(data, routing, coarsening, seed):
     mapping = data.draw(mapped(torus))
     phases = data.draw(st.lists(graphs(mapping.n_tasks, 20), min_size=1, max_size=3))
     traffic = Workload(phases, dependent=data.draw(st.booleans()))
-    agree(traffic, torus, mapping, routing, coarsening, seed)
+    check_against_twin(traffic, torus, mapping, routing, coarsening, seed)
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,7 +83,7 @@ def test_the_simulator_equals_its_twin_in_a_jam(data, routing):
     mapping = data.draw(mapped(torus, max_tasks=12))
     nbytes = st.sampled_from([64.0, 640.0, 700.0])
     comm = data.draw(graphs(mapping.n_tasks, 40, nbytes, st.just(1.0)))
-    agree(comm, torus, mapping, routing)
+    check_against_twin(comm, torus, mapping, routing)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -96,8 +95,8 @@ def test_the_simulator_equals_its_twin_in_lock_step(arbitration, routing):
     )
     torus = Torus((4, 3), network=network)
     mapping = TaskMapping(np.arange(12), torus)
-    agree(all_to_all(12, 128.0), torus, mapping, routing)
-    agree(pairwise_exchange(12, 640.0), torus, mapping, routing)
+    check_against_twin(all_to_all(12, 128.0), torus, mapping, routing)
+    check_against_twin(pairwise_exchange(12, 640.0), torus, mapping, routing)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -106,7 +105,7 @@ def test_more_fifos_than_lanes(routing):
     network = Network(fifos=40, fifo_rule="round_robin", arbitration="round_robin", overhead=0.0)
     torus = Torus((3, 2), network=network)
     mapping = TaskMapping(np.repeat(np.arange(6), 8), torus)
-    agree(all_to_all(48, 600.0), torus, mapping, routing)
+    check_against_twin(all_to_all(48, 600.0), torus, mapping, routing)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -126,7 +125,7 @@ def test_more_virtual_channels_than_lanes(shape, arbitration, virtual_channels, 
     )
     torus = Torus(shape, network=network)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
-    agree(all_to_all(torus.n_nodes, 300.0), torus, mapping, routing)
+    check_against_twin(all_to_all(torus.n_nodes, 300.0), torus, mapping, routing)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -137,10 +136,10 @@ def test_packets_of_no_byte(virtual_channels, routing):
     torus = Torus((4, 3), network=network)
     mapping = TaskMapping(np.repeat(np.arange(12), 2), torus)
     for nbytes in (0.0, 0.25):
-        agree(all_to_all(24, nbytes), torus, mapping, routing)
+        check_against_twin(all_to_all(24, nbytes), torus, mapping, routing)
     mixed = all_to_all(24, 512.0)
     mixed = CommGraph(24, mixed.src, mixed.dst, mixed.nbytes * (np.arange(mixed.n_edges) % 3))
-    agree(mixed, torus, mapping, routing)
+    check_against_twin(mixed, torus, mapping, routing)
 
 
 def test_receivers_slower_than_the_wheel_is_long():
@@ -148,7 +147,7 @@ def test_receivers_slower_than_the_wheel_is_long():
     network = Network(memory_bandwidth=2e4, overhead=0.0, buffer_packets=100)
     torus = Torus(5, network=network)
     comm = CommGraph(5, [1, 2, 3, 4, 4], [0, 0, 0, 0, 1], [512 * 50] * 5)
-    agree(comm, torus, TaskMapping(np.arange(5), torus))
+    check_against_twin(comm, torus, TaskMapping(np.arange(5), torus))
 
 
 def test_rounds_of_tasks_that_share_a_node():
@@ -157,4 +156,4 @@ def test_rounds_of_tasks_that_share_a_node():
     torus = Torus(4, network=network)
     mapping = TaskMapping(np.repeat(np.arange(4), 3), torus)
     for nbytes in (50.0, 600.0, 1500.0):
-        agree(pairwise_exchange(12, nbytes), torus, mapping)
+        check_against_twin(pairwise_exchange(12, nbytes), torus, mapping)
