@@ -7,7 +7,8 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
 
 from ._buffer_kernels import channel_of, link_of, room
-from ._network_kernels import arbitration, inputs, is_adaptive, port_of
+from ._claim_kernels import claim_words
+from ._network_kernels import arbitration, inputs, is_adaptive, port_of, zone_of
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     AGE,
@@ -19,17 +20,6 @@ from ._simulator_state import (
     SECOND,
     State,
 )
-
-
-@bare_kernel
-def zone_of(state: State, route: int) -> int:
-    """Fields of the ports among which an adaptive packet may choose."""
-    zone = np.uint64(0)
-    for z in range(state.fields.zone.size):
-        zone = route & state.fields.zone[np.uint64(z)]
-        if zone != 0:
-            break
-    return zone
 
 
 @bare_kernel
@@ -186,28 +176,42 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
     """Lane whose packet a link sends next, NONE if none may, counted over all lanes of all links.
 
     The link's own lanes come first, then those of the node's other links: a link does not stand
-    idle while the first packet of any lane could take it.
+    idle while the first packet of any lane could take it. Which of them may want it stands in its
+    claims, so that the others need not be looked at.
     """
     if free == 0:
         return NONE
-    ports = state.fields.shift.size
-    port = np.int64(at(state.link, out).port)
+    link = at(state.link, out)
+    own = out * KINDS * inputs(state)
+    ready = np.uint64(0)
+    lanes = link.lanes
+    while lanes != 0:
+        lane = trailing_zeros(lanes)
+        lanes &= lanes - np.uint64(1)
+        if enters_as(state, at(state.lane, own + lane).head, out, free) != NONE:
+            ready |= np.uint64(1) << np.uint64(lane)
+    if ready != 0:
+        return own + _first_of(state, out, ready)
+    # Of those that have waited as long, the next one round from its own lanes.
+    around = state.fields.shift.size * KINDS * inputs(state)
+    base = own - np.int64(link.port) * KINDS * inputs(state)
     best = NONE
+    nearest = around
     p = NONE
-    for turn in range(ports):
-        sibling = out + turn if port + turn < ports else out + turn - ports
-        lanes = at(state.link, sibling).lanes
-        base = sibling * KINDS * inputs(state)
-        ready = np.uint64(0)
-        while lanes != 0:
-            lane = trailing_zeros(lanes)
-            lanes &= lanes - np.uint64(1)
-            q = at(state.lane, base + lane).head
-            if enters_as(state, q, out, free) != NONE:
-                ready |= np.uint64(1) << np.uint64(lane)
-                if best == NONE or _is_older(state, q, p):
-                    best = base + lane
-                    p = q
-        if turn == 0 and ready != 0:
-            return base + _first_of(state, out, ready)
+    words = claim_words(state)
+    for w in range(words):
+        claims = state.claim[np.uint64(out * words + w)]
+        while claims != 0:
+            lane = base + 64 * w + trailing_zeros(claims)
+            claims &= claims - np.uint64(1)
+            away = lane - own if lane >= own else lane - own + around
+            if away < KINDS * inputs(state):
+                continue
+            q = at(state.lane, lane).head
+            if enters_as(state, q, out, free) == NONE or (best != NONE and _is_older(state, p, q)):
+                continue
+            if best == NONE or away < nearest or _is_older(state, q, p):
+                best = lane
+                nearest = away
+                p = q
     return best

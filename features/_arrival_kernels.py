@@ -123,7 +123,7 @@ def proceed(state: State, p: int, now: int) -> int:
     if is_adaptive(state):
         state.waiting[np.uint64(node)] += 1
         if is_first:
-            state.clock[FIRSTS] = p
+            state.clock[FIRSTS] = out << 6 | lane
         return out if is_first and link.free_at <= now else NONE
     if link.armed:
         return NONE

@@ -6,16 +6,22 @@ import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel
 
-from ._arbitration_kernels import choose, choose_adaptive, enters_as, open_channels, zone_of
+from ._arbitration_kernels import (
+    choose,
+    choose_adaptive,
+    enters_as,
+    open_channels,
+)
 from ._buffer_kernels import link_of, room, roomiest, size_of, take_room
+from ._claim_kernels import claim, withdraw
 from ._event_kernels import schedule
 from ._network_kernels import (
     arbitration,
     has_queues,
     inputs,
     is_adaptive,
-    node_of,
     port_of,
+    ways_of,
 )
 from ._node_kernels import leave_fifo
 from ._simulator_state import (
@@ -36,21 +42,19 @@ from ._trace_kernels import note
 
 @bare_kernel
 def announce(state: State, now: int) -> None:
-    """Let every link that a packet, now the first of its lane, may take look for it when free."""
-    ports = state.fields.shift.size
-    packet = at(state.packet, state.clock[FIRSTS])
-    route = packet.route
-    held = packet.place
-    if held >= 0:
-        node = np.int64(at(state.link, link_of(state, held)).far)
-    else:
-        node = node_of(state, -2 - held)
+    """Claim every link that the first packet of a lane may take, which looks for it when free."""
+    holder = state.clock[FIRSTS] >> 6
+    lane = state.clock[FIRSTS] & 63
+    own = np.int64(at(state.link, holder).port)
+    bit = own * KINDS * inputs(state) + lane
+    route = at(state.packet, at(state.lane, holder * KINDS * inputs(state) + lane).head).route
     ordered = port_of(state, route)
-    ways = zone_of(state, route) | state.fields.mask[np.uint64(ordered)]
+    ways = ways_of(state, route)
     while ways != 0:
         port = port_of(state, ways)
         ways &= ~state.fields.mask[np.uint64(port)]
-        out = node * ports + port
+        out = holder - own + port
+        claim(state, out, bit)
         link = at(state.link, out)
         # A free link without room looks again when it gets some.
         if not link.armed and (
@@ -79,13 +83,15 @@ def serve(state: State, out: int, now: int) -> int:
         if lane == NONE:
             return NONE
     lanes = at(state.lane, taken * KINDS * inputs(state) + lane)
+    if is_adaptive(state):
+        withdraw(state, taken, lane)
     p = lanes.head
     packet = at(state.packet, p)
     following = np.int64(packet.next)
     at(state.link, taken).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
     lanes.head = p if following == NONE else following
     if is_adaptive(state):
-        state.clock[FIRSTS] = following
+        state.clock[FIRSTS] = NONE if following == NONE else taken << 6 | lane
         kind = enters_as(state, p, out, free)
         if lane >= FREE * inputs(state):
             state.queued[np.uint64(taken)] -= size_of(state, packet.wire)

@@ -12,8 +12,9 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel, prefetch, trailing_zeros
 
 from ._buffer_kernels import link_of
-from ._network_kernels import inputs, port_of
-from ._simulator_state import CHUNK, CHUNKS, HEAP, KINDS, NONE, ORDER, State
+from ._claim_kernels import bring_claims
+from ._network_kernels import inputs, is_adaptive, port_of
+from ._simulator_state import CHUNK, CHUNKS, DELIVERED, HEAP, KINDS, NONE, ORDER, State
 
 _LAST = CHUNK - 1
 
@@ -88,6 +89,8 @@ def bring(state: State, i: int, end: int) -> None:
             base = (event - n_packets) * lanes
             prefetch(state.packet, at(state.lane, base).head)
             prefetch(state.packet, at(state.lane, base + entrances).head)
+            if is_adaptive(state):
+                bring_claims(state, event - n_packets, False)
         elif event < n_packets + n_links + n_fifos:
             prefetch(state.message, at(state.fifo, event - n_packets - n_links).head)
     for k in range(i, stop):
@@ -98,8 +101,16 @@ def bring(state: State, i: int, end: int) -> None:
             out = at(state.link, came).far * ports + port_of(state, packet.route)
             prefetch(state.packet, at(state.lane, out * lanes).tail)
             prefetch(state.packet, at(state.lane, out * lanes + entrances).tail)
+            if is_adaptive(state) and packet.route != DELIVERED:
+                ways = packet.route
+                while ways != 0:
+                    port = port_of(state, ways)
+                    ways &= ~state.fields.mask[np.uint64(port)]
+                    prefetch(state.link, at(state.link, came).far * ports + port)
         elif event < n_packets + n_links:
             base = (event - n_packets) * lanes
+            if is_adaptive(state):
+                bring_claims(state, event - n_packets, True)
             for head in (at(state.lane, base).head, at(state.lane, base + entrances).head):
                 held = at(state.packet, head).place
                 if held >= 0:

@@ -1,4 +1,4 @@
-"""Kernels that tell what kind of network is simulated, and where its FIFOs and ports are.
+"""Kernels that tell what kind of network is simulated, where its FIFOs are, and a route's ports.
 
 Of the usual kind (`State.special` is None) the first four answers are constants that the compiler
 sees: it leaves out all that the others need.
@@ -56,3 +56,21 @@ def port_of(state: State, route: int) -> int:
     """Port that a route takes next in dimension order."""
     port: int = state.fields.port[np.uint64(trailing_zeros(route))]
     return port
+
+
+@bare_kernel
+def zone_of(state: State, route: int) -> int:
+    """Fields of the ports among which an adaptive packet may choose."""
+    zone: int = np.uint64(0)  # type: ignore[assignment]
+    for z in range(state.fields.zone.size):
+        zone = route & state.fields.zone[np.uint64(z)]
+        if zone != 0:
+            break
+    return zone
+
+
+@bare_kernel
+def ways_of(state: State, route: int) -> int:
+    """Fields of the ports that an adaptive packet may take: its zone's, and that in order."""
+    ways: int = zone_of(state, route) | state.fields.mask[np.uint64(port_of(state, route))]
+    return ways

@@ -162,6 +162,7 @@ def build_state(
         most = 64 // records.KINDS
         turns = turns if 2 * torus.ndim * turns < most else 1
         inputs = min(2 * torus.ndim * turns + network.fifos, most)
+    words = -(-2 * torus.ndim * records.KINDS * inputs // 64)
     n_events = n_slots + torus.n_links + n_fifos + then.size + queue.size
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
@@ -187,6 +188,7 @@ def build_state(
         receiver=receiver,
         sender=rows.astype(np.int32) if dependent else receiver,
         queued=blank(torus.n_links, np.int64),
+        claim=blank(torus.n_links * words if adaptive else 0, np.uint64),
         waiting=blank(torus.n_nodes, np.int32),
         port=blank(torus.n_nodes * network.reception_ports, np.int64),
         begin=begin,

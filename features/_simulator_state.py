@@ -154,6 +154,7 @@ class State(NamedTuple):
     receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
     waiting: NDArray[np.int32]  # (N,) adaptive packets in lanes
     queued: NDArray[np.int64]  # (L,) bytes of the packets in FREE
+    claim: NDArray[np.uint64]  # (L * words,) bits of the node's lanes whose first may take a link
     sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
     port: NDArray[np.int64]  # (N * reception ports,) tick when each is free
     begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
