@@ -61,8 +61,9 @@ than the other engine's.
 
 ## Cost
 
-Processor seconds of one core. A periodic 15-point halo under a random mapping, 16 tasks a node; 16
-packets a message in the simulator. The peers run in the same process.
+Processor seconds of one core, and for the simulator the most memory that the process, Python
+included, has taken. A periodic 15-point halo under a random mapping, 16 tasks a node; 16 packets a
+message in the simulator. The peers run in the same process.
 
 {kernels}
 """
@@ -83,7 +84,7 @@ def simulator_tables(results: Path) -> dict[str, str]:
     """Return the tables of the simulator's page by name."""
     targets = pd.read_csv(results / "error-targets.csv")
     targets["bytes"] = targets["bytes"].astype(int)
-    cost = pd.read_csv(results / "kernels.csv").iloc[:, :6]
+    cost = pd.read_csv(results / "kernels.csv").iloc[:, :7]
     tables = {
         "missed": markdown(missed(results)),
         "coarsening": COARSENING + markdown(targets),
@@ -117,7 +118,7 @@ def main(results: str, page: str, simulator: str) -> None:
     )  # fmt: skip
     tables = {name.replace("-", "_"): pd.read_csv(Path(results) / f"{name}.csv") for name in names}
     machine = tables["kernels"].iloc[0]
-    tables["kernels"] = tables["kernels"].iloc[:, :6]
+    tables["kernels"] = tables["kernels"].iloc[:, :7].fillna("")
     tables["coarsening"]["bytes"] = tables["coarsening"]["bytes"].astype(int)
     texts = {name: markdown(table) for name, table in tables.items()}
     fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}

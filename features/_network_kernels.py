@@ -42,7 +42,7 @@ def first_fifo(state: State, f: int) -> int:
     """FIFO whose queue a FIFO takes from."""
     if state.shared_by == 1:
         return f
-    return f - f % state.shared_by
+    return f - np.int64(np.uint32(f) % np.uint32(state.shared_by))  # type: ignore[return-value]
 
 
 @bare_kernel

@@ -43,25 +43,27 @@ def list_messages(
     real = 0.0
     for number, comm in enumerate(rounds):
         packets, wire = packet_counts(comm, torus, coarsening)
-        sent = np.flatnonzero(packets > 0)
+        numbers = np.flatnonzero(packets > 0)
+        # Where all edges send something, a view of each column will do.
+        sent = numbers if numbers.size < packets.size else slice(None)
         src, dst = mapping.node[comm.src[sent]], mapping.node[comm.dst[sent]]
         if coarsening > 1:
             real += float(packet_counts(comm, torus)[0][sent][src != dst].sum())
         size = comm.nbytes[sent] / np.rint(comm.n_messages[sent])
         asks = (size > network.eager_limit) & (src != dst)
         columns.append(
-            (np.full(sent.size, number), sent, comm.src[sent], src, dst, comm.dst[sent],
+            (np.full(numbers.size, number), numbers, comm.src[sent], src, dst, comm.dst[sent],
              _queues_of(comm, torus, mapping)[sent], comm.nbytes[sent], packets[sent],
              wire[sent], software_times(comm, network)[sent], asks,
              hand_over_times(comm, network)[0][sent])
         )  # fmt: skip
-    stacked = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    stacked = [
+        column[0] if len(rounds) == 1 else np.concatenate(column)
+        for column in zip(*columns, strict=True)
+    ]
     rank, task, turn = stacked[0], stacked[2], stacked[-1]
-    if (
-        len(rounds) > 1
-        or (np.diff(task) < 0).any()
-        or (np.diff(turn)[np.diff(task) == 0] < 0).any()
-    ):
+    later = np.diff(task)
+    if len(rounds) > 1 or (later < 0).any() or ((np.diff(turn) < 0) & (later == 0)).any():
         by_turn = np.lexsort((turn, rank, task))
         stacked = [column[by_turn] for column in stacked]
     columns_and_share: list[Any] = [*stacked[:-1], 1.0]
