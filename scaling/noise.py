@@ -86,7 +86,9 @@ def centres(values: Array, law: str = "auto") -> Centres:
     lowest = np.where(there, values, np.inf).min(axis=2)
     highest = np.where(there, values, -np.inf).max(axis=2)
     repetitions = Repetitions(lowest, highest, n.astype(float))
-    candidates = (freedom >= 3) & (variation > EXACT) & (mean > 0).all(axis=1)
+    # Half-widths are shares of the mid-range, which a single far-off repetition can pull below 0.
+    positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
+    candidates = (freedom >= 3) & (variation > EXACT) & positive
     if law == "normal" or not candidates.any():
         return Centres(centre, error, bounded, variation, repetitions)
     chosen = np.flatnonzero(candidates)

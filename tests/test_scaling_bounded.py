@@ -8,6 +8,7 @@ from toruscast.scaling import _bounded as bounded
 from toruscast.scaling._bounded import Repetitions, weigh
 from toruscast.scaling._evidence import log_shares
 from toruscast.scaling._quadrature import integrate_bounded
+from toruscast.scaling.noise import centres
 
 POINTS = np.array([1.0, 2.0, 3.0, 4.0])
 
@@ -95,3 +96,17 @@ def test_one_point_rules_a_hypothesis_out():
     width = [np.ptp(m.spread(far, (0.05, 0.95))[:, 0, 0]) for m in (strict, normal)]
     assert width[0] < 0.2 * width[1]
     assert strict.predict(far)[0, 0] == pytest.approx(26, rel=0.005)
+
+
+@pytest.mark.parametrize("law", ["auto", "bounded"])
+@pytest.mark.parametrize("odd", [[-10.0, 5, 5, 5], [-12.0, 12, 12, 12], [-30.0, 12, 12, 12]])
+def test_a_mid_range_that_is_not_positive_keeps_the_normal_law(law, odd):
+    rng = np.random.default_rng(1)
+    p = np.array([2.0, 4, 8, 16, 32])
+    clean = p[:, None] * (1 + 0.1 * rng.uniform(-1, 1, (5, 4)))
+    alone = centres(clean[None], law)
+    both = centres(np.stack([clean, clean * 0 + np.array(odd) * p[:, None]]), law)
+    assert both.bounded[1] == 0
+    assert both.centre[1] == pytest.approx(p * np.mean(odd))
+    assert (both.bounded[0] > 0.5) == (alone.bounded[0] > 0.5)
+    assert np.isfinite(both.centre).all()
