@@ -43,8 +43,8 @@ tasks; and the RCC of the two.
 {coarsening}
 
 With `error=0.03` packets are halved until the time changes by less than an eighth of that: the
-error that is left, on 12 mappings of 512 tasks on 8x8x8, and the cost, that of real packets being
-1.
+error that is left, on 12 mappings each of 512 tasks on 8x8x8 and of 64 on 4x4x4; how many of them
+have merged packets in the end; and the cost, that of real packets being 1.
 
 {error_targets}
 
@@ -68,7 +68,8 @@ message in the simulator. The peers run in the same process.
 {kernels}
 """
 
-COARSENING = """With `error=0.03`, 12 mappings of 512 tasks on 8x8x8 each; real packets cost 1.
+COARSENING = """With `error=0.03`, 12 mappings each of 512 tasks on 8x8x8 and of 64 on 4x4x4.
+*Merged* counts the mappings that did not end at real packets; real packets cost 1.
 
 """
 
