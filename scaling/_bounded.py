@@ -92,15 +92,17 @@ def weigh(
     if n_nodes > 1:
         z[:, 0] = 0.0
     log_mean = np.empty((n_pairs, n_nodes))
-    mean = np.empty(centre.shape)
+    mean = np.zeros(centre.shape)
     step = max(1, _AT_ONCE // (n_nodes * n_samples))
+    # Pairs of few columns together, whose other columns need no work.
+    order = np.argsort(used.sum(axis=1), kind="stable")
     for start in range(0, n_pairs, step):
-        part = slice(start, start + step)
+        part = order[start : start + step]
         exists = used[part].T.astype(float)
         # One array of shape (g, s, m) for each column: pairs last, for long inner loops.
         drawn = [
             (centre[part, :, k].T[:, None] + z @ spread[part, k].T) * exists[k]
-            for k in range(width)
+            for k in np.flatnonzero(exists.any(axis=1))
         ]
         log_weight = _log_likelihood(design[part], drawn, repetitions.take(part))
         log_weight += 0.5 * (z**2 @ exists)
@@ -142,7 +144,7 @@ def _log_likelihood(design: Array, coefficient: list[Array], repetitions: Repeti
     n = repetitions.count.sum(axis=1)
     # The density is 1 / (2 h f) for each repetition; log f in its tangent at the middle.
     middle = (repetitions.lowest + repetitions.highest) / 2
-    slope = np.einsum("mnk,mn->km", design, repetitions.count / middle)
+    slope = np.einsum("mnk,mn->km", design[:, :, : len(coefficient)], repetitions.count / middle)
     constant = n - (repetitions.count * np.log(middle)).sum(axis=1)
     result: Array = constant - n * np.log(half_width)
     for k, c in enumerate(coefficient):

@@ -9,7 +9,7 @@ that entry for all exponents and call paths at once, and all hypotheses share it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Moments:
         weight = error**-2.0
         self._weight = {False: weight, True: weight * target}
         self.squares: Array = (weight * target**2).sum(axis=1)
-        self._known: dict[tuple[str, Powers, Powers], Array] = {}
+        self._known: dict[tuple[Powers, bool], Array] = {}
         self._grid: dict[bool, Array] = {}
         if levels is not None and len(terms) > 1:
             self._grid = {
@@ -63,19 +63,22 @@ class Moments:
         """Weighted product of two columns, prod_l term_l^u_l and the same with v.
 
         Shape (t_0 or 1, t_1 or 1, .., p), 1 for a parameter without a part. Call paths are last
-        because the other axes are short and often broadcast, and loops over six terms are slow:
-        profiled on three parameters, the sweep is half of a fit.
+        because the other axes are short and often broadcast, and loops over six terms are slow.
+        Profiled on three parameters, the sweep is half of a fit; half of a sweep of few call paths
+        is the calls themselves.
         """
-        both = tuple(a + b for a, b in zip(u, v, strict=True))
-        if self._grid:
-            return self._part(both, False)
-        return self._once("sum", both, (), lambda: self._sum(both, self._weight[False]))
+        return self._once(tuple(a + b for a, b in zip(u, v, strict=True)), False)
 
     def with_target(self, u: Powers) -> Array:
         """Weighted product of a column and the target, shaped as `product`."""
-        if self._grid:
-            return self._part(u, True)
-        return self._once("target", u, (), lambda: self._sum(u, self._weight[True]))
+        return self._once(u, True)
+
+    def _once(self, powers: Powers, with_target: bool) -> Array:
+        key = powers, with_target
+        if key not in self._known:
+            make = self._part if self._grid else self._sum
+            self._known[key] = make(powers, with_target)
+        return self._known[key]
 
     def _part(self, powers: Powers, with_target: bool) -> Array:
         """The sums of some powers, out of all those of the grid."""
@@ -86,14 +89,9 @@ class Moments:
         result: Array = self._grid[with_target][tuple(place)]
         return result
 
-    def _once(self, what: str, u: Powers, v: Powers, make: Callable[[], Array]) -> Array:
-        key = (what, u, v)
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
-
-    def _sum(self, powers: Powers, weight: Array) -> Array:
+    def _sum(self, powers: Powers, with_target: bool) -> Array:
         """Sum over points by one batched matrix product."""
+        weight = self._weight[with_target]
         left = weight[:, None, :]
         axes = [q for q, power in enumerate(powers) if power]
         shape = [len(weight)] + [1] * len(powers)
