@@ -106,18 +106,19 @@ def sweep_all(
     start = 0
     for block in blocks:
         full = tuple(tried[q].shape[1] if q in block.active else 1 for q in range(n_parameters))
-        residual, against, base = _fit_block(block, moments, full, complete)
+        residual, against, log_root = _fit_block(block, moments, full, complete)
+        prior: Array = np.full(1, block.log_prior)
         for q in block.active:
-            base = base + log_prior[q][picks[q]].T.reshape(_along(q, full))
+            prior = prior + log_prior[q][picks[q]].T.reshape(_along(q, full))
         residual, against, base = (
             np.broadcast_to(part, (*full, len(target))).reshape(-1, len(target)).T
-            for part in (residual, against, base)
+            for part in (residual, against, prior - log_root)
         )
         k = len(block.columns)
-        value = base + log_fit(residual, k, n_points, known)
+        value = score[:, start : start + block.size]
+        np.add(base, log_fit(residual, k, n_points, known), out=value)
         if non_negative:
             value -= against_sign(against, residual, k, n_points, known)
-        score[:, start : start + block.size] = value + block.log_prior
         least[:, k - 1] = np.minimum(least[:, k - 1], residual.min(axis=1))
         start += block.size
     number = np.broadcast_to(np.arange(size), score.shape)
@@ -171,13 +172,16 @@ def _terms_tried(
 def _fit_block(
     block: Block, moments: Moments, full: tuple[int, ...], complete: bool
 ) -> tuple[Array, Array, Array]:
-    """Residual, misfit of the sign and evidence but for the fit, broadcastable to (*full, p)."""
-    powers = [tuple(int(q in column) for q in range(len(full))) for column in block.columns]
+    """Residual, misfit of the sign and log of the determinant's root, broadcastable to (*full, p).
+
+    Columns of few parameters come first: what they share is small, and only the last are as large
+    as the block. Profiled on three parameters, that takes a third off the sweep.
+    """
+    columns = sorted(block.columns, key=len)
+    powers = [tuple(int(q in column) for q in range(len(full))) for column in columns]
     gram, right = normal_equations(moments, powers)
-    residual, log_determinant, against = solve(
-        gram, right, moments.squares, open_prior=not complete
-    )
-    return residual, against, -0.5 * log_determinant
+    residual, log_root, against = solve(gram, right, moments.squares, open_prior=not complete)
+    return residual, against, log_root
 
 
 def _along(q: int, full: tuple[int, ...]) -> tuple[int, ...]:

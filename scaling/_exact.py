@@ -74,17 +74,18 @@ def exact(
     n_points = target.shape[1]
     with_one = [np.vstack([np.ones(n_points), t]) for t in terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
+    weight = 1.0 / error[:, None, :]
     columns, unit, log_peak = [], np.ones(kept.used.shape), np.zeros(kept.used.shape[:2])
     for k in range(kept.used.shape[2]):
-        column = (kept.used[:, :, k, None] / error[:, None, :]).astype(float)
+        used = kept.used[:, :, k]
+        column = used[:, :, None].astype(float)
         for q in range(len(terms)):
             number = kept.terms[:, :, k, q]
             if number.any():
                 column = column * with_one[q][number]
                 unit[:, :, k] *= peak_one[q][number]
-        largest = np.where(kept.used[:, :, k], (column * error[:, None, :]).max(axis=2), 1.0)
-        log_peak += np.log(largest)
-        columns.append(column)
+        log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
+        columns.append(column * weight)
     solved = least_squares(columns, (target / error)[:, None, :])
     n_columns = kept.used.sum(axis=2)
     fit = kept.log_prior + log_fit(solved.residual, n_columns, n_points, known)
@@ -110,8 +111,9 @@ def exact(
         rows = np.flatnonzero(bounded > _DOUBTFUL)
         if rows.size:
             pair = likely(score, rows)
-            design = np.stack([c[pair] for c in columns], axis=2) * error[pair[0]][:, :, None]
-            own = repetitions.take(pair[0]).in_units(reference[pair[0]])
+            # Both in units of each point's error, which the likelihood of ratios does not see.
+            design = np.moveaxis(np.array([c[pair] for c in columns]), 0, 2)
+            own = repetitions.in_units(reference * error).take(pair[0])
             least = solved.coefficient[pair], solved.inverse[pair], kept.used[pair]
             opened = _strict(least, design, own, narrow)
             level = fit + 0.5 * solved.residual + (log_peak + volume if narrow else 0.0)

@@ -51,14 +51,16 @@ def least_squares(columns: list[Array], target: Array) -> LeastSquares:
         for b in range(a):
             r = np.einsum("phn,phn->ph", basis[b], q)
             factor[:, :, b, a] = r
-            q = q - r[:, :, None] * basis[b]
+            step = r[:, :, None] * basis[b]
+            q = np.subtract(q, step, out=step)
         norm = np.sqrt(np.einsum("phn,phn->ph", q, q))
         norm[norm == 0] = 1.0
         factor[:, :, a, a] = norm
-        q = q / norm[:, :, None]
+        q = np.divide(q, norm[:, :, None], out=q if a else None)
         basis.append(q)
         projection[:, :, a] = np.einsum("phn,phn->ph", q, rest)
-        rest = rest - projection[:, :, a, None] * q
+        step = projection[:, :, a, None] * q
+        rest = np.subtract(rest, step, out=step)
     inverse = np.zeros_like(factor)
     for a in range(k):
         inverse[:, :, a, a] = 1.0 / factor[:, :, a, a]

@@ -61,26 +61,17 @@ def screen(
     """
     residual = np.zeros((len(weight), len(terms)))
     groups = lines(points, parameter) or [np.arange(len(points))]
-    for alike in _alike(points[:, parameter], groups):
-        # Lines at the same values: one matrix product for all of them.
-        t, w, y = terms[:, alike[0]], weight[:, alike], target[:, alike]
-        total = w.sum(axis=2, keepdims=True)
-        y = y - (w * y).sum(axis=2, keepdims=True) / total
-        together = (w * y) @ t.T
-        spread = w @ (t * t).T - (w @ t.T) ** 2 / total
-        gain = together**2 / np.maximum(spread, 1e-300)
-        residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
+    squares = terms * terms
+    for line in groups:
+        t, w, y = terms[:, line].T, weight[:, line], target[:, line]
+        total = w.sum(axis=1, keepdims=True)
+        y = y - (w * y).sum(axis=1, keepdims=True) / total
+        spread = w @ squares[:, line].T - (w @ t) ** 2 / total
+        gain = ((w * y) @ t) ** 2 / np.maximum(spread, 1e-300)
+        residual += (w * y * y).sum(axis=1, keepdims=True) - gain
     # Where the scale of the errors is unknown, only ratios of residuals tell terms apart.
     freedom = max(sum(line.size for line in groups) - 2 * len(groups), 1)
     relative = freedom * np.log(np.maximum(residual, _LEAST))
     score = np.where(known[:, None], residual, relative) - 2 * log_prior
     best: Index = np.argpartition(score, keep - 1, axis=1)[:, :keep]
     return np.sort(best, axis=1)
-
-
-def _alike(values: Array, groups: list[Index]) -> list[Index]:
-    """Lines at the same values of the parameter, stacked: each shape (lines, points)."""
-    stacks: dict[bytes, list[Index]] = {}
-    for line in groups:
-        stacks.setdefault(values[line].tobytes(), []).append(line)
-    return [np.stack(stack) for stack in stacks.values()]

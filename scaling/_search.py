@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +134,7 @@ def search(
         _replace(sweep, sweep_of(np.flatnonzero(missed)), missed)
     # The more points, the fewer hypotheses remain likely.
     keep = min(most, max(8, _POINTS_KEPT // len(points)), sweep.score.shape[1])
-    chosen = np.argpartition(-sweep.score, keep - 1, axis=1)[:, :keep]
+    chosen = _best(sweep.score, keep)
     kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
     bounded = np.where(known, problem.bounded, 0.0)
@@ -141,6 +142,24 @@ def search(
         kept, terms, peak, target, fine, known, reference, options.non_negative, narrow,
         bounded, problem.repetitions,
     )  # fmt: skip
+
+
+def _best(score: Array, keep: int) -> Index:
+    """Numbers of the largest scores of each row, in any order; shape (p, keep).
+
+    They lie in the groups with the largest maxima, so that a few of all have to be sorted.
+    """
+    n_paths, n = score.shape
+    size = max(1, isqrt(n // keep))
+    starts = np.arange(0, n, size)
+    highest = np.maximum.reduceat(score, starts, axis=1)
+    group = np.argpartition(-highest, keep - 1, axis=1)[:, :keep]
+    number = (starts[group][:, :, None] + np.arange(size)).reshape(n_paths, -1)
+    there = number < n
+    inside = np.take_along_axis(score, np.where(there, number, 0), axis=1)
+    best = np.argpartition(np.where(there, -inside, np.inf), keep - 1, axis=1)[:, :keep]
+    result: Index = np.take_along_axis(number, best, axis=1)
+    return result
 
 
 def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:

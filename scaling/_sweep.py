@@ -9,14 +9,15 @@ that entry for all exponents and call paths at once, and all hypotheses share it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_TINY = 1e-300
+# Least part of a column that the columns before it leave.
+_LEAST_PIVOT = 1e-15
 # Least sum of coefficients, in units of the largest value measured.
 _LEAST_TOTAL = 1e-6
 
@@ -50,7 +51,7 @@ class Moments:
         weight = error**-2.0
         self._weight = {False: weight, True: weight * target}
         self.squares: Array = (weight * target**2).sum(axis=1)
-        self._known: dict[tuple[str, Powers, Powers], Array] = {}
+        self._known: dict[tuple[Powers, bool], Array] = {}
         self._grid: dict[bool, Array] = {}
         if levels is not None and len(terms) > 1:
             self._grid = {
@@ -62,19 +63,22 @@ class Moments:
         """Weighted product of two columns, prod_l term_l^u_l and the same with v.
 
         Shape (t_0 or 1, t_1 or 1, .., p), 1 for a parameter without a part. Call paths are last
-        because the other axes are short and often broadcast, and loops over six terms are slow:
-        profiled on three parameters, the sweep is half of a fit.
+        because the other axes are short and often broadcast, and loops over six terms are slow.
+        Profiled on three parameters, the sweep is half of a fit; half of a sweep of few call paths
+        is the calls themselves.
         """
-        both = tuple(a + b for a, b in zip(u, v, strict=True))
-        if self._grid:
-            return self._part(both, False)
-        return self._once("sum", both, (), lambda: self._sum(both, self._weight[False]))
+        return self._once(tuple(a + b for a, b in zip(u, v, strict=True)), False)
 
     def with_target(self, u: Powers) -> Array:
         """Weighted product of a column and the target, shaped as `product`."""
-        if self._grid:
-            return self._part(u, True)
-        return self._once("target", u, (), lambda: self._sum(u, self._weight[True]))
+        return self._once(u, True)
+
+    def _once(self, powers: Powers, with_target: bool) -> Array:
+        key = powers, with_target
+        if key not in self._known:
+            make = self._part if self._grid else self._sum
+            self._known[key] = make(powers, with_target)
+        return self._known[key]
 
     def _part(self, powers: Powers, with_target: bool) -> Array:
         """The sums of some powers, out of all those of the grid."""
@@ -85,14 +89,9 @@ class Moments:
         result: Array = self._grid[with_target][tuple(place)]
         return result
 
-    def _once(self, what: str, u: Powers, v: Powers, make: Callable[[], Array]) -> Array:
-        key = (what, u, v)
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
-
-    def _sum(self, powers: Powers, weight: Array) -> Array:
+    def _sum(self, powers: Powers, with_target: bool) -> Array:
         """Sum over points by one batched matrix product."""
+        weight = self._weight[with_target]
         left = weight[:, None, :]
         axes = [q for q, power in enumerate(powers) if power]
         shape = [len(weight)] + [1] * len(powers)
@@ -147,7 +146,7 @@ def normal_equations(
 def solve(
     gram: list[list[Array]], right: list[Array], squares: Array, open_prior: bool = False
 ) -> tuple[Array, Array, Array]:
-    """Residual sum, log determinant and misfit of the sign, from normal equations.
+    """Residual sum, log of the determinant's root and misfit of the sign, from normal equations.
 
     Parameters
     ----------
@@ -156,66 +155,67 @@ def solve(
     squares : array
         Weighted sum of squares of the target.
     open_prior : bool
-        The determinant is to hold the square of what the prior over shares (`_quadrature`) makes of
-        coefficients that the points leave open, too.
+        The root is to hold what the prior over shares (`_quadrature`) makes of coefficients that
+        the points leave open, too.
 
     Returns
     -------
     residual : array
         Weighted residual sum of squares of the least-squares solution.
-    log_determinant : array
-        Of the normal matrix.
+    log_root : array
+        Half the logarithm of the normal matrix's determinant.
     against : array
         Sum over negative coefficients of (coefficient / its standard error)^2.
     """
     k = len(right)
-    scale = [np.sqrt(gram[a][a]) + _TINY for a in range(k)]
-    factor: list[list[Array]] = []
-    forward: list[Array] = []
+    # G = L D L^T with a unit lower triangle takes no roots in the inner loops.
+    lower: list[list[Array]] = []
+    inverse_pivot: list[Array] = []
+    coefficient: list[Array] = []
+    residual = squares
+    root: Array = np.ones(1)
     for a in range(k):
+        pivot, rest = gram[a][a], right[a]
+        along: list[Array] = []
         row: list[Array] = []
         for b in range(a):
-            value = gram[a][b] / (scale[a] * scale[b])
+            value = gram[a][b]
             for c in range(b):
-                value = value - row[c] * factor[b][c]
-            row.append(value / factor[b][b])
-        pivot: Array = np.ones(1)
-        for r in row:
-            pivot = pivot - r * r
-        row.append(np.sqrt(np.maximum(pivot, 1e-15)))
-        factor.append(row)
-        value = right[a] / scale[a]
-        for c in range(a):
-            value = value - row[c] * forward[c]
-        forward.append(value / row[a])
-    explained: Array | int = sum(f * f for f in forward)
-    # Logarithms are the dearest step of a sweep: of the product, one is enough.
-    root: Array = scale[0]
-    for a in range(1, k):
-        root = root * (scale[a] * factor[a][a])
-    determinant = np.log(root)
-    # Column b of the inverse factor, for coefficients and their variances.
-    inverse: list[list[Array]] = [[] for _ in range(k)]
-    for a in range(k):
-        for b in range(a):
-            value = factor[a][b] * inverse[b][b]
-            for c in range(b + 1, a):
-                value = value + factor[a][c] * inverse[c][b]
-            inverse[a].append(-value / factor[a][a])
-        inverse[a].append(1.0 / factor[a][a])
+                value = value - along[c] * lower[b][c]
+            along.append(value)
+            row.append(value * inverse_pivot[b])
+            pivot = pivot - value * row[b]
+            rest = rest - value * coefficient[b]
+        pivot = np.maximum(pivot, _LEAST_PIVOT * gram[a][a])
+        lower.append(row)
+        inverse_pivot.append(1.0 / pivot)
+        coefficient.append(rest * inverse_pivot[a])
+        residual = residual - rest * coefficient[a]
+        # Logarithms are the dearest step of a sweep: of the product, one is enough.
+        root = root * np.sqrt(pivot)
     against: Array = np.zeros(1)
     total: Array = np.zeros(1)
     widest: Array = np.zeros(1)
+    # Column b of the inverse factor takes what is left of the target to the coefficient, and the
+    # pivots to its variance.
     for b in range(k):
-        coefficient = sum(inverse[a][b] * forward[a] for a in range(b, k))
-        variance = sum(inverse[a][b] ** 2 for a in range(b, k))
-        against = against + np.minimum(coefficient, 0.0) ** 2 / variance
+        value, variance = coefficient[b], inverse_pivot[b]
+        column: list[Array] = []
+        for a in range(b + 1, k):
+            entry = lower[a][b]
+            for c in range(b + 1, a):
+                entry = entry - lower[a][c] * column[c - b - 1]
+            column.append(entry)
+            value = value - entry * coefficient[a]
+            variance = variance + entry * entry * inverse_pivot[a]
+        negative = np.minimum(value, 0.0)
+        against = against + negative * negative / variance
         if open_prior:
-            total = total + np.maximum(coefficient, 0.0) / scale[b]
-            widest = np.maximum(widest, np.sqrt(variance) / scale[b])
+            total = total + np.maximum(value, 0.0)
+            widest = np.maximum(widest, variance)
     if open_prior:
         # The prior falls as 1 / total^k: of a coefficient known worse than the total, only a range
         # as wide as the total counts.
         total = np.maximum(total, _LEAST_TOTAL)
-        determinant = determinant + k * np.log(total) + np.log1p(widest / total)
-    return np.maximum(squares - explained, 0.0), 2.0 * determinant, against
+        root = root * total ** (k - 1) * (total + np.sqrt(widest))
+    return np.maximum(residual, 0.0), np.log(root), against
