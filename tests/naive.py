@@ -254,7 +254,7 @@ def bounds(rounds, torus, mapping):
             links = route(torus, a, b)
             time = wire[e] / max(torus.bandwidth)
             if network.fifo_rule == "first_free":
-                # One queue, which all FIFOs of the node empty; side by side where there are two ways.
+                # One queue, which all FIFOs of the node empty; side by side along two ways.
                 injection[a, 0] += time / network.fifos
                 if route(torus, a, b, 1) != route(torus, a, b, -1):
                     time = split[e][1] / max(torus.bandwidth)

@@ -109,7 +109,7 @@ def test_fifos_that_take_from_one_queue_share_its_bytes():
         ("split", "deterministic", 5, 10 + 2 + 100),
         ("plus", "deterministic", 2, 10 + 2 + 100),
         ("plus", "adaptive", 1, 10 + 1 + 100),
-        # A tie, or two dimensions of an adaptive message: packets side by side need the time of one.
+        # A tie, or two dimensions of an adaptive message: packets go side by side.
         ("random", "deterministic", 2, 10 + 2 + 10),
         ("split", "deterministic", 6, 10 + 3 + 10),
         ("plus", "adaptive", 2, 10 + 2 + 10),
