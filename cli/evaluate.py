@@ -102,6 +102,7 @@ def command(
     sets = _sets(chosen, mine, table, samples)
     scores, gain = _scored(table, sets, target, splits, seed, jobs, output)
     from toruscast.training import single_features
+    from toruscast.training.evaluate import INTERVAL_SPLITS
 
     single = single_features(table)
     content = {
@@ -117,9 +118,11 @@ def command(
     output.write(content, _summary(scores))
     if output.for_people:
         console = output.console()
+        few = f"no interval from fewer than {INTERVAL_SPLITS} splits"
         console.print(
             f"{len(table)} samples; {content['n_train']} train and {content['n_test']} are "
-            f"forecast, on {splits} splits. Mean (95 % of splits):\n",
+            f"forecast, on {splits} splits. "
+            f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}):\n",
         )
         _print_sets(_summary(scores), gain, console)
         _print_single(single, mine, console)

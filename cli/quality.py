@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .output import records
@@ -32,13 +33,15 @@ def score(metric: str, value: float) -> str:
 
 
 def between(metric: str, low: float, high: float) -> str:
-    """Return an interval of scores, its unit once.
+    """Return an interval of scores, its unit once; a dash where there is none.
 
     Examples
     --------
-    >>> between("regret_1", 0.0, 0.1)
-    '0.0 to 10.0 %'
+    >>> between("regret_1", 0.0, 0.1), between("rcc", float("nan"), float("nan"))
+    ('0.0 to 10.0 %', '-')
     """
+    if math.isnan(low):
+        return "-"
     return f"{score(metric, low).removesuffix(' %')} to {score(metric, high)}"
 
 

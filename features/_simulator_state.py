@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 NONE = -1
 
-# Channels behind a link: the deterministic one (with datelines a second, for packets whose way
-# round crosses the ring's edge), and the adaptive one.
-CHANNELS = 3
+# Behind a link lie the deterministic channel (with datelines a second, for packets whose way round
+# crosses the ring's edge) and the adaptive one.
 ADAPTIVE_CHANNEL = 2
 # A place is (link * virtual channels + virtual channel) << 2 | channel.
 CHANNEL_BITS = 2

@@ -85,12 +85,11 @@ def _phase_seconds(
         queue[remote], serialisation[remote] * share, minlength=torus.n_nodes * network.fifos
     )
     reception = np.bincount(receiver[remote], wire[remote], minlength=torus.n_nodes)
-    branches = phase_routing(routing, comm, torus) == "adaptive" or torus.tie in ("random", "split")
-    if network.fifo_rule == "first_free" and branches:
-        # From several FIFOs, a message's packets leave side by side.
-        alone = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
-    else:
-        alone = serialisation
+    alone = serialisation
+    if network.fifo_rule == "first_free":
+        # From several FIFOs, packets that have two ways leave side by side.
+        one_packet = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
+        alone = np.where(_have_two_ways(comm, torus, mapping, routing), one_packet, alone)
     one = ready + dilations(comm, torus, mapping) * network.hop_latency + alone
     return (
         load / torus.link_bandwidth,
@@ -98,3 +97,14 @@ def _phase_seconds(
         np.asarray(reception / network.memory_bandwidth, dtype=np.float64),
         float(max(one[remote].max(initial=0.0), latency)),
     )
+
+
+def _have_two_ways(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
+) -> NDArray[np.bool_]:
+    """Whether the packets of an edge may take different routes; shape ``(n_edges,)``."""
+    gap = np.abs(torus.coords[mapping.node[comm.dst]] - torus.coords[mapping.node[comm.src]])
+    tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
+    if phase_routing(routing, comm, torus) == "adaptive":
+        return np.asarray(tied | ((gap > 0).sum(axis=1) > 1))
+    return np.asarray(tied & (torus.tie in ("random", "split")))

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 Array = NDArray[np.float64]
 
 # Share of a direction's length below which logarithms of points do not extend along it.
 _FLAT = 1e-6
+# Part of a column's unit vector by which flat directions link it to another one.
+_LINKED = 1e-3
 _LEVELS = 5
 _VARIATION = 0.1
 _APART = 0.2
@@ -46,10 +49,10 @@ def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> lis
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
     if left_out:
         result.append(f"parameters {', '.join(left_out)} were left out: at most four are searched")
-    together = [names[active[q]] for q in confounded(points[:, active])]
-    if together:
+    for group in confounded(points[:, active]):
+        together = ", ".join(names[active[q]] for q in group)
         result.append(
-            f"parameters {', '.join(together)} were only varied together: which of them changes "
+            f"parameters {together} were only varied together: which of them changes "
             "the values is not known, and predictions where they are not varied so are guesses"
         )
     return result
@@ -97,13 +100,13 @@ def of_path(variation: float, trusted: bool, low: float, high: float) -> list[st
     return result
 
 
-def confounded(points: Array) -> list[int]:
-    """Columns of points whose powers multiply to the same at all of them: (4, 4), (8, 8), ...
+def confounded(points: Array) -> list[list[int]]:
+    """Groups of columns whose powers multiply to the same at all points: (4, 4), (8, 8), ...
 
     Examples
     --------
     >>> confounded(np.array([[4.0, 16.0, 1.0], [8.0, 64.0, 2.0], [16.0, 256.0, 1.0]]))
-    [0, 1]
+    [[0, 1]]
     """
     if points.shape[1] < 2:
         return []
@@ -113,4 +116,8 @@ def confounded(points: Array) -> list[int]:
     logs /= np.linalg.norm(logs, axis=0)
     values, directions = np.linalg.eigh(logs.T @ logs)
     flat = directions[:, values < _FLAT]
-    return [int(q) for q in np.flatnonzero((np.abs(flat) > 1e-3).any(axis=1))]
+    # The directions themselves may mix independent groups; the projector onto them does not.
+    linked = np.abs(flat @ flat.T) > _LINKED
+    _, group = connected_components(linked, directed=False)
+    together = (np.flatnonzero(group == k).tolist() for k in range(group.max() + 1))
+    return [columns for columns in together if len(columns) > 1]

@@ -254,9 +254,9 @@ def bounds(rounds, torus, mapping):
             links = route(torus, a, b)
             time = wire[e] / max(torus.bandwidth)
             if network.fifo_rule == "first_free":
-                # One queue, which all FIFOs of the node empty; two ways round at an open tie.
+                # One queue, which all FIFOs of the node empty; side by side along two ways.
                 injection[a, 0] += time / network.fifos
-                if torus.tie in ("split", "random"):
+                if route(torus, a, b, 1) != route(torus, a, b, -1):
                     time = split[e][1] / max(torus.bandwidth)
             else:
                 injection[a, fifo[e]] += time

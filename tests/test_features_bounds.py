@@ -101,6 +101,30 @@ def test_fifos_that_take_from_one_queue_share_its_bytes():
     assert time_bounds(comm, torus, TaskMapping(range(4), 8)).injection == pytest.approx(80 / 4)
 
 
+@pytest.mark.parametrize(
+    ("tie", "routing", "target", "expected"),
+    [
+        # 10 s of software, hops of 1 s, and ten packets one after the other at 10 s each.
+        ("random", "deterministic", 1, 10 + 1 + 100),
+        ("split", "deterministic", 5, 10 + 2 + 100),
+        ("plus", "deterministic", 2, 10 + 2 + 100),
+        ("plus", "adaptive", 1, 10 + 1 + 100),
+        # A tie, or two dimensions of an adaptive message: packets go side by side.
+        ("random", "deterministic", 2, 10 + 2 + 10),
+        ("split", "deterministic", 6, 10 + 3 + 10),
+        ("plus", "adaptive", 2, 10 + 2 + 10),
+        ("plus", "adaptive", 5, 10 + 2 + 10),
+    ],
+)
+def test_only_messages_with_two_ways_leave_side_by_side(tie, routing, target, expected):
+    # Nodes 1, 2, 5 and 6 of a 4x4 torus are (0,1), (0,2), (1,1) and (1,2), seen from (0,0).
+    torus = Torus((4, 4), bandwidth=10.0, tie=tie, network=PLAIN)
+    torus = torus.with_network(fifo_rule="first_free")
+    comm = CommGraph(2, [0], [1], [1000])
+    bounds = time_bounds(comm, torus, TaskMapping([0, target], 16), routing=routing)
+    assert bounds.latency == pytest.approx(expected)
+
+
 def test_rounds_overlap():
     # Each round alone needs its 100 bytes and its latency; without a barrier the link is busy for
     # both, the latency is that of one: 10 s of software, 1 s of hop, 10 s of wire.

@@ -18,6 +18,7 @@ from toruscast.scaling import (
     fit_many,
 )
 from toruscast.scaling.noise import centres
+from toruscast.scaling.notes import of_points
 
 P = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
 
@@ -105,6 +106,27 @@ def test_warns_of_what_the_measurements_cannot_tell(X, y, word):
         model = PMNFRegressor().fit(X, y)
     assert any(word in str(w.message) for w in caught)
     assert [str(w.message) for w in caught] == model.notes_
+
+
+@pytest.mark.parametrize(
+    ("columns", "groups"),
+    [
+        # Two pairs: b follows a and d follows c, but neither pair follows the other.
+        (lambda a, c: [a, a**2, c, c**2], ["a, b", "c, d"]),
+        (lambda a, c: [a, c, a**2, c**2], ["a, c", "b, d"]),
+        (lambda a, c: [a, a**2, a**3], ["a, b, c"]),
+        # No two of these follow each other, but any two give the third.
+        (lambda a, c: [a, c, a * c], ["a, b, c"]),
+        (lambda a, c: [a, c, a**2], ["a, c"]),
+        (lambda a, c: [a, c], []),
+    ],
+)
+def test_parameters_varied_together_are_noted_group_by_group(columns, groups):
+    a, c = (values.ravel() for values in np.meshgrid(P, P))
+    points = np.stack(columns(a, c), axis=1)
+    notes = of_points("abcd"[: points.shape[1]], points, range(points.shape[1]))
+    told = [note.split(" were ")[0] for note in notes]
+    assert told == [f"parameters {group}" for group in groups]
 
 
 def test_good_data_needs_no_warning():

@@ -72,7 +72,16 @@ def test_summary():
     row = summarise(scores).iloc[0]
     assert row["mean"] == pytest.approx(0.9)
     assert (row["low"], row["high"]) == (pytest.approx(0.805), pytest.approx(0.995))
-    assert row["published"] == 0.8
+    assert row["first_split"] == 0.8
+
+
+@pytest.mark.parametrize("n_splits", [1, 4, 5])
+def test_few_splits_make_no_interval(n_splits):
+    values = np.linspace(0.8, 0.9, n_splits)
+    scores = pd.DataFrame({"predictor": "a", "split": range(n_splits), "rcc": values})
+    row = summarise(scores).iloc[0]
+    assert row["mean"] == pytest.approx(values.mean())
+    assert row[["low", "high"]].notna().tolist() == [n_splits == 5] * 2
 
 
 def test_single_features_rank_alone():

@@ -31,7 +31,11 @@ class Calibration:
     deviations: Floats
 
     def quantile(self, coverage: float) -> float:
-        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed."""
+        """Return the scaled miss that a share ``coverage`` of new mappings does not exceed.
+
+        On average: the rank is interpolated. The guarantee of conformal prediction, which holds for
+        finite samples, needs the next whole rank and is not given.
+        """
         ordered = np.sort(np.abs(self.misses))
         # Between two misses in proportion: the next whole one would cover more than was asked for.
         rank = (ordered.size + 1) * coverage

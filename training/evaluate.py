@@ -29,6 +29,9 @@ METRICS: dict[str, Callable[[Any, Any], float]] = {
 }
 PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
+INTERVAL_SPLITS = 5
+"""Least splits that make an interval: the 2.5 and 97.5 percentiles of fewer are all but their least
+and largest value, which says little of what another split may give."""
 
 
 def repeated_splits(
@@ -108,10 +111,11 @@ def repeated_splits(
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, 95 % interval and published figure of each metric, for every predictor.
+    """Return mean, 95 % interval and first split of each metric, for every predictor.
 
     ``low`` and ``high`` are the 2.5 and 97.5 percentiles over the splits: what another single split
-    may give, not how well the mean is known. ``published`` is the first split alone.
+    may give, not how well the mean is known; NaN of fewer than `INTERVAL_SPLITS` splits.
+    ``first_split`` is the score of one split alone, as results were published.
 
     Examples
     --------
@@ -124,7 +128,8 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     for name, group in scores.groupby("predictor", sort=False):
         for metric in metrics:
             values = group[metric].to_numpy(dtype=np.float64)
-            low, high = np.nanpercentile(values, [2.5, 97.5])
+            enough = values.size >= INTERVAL_SPLITS
+            low, high = np.nanpercentile(values, [2.5, 97.5]) if enough else (np.nan, np.nan)
             first = group.loc[group["split"] == 0, metric]
             rows.append(
                 {
@@ -133,7 +138,7 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
                     "mean": np.nanmean(values),
                     "low": low,
                     "high": high,
-                    "published": float(first.iloc[0]) if len(first) else np.nan,
+                    "first_split": float(first.iloc[0]) if len(first) else np.nan,
                 }
             )
     return pd.DataFrame(rows)
@@ -184,8 +189,9 @@ def compare_feature_sets(
     -------
     DataFrame
         Indexed by feature set: mean of each metric, 95 % interval of RCC over the splits
-        (``rcc_low``, ``rcc_high``), the published single split, and ``gain`` in RCC over the first
-        set with the 95 % interval of its mean, ``gain_low`` to ``gain_high`` (`gains`).
+        (``rcc_low``, ``rcc_high``, as in `summarise`) and its first split (``rcc_first_split``),
+        and ``gain`` in RCC over the first set with the 95 % interval of its mean, ``gain_low`` to
+        ``gain_high`` (`gains`).
     """
     named = dict(sets) if isinstance(sets, Mapping) else {name: name for name in sets}
     if not named:
@@ -208,7 +214,7 @@ def compare_feature_sets(
             **measured["mean"].to_dict(),
             "rcc_low": measured.loc["rcc", "low"],
             "rcc_high": measured.loc["rcc", "high"],
-            "rcc_published": measured.loc["rcc", "published"],
+            "rcc_first_split": measured.loc["rcc", "first_split"],
             "gain": gain.loc[name, "gain"],
             "gain_low": gain.loc[name, "low"],
             "gain_high": gain.loc[name, "high"],

@@ -178,7 +178,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return intervals that hold the observed time in a share ``coverage`` of cases.
 
         The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
-        the disagreement of the trees. With few samples the largest miss limits a high coverage.
+        the disagreement of the trees: the coverage is met on average, without the guarantee of
+        conformal prediction. With few samples the largest miss limits a high coverage.
         Slowdowns are not thought to be below 1 where none of the samples was.
 
         Returns

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.training.metrics import rcc, regret
+from toruscast.training.metrics import rcc, regret, wrong_pairs
 
 from .fugaku_model import stands_for
 
@@ -108,12 +108,14 @@ def count_pairs(table: pd.DataFrame, predicted: Floats, close: float) -> tuple[i
     number = table.groupby(_GROUP).ngroup().to_numpy()
     for group in range(number.max(initial=-1) + 1):
         rows = np.flatnonzero(number == group)
+        if rows.size < 2:
+            continue
         first, second = np.triu_indices(rows.size, 1)
         x, y = table["time"].to_numpy()[rows], predicted[rows]
         unlike = (x[second] >= x[first]) != (y[second] >= y[first])
         ratio = np.maximum(x[first], x[second]) / np.minimum(x[first], x[second])
         pairs += unlike.size
-        wrong += int(unlike.sum())
+        wrong += wrong_pairs(x, y)
         near += int((unlike & (ratio < 1 + close)).sum())
     return pairs, wrong, near
 

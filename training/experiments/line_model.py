@@ -62,12 +62,18 @@ def fit_line(table: pd.DataFrame, by: str, start: LineModel | None = None) -> Li
     -------
     LineModel
 
+    Notes
+    -----
+    Among equally many ranks, bytes that a rank handles and bytes on the link are in proportion:
+    where both take time one after the other, only different numbers of ranks tell them apart.
+
     Examples
     --------
-    >>> sizes = 4.0 ** np.arange(2, 12)
-    >>> table = pd.DataFrame({"n_ranks": 128, "n_messages": 1, "nbytes": sizes, "dimension": "x"})
-    >>> table["time"] = 4e-6 + 64 * sizes / 5e9
-    >>> 4.5e9 < fit_line(table, "dimension").bandwidths["x"] < 5.5e9
+    >>> cells = [(n, 4.0**k) for n in (128, 256) for k in range(2, 12)]
+    >>> table = pd.DataFrame(cells, columns=["n_ranks", "nbytes"])
+    >>> table = table.assign(n_messages=1, dimension="x")
+    >>> table["time"] = 4e-6 + table["n_ranks"] / 2 * table["nbytes"] / 5e9
+    >>> abs(fit_line(table, "dimension").bandwidths["x"] / 5e9 - 1) < 0.02
     True
     """
     names = sorted(table[by].unique())

@@ -14,7 +14,6 @@ from .scores import RELATIVE_COUNTERS, by_case, forecast
 
 _SIZES = ("16 KB", "4 MB")
 _TRAIN, _SPLITS = 336, 10
-_PAIRS = 168 * 167 // 2
 
 
 def learners() -> dict[str, TimePredictor]:
