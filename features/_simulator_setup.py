@@ -15,6 +15,7 @@ from ._memory import blank, side_by_side
 from ._route_kernels import pick_fifos
 from ._simulator_clock import clock_of
 from ._simulator_messages import Messages
+from .coarsening import PLACES
 from .routing import FIFO_RULES, Routing, grid_of
 
 _LOG_ENTRIES = 2**20
@@ -73,8 +74,12 @@ def build_state(
     *,
     seed: int = 0,
     watched: int = NONE,
+    places: int = PLACES,
 ) -> tuple[records.State, float]:
     """Return the state before the first event, and the seconds of a tick.
+
+    ``places`` are the merged packets for which a buffer has room at least, if it has that for real
+    ones.
 
     Message ``i`` of the state is message ``i`` of `messages`; the handshakes of those that ask
     follow, each with its answer behind it.
@@ -141,7 +146,7 @@ def build_state(
             found=f"{whole:.6g} bytes",
             expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
         )
-    link = _links(torus, tick, adaptive, _room(network, messages.merged, whole))
+    link = _links(torus, tick, adaptive, _room(network, messages.merged, whole, places))
     n_fifos = torus.n_nodes * network.fifos
     fifos = np.zeros(n_fifos, dtype=records.FIFO)
     fifos["head"] = NONE
@@ -257,13 +262,14 @@ def _queues(link: NDArray[np.void], virtual_channels: int) -> NDArray[np.void]:
     return queue
 
 
-def _room(network: Network, merged: float, largest: int) -> int:
-    """Bytes that a channel holds; eight of the longer packets where it held that many.
+def _room(network: Network, merged: float, largest: int, places: int) -> int:
+    """Bytes that a channel holds; ``places`` of the longer packets where it held that many.
 
-    With 16 or 32 of them whole messages fit into the buffers, and times fall by up to a quarter.
+    Eight are the usual ones: with 16 or 32 of them whole messages fit into the buffers, and times
+    fall by up to a quarter.
     """
     whole = network.payload + network.header
-    least = 1 if merged <= 1 else min(network.buffer_packets, 8)
+    least = 1 if merged <= 1 else min(network.buffer_packets, places)
     return min(max(network.buffer_packets * whole, least * largest), _MOST_ROOM)
 
 

@@ -15,8 +15,13 @@ _TIMES = 2
 _NEARLY_REAL = 8
 # Packet-hops that take less than a second: nothing to save.
 _CHEAP = 2**22
-# Packets of the longest message in the first, coarsest attempt.
-_FEWEST = 8
+# Packets of the longest message in the first, coarsest attempt: fewer would fit into the buffers on
+# its way, and times of messages that do change little for a while, far from the true ones.
+_FEWEST = 64
+# Places that a buffer of merged packets keeps at least, where it has that many for real ones.
+PLACES = 8
+# How much of the error accepted twice the places may change.
+_ROOM = 1 / 2
 
 
 class Timed(Protocol):
@@ -31,9 +36,18 @@ T = TypeVar("T", bound=Timed)
 
 
 def refine(
-    error: float, longest: int, hops: int, run: Callable[[int], T], most: float = math.inf
+    error: float,
+    longest: int,
+    hops: int,
+    depth: int,
+    run: Callable[[int, int], T],
+    most: float = math.inf,
 ) -> tuple[T, float]:
-    """Simulate with ever shorter packets until the time changes by little twice in a row.
+    """Simulate with ever shorter packets until the time changes by little.
+
+    It must do so twice in a row, and then with twice the places behind every link, if they are
+    fewer than those of real packets: in a full network these tell the time, and it stands still
+    while packets are halved and the places stay as few.
 
     Parameters
     ----------
@@ -43,8 +57,10 @@ def refine(
         Packets of the longest message.
     hops : int
         Packet-hops without merging; few are simulated as they are.
+    depth : int
+        Real packets that a buffer holds.
     run : callable
-        Simulates with the given number of real packets in one.
+        Simulates with the given number of real packets in one, and of places at least.
     most : float
         Real packets that one may stand for at most.
 
@@ -53,13 +69,13 @@ def refine(
     result, change
         The last simulation, and the relative change of its time from the one before; 0 if nothing
         is merged in it. Each attempt but the last costs about twice the one before it, so that all
-        of them together cost less than twice the last.
+        of them together cost less than three times the last.
 
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> result, change = refine(
-    ...     0.2, 1024, 10**9, lambda c: SimpleNamespace(time=1 + c / 1000, merged=c)
+    ...     0.2, 8192, 10**9, 32, lambda c, places: SimpleNamespace(time=1 + c / 1000, merged=c)
     ... )
     >>> result.merged, round(change, 3)
     (8, 0.008)
@@ -68,13 +84,21 @@ def refine(
     coarsening = 2 ** int(math.log2(first))
     if hops < _CHEAP or coarsening <= _NEARLY_REAL:
         coarsening = 1
-    result = run(coarsening)
+    result = run(coarsening, PLACES)
     change = math.inf
     calm = 0
     while coarsening > 1 and calm < _TIMES:
         coarsening = 1 if calm == 0 and coarsening <= _NEARLY_REAL else coarsening // 2
-        finer = run(coarsening)
-        change = abs(finer.time - result.time) / finer.time if finer.time else 0.0
+        finer = run(coarsening, PLACES)
+        change = _change(result, finer)
         calm = calm + 1 if change <= error * _STEP else 0
         result = finer
+        fewer = coarsening > 1 and depth / coarsening < 2 * PLACES
+        if calm == _TIMES and fewer and _change(run(coarsening, 2 * PLACES), finer) > error * _ROOM:
+            calm = 0
     return result, 0.0 if coarsening == 1 else change
+
+
+def _change(before: Timed, after: Timed) -> float:
+    """Relative change of the time; 0 if there is none to compare with."""
+    return abs(after.time - before.time) / after.time if after.time else 0.0

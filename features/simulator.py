@@ -17,7 +17,7 @@ from . import _simulator_state as records
 from ._simulator_kernels import run, start
 from ._simulator_messages import Messages, list_messages
 from ._simulator_setup import LARGEST_PACKET, build_state
-from .coarsening import refine
+from .coarsening import PLACES, refine
 from .packets import packet_counts
 from .routing import Routing, check_routing, phase_routing
 from .simulation import Simulation
@@ -70,7 +70,8 @@ def simulate(
         fairness become coarser.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
-        changes by much less twice in a row, or are real ones. Not together with `coarsening`.
+        changes by much less twice in a row, and with more room behind the links, or are real ones.
+        Not together with `coarsening`.
     seed : int
         Of the random way round at ties, if the torus has that rule.
     interval : float, optional
@@ -130,7 +131,9 @@ def simulate(
     if watch is not None:
         watch = _phase_and_edge(watch, workload)
 
-    options = _Options(workload.phases, torus, mapping, routing, seed, interval, watch, progress)
+    options = _Options(
+        workload.phases, torus, mapping, routing, seed, interval, watch, progress, PLACES
+    )
     if error is None:
         return _simulate(workload, options, coarsening)
     longest = max(
@@ -144,7 +147,8 @@ def simulate(
     hops = sum(_packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
     network = torus.network
     result, change = refine(
-        error, longest, hops, lambda merged: _simulate(workload, options, merged),
+        error, longest, hops, network.buffer_packets,
+        lambda merged, places: _simulate(workload, options._replace(places=places), merged),
         LARGEST_PACKET // (network.payload + network.header),
     )  # fmt: skip
     return replace(result, error=error, change=change)
@@ -170,6 +174,7 @@ class _Options(NamedTuple):
     interval: float | None
     watch: tuple[int, int] | None
     progress: Progress | None
+    places: int
 
 
 def _simulate(workload: Workload, options: _Options, coarsening: int) -> Simulation:
@@ -230,7 +235,7 @@ def _run(
     routing: Routing = "adaptive" if "adaptive" in routings else "deterministic"
     state, tick = build_state(
         messages, len(numbers), torus, options.mapping, routing,
-        seed=options.seed, watched=watched,
+        seed=options.seed, watched=watched, places=options.places,
     )  # fmt: skip
     start(state)
     snapshots = []

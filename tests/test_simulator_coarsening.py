@@ -10,25 +10,28 @@ from toruscast.training import rcc
 TARGET = 0.03
 PATTERNS = {
     "halo_2d": lambda packets: patterns.halo_2d((8, 8), 512 * packets, periodic=True),
-    "halo_3d": lambda packets: patterns.halo_3d((4, 4, 4), 128 * packets, periodic=True),
-    "sub_all_to_all": lambda packets: patterns.sub_all_to_all(64, 128 * packets, group=8),
+    "halo_3d": lambda packets: patterns.halo_3d((4, 4, 4), 512 * packets, periodic=True),
+    "sub_all_to_all": lambda packets: patterns.sub_all_to_all(64, 512 * packets, group=8),
 }
-# Wanted: every time within 3 %, and a share of 0.995 of the pairs in the same order. Both are
-# missed where long messages are merged: times of single mappings are off by up to 6.4 %, and one
-# or two of the 66 pairs have changed their order.
-LARGEST = {("halo_2d", 512, 32): 0.061, ("halo_2d", 2048, 32): 0.064, ("halo_2d", 2048, 256): 0.053}
-ORDER = {
-    ("halo_2d", 512, 256): 0.984,
-    ("halo_2d", 2048, 256): 0.969,
-    ("sub_all_to_all", 2048, 256): 0.984,
-}
+# Wanted: every time within 3 %, and a share of 0.995 of the pairs in the same order. Missed by one
+# mapping of one case, whose time differs by 4 % even between real packets and pairs of them, and by
+# one pair of another, whose times differ by 0.01 %.
+LARGEST = {("halo_3d", 8192, 256): 0.038}
+ORDER = {("halo_2d", 2048, 256): 0.984}
 # Here every attempt changes the time: it ends at real packets.
 NEVER_MERGED = {("halo_3d", 2048, 32)}
 
 
 @pytest.mark.parametrize(
     ("pattern", "packets"),
-    [("halo_2d", 512), ("halo_2d", 2048), ("halo_3d", 2048), ("sub_all_to_all", 2048)],
+    [
+        ("halo_2d", 2048),
+        ("halo_2d", 8192),
+        ("halo_3d", 2048),
+        ("sub_all_to_all", 2048),
+        pytest.param("halo_3d", 8192, marks=pytest.mark.slow),
+        pytest.param("sub_all_to_all", 8192, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("depth", [32, 256])
 def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, depth):
@@ -51,11 +54,11 @@ def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, de
         assert result.coarsening > 1 or result.change == 0
 
 
-@pytest.mark.parametrize(("pattern", "packets"), [("halo_2d", 256), ("sub_all_to_all", 2048)])
-def test_an_error_target_does_merge_packets(monkeypatch, pattern, packets):
+@pytest.mark.parametrize(("packets", "depth"), [(2048, 256), (8192, 32)])
+def test_an_error_target_does_merge_packets(monkeypatch, packets, depth):
     monkeypatch.setattr(coarsening, "_CHEAP", 0)
-    torus = Torus((4, 4, 4)).with_network(buffer_packets=256)
-    comm = PATTERNS[pattern](packets)
+    torus = Torus((4, 4, 4)).with_network(buffer_packets=depth)
+    comm = PATTERNS["halo_2d"](packets)
     mappings = strategies.sample(comm, torus, n=12, seed=3)
     merged = [simulate(comm, torus, mapping, error=TARGET).coarsening for mapping in mappings]
     assert np.mean(np.array(merged) > 1) >= 0.5

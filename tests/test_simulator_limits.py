@@ -126,12 +126,28 @@ def test_refine_begins_at_most_there(most, first):
     class Result:
         time = 1.0
 
-    def attempt(coarsening):
+    def attempt(coarsening, places):
         tried.append(coarsening)
         return Result()
 
-    refine(0.03, 4096, 10**9, attempt, most)
+    refine(0.03, 32768, 10**9, 32, attempt, most)
     assert tried[0] == first
+
+
+@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (512, 8), (10**4, 128)])
+def test_times_that_the_places_tell_are_not_trusted(depth, ends):
+    tried = []
+
+    class Result:
+        def __init__(self, coarsening, places):
+            tried.append((coarsening, places))
+            self.coarsening = coarsening
+            self.time = 1.0 if depth / coarsening >= 16 else 1 + 0.1 / places
+
+    # A tenth of the error would do; the places alone change the time by half a percent.
+    result, _ = refine(0.009, 32768, 10**9, depth, Result)
+    assert result.coarsening == ends
+    assert all(places == 8 or depth / coarsening < 16 for coarsening, places in tried)
 
 
 @pytest.mark.parametrize(
