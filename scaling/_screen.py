@@ -12,6 +12,8 @@ Index = NDArray[np.intp]
 
 # Residual of values that are met to the last digits.
 _LEAST = 1e-13
+# Lines times call paths times terms held at a time, few enough for the cache.
+_AT_ONCE = 40_000
 
 
 def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
@@ -61,17 +63,30 @@ def screen(
     """
     residual = np.zeros((len(weight), len(terms)))
     groups = lines(points, parameter) or [np.arange(len(points))]
-    squares = terms * terms
-    for line in groups:
-        t, w, y = terms[:, line].T, weight[:, line], target[:, line]
-        total = w.sum(axis=1, keepdims=True)
-        y = y - (w * y).sum(axis=1, keepdims=True) / total
-        spread = w @ squares[:, line].T - (w @ t) ** 2 / total
+    at_once = max(1, _AT_ONCE // residual.size)
+    for alike in _alike(points[:, parameter], groups, at_once):
+        # Lines at the same values: one matrix product for all of them.
+        t, w, y = terms[:, alike[0]].T, weight[:, alike], target[:, alike]
+        total = w.sum(axis=2, keepdims=True)
+        y = y - (w * y).sum(axis=2, keepdims=True) / total
+        spread = w @ (t * t) - (w @ t) ** 2 / total
         gain = ((w * y) @ t) ** 2 / np.maximum(spread, 1e-300)
-        residual += (w * y * y).sum(axis=1, keepdims=True) - gain
+        residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
     # Where the scale of the errors is unknown, only ratios of residuals tell terms apart.
     freedom = max(sum(line.size for line in groups) - 2 * len(groups), 1)
     relative = freedom * np.log(np.maximum(residual, _LEAST))
     score = np.where(known[:, None], residual, relative) - 2 * log_prior
     best: Index = np.argpartition(score, keep - 1, axis=1)[:, :keep]
     return np.sort(best, axis=1)
+
+
+def _alike(values: Array, groups: list[Index], at_once: int) -> list[Index]:
+    """Lines at the same values of the parameter, so many stacked: each shape (lines, points)."""
+    stacks: dict[bytes, list[Index]] = {}
+    for line in groups:
+        stacks.setdefault(values[line].tobytes(), []).append(line)
+    return [
+        np.stack(stack[start : start + at_once])
+        for stack in stacks.values()
+        for start in range(0, len(stack), at_once)
+    ]
