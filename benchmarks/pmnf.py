@@ -1,10 +1,10 @@
 """Fit known functions and real measurements, with Extra-P beside, and write CSV.
 
     python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--page docs/scaling.md]
-    python benchmarks/pmnf.py --out benchmarks/results --real FOLDER [--page docs/scaling.md]
+    python benchmarks/pmnf.py --out FOLDER --real FOLDER [--extrap PYTHON] [--page docs/scaling.md]
 
-With `--real`, real measurements are fitted instead of drawn ones. `--page` writes the figures into
-the tables of the documentation page.
+With `--real`, real measurements are fitted instead of drawn ones, by a power law too. `--page`
+writes the figures, with those of Extra-P, into the tables of the documentation page.
 
 Extra-P 4.2.5 needs an older numpy than toruscast, so that it runs in its own environment
 (`python -m venv peer && peer/bin/pip install extrap==4.2.5`), whose interpreter `--extrap` names;
@@ -206,6 +206,16 @@ def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[
     return {"prediction": np.array(prediction), "terms": found, "seconds": seconds}
 
 
+def fit_power_law(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[str, Any]:
+    """The same of a power law, a line through the logarithms."""
+    start = time.process_time()
+    mean = np.log(np.maximum(np.nanmean(values, axis=2), 1e-300))
+    design = np.hstack([np.ones((len(points), 1)), np.log(points)])
+    coefficients = np.linalg.lstsq(design, mean.T, rcond=None)[0]
+    prediction = np.exp(np.hstack([np.ones((len(far), 1)), np.log(far)]) @ coefficients).T
+    return {"prediction": prediction, "seconds": time.process_time() - start}
+
+
 def _exponents(pairs: list[Any], d: int) -> list[list[float]]:
     """Polynomial and logarithmic exponent of each parameter in one of Extra-P's terms."""
     result = [[0.0, 0.0] for _ in range(d)]
@@ -382,15 +392,14 @@ def main() -> None:
     parser.add_argument("--law", choices=["uniform", "normal"], default="uniform")
     parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
     parser.add_argument("--real", type=Path, help="folder of real measurements, fitted instead")
-    parser.add_argument(
-        "--page", type=Path, help="page to write the table in; of drawn functions with --extrap"
-    )
+    parser.add_argument("--page", type=Path, help="page to write the table in, with --extrap")
     args = parser.parse_args()
     fitters: dict[str, Any] = {"toruscast": fit_toruscast}
     if args.extrap:
         fitters["extrap"] = lambda *data: fit_elsewhere(args.extrap, *data)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.real:
+        fitters["power law"] = fit_power_law
         rows = held_out(fitters, args.real) + corner(fitters, args.real, args.out)
         write(args.out / "pmnf-real.csv", rows)
         if args.page:
