@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,20 +58,28 @@ class Hypotheses:
     trusted: NDArray[np.bool_]
 
 
+class Measured(NamedTuple):
+    """What was measured, each call path in units of its reference."""
+
+    target: Array  # (p, n)
+    error: Array  # (p, n)
+    known: NDArray[np.bool_]  # (p,) the errors are known, not only their ratios
+    reference: Array  # (p, 1)
+    bounded: Array  # (p,) probability of bounded noise
+    repetitions: Repetitions  # in units of what was measured
+
+
 def exact(
     kept: Kept,
     terms: Sequence[Array],
     peak: Sequence[Array],
-    target: Array,
-    error: Array,
-    known: NDArray[np.bool_],
-    reference: Array,
+    measured: Measured,
+    *,
     non_negative: bool,
     narrow: bool,
-    bounded: Array,
-    repetitions: Repetitions,
 ) -> Hypotheses:
     """Solve what is kept to the last digits and weigh it anew."""
+    target, error, known, reference, bounded, repetitions = measured
     n_points = target.shape[1]
     with_one = [np.vstack([np.ones(n_points), t]) for t in terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
@@ -84,7 +93,9 @@ def exact(
             if number.any():
                 column = column * with_one[q][number]
                 unit[:, :, k] *= peak_one[q][number]
-        log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
+        # A column without a value anywhere has no share of anything.
+        with np.errstate(divide="ignore"):
+            log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
         columns.append(column * weight)
     solved = least_squares(columns, (target / error)[:, None, :])
     n_columns = kept.used.sum(axis=2)

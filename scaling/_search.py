@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._bounded import Repetitions
 from ._decode import decode
 from ._enumerate import Sweep, is_grid, sweep_all
-from ._exact import Hypotheses, exact
+from ._exact import Hypotheses, Measured, exact
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -138,10 +138,8 @@ def search(
     kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
     bounded = np.where(known, problem.bounded, 0.0)
-    return exact(
-        kept, terms, peak, target, fine, known, reference, options.non_negative, narrow,
-        bounded, problem.repetitions,
-    )  # fmt: skip
+    measured = Measured(target, fine, known, reference, bounded, problem.repetitions)
+    return exact(kept, terms, peak, measured, non_negative=options.non_negative, narrow=narrow)
 
 
 def _best(score: Array, keep: int) -> Index:
