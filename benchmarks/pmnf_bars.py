@@ -112,7 +112,7 @@ def known_table(file: Path) -> str:
             share = SPARSE_SHARE if sparse else SHARES[noise]
             ratio = own[column] / peer[column]
             if ratio > share and (not sparse or noise == 0.05):
-                missed.append(f"{where}: {ratio:.2f} of Extra-P's error, wanted {share}")
+                missed.append(f"{where}: {ratio:.3f} of Extra-P's error, wanted {share}")
         if own["lead_exact"] < peer["lead_exact"]:
             missed.append(f"{where}: fewer lead exponents than Extra-P")
     return "\n\n".join([
