@@ -42,9 +42,10 @@ tasks; and the RCC of the two.
 
 {coarsening}
 
-With `error=0.03` packets are halved until the time changes little ([simulator.md](simulator.md)): the
-error that is left, on 12 mappings each of 512 tasks on 8x8x8 and of 64 on 4x4x4; how many of them
-have merged packets in the end; and the cost, that of real packets being 1.
+With `error=0.03` packets are halved until the time changes little, as
+[simulator.md](simulator.md) says: the error that is left, on 12 mappings each of 512 tasks on 8x8x8
+and of 64 on 4x4x4; how many of them have merged packets in the end; and the cost, that of real
+packets being 1.
 
 {error_targets}
 
