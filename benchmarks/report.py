@@ -76,8 +76,9 @@ COARSENING = """With `error=0.03`, 12 mappings each of 512 tasks on 8x8x8 and of
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return a table with its numbers in four digits."""
+    """Return a table with its numbers in four digits; what is missing stays empty."""
     texts = table.map(lambda v: f"{v:.4g}" if isinstance(v, float) and v % 1 else str(v))
+    texts = texts.mask(table.isna(), "")
     rows = [list(table.columns), ["---"] * len(table.columns), *texts.to_numpy().tolist()]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
@@ -120,7 +121,7 @@ def main(results: str, page: str, simulator: str) -> None:
     )  # fmt: skip
     tables = {name.replace("-", "_"): pd.read_csv(Path(results) / f"{name}.csv") for name in names}
     machine = tables["kernels"].iloc[0]
-    tables["kernels"] = tables["kernels"].iloc[:, :7].fillna("")
+    tables["kernels"] = tables["kernels"].iloc[:, :7]
     tables["coarsening"]["bytes"] = tables["coarsening"]["bytes"].astype(int)
     texts = {name: markdown(table) for name, table in tables.items()}
     fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}
