@@ -16,7 +16,7 @@ from ._simulator_state import KINDS, State
 
 @bare_kernel
 def claim_words(state: State) -> int:
-    """Words that the claims on a link take."""
+    """Words that the claims on a link take, as `build_state` lays them out."""
     return (state.fields.shift.size * KINDS * inputs(state) + 63) >> 6
 
 

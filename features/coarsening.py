@@ -68,8 +68,8 @@ def refine(
     -------
     result, change
         The last simulation, and the relative change of its time from the one before; 0 if nothing
-        is merged in it. Each attempt but the last costs about twice the one before it, so that all
-        of them together cost less than three times the last.
+        is merged in it. Each attempt costs about twice the one before it, and at most every second
+        one is repeated with twice the places: all together cost less than four times the last.
 
     Examples
     --------
