@@ -47,8 +47,7 @@ def hand_over_times(
     A task starts with the partner next above it and goes round, so that an all-to-all does not
     begin with everybody sending to task 0.
     """
-    first = np.searchsorted(comm.src, np.arange(comm.n_tasks + 1))
     turn = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
-    take_turns(first, comm.dst, software_times(comm, network), turn, ready)
+    take_turns(comm.first, comm.dst, software_times(comm, network), turn, ready)
     return turn, ready

@@ -137,8 +137,8 @@ def link_loads(
         kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
     else:
         run = np.zeros(runs.n_runs, dtype=np.int64)
-        run_kernels.add_to_runs(runs.begin, runs.end, comm.src, comm.dst, mapping.node, fixed, run)
-        run_kernels.spread_runs(grid, runs.parities, run, load)
+        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run)
+        run_kernels.spread_runs(grid, runs, run, load)
     return np.asarray(load * (scale / 2 if halves else scale), dtype=np.float64)
 
 
@@ -177,8 +177,10 @@ def loads_along_routes(
         kernels.sum_along_routes(grid, *ends, load, total, most)
     else:
         run_total, run_most = np.zeros(runs.n_runs), np.zeros(runs.n_runs)
-        run_kernels.sum_over_runs(grid, runs.parities, load, run_total, run_most)
-        run_kernels.sum_over_routes(runs.begin, runs.end, *ends, run_total, run_most, total, most)
+        run_kernels.sum_over_runs(grid, runs, load, run_total, run_most)
+        run_kernels.sum_over_routes(
+            runs, comm.dst, comm.first, mapping.node, run_total, run_most, total, most
+        )
     return total, most
 
 

@@ -10,22 +10,29 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 
-# Runs an edge up to which the tables are worth their making, and runs whose sums stay in the cache:
-# with four times as many, marking the ends of the runs is the faster way.
+# Runs an edge up to which the tables are worth their making.
 _RUNS_AN_EDGE = 8
-_MAX_RUNS = 2**20
+# Bits of a node's coordinates side by side, below the sign of the word.
+_CODE_BITS = 31
 
 
 class RunTable(NamedTuple):
-    """Where the runs of a route stand: ``begin[source, i] + end[destination, i]``.
+    """Where the runs of a route stand, the dimensions in routing order.
 
-    Both are of shape ``(n_nodes, ndim)``, the dimensions in routing order; ``n_runs`` is the number
-    of runs of the torus, ``parities`` how many differ only in the parity of the destination's other
-    coordinates.
+    The run along dimension ``i`` stands at ``base[i] + (row * parities + parity) * size[i] + t``:
+    ``row`` is that of the node where it starts, ``t`` the coordinate where it ends and ``parity``
+    that of the destination's other coordinates, where the tie rule asks for it. A step along the
+    dimension is worth ``stride[i]`` rows: the dimension routed last counts most, so that the runs
+    of all routes out of neighbouring nodes lie in one short piece a dimension.
     """
 
-    begin: NDArray[np.int32]
-    end: NDArray[np.int32]
+    code: NDArray[np.int32]  # (N,) coordinates side by side, the parity of their sum above them
+    row: NDArray[np.int32]  # (N,)
+    shift: NDArray[np.int64]  # (D + 1,) where each coordinate begins in a code, then the parity
+    mask: NDArray[np.int64]  # (D,)
+    size: NDArray[np.int64]  # (D,)
+    stride: NDArray[np.int64]  # (D,)
+    base: NDArray[np.int64]  # (D,)
     n_runs: int
     parities: int
 
@@ -33,7 +40,7 @@ class RunTable(NamedTuple):
 def run_table(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None where walking the routes costs less."""
     n_runs = torus.n_nodes * sum(torus.shape) * _parities(torus)
-    if n_runs > min(_MAX_RUNS, max(_RUNS_AN_EDGE * n_edges, 2**12)):
+    if n_runs > max(_RUNS_AN_EDGE * n_edges, 2**12) or _code_shift(torus)[-1] >= _CODE_BITS:
         return None
     return _run_table(torus)
 
@@ -43,21 +50,28 @@ def _parities(torus: Torus) -> int:
     return 2 if torus.tie == "sum_parity" else 1
 
 
+def _code_shift(torus: Torus) -> NDArray[np.int64]:
+    """Where each coordinate begins in a node's code, and where the last ends."""
+    return np.cumsum([0, *((torus.shape[k] - 1).bit_length() for k in torus.order)])
+
+
 @lru_cache(maxsize=8)
 def _run_table(torus: Torus) -> RunTable:
     parities = _parities(torus)
-    stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
-    places = torus.coords * stride
-    begin = np.zeros((torus.n_nodes, torus.ndim), dtype=np.int64)
-    end = np.zeros_like(begin)
-    base = 0
-    for i, k in enumerate(torus.order):
-        # Earlier dimensions are at the destination's coordinate already, this and later ones at
-        # the source's.
-        done, left = list(torus.order[:i]), list(torus.order[i:])
-        size = torus.shape[k]
-        parity = np.delete(torus.coords, k, axis=1).sum(axis=1) % parities
-        begin[:, i] = base + size * parities * places[:, left].sum(axis=1)
-        end[:, i] = size * (parities * places[:, done].sum(axis=1) + parity) + torus.coords[:, k]
-        base += torus.n_nodes * size * parities
-    return RunTable(begin.astype(np.int32), end.astype(np.int32), base, parities)
+    coords = torus.coords[:, torus.order].astype(np.int64)
+    size = np.array([torus.shape[k] for k in torus.order])
+    stride = np.cumprod([1, *size[:-1]])
+    runs = torus.n_nodes * size * parities
+    shift = _code_shift(torus)
+    side_by_side = np.column_stack([coords, coords.sum(axis=1) % 2]) << shift
+    return RunTable(
+        code=side_by_side.sum(axis=1).astype(np.int32),
+        row=(coords @ stride).astype(np.int32),
+        shift=shift,
+        mask=(1 << np.diff(shift)) - 1,
+        size=size,
+        stride=stride,
+        base=np.cumsum(runs) - runs,
+        n_runs=int(runs.sum()),
+        parities=parities,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -124,6 +125,17 @@ class CommGraph:
     def n_edges(self) -> int:
         """Number of edges."""
         return int(self.src.size)
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """First edge of each task, ``(n_tasks + 1,)``: those of t are ``first[t]:first[t + 1]``.
+
+        Examples
+        --------
+        >>> CommGraph(3, [0, 0, 2], [1, 2, 0], [100, 50, 70]).first
+        array([0, 2, 2, 3])
+        """
+        return np.concatenate([[0], np.cumsum(np.bincount(self.src, minlength=self.n_tasks))])
 
     def scaled(self, factor: float) -> CommGraph:
         """Return the graph with bytes and messages multiplied by ``factor``.

@@ -36,6 +36,21 @@ def loads_by_both_kernels(comm, torus, mapping):
     return load
 
 
+@pytest.mark.parametrize("tie", get_args(TieRule))
+def test_tasks_in_several_blocks_load_the_same_links(tie):
+    torus = replace(Torus((12, 24, 16)), tie=tie, order=(2, 0, 1))
+    rng = np.random.default_rng(7)
+    n_tasks = 2 * torus.n_nodes
+    src, dst = np.divmod(rng.choice(n_tasks**2, 60_000, replace=False), n_tasks)
+    comm = CommGraph(n_tasks, src, dst, rng.integers(1, 1000, src.size))
+    mapping = TaskMapping(rng.permutation(np.repeat(np.arange(torus.n_nodes), 2)), torus)
+    assert routing_module.run_table(torus, comm.n_edges) is not None
+    load = loads_by_both_kernels(comm, torus, mapping)
+    by_table = loads_along_routes(comm, torus, mapping, load)
+    with marks_only():
+        np.testing.assert_array_equal(loads_along_routes(comm, torus, mapping, load), by_table)
+
+
 def ends_of(comm, mapping):
     return [(a, b) for a, b, _, _ in naive.edges(comm, mapping)]
 
