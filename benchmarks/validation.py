@@ -121,7 +121,7 @@ def flow_cases(folder: Path) -> Iterator[Case]:
             fifo_rule="first_free", feeding="packets", overhead=0.0, reception_ports=6,
             memory_bandwidth=6 * 2e9,
         )  # fmt: skip
-        torus = Torus((8, 8, 8), bandwidth=2e9, tie="plus", network=network)
+        torus = Torus((8, 8, 8), bandwidth=2e9, tie="simgrid", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":
             traffic = patterns.halo_2d((16, 32), nbytes, periodic=True)

@@ -84,6 +84,28 @@ def _go_on(state: State, task: int, now: int) -> None:
         return
     state.current[task] = at + 1
     begin_round(state, task, now)
+    if state.asked.size > 0:
+        _answer_questions(state, task * rounds + at + 1, now)
+
+
+@bare_kernel
+def _answer_questions(state: State, row: int, now: int) -> None:
+    """Answer the questions that came before the round was begun, in the order of their arrival."""
+    last = state.asked[row]
+    m = last
+    while m != NONE:
+        m = np.int64(at(state.message, m).next)
+        _send_sequel(state, state.then[m], now)
+        if m == last:
+            break
+
+
+@bare_kernel
+def _send_sequel(state: State, m: int, now: int) -> None:
+    """Post an answer, or a message that was asked for."""
+    f = _post(state, m, now)
+    if f != NONE:
+        schedule(state, state.packet.size + state.link.size + f, now)
 
 
 @bare_kernel
@@ -216,9 +238,8 @@ def message_arrived(state: State, m: int, now: int) -> None:
     """Let what waited for a message go on: its sequel, or its receiver's round."""
     sequel = state.then[m]
     if sequel != NONE:
-        f = _post(state, sequel, now)
-        if f != NONE:
-            schedule(state, state.packet.size + state.link.size + f, now)
+        if state.asked.size == 0 or not _asked_early(state, m, sequel):
+            _send_sequel(state, sequel, now)
         return
     if not state.dependent:
         return
@@ -226,6 +247,29 @@ def message_arrived(state: State, m: int, now: int) -> None:
     if state.first[m] != m:
         # Who had to ask before sending waits until it has arrived.
         _count_down(state, state.sender[m], now)
+
+
+@bare_kernel
+def _asked_early(state: State, m: int, sequel: int) -> bool:
+    """Keep a question whose receiver has not begun the round; whether that is so.
+
+    Those of a row form a ring, the last one known: each points to the next, the last to the first.
+    """
+    asking = state.then[sequel]
+    if asking == NONE:
+        return False
+    row = state.receiver[asking]
+    rounds = state.waits.size // state.current.size
+    if state.current[row // rounds] % rounds >= row % rounds:
+        return False
+    last = state.asked[row]
+    if last == NONE:
+        at(state.message, m).next = m
+    else:
+        at(state.message, m).next = at(state.message, last).next
+        at(state.message, last).next = m
+    state.asked[row] = m
+    return True
 
 
 @bare_kernel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping._jit import kernel
 
-PLUS, SOURCE_PARITY, SUM_PARITY, SPLIT, RANDOM = 0, 1, 2, 3, 4
+PLUS, SOURCE_PARITY, SUM_PARITY, SPLIT, RANDOM, SIMGRID = 0, 1, 2, 3, 4, 5
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
@@ -39,8 +39,11 @@ def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int, others:
     if gap < 0:
         gap += size
     twice = 2 * gap
-    by_parity = tie in (SOURCE_PARITY, SUM_PARITY)
-    return twice < size or (twice == size and (not by_parity or (source + others) % 2 == 0))
+    if twice != size:
+        return twice < size
+    if tie == SIMGRID:
+        return target != 0
+    return tie not in (SOURCE_PARITY, SUM_PARITY) or (source + others) % 2 == 0
 
 
 @kernel
@@ -91,6 +94,7 @@ def add_loads(
     halves = grid.tie in (SPLIT, RANDOM)
     by_sum = np.int64(grid.tie == SUM_PARITY)
     by_parity = np.int64(grid.tie == SOURCE_PARITY) | by_sum
+    by_target = np.int64(grid.tie == SIMGRID)
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]
@@ -110,7 +114,7 @@ def add_loads(
             gap = t - s
             back = np.int64(gap < 0)
             ahead = gap + size * (back & ring)
-            odd = (s + by_sum * (target_sum - t)) & by_parity
+            odd = ((s + by_sum * (target_sum - t)) & by_parity) | (by_target & np.int64(t == 0))
             minus = np.int64(2 * ahead + odd > size) if ring else back
             wraps = (back ^ minus) & np.int64(gap != 0)
             port = 2 * k + minus

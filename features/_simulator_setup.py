@@ -198,6 +198,7 @@ def build_state(
         port=blank(torus.n_nodes * network.reception_ports, np.int64),
         begin=begin,
         waits=waits,
+        asked=np.full(waits.size if dependent and asking.size else 0, NONE, dtype=np.int32),
         current=blank(mapping.n_tasks, np.int32),
         following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
         worker=worker,

@@ -158,6 +158,7 @@ class State(NamedTuple):
     port: NDArray[np.int64]  # (N * reception ports,) tick when each is free
     begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
     waits: NDArray[np.int32]  # (T * R,) messages still to arrive
+    asked: NDArray[np.int32]  # (T * R,) last question that came before the round; (0,) if none can
     current: NDArray[np.int32]  # (T,) round of each task
     following: NDArray[np.int32]  # (T,) next task that its worker serves
     worker: NDArray[np.int32]  # (W, 3) first and last task waiting for it, message in hand

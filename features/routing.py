@@ -21,6 +21,7 @@ _TIES = {
     "plus": kernels.PLUS,
     "source_parity": kernels.SOURCE_PARITY,
     "sum_parity": kernels.SUM_PARITY,
+    "simgrid": kernels.SIMGRID,
     "split": kernels.SPLIT,
     "random": kernels.RANDOM,
 }

@@ -17,7 +17,7 @@ from .network import Network
 from .validation import whole_array, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
-TieRule = Literal["plus", "source_parity", "sum_parity", "random", "split"]
+TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split"]
 
 MAX_NODES = 2**24
 
@@ -41,7 +41,7 @@ class Torus:
     order : sequence of int, optional
         The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
         given.
-    tie : {"source_parity", "sum_parity", "plus", "random", "split"}
+    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split"}
         The way round a ring when both are equally long; see the notes.
     network : Network
         What surrounds the links: packets, latency, buffers, injection FIFOs.
@@ -66,6 +66,7 @@ class Torus:
     - ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have
       an even sum, else minus: static routes that spread the ties of a source over its destinations;
     - ``plus``: always plus;
+    - ``simgrid``: plus, but minus towards coordinate 0, as SimGrid's torus has it (TorusZone.cpp);
     - ``random``: each packet either way, at random;
     - ``split``: half of the packets each way.
 

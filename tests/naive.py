@@ -69,6 +69,8 @@ def chosen_sign(torus, place, target, dimension, split_sign=1):
         return 1
     if torus.tie in ("split", "random"):
         return split_sign
+    if torus.tie == "simgrid":
+        return -1 if target[dimension] == 0 else 1
     total = place[dimension]
     if torus.tie == "sum_parity":
         total += sum(c for d, c in enumerate(target) if d != dimension)

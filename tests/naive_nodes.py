@@ -86,6 +86,7 @@ class Task:
     worker: Worker
     rounds: list  # messages of each round in the order of their turns
     waits: list  # messages still to arrive in each round
+    asked: dict = field(default_factory=dict)  # answers that wait for a round, by round
     round: int = 0
     handed_over: bool = False
 
@@ -220,6 +221,8 @@ class Nodes:
         if task.handed_over and task.waits[task.round] == 0 and task.round + 1 < self.n_rounds:
             task.round += 1
             self.begin_round(task)
+            for answer in task.asked.pop(task.round, []):
+                self.post(answer)
 
     def post(self, message):
         now = message.ready = self.clock.now
@@ -243,8 +246,16 @@ class Nodes:
 
     def arrived(self, message):
         """All of a message is there: its answer or its data goes, or who waited for it goes on."""
-        if message.sequel is not None:
-            self.post(message.sequel)
+        answer = message.sequel
+        if answer is not None:
+            if answer.sequel is not None:
+                # Nobody answers before the round in which there is a place for the message.
+                asking = answer.sequel
+                receiver = self.tasks[asking.receiver]
+                if receiver.round < asking.round:
+                    receiver.asked.setdefault(asking.round, []).append(answer)
+                    return
+            self.post(answer)
             return
         for task in self.waiting_for(message):
             task.waits[message.round] -= 1

@@ -14,7 +14,7 @@ AMOUNTS = st.one_of(
     st.integers(0, 3000).map(float),
     st.floats(2**-10, 3000),
 )
-TIES = st.sampled_from(["plus", "source_parity", "sum_parity", "random", "split"])
+TIES = st.sampled_from(["plus", "source_parity", "sum_parity", "simgrid", "random", "split"])
 FIFO_RULES = st.sampled_from(["bluegene_q", "first_dimension", "round_robin"])
 
 

@@ -20,7 +20,7 @@ from toruscast.mapping.patterns import halo_3d
 
 ROUTINGS = ["deterministic", "adaptive"]
 routing = st.sampled_from(ROUTINGS)
-FIXED_TIES = ["plus", "source_parity", "sum_parity"]
+FIXED_TIES = ["plus", "source_parity", "sum_parity", "simgrid"]
 NEVER = 2**62
 CREDITS = ("credit0", "credit1", "credit2")
 
