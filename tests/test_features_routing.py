@@ -236,7 +236,8 @@ def test_all_to_all_on_an_even_ring(size, tie):
     # plus link), half plus (h / 2 on every link), or plus from the even nodes: a plus link is
     # crossed by those h messages that start at it or up to h - 1 before it, of which the even
     # ones are h / 2 rounded up at an even node, down at an odd node if h is odd; minus likewise
-    # with the odd ones. Without another dimension the sum's parity is the source's.
+    # with the odd ones. Without another dimension the sum's parity is the source's. SimGrid: all
+    # plus but the one from node h to node 0, which crosses the minus links of nodes h to 1.
     torus, h = Torus(size, tie=tie), size // 2
     comm, mapping = _all_to_all(size)
     plus, minus = loads_by_both_kernels(comm, torus, mapping).reshape(size, 2).T
@@ -244,6 +245,9 @@ def test_all_to_all_on_an_even_ring(size, tie):
     odd = np.arange(size) % 2
     if tie == "plus":
         far = np.full(size, float(h)), np.zeros(size)
+    elif tie == "simgrid":
+        nodes = np.arange(size)
+        far = h - (nodes >= h) * 1.0, ((nodes >= 1) & (nodes <= h)) * 1.0
     elif tie in ("split", "random"):
         far = np.full(size, h / 2), np.full(size, h / 2)
     else:

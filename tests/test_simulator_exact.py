@@ -142,6 +142,25 @@ def test_a_long_message_asks_first(hops):
     assert two.time == approximately(2 * OVERHEAD + hops * LATENCY + (990 + 12 * 10) * 1e-9)
 
 
+@pytest.mark.parametrize("senders", [1, 3])
+def test_nobody_answers_before_the_round_has_begun(senders):
+    # Tasks 2 and on have nothing to do in round 0 and ask at once. Task 1 answers when it begins
+    # round 1, that is when it has 20 short messages of 5 packets each, which did not ask. The
+    # answers leave one after the other, first to task 2, whose packets use the last link first;
+    # those of the tasks behind it follow without a gap.
+    torus = plain(16, eager_limit=900)
+    others = range(2, 2 + senders)
+    phases = [
+        graph(5, [(0, 1, 9000, 20)]),
+        graph(5, [(other, 1, 1800, 1) for other in others]),
+    ]
+    mapping = TaskMapping(range(5), torus)
+    result = simulate(Workload(phases, dependent=True), torus, mapping)
+    begun = 20 * OVERHEAD + LATENCY + 100 * WIRE
+    assert result.message_times[0].max() == approximately(begun)
+    assert result.time == approximately(begun + 2 * LATENCY + 10e-9 + senders * 20 * WIRE)
+
+
 def test_dependent_rounds_down_a_line():
     # Task i sends to task i + 1 when it has what task i - 1 sent: the sum of the rounds.
     packets = [1, 4, 2, 8]
