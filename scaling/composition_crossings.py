@@ -75,6 +75,8 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
     for t in _turns(terms, start, end, _MOST_DERIVATIVES):
         cuts.add(2.0**t)
     edges = sorted(x for x in cuts if low <= x <= high)
+    # Two neighbours may both be zeros: what lies between tells the sign there.
+    edges = sorted({*edges, *(math.sqrt(a * b) for a, b in pairwise(edges))})
     found: list[float] = []
     before: tuple[float, float] | None = None
     for x in edges:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from toruscast.scaling import composed, pipe, sequential, tpool
@@ -183,6 +183,8 @@ def test_formula_reads_back(drawn):
 
 @settings(max_examples=60, deadline=None)
 @given(terms, st.floats(0.01, 50), st.floats(1.1, 1e4))
+# Zero at the lower end and exactly where the search looks first.
+@example([(-1.0, 0, 1), (16.0, 0, 2)], 1.0, 16.0)
 def test_crossings_against_a_fine_grid(drawn, low, ratio):
     """Every change of sign on a fine grid is found, and the sign is one between two crossings."""
     sums = {}
