@@ -11,7 +11,7 @@ from toruscast.features import simulate
 from toruscast.mapping import InputError, strategies
 from toruscast.report import markdown
 from toruscast.training import TimePredictor, rcc, read_samples, write_samples
-from toruscast.training.experiments import EXPERIMENTS, Inputs, plan, simulated
+from toruscast.training.experiments import EXPERIMENTS, Inputs, noise, plan, simulated
 from toruscast.training.experiments import combinations as combinations_module
 from toruscast.training.experiments import hybrids as hybrids_module
 from toruscast.training.experiments import importance as importance_module
@@ -80,9 +80,23 @@ def test_no_counter_is_the_time_or_its_bound(table):
 
 
 def test_noise_has_the_spread_asked_for():
-    times = simulated.noisy(np.ones(20_000), 0.05, seed=3)
+    times = noise.noisy(np.ones(20_000), 0.05, seed=3)
     assert np.log(times).std() == pytest.approx(0.05, rel=0.03)
-    assert np.array_equal(simulated.noisy(times, 0.0), times)
+    assert np.array_equal(noise.noisy(times, 0.0), times)
+
+
+def test_forecasts_under_noise_stay_below_their_ceiling():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"max_bytes": rng.uniform(1, 2, 400)}).assign(
+        benchmark="2D Halo", size="8 B", torus="4x4", time=lambda rows: rows["max_bytes"] * 1e-3
+    )
+    learners = {"bytes": TimePredictor(("max_bytes",), calibration_folds=0)}
+    found = noise.forecast_under_noise(table[:200], table[200:], learners)
+    assert found["noise"].tolist() == list(noise.SHARES)
+    # The feature tells the quiet time: what is missing to 1 is the noise, of both tables.
+    assert found["ceiling"].is_monotonic_decreasing
+    assert (found["rcc"] < found["ceiling"] + 0.005).all()
+    assert (found["rcc"] > found["ceiling"] - 0.03).all()
 
 
 def test_scores_of_a_perfect_and_of_a_reversed_forecast():
@@ -193,7 +207,7 @@ def test_importance_puts_what_makes_the_time_first(table, planted, monkeypatch):
     for name in ("_SPLITS", "_SHUFFLES"):
         monkeypatch.setattr(importance_module, name, 1)
     bound = np.random.default_rng(0).uniform(1e-3, 2e-3, len(table))
-    inputs = planted(simulated.noisy(bound, 0.01), lower_bound=bound)
+    inputs = planted(noise.noisy(bound, 0.01), lower_bound=bound)
     found = EXPERIMENTS["importance"].run(inputs).tables["importance"]
     assert found["feature"][0] == "lower_bound"
     # Shuffled, it leaves an order by chance: half of what it had.

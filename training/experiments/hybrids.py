@@ -8,16 +8,15 @@ from typing import Any
 import pandas as pd
 
 from ..evaluate import INTERVAL_SPLITS, compare_feature_sets
-from ..metrics import r2, rcc
 from ..predictor import TimePredictor
-from . import simulated
+from . import noise, simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import LARGE, SMALL
 
 SETS = ("prior", *simulated.HYBRIDS)
 SPLITS, NOISY_SPLITS = 6, 2
 TREES = 100
-NOISE = (0.0, 0.01, 0.03, 0.05)
+NOISE = (0.0, *noise.SHARES)
 _BAR = 0.99
 # The lower end where a range is published; of 2D Halo 16 of 378 pairs were wrong at worst.
 _PUBLISHED = {
@@ -30,13 +29,14 @@ _PUBLISHED = {
 
 def _run(tasks: int, inputs: Inputs) -> Findings:
     table = simulated.synthetic(simulated.load(inputs), tasks)
-    parts, ceilings = [], []
+    parts = []
     for number, ((benchmark, size, torus), group) in enumerate(
         table.groupby(["benchmark", "size", "torus"], sort=False)
     ):
         bare = simulated.features_of(group)
         for share in NOISE:
-            times = simulated.noisy(bare["time"].to_numpy(), share, seed=number)
+            simulated_times = bare["time"].to_numpy()
+            times = noise.noisy(simulated_times, share, seed=number)
             scores = compare_feature_sets(
                 bare.assign(time=times),
                 SETS,
@@ -44,15 +44,11 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
                 n_splits=NOISY_SPLITS if share else SPLITS,
                 n_jobs=inputs.n_jobs,
             ).reset_index()
-            ceiling = {"ceiling": rcc(times, bare["time"]), "r2_ceiling": r2(times, bare["time"])}
+            ceiling = noise.ceiling(times, simulated_times)
             label: dict[str, Any] = {
-                "benchmark": benchmark,
-                "size": size,
-                "torus": torus,
-                "noise": share,
-            }
+                "benchmark": benchmark, "size": size, "torus": torus, "noise": share,
+            }  # fmt: skip
             parts.append(scores.assign(**label, **ceiling))
-            ceilings.append(label | ceiling)
     scores = pd.concat(parts, ignore_index=True)
     keys = ["benchmark", "size", "torus", "noise"]
     hybrids = scores[scores["features"] != "prior"]

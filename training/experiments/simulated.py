@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 
@@ -120,14 +119,3 @@ def share_within_cases(predictions: pd.DataFrame, learner: str) -> float:
         for _, some in own.groupby(["benchmark", "size", "torus"])
     )
     return within / max(wrong_pairs(own["observed"], own["predicted"]), 1)
-
-
-def noisy(times: NDArray[np.float64], share: float, seed: int = 0) -> NDArray[np.float64]:
-    """Return times with run-to-run variation: a log-normal factor of this relative spread.
-
-    Examples
-    --------
-    >>> noisy(np.ones(1000), 0.03).std().round(3)
-    np.float64(0.029)
-    """
-    return times * np.exp(share * np.random.default_rng(seed).standard_normal(len(times)))
