@@ -86,7 +86,8 @@ class Network:
         Seconds of software for a short message, instead of ``overhead``.
     eager_limit : float
         Bytes above which a message first asks its receiver and waits for the answer (rendezvous);
-        infinite for never.
+        of dependent rounds, the receiver answers once it has begun the message's. Infinite for
+        never.
 
     Raises
     ------

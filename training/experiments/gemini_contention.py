@@ -242,6 +242,9 @@ def _notes(jobs: pd.DataFrame, read: pd.DataFrame) -> tuple[str, ...]:
         "say how well its own times fix the bandwidth, not how far another allocation on the "
         "shared machine may differ. The two jobs along Y do differ, in all of their repeats, and "
         "nothing in the files tells why (traffic of others, or a line that is not straight).",
+        f"All times that are fitted are of {SMALL} ranks, so that what a rank copies and what the "
+        "link carries grow together: what tells one from the other is where the time bends from "
+        "the slower of the two to the other, and the bandwidths read directly, beside the fitted.",
         f"Read directly, the {LARGE}-rank jobs saw, GB/s: {seen}. Along Y that is less than the "
         f"faster {SMALL}-rank job had, and the forecast there is too fast by as much.",
         "Jobs along Y were cut off by their time limit; what they finished is used.",
