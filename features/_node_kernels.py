@@ -48,20 +48,19 @@ def _take_in_hand(state: State, w: int, now: int) -> None:
 
 
 @bare_kernel
-def hand_over(state: State, w: int, now: int) -> int:
-    """Let a worker hand over the message it has prepared; returns a FIFO to wake, or NONE."""
+def hand_over(state: State, w: int, now: int) -> None:
+    """Let a worker hand over the message it has prepared."""
     task = state.worker[w, _FIRST_TASK]
     rounds = state.waits.size // state.current.size
     row = task * rounds + state.current[task]
     m = state.worker[w, _IN_HAND]
-    f = NONE
     if m < state.begin[row + 1]:
-        f = _post(state, state.first[m], now)
+        _send(state, state.first[m], now)
         m += 1
         state.worker[w, _IN_HAND] = m
         if m < state.begin[row + 1]:
             push(state, now + at(state.message, m).overhead, w)
-            return f
+            return
     # The round is handed over: the worker is free for the next task, this one goes on or waits.
     follower = state.following[task]
     state.worker[w, _FIRST_TASK] = follower
@@ -69,7 +68,6 @@ def hand_over(state: State, w: int, now: int) -> int:
     if follower != NONE:
         _take_in_hand(state, w, now)
     _go_on(state, task, now)
-    return f
 
 
 @bare_kernel
@@ -79,13 +77,13 @@ def _go_on(state: State, task: int, now: int) -> None:
     ``current`` is the round, plus the number of rounds once it is handed over.
     """
     rounds = state.waits.size // state.current.size
-    at = state.current[task] - rounds
-    if at < 0 or state.waits[task * rounds + at] > 0 or at + 1 == rounds:
+    done = state.current[task] - rounds
+    if done < 0 or state.waits[task * rounds + done] > 0 or done + 1 == rounds:
         return
-    state.current[task] = at + 1
+    state.current[task] = done + 1
     begin_round(state, task, now)
     if state.asked.size > 0:
-        _answer_questions(state, task * rounds + at + 1, now)
+        _answer_questions(state, task * rounds + done + 1, now)
 
 
 @bare_kernel
@@ -95,14 +93,14 @@ def _answer_questions(state: State, row: int, now: int) -> None:
     m = last
     while m != NONE:
         m = np.int64(at(state.message, m).next)
-        _send_sequel(state, state.then[m], now)
+        _send(state, state.then[m], now)
         if m == last:
             break
 
 
 @bare_kernel
-def _send_sequel(state: State, m: int, now: int) -> None:
-    """Post an answer, or a message that was asked for."""
+def _send(state: State, m: int, now: int) -> None:
+    """Post a message and wake its FIFO."""
     f = _post(state, m, now)
     if f != NONE:
         schedule(state, state.packet.size + state.link.size + f, now)
@@ -239,7 +237,7 @@ def message_arrived(state: State, m: int, now: int) -> None:
     sequel = state.then[m]
     if sequel != NONE:
         if state.asked.size == 0 or not _asked_early(state, m, sequel):
-            _send_sequel(state, sequel, now)
+            _send(state, sequel, now)
         return
     if not state.dependent:
         return

@@ -64,9 +64,7 @@ def run(state: State, until: int, budget: int) -> int:
             if who >= n_workers:
                 schedule(state, n_packets + n_links + n_fifos + who - n_workers, now)
             else:
-                f = hand_over(state, who, now)
-                if f != NONE:
-                    schedule(state, n_packets + n_links + f, now)
+                hand_over(state, who, now)
         slot = at(state.wheel, now & (state.wheel.size - 1))
         i = slot.first
         if i == NONE:

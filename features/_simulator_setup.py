@@ -88,7 +88,7 @@ def build_state(
     grid = grid_of(torus)
     fields = fields_of(torus)
     adaptive = routing == "adaptive"
-    largest = float(messages.wire.max(initial=1.0))
+    largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
     most = int(messages.packets.max(initial=0))
     if most >= _MOST_PACKETS:
         raise InputError(

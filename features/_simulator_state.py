@@ -148,7 +148,7 @@ class State(NamedTuple):
     message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
     left: NDArray[np.int32]  # (E,) packets that the receiver has not taken in yet
     finish: NDArray[np.int64]  # (E,)
-    then: NDArray[np.int32]  # (E,) message that goes when this one has arrived; (0,) if none does
+    then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
     first: NDArray[np.int32]  # (E,) what a task hands over of a message: itself or its question
     receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
     waiting: NDArray[np.int32]  # (N,) adaptive packets in lanes

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 
-# Runs an edge up to which the tables are worth their making.
-_RUNS_AN_EDGE = 8
-# Bits of a node's coordinates side by side, below the sign of the word.
-_CODE_BITS = 31
+# Runs an edge up to which the tables are worth their making: fewer where they leave the cache.
+_RUNS_AN_EDGE, _IN_MEMORY = 8, 2
+_IN_CACHE = 2**20
 
 
 class RunTable(NamedTuple):
@@ -26,7 +25,8 @@ class RunTable(NamedTuple):
     of all routes out of neighbouring nodes lie in one short piece a dimension.
     """
 
-    code: NDArray[np.int32]  # (N,) coordinates side by side, the parity of their sum above them
+    code: NDArray[np.int32]  # (N,) coordinates side by side, the parity of their sum above them: at
+    # most 31 bits, as a torus has at most 2**24 nodes
     row: NDArray[np.int32]  # (N,)
     shift: NDArray[np.int64]  # (D + 1,) where each coordinate begins in a code, then the parity
     mask: NDArray[np.int64]  # (D,)
@@ -40,7 +40,8 @@ class RunTable(NamedTuple):
 def run_table(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None where walking the routes costs less."""
     n_runs = torus.n_nodes * sum(torus.shape) * _parities(torus)
-    if n_runs > max(_RUNS_AN_EDGE * n_edges, 2**12) or _code_shift(torus)[-1] >= _CODE_BITS:
+    an_edge = _RUNS_AN_EDGE if n_runs <= _IN_CACHE else _IN_MEMORY
+    if n_runs > max(an_edge * n_edges, 2**12):
         return None
     return _run_table(torus)
 
@@ -50,11 +51,6 @@ def _parities(torus: Torus) -> int:
     return 2 if torus.tie == "sum_parity" else 1
 
 
-def _code_shift(torus: Torus) -> NDArray[np.int64]:
-    """Where each coordinate begins in a node's code, and where the last ends."""
-    return np.cumsum([0, *((torus.shape[k] - 1).bit_length() for k in torus.order)])
-
-
 @lru_cache(maxsize=8)
 def _run_table(torus: Torus) -> RunTable:
     parities = _parities(torus)
@@ -62,7 +58,7 @@ def _run_table(torus: Torus) -> RunTable:
     size = np.array([torus.shape[k] for k in torus.order])
     stride = np.cumprod([1, *size[:-1]])
     runs = torus.n_nodes * size * parities
-    shift = _code_shift(torus)
+    shift = np.cumsum([0, *((int(k) - 1).bit_length() for k in size)])
     side_by_side = np.column_stack([coords, coords.sum(axis=1) % 2]) << shift
     return RunTable(
         code=side_by_side.sum(axis=1).astype(np.int32),

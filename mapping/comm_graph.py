@@ -135,7 +135,9 @@ class CommGraph:
         >>> CommGraph(3, [0, 0, 2], [1, 2, 0], [100, 50, 70]).first
         array([0, 2, 2, 3])
         """
-        return np.concatenate([[0], np.cumsum(np.bincount(self.src, minlength=self.n_tasks))])
+        first = np.concatenate([[0], np.cumsum(np.bincount(self.src, minlength=self.n_tasks))])
+        first.setflags(write=False)
+        return first
 
     def scaled(self, factor: float) -> CommGraph:
         """Return the graph with bytes and messages multiplied by ``factor``.

@@ -76,7 +76,7 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
         cuts.add(2.0**t)
     edges = sorted(x for x in cuts if low <= x <= high)
     # Two neighbours may both be zeros: what lies between tells the sign there.
-    edges = sorted({*edges, *(math.sqrt(a * b) for a, b in pairwise(edges))})
+    edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
     found: list[float] = []
     before: tuple[float, float] | None = None
     for x in edges:

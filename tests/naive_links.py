@@ -89,8 +89,8 @@ def buffer_sizes(rounds, torus, mapping, coarsening):
     for comm in rounds:
         for a, b, nbytes, n in naive.edges(comm, mapping):
             count, wire = naive.packets(nbytes, n, network, coarsening)
-            largest = max(largest, wire)
             if a != b:
+                largest = max(largest, wire)
                 simulated += count
                 real += naive.packets(nbytes, n, network)[0]
     least = min(network.buffer_packets, 8) if real > simulated else 1

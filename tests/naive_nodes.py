@@ -52,7 +52,7 @@ class Message:
     edge: int = -1
     overhead: int = 0
     copy: int = 0
-    sequel: "Message | None" = None  # goes when this one has arrived
+    sequel: "Message | None" = None  # answer to this question, or the message asked for
     ready: int = 0
     finish: int = 0
 

@@ -126,7 +126,7 @@ SHORT = {
     "learning_curve": {"_SPLITS": 1, "_RUN": (5, 56)},
     "level_1": {"_SPLITS": 1, "BENCHMARKS": ("2D Halo",)},
     "mixture": {"_SPLITS": 2},
-    "pf3d": {"_SPLITS": 1},
+    "pf3d": {"_SPLITS": 1, "_NOISY_SPLITS": 1},
     "reliability": {"_SPLITS": 1, "_DRAWS": 50},
 }
 # Learners fitted case by case: one size is enough.

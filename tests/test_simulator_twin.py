@@ -157,3 +157,19 @@ def test_rounds_of_tasks_that_share_a_node():
     mapping = TaskMapping(np.repeat(np.arange(4), 3), torus)
     for nbytes in (50.0, 600.0, 1500.0):
         check_against_twin(pairwise_exchange(12, nbytes), torus, mapping)
+
+
+def test_an_answer_goes_after_what_was_handed_over_before_it():
+    # Task 0 hands over its last message of round 0 and begins round 1 in the same tick, in which
+    # it answers task 1: both leave by one FIFO, the message first.
+    torus = Torus((8, 8), network=Network(eager_limit=1000.0))
+    rounds = [CommGraph(4, [0, 0], [2, 3], [500.0] * 2), CommGraph(4, [1], [0], [2000.0])]
+    mapping = TaskMapping([0, 16, 1, 18], torus)
+    check_against_twin(Workload(rounds, dependent=True), torus, mapping)
+
+
+def test_messages_within_a_node_do_not_make_packets_larger():
+    # The longest message never leaves its node: the buffers are sized by the one that does.
+    torus = Torus(4)
+    comm = CommGraph(3, [0, 1], [1, 2], [1e6, 512.0])
+    check_against_twin(comm, torus, TaskMapping([0, 0, 2], torus), coarsening=64)

@@ -34,8 +34,8 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
         table.groupby(["benchmark", "size", "torus"], sort=False)
     ):
         bare = simulated.features_of(group)
+        simulated_times = bare["time"].to_numpy()
         for share in NOISE:
-            simulated_times = bare["time"].to_numpy()
             times = noise.noisy(simulated_times, share, seed=number)
             scores = compare_feature_sets(
                 bare.assign(time=times),
