@@ -32,8 +32,8 @@ def ceiling(times: NDArray[np.float64], quiet: NDArray[np.float64]) -> dict[str,
 
     Examples
     --------
-    >>> ceiling(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]))["ceiling"].round(2)
-    np.float64(0.67)
+    >>> round(ceiling(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]))["ceiling"], 2)
+    0.67
     """
     return {"ceiling": rcc(times, quiet), "r2_ceiling": r2(times, quiet)}
 
