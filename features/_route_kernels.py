@@ -81,12 +81,12 @@ def add_loads(
 ) -> None:
     """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
 
-    For graphs too small to pay for a table of runs. A walk hop by hop costs a random update a hop
-    and mispredicts every turn, and is half as fast or less. Here an edge marks,
-    for each dimension, where its run of links begins and ends and, if it wraps, the edge of the
-    line: three updates a dimension, however long the run, with the direction computed and not
-    branched upon. One pass over the links then adds the marks up. Sums of integers cancel exactly,
-    so an idle link reads exactly 0.
+    For few edges on a large torus, where a table of runs costs more than it saves. A walk hop by
+    hop costs a random update a hop and mispredicts every turn, and is half as fast or less. Here an
+    edge marks, for each dimension, where its run of links begins and ends and, if it wraps, the
+    edge of the line: three updates a dimension, however long the run, with the direction computed
+    and not branched upon. One pass over the links then adds the marks up. Sums of integers cancel
+    exactly, so an idle link reads exactly 0.
     """
     ndim = grid.shape.size
     ports = 2 * ndim

@@ -4,8 +4,7 @@ A run is a node and a coordinate to reach along one dimension, and under the tie
 coordinates also the parity of the destination's other coordinates. Of every route there is one run
 a dimension, so that a message costs one update a dimension without a branch.
 
-What costs time in a large torus is memory: with updates all over the table, a million tasks took
-four times as long. So the tasks come in blocks of neighbouring nodes, whose
+What costs time in a large torus is memory. So the tasks come in blocks of neighbouring nodes, whose
 runs fit the cache together (`by_block`); the next task's messages are asked for early; and of a
 destination a message brings its coordinates in one word, noted while tasks are still in their own
 order and partners near each other. Blocks of few nodes are slower again: an update then waits for
