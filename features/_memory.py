@@ -13,7 +13,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 _LINE = 64
 _HUGE = 2**21
-_SMALL = 2**23
+_SMALL = _HUGE // 2
 
 
 def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
@@ -25,8 +25,8 @@ def side_by_side(arrays: T) -> T:
     """Return a (nested) named tuple with its arrays copied into one block, each on its own lines.
 
     The event loop jumps about in tens of megabytes: with pages of 4 KiB nearly every jump misses
-    the translation cache too. A few megabytes stay in small ones, as to clear huge ones takes
-    longer than a short run gains.
+    the translation cache too, and the system clears a huge page faster than it finds the 512 small
+    ones of it. What would fill less than half of one stays in small ones.
     """
     flat = _arrays(arrays)
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)

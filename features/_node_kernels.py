@@ -115,8 +115,8 @@ def _post(state: State, m: int, now: int) -> int:
     if m == state.watched:
         note(state, HANDED_OVER, NONE, f, now)
     if f == NONE:
-        state.finish[m] = now + message.copy
-        state.left[m] = 0
+        at(state.receipt, m).finish = now + message.copy
+        at(state.receipt, m).left = 0
         if state.dependent:
             push(state, now + message.copy, state.worker.shape[0] + m)
         return NONE
@@ -220,14 +220,15 @@ def take_in(state: State, p: int, now: int) -> int:
     )
     if m == state.watched:
         note(state, TAKEN_IN, p, NONE, now + ticks)
-    state.finish[m] = max(state.finish[m], now + ticks)
-    left = state.left[m] - 1
-    state.left[m] = left
+    receipt = at(state.receipt, m)
+    receipt.finish = max(receipt.finish, now + ticks)
+    left = receipt.left - 1
+    receipt.left = left
     state.free[state.clock[SLOTS]] = p
     state.clock[SLOTS] += 1
     if left == 0 and state.then.size > 0:
         event = state.packet.size + state.link.size + state.fifo.size + m
-        schedule(state, event, state.finish[m])
+        schedule(state, event, receipt.finish)
     return ticks
 
 

@@ -294,19 +294,20 @@ def take_turns(
     first: NDArray[np.int64],
     dst: NDArray[np.int32],
     seconds: NDArray[np.float64],
-    turn: NDArray[np.int64],
+    order: NDArray[np.int64],
     ready: NDArray[np.float64],
 ) -> None:
-    """Turn of each edge, from the partner above and round. (T + 1,) (E,) (E,) -> (E,) (E,)."""
+    """Edges of each task from the partner above and round. (T + 1,) (E,) (E,) -> (E,) (E,)."""
     for task in range(first.size - 1):
-        begin = first[task]
-        degree = first[task + 1] - begin
-        start = 0
-        while start < degree and dst[begin + start] < task:
-            start += 1
+        begin, end = first[task], first[task + 1]
+        e = begin
+        while e < end and dst[e] < task:
+            e += 1
         done = 0.0
-        for i in range(degree):
-            e = begin + (start + i) % degree
+        for i in range(begin, end):
+            if e == end:
+                e = begin
             done += seconds[e]
-            turn[e] = i
+            order[i] = e
             ready[e] = done
+            e += 1

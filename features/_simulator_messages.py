@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ class Messages(NamedTuple):
 
     round: NDArray[np.int64]
     edge: NDArray[np.int64]
-    task: NDArray[np.int64]
+    task: NDArray[np.int32]
     src: NDArray[np.int32]  # nodes
     dst: NDArray[np.int32]
-    receiver: NDArray[np.int64]  # task
+    receiver: NDArray[np.int32]  # task
     fifo: NDArray[np.int32]  # of its node, NONE within a node
     nbytes: NDArray[np.float64]
     packets: NDArray[np.int64]
@@ -43,31 +43,26 @@ def list_messages(
     real = 0.0
     for number, comm in enumerate(rounds):
         packets, wire = packet_counts(comm, torus, coarsening)
-        numbers = np.flatnonzero(packets > 0)
-        # Where all edges send something, a view of each column will do.
-        sent = numbers if numbers.size < packets.size else slice(None)
-        src, dst = mapping.node[comm.src[sent]], mapping.node[comm.dst[sent]]
+        edge, _ = hand_over_times(comm, network)
+        edge = edge[packets[edge] > 0]
+        task, receiver = comm.src[edge], comm.dst[edge]
+        src, dst = mapping.node[task], mapping.node[receiver]
         if coarsening > 1:
-            real += float(packet_counts(comm, torus)[0][sent][src != dst].sum())
-        size = comm.nbytes[sent] / np.rint(comm.n_messages[sent])
+            real += float(packet_counts(comm, torus)[0][edge][src != dst].sum())
+        nbytes = comm.nbytes[edge]
+        size = nbytes / np.rint(comm.n_messages[edge])
         asks = (size > network.eager_limit) & (src != dst)
         columns.append(
-            (np.full(numbers.size, number), numbers, comm.src[sent], src, dst, comm.dst[sent],
-             _queues_of(comm, torus, mapping)[sent], comm.nbytes[sent], packets[sent],
-             wire[sent], software_times(comm, network)[sent], asks,
-             hand_over_times(comm, network)[0][sent])
+            (np.full(edge.size, number), edge, task, src, dst, receiver,
+             _queues_of(comm, torus, mapping)[edge], nbytes, packets[edge], wire[edge],
+             software_times(comm, network)[edge], asks)
         )  # fmt: skip
-    stacked = [
-        column[0] if len(rounds) == 1 else np.concatenate(column)
-        for column in zip(*columns, strict=True)
-    ]
-    rank, task, turn = stacked[0], stacked[2], stacked[-1]
-    later = np.diff(task)
-    if len(rounds) > 1 or (later < 0).any() or ((np.diff(turn) < 0) & (later == 0)).any():
-        by_turn = np.lexsort((turn, rank, task))
-        stacked = [column[by_turn] for column in stacked]
-    columns_and_share: list[Any] = [*stacked[:-1], 1.0]
-    listed = Messages(*columns_and_share)
+    if len(rounds) == 1:
+        listed = Messages(*columns[0], merged=1.0)
+    else:
+        rank, _, task, *_ = stacked = [np.concatenate(c) for c in zip(*columns, strict=True)]
+        by_task = np.lexsort((rank, task))
+        listed = Messages(*(column[by_task] for column in stacked), merged=1.0)
     if coarsening == 1:
         return listed
     simulated = float(listed.packets[listed.src != listed.dst].sum())

@@ -126,7 +126,7 @@ def build_state(
     reacts = dependent or asking.size > 0
     then = np.full(message.size if reacts else 0, NONE, dtype=np.int32)
     receiver = np.zeros(n if dependent else 0, dtype=np.int32)
-    rows = messages.task * n_rounds + messages.round
+    rows = messages.task * np.int64(n_rounds) + messages.round
     # What a task hands over of a message that asks is the question.
     first = np.arange(n)
     if asking.size:
@@ -134,7 +134,7 @@ def build_state(
         then[n::2], then[n + 1 :: 2] = n + 1 + 2 * np.arange(asking.size), asking
     waits = np.zeros(mapping.n_tasks * n_rounds, dtype=np.int32)
     if dependent:
-        receiver[:] = messages.receiver * n_rounds + messages.round
+        receiver[:] = messages.receiver * np.int64(n_rounds) + messages.round
         np.add.at(waits, receiver, 1)
         np.add.at(waits, rows[asking], 1)
     begin = np.searchsorted(rows, np.arange(mapping.n_tasks * n_rounds + 1)).astype(np.int32)
@@ -173,6 +173,8 @@ def build_state(
     empty = np.zeros(wheel, dtype=records.WHEEL)
     empty["first"], empty["end"] = NONE, records.CHUNK - 1
     local = int((messages.src == messages.dst).sum()) if dependent else 0
+    receipt = np.zeros(message.size, dtype=records.RECEIPT)
+    receipt["left"] = message["to_send"]
     clock = np.zeros(9, dtype=np.int64)
     clock[records.FIRSTS] = NONE
     clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
@@ -186,8 +188,7 @@ def build_state(
         fifo=fifos,
         filling=blank(n_fifos, records.FILLING),
         message=message,
-        left=message["to_send"].copy(),
-        finish=blank(message.size, np.int64),
+        receipt=receipt,
         then=then,
         first=first.astype(np.int32),
         receiver=receiver,

@@ -117,6 +117,13 @@ MESSAGE = np.dtype(
     ],
     align=True,
 )
+RECEIPT = np.dtype(
+    [
+        ("finish", np.int64),  # tick when the last packet so far has been taken in
+        ("left", np.int32),  # packets that the receiver has not taken in yet
+    ],
+    align=True,
+)
 # Where a tick's list of events begins and where its next one goes, in `State.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # A chunk is 15 events and the place of the next chunk.
@@ -146,8 +153,7 @@ class State(NamedTuple):
     fifo: NDArray[Any]  # (F,) FIFO
     filling: NDArray[Any]  # (F,) FILLING
     message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
-    left: NDArray[np.int32]  # (E,) packets that the receiver has not taken in yet
-    finish: NDArray[np.int64]  # (E,)
+    receipt: NDArray[Any]  # (E,) RECEIPT
     then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
     first: NDArray[np.int32]  # (E,) what a task hands over of a message: itself or its question
     receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds

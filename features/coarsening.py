@@ -45,9 +45,10 @@ def refine(
 ) -> tuple[T, float]:
     """Simulate with ever shorter packets until the time changes by little.
 
-    It must do so twice in a row, and then with twice the places behind every link, if they are
-    fewer than those of real packets: in a full network these tell the time, and it stands still
-    while packets are halved and the places stay as few.
+    It must do so twice in a row, four times after a change by more than the error, which shows a
+    network about to tip over, and then with twice the places behind every link, if they are fewer
+    than those of real packets: in a full network these tell the time, and it stands still while
+    packets are halved and the places stay as few.
 
     Parameters
     ----------
@@ -88,10 +89,13 @@ def refine(
     change = math.inf
     calm = 0
     while coarsening > 1 and calm < _TIMES:
-        coarsening = 1 if calm == 0 and coarsening <= _NEARLY_REAL else coarsening // 2
+        coarsening = 1 if calm <= 0 and coarsening <= _NEARLY_REAL else coarsening // 2
         finer = run(coarsening, PLACES)
         change = _change(result, finer)
-        calm = calm + 1 if change <= error * _STEP else 0
+        if change <= error * _STEP:
+            calm += 1
+        else:
+            calm = 0 if change <= error else -_TIMES
         result = finer
         fewer = coarsening > 1 and depth / coarsening < 2 * PLACES
         if calm == _TIMES and fewer and _change(run(coarsening, 2 * PLACES), finer) > error * _ROOM:

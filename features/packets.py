@@ -42,12 +42,12 @@ def software_times(comm: CommGraph, network: Network) -> NDArray[np.float64]:
 def hand_over_times(
     comm: CommGraph, network: Network
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return each edge's turn in its task, and the second at which the task has it ready.
+    """Return the edges in the order of their hand-over, and the second at which each is ready.
 
-    A task starts with the partner next above it and goes round, so that an all-to-all does not
-    begin with everybody sending to task 0.
+    Those of a task stand together, the tasks in order. A task starts with the partner next above it
+    and goes round, so that an all-to-all does not begin with everybody sending to task 0.
     """
-    turn = np.empty(comm.n_edges, dtype=np.int64)
+    order = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
-    take_turns(comm.first, comm.dst, software_times(comm, network), turn, ready)
-    return turn, ready
+    take_turns(comm.first, comm.dst, software_times(comm, network), order, ready)
+    return order, ready

@@ -256,13 +256,13 @@ def _run(
             until = min(until + every, _NEVER)
     check_finished(state, torus)
     if interval is not None:
-        last = float(state.finish[: messages.task.size].max(initial=0)) * tick
+        last = float(state.receipt["finish"][: messages.task.size].max(initial=0)) * tick
         snapshots.append(_snapshot(state, last, begin))
     steps.report(int(state.clock[records.HOPS]))
     steps.finish(int(state.clock[records.HOPS]))
     n = messages.task.size
     first = state.message["ready"][state.first]
-    finish = state.finish[:n] * tick
+    finish = state.receipt["finish"][:n] * tick
     return Stretch(
         phases=tuple(numbers),
         begin=begin,

@@ -22,7 +22,7 @@ class StallError(RuntimeError):
 
 def check_finished(state: records.State, torus: Torus) -> None:
     """Raise `StallError` if packets are left although nothing moves any more."""
-    left = int(state.left.sum())
+    left = int(state.receipt["left"].sum())
     if left == 0:
         return
     waits: Any = nx.DiGraph()

@@ -219,18 +219,19 @@ def software(comm, network):
 
 
 def hand_over(comm, network):
-    """Turn of every edge in its task, and the second at which the task has it ready."""
-    turn, ready = [0] * comm.n_edges, [0.0] * comm.n_edges
+    """Edges in the order of their hand-over by task, and the second at which each is ready."""
+    order, ready = [], [0.0] * comm.n_edges
     seconds = software(comm, network)
     for task in range(comm.n_tasks):
         mine = [e for e in range(comm.n_edges) if comm.src[e] == task]
         round_robin = [e for e in mine if comm.dst[e] >= task]
         round_robin += [e for e in mine if comm.dst[e] < task]
         done = 0.0
-        for i, e in enumerate(round_robin):
+        for e in round_robin:
             done += seconds[e]
-            turn[e], ready[e] = i, done
-    return turn, ready
+            ready[e] = done
+        order += round_robin
+    return order, ready
 
 
 def bounds(rounds, torus, mapping):

@@ -98,10 +98,9 @@ def list_messages(rounds, torus, mapping, coarsening, tick):
     for number, comm in enumerate(rounds):
         rows = naive.edges(comm, mapping)
         fifo = queues(torus, [(a, b) for a, b, _, _ in rows])
-        turn, _ = naive.hand_over(comm, network)
+        order, _ = naive.hand_over(comm, network)
         software = naive.software(comm, network)
-        sending = [e for e in range(comm.n_edges) if round(rows[e][3]) > 0]
-        for e in sorted(sending, key=lambda e: turn[e]):
+        for e in (e for e in order if round(rows[e][3]) > 0):
             a, b, nbytes, n_messages = rows[e]
             packets, wire = naive.packets(nbytes, n_messages, network, coarsening)
             messages.append(

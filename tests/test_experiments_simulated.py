@@ -236,11 +236,16 @@ def test_hybrid_whose_features_make_the_time_wins(table, planted, monkeypatch):
     assert set(best["features"]) == {"H3"}
     assert best["rcc"].min() > 0.9
     assert best["rcc"].mean() > 0.95
+    # Handed the time itself the learner does better than with any features.
+    assert (best["rcc_given"] >= best["rcc"]).all()
+    assert (best["r2_given"] > best["r2"]).all()
 
 
 def test_few_noisy_splits_of_hybrids_make_no_interval(table, planted, monkeypatch):
-    for name, value in {"NOISE": (0.0, 0.01), "SETS": ("prior", "H1"), "TREES": 5}.items():
+    for name, value in {"NOISE": (0.0, 0.01), "TREES": 5}.items():
         monkeypatch.setattr(hybrids_module, name, value)
+    sets = {name: simulated.SETS[name] for name in ("H1", simulated.GIVEN)}
+    monkeypatch.setattr(simulated, "SETS", sets)
     found = EXPERIMENTS["hybrids-16384"].run(planted(table["time"]))
     best = found.tables["hybrids-16384-best"]
     shown = best["rcc_low"].notna() & best["rcc_high"].notna()

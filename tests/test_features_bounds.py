@@ -53,9 +53,9 @@ def test_packets_and_hand_over_equal_their_twins(case, network):
         ]
         assert packets.tolist() == [count for count, _ in twin]
         np.testing.assert_allclose(wire, [each for _, each in twin], rtol=1e-15)
-    turn, ready = hand_over_times(comm, torus.network)
-    twin_turn, twin_ready = naive.hand_over(comm, torus.network)
-    assert turn.tolist() == twin_turn
+    order, ready = hand_over_times(comm, torus.network)
+    twin_order, twin_ready = naive.hand_over(comm, torus.network)
+    assert order.tolist() == twin_order
     np.testing.assert_allclose(ready, twin_ready, rtol=1e-12)
 
 
@@ -74,8 +74,8 @@ def test_short_messages_cost_their_own_overhead():
     # short after 16 s: its hops take 2 s, its wire 10.1 s.
     torus = Torus(8, bandwidth=10.0, network=PLAIN).with_network(short_limit=100, short_overhead=2)
     comm = CommGraph(3, [0, 0], [1, 2], [300, 101], [3, 1])
-    turn, ready = hand_over_times(comm, torus.network)
-    assert turn.tolist() == [0, 1]
+    order, ready = hand_over_times(comm, torus.network)
+    assert order.tolist() == [0, 1]
     assert ready.tolist() == [6, 16]
     mapping = TaskMapping([0, 1, 2], 8)
     assert time_bounds(comm, torus, mapping).latency == pytest.approx(

@@ -91,7 +91,7 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
     start(state)
     assert not run(state, NEVER, NEVER)
     # No packet is missing, none came twice: each slot is free once.
-    assert not state.left.any()
+    assert not state.receipt["left"].any()
     # Packets that wait for a reception port are not counted again.
     assert state.clock[records.HOPS] == state.counter["packets"].sum()
     assert state.clock[records.SLOTS] == state.free.size
@@ -212,7 +212,7 @@ def test_slices_change_nothing(case, routing, budget):
     while run(state, NEVER, budget):
         pass
     finish = whole.message_times[0][messages.edge]
-    np.testing.assert_array_equal(state.finish[: messages.edge.size] * tick, finish)
+    np.testing.assert_array_equal(state.receipt["finish"][: messages.edge.size] * tick, finish)
 
 
 @settings(max_examples=30, deadline=None)

@@ -134,7 +134,20 @@ def test_refine_begins_at_most_there(most, first):
     assert tried[0] == first
 
 
-@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (512, 8), (10**4, 128)])
+@pytest.mark.parametrize(("jump", "tried"), [(0.02, [64, 32, 16, 8]), (0.1, [64, 32, 16, 8, 1])])
+def test_after_a_jump_of_the_time_stillness_must_last_longer(jump, tried):
+    seen = []
+
+    class Result:
+        def __init__(self, coarsening, places):
+            seen.append(coarsening)
+            self.time = 1.0 - jump if coarsening > 32 else 1.0
+
+    refine(0.03, 4096, 10**9, 10**4, Result)
+    assert seen == tried
+
+
+@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (2048, 8), (10**4, 128)])
 def test_times_that_the_places_tell_are_not_trusted(depth, ends):
     tried = []
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 
@@ -25,6 +26,10 @@ TIME_IN_DISGUISE = (
 )
 """Features that are a bound of the simulated time."""
 HYBRIDS = ("H1", "H2", "H3", "H4", "H5", "H6")
+GIVEN = "the time itself"
+"""Name of the feature set that holds nothing but the time to forecast: what the learner makes of
+perfect knowledge, with as few mappings to learn from."""
+SETS = {name: name for name in ("prior", *HYBRIDS)} | {GIVEN: ("given",)}
 TEXT = (
     "Times and counters come from the packet simulator, without noise where none is named, on "
     f"Blue Gene/Q hosts with {TASKS_PER_NODE} tasks a node: {N_MAPPINGS} mappings a benchmark and "
@@ -109,6 +114,11 @@ def cases(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 def features_of(table: pd.DataFrame) -> pd.DataFrame:
     """Return features, labels and time, as `repeated_splits` takes them."""
     return table.drop(columns=list(CASE)).reset_index(drop=True)
+
+
+def with_times(table: pd.DataFrame, times: NDArray[np.float64]) -> pd.DataFrame:
+    """Return features with other times, which the feature of `GIVEN` repeats."""
+    return table.assign(time=times, given=times)
 
 
 def share_within_cases(predictions: pd.DataFrame, learner: str) -> float:
