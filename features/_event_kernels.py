@@ -1,4 +1,4 @@
-"""Kernels of time: a wheel of ticks for what is near, a heap for what may be far away.
+"""Kernels of the wheel of ticks, which holds what happens in the network.
 
 Every event of the network lies less than a turn of the wheel ahead, so it goes straight into the
 list of its tick. A list is a chain of chunks of 15 events and not of single ones: the events that
@@ -14,7 +14,7 @@ from toruscast.mapping._jit import at, bare_kernel, prefetch, trailing_zeros
 from ._buffer_kernels import link_of
 from ._claim_kernels import bring_claims
 from ._network_kernels import inputs, is_adaptive, port_of
-from ._simulator_state import CHUNK, CHUNKS, DELIVERED, HEAP, KINDS, NONE, ORDER, State
+from ._simulator_state import CHUNK, CHUNKS, DELIVERED, KINDS, NONE, State
 
 _LAST = CHUNK - 1
 
@@ -140,56 +140,3 @@ def bring(state: State, i: int, end: int) -> None:
                 prefetch(state.lane, behind * lanes)
             else:
                 prefetch(state.fifo, -2 - held)
-
-
-@bare_kernel
-def push(state: State, tick: int, who: int) -> None:
-    """Put an event into the heap; those of one tick come out in the order they went in."""
-    heap = state.heap
-    order = state.clock[ORDER]
-    state.clock[ORDER] = order + 1
-    i = state.clock[HEAP]
-    state.clock[HEAP] = i + 1
-    while i > 0:
-        above = (i - 1) >> 1
-        if heap[above, 0] <= tick:
-            break
-        heap[i, 0] = heap[above, 0]
-        heap[i, 1] = heap[above, 1]
-        heap[i, 2] = heap[above, 2]
-        i = above
-    heap[i, 0] = tick
-    heap[i, 1] = order
-    heap[i, 2] = who
-
-
-@bare_kernel
-def pop(state: State) -> int:
-    """Take the earliest event out of the heap."""
-    heap = state.heap
-    who = heap[0, 2]
-    size = state.clock[HEAP] - 1
-    state.clock[HEAP] = size
-    tick = heap[size, 0]
-    order = heap[size, 1]
-    last = heap[size, 2]
-    i = 0
-    while True:
-        below = 2 * i + 1
-        if below >= size:
-            break
-        if below + 1 < size and (
-            heap[below + 1, 0] < heap[below, 0]
-            or (heap[below + 1, 0] == heap[below, 0] and heap[below + 1, 1] < heap[below, 1])
-        ):
-            below += 1
-        if tick < heap[below, 0] or (tick == heap[below, 0] and order < heap[below, 1]):
-            break
-        heap[i, 0] = heap[below, 0]
-        heap[i, 1] = heap[below, 1]
-        heap[i, 2] = heap[below, 2]
-        i = below
-    heap[i, 0] = tick
-    heap[i, 1] = order
-    heap[i, 2] = last
-    return who

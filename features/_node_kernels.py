@@ -6,7 +6,7 @@ import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel
 
-from ._event_kernels import push, schedule
+from ._event_kernels import schedule
 from ._network_kernels import first_fifo
 from ._simulator_state import (
     HANDED_OVER,
@@ -17,6 +17,7 @@ from ._simulator_state import (
     TAKEN_IN,
     State,
 )
+from ._task_event_kernels import put
 from ._trace_kernels import note
 
 _FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
@@ -44,7 +45,7 @@ def _take_in_hand(state: State, w: int, now: int) -> None:
     row = task * rounds + state.current[task]
     m = state.begin[row]
     state.worker[w, _IN_HAND] = m
-    push(state, now + (at(state.message, m).overhead if m < state.begin[row + 1] else 0), w)
+    put(state, now + (at(state.message, m).overhead if m < state.begin[row + 1] else 0), w)
 
 
 @bare_kernel
@@ -59,7 +60,7 @@ def hand_over(state: State, w: int, now: int) -> None:
         m += 1
         state.worker[w, _IN_HAND] = m
         if m < state.begin[row + 1]:
-            push(state, now + at(state.message, m).overhead, w)
+            put(state, now + at(state.message, m).overhead, w)
             return
     # The round is handed over: the worker is free for the next task, this one goes on or waits.
     follower = state.following[task]
@@ -118,7 +119,7 @@ def _post(state: State, m: int, now: int) -> int:
         at(state.receipt, m).finish = now + message.copy
         at(state.receipt, m).left = 0
         if state.dependent:
-            push(state, now + message.copy, state.worker.shape[0] + m)
+            put(state, now + message.copy, state.worker.shape[0] + m)
         return NONE
     first = first_fifo(state, f)
     queue = at(state.fifo, first)

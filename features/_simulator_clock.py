@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.mapping import InputError, Torus
 
@@ -16,6 +15,7 @@ _TICKS_A_HOP = 64
 _LARGEST_WHEEL = 2**22
 # Times of a packet on the fastest link that anything in the network may take at most.
 _LARGEST_REACH = 2**23
+# Times that by which the network will have carried everything, if nothing waits for anything.
 _SPARE = 8
 _MOST_TICKS = 2**31
 # Ticks of a run are counted in 64 bits.
@@ -35,7 +35,8 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     """
     largest_packet = float(messages.wire.max(initial=1.0))
     _check_reach(torus, largest_packet)
-    horizon = _horizon(messages, torus)
+    longest = _carrying(messages, torus)
+    horizon = _SPARE * longest
     network = torus.network
     packet = largest_packet / max(torus.bandwidth)
     slowest = largest_packet / min(
@@ -50,8 +51,6 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     ):
         ticks //= 2
     tick = packet / ticks
-    remote = np.where(messages.src != messages.dst, messages.packets, 0)
-    longest = _carrying(messages, torus, remote)
     if longest > _MOST_TICKS * tick:
         raise InputError(
             "too many packets, or too slow a network, for the clock",
@@ -63,25 +62,16 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
 
 
-def _horizon(messages: Messages, torus: Torus) -> float:
-    """Seconds in which the network will have carried everything, with much to spare."""
-    return _SPARE * _carrying(messages, torus, messages.packets)
-
-
-def _carrying(messages: Messages, torus: Torus, packets: NDArray[np.int64]) -> float:
+def _carrying(messages: Messages, torus: Torus) -> float:
     """Seconds in which the busiest node sends or takes in its packets over the slowest part.
 
     Where few packets find room behind a link, its rate is that at which the room falls free.
     """
     places = max(1, torus.network.buffer_packets - 1)
     each = messages.wire + torus.network.hop_latency / places * _slowest(torus)
-    return _busiest_end(messages, torus, packets * each)
-
-
-def _busiest_end(messages: Messages, torus: Torus, wire: NDArray[np.float64]) -> float:
-    """Seconds in which the node that sends or takes in most does so over the slowest part."""
+    remote = np.where(messages.src != messages.dst, messages.packets * each, 0.0)
     most = max(
-        float(np.bincount(ends, wire, minlength=1).max()) for ends in (messages.src, messages.dst)
+        float(np.bincount(ends, remote, minlength=1).max()) for ends in (messages.src, messages.dst)
     )
     return most / _slowest(torus)
 

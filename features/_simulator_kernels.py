@@ -12,7 +12,7 @@ from toruscast.mapping._jit import at, bare_kernel
 
 from ._arrival_kernels import arrive, next_in_queue, proceed
 from ._departure_kernels import announce, serve
-from ._event_kernels import bring, next_tick, pop, schedule
+from ._event_kernels import bring, next_tick, schedule
 from ._network_kernels import is_adaptive
 from ._node_kernels import begin_round, feed, hand_over, message_arrived
 from ._simulator_state import (
@@ -20,13 +20,13 @@ from ._simulator_state import (
     CHUNKS,
     DELIVERED,
     FIRSTS,
-    HEAP,
     HELD,
     HOPS,
     NONE,
     NOW,
     State,
 )
+from ._task_event_kernels import next_task_tick, take
 
 _LAST = CHUNK - 1
 
@@ -53,13 +53,14 @@ def run(state: State, until: int, budget: int) -> int:
     tick = now
     while hops < budget:
         tick = next_tick(state, now)
-        if state.clock[HEAP] > 0 and (tick == NONE or state.heap[0, 0] < tick):
-            tick = state.heap[0, 0]
+        of_tasks = next_task_tick(state)
+        if of_tasks != NONE and (tick == NONE or of_tasks < tick):
+            tick = of_tasks
         if tick == NONE or tick > until:
             break
         now = tick
-        while state.clock[HEAP] > 0 and state.heap[0, 0] == now:
-            who = pop(state)
+        while next_task_tick(state) == now:
+            who = take(state)
             n_workers = state.worker.shape[0]
             if who >= n_workers:
                 schedule(state, n_packets + n_links + n_fifos + who - n_workers, now)

@@ -70,6 +70,8 @@ def list_messages(
 
 
 def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
-    """FIFO of its node in which each edge's messages wait, -1 within a node."""
-    fifo = injection_fifos(comm, torus, mapping)
-    return np.minimum(fifo, 0) if torus.network.fifo_rule == "first_free" else fifo
+    """FIFO of its node in which each edge's messages wait, NONE within a node."""
+    if torus.network.fifo_rule != "first_free":
+        return injection_fifos(comm, torus, mapping)
+    node = mapping.node
+    return -(node[comm.src] == node[comm.dst]).astype(np.int32)

@@ -175,7 +175,7 @@ def build_state(
     local = int((messages.src == messages.dst).sum()) if dependent else 0
     receipt = np.zeros(message.size, dtype=records.RECEIPT)
     receipt["left"] = message["to_send"]
-    clock = np.zeros(9, dtype=np.int64)
+    clock = np.zeros(11, dtype=np.int64)
     clock[records.FIRSTS] = NONE
     clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
     state = records.State(
@@ -210,6 +210,7 @@ def build_state(
         spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
         free=np.arange(n_slots, dtype=np.int32),
         heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
+        queued_tasks=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
         log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
         clock=clock,
         special=None if is_usual(network, routing) else 1,

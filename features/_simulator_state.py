@@ -32,7 +32,7 @@ FIXED_TIES, RANDOM_TIES = 0, 1
 HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 
 # Places of `State.clock`.
-NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS = range(9)
+NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(11)
 
 # One cache line, so that one miss brings all of it.
 LINK = np.dtype(
@@ -175,8 +175,9 @@ class State(NamedTuple):
     spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
     free: NDArray[np.int32]  # (P,) stack of free packet slots
     heap: NDArray[np.int64]  # (W + E within nodes, 3) tick, order, who
+    queued_tasks: NDArray[np.int64]  # (W + E within nodes, 3) the same of those that come in order
     log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
-    clock: NDArray[np.int64]  # (9,)
+    clock: NDArray[np.int64]  # (11,)
     special: int | None  # None on the usual network, 1 on others; see `is_usual`
     fifos: int  # a node
     places: int  # whether every packet takes the room of the largest

@@ -47,8 +47,8 @@ def _run(inputs: Inputs) -> Findings:
         "the six neighbours) run one after the other; the transforms are routed in dimension "
         f"order, the long planes adaptively. *{simulated.GIVEN.capitalize()}* as the only feature "
         f"shows what the learner makes of perfect knowledge. Means over {_SPLITS} splits "
-        f"({_NOISY_SPLITS} with run-to-run variation of the times, where `ceiling` is the RCC of the varied times with "
-        "those that were not; seed 0).",
+        f"({_NOISY_SPLITS} with run-to-run variation of the times, where `ceiling` is the RCC of "
+        "the varied times with those that were not; seed 0).",
         {"pf3d": result, "pf3d-noise": pd.DataFrame(loud)},
         tuple(bars),
         (Chart("pf3d", "bars", "pf3d", "features", "rcc", "tasks", title="RCC, pF3D"),),
