@@ -13,7 +13,7 @@ from . import noise, simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import LARGE, SMALL
 
-SPLITS, NOISY_SPLITS = 6, 2
+SPLITS, NOISY_SPLITS = 10, 3
 TREES = 100
 NOISE = (0.0, *noise.SHARES)
 _BAR = 0.99
