@@ -43,9 +43,9 @@ tasks; and the RCC of the two.
 {coarsening}
 
 With `error=0.03` packets are halved until the time changes little, as
-[simulator.md](simulator.md) says: the error that is left, on 24 mappings each of 512 tasks on 8x8x8
-and of 64 on 4x4x4; how many of them have merged packets in the end; and the cost, that of real
-packets being 1.
+[simulator.md](simulator.md) says: the error that is left, on mappings of two seeds, of 512 tasks on
+8x8x8 and of 64 on 4x4x4; how many of them have merged packets in the end; and the cost, that of
+real packets being 1.
 
 {error_targets}
 
@@ -69,7 +69,7 @@ message in the simulator. The peers run in the same process.
 {kernels}
 """
 
-COARSENING = """With `error=0.03`, 24 mappings each of 512 tasks on 8x8x8 and of 64 on 4x4x4.
+COARSENING = """With `error=0.03`, mappings of two seeds, of 512 tasks on 8x8x8 and of 64 on 4x4x4.
 *Merged* counts the mappings that did not end at real packets; real packets cost 1.
 
 """

@@ -173,18 +173,18 @@ def emulated_cases(folder: Path) -> Iterator[Case]:
 READERS = {"flit-level": flit_cases, "flow-level": flow_cases, "emulated-torus": emulated_cases}
 
 
-def simulated(case: Case, number: int, seeds: int) -> dict[str, float]:
-    """Return the mean time and busiest link of one mapping, and the processor seconds of a run."""
+def simulated(case: Case, number: int, seed: int = 0) -> tuple[float, float]:
+    """Return the time and the bytes of the busiest link of one mapping."""
+    mapping = case.mappings[number]
+    result = simulate(case.workload, case.torus, mapping, routing=case.routing, seed=seed)
+    return result.time, float(result.wire_bytes.max())
+
+
+def timed(case: Case, number: int) -> tuple[tuple[float, float], float]:
+    """Return what `simulated` does, and its processor seconds."""
     start = time.thread_time()
-    runs = [
-        simulate(case.workload, case.torus, case.mappings[number], routing=case.routing, seed=seed)
-        for seed in range(seeds)
-    ]
-    return {
-        "simulated": float(np.mean([run.time for run in runs])),
-        "busiest_simulated": float(np.mean([run.wire_bytes.max() for run in runs])),
-        "seconds": (time.thread_time() - start) / seeds,
-    }
+    result = simulated(case, number)
+    return result, time.thread_time() - start
 
 
 def pair_order(seen: NDArray[np.float64], told: NDArray[np.float64], apart: float) -> float:
@@ -201,14 +201,17 @@ def pair_order(seen: NDArray[np.float64], told: NDArray[np.float64], apart: floa
 def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
     """Return a row a seen time, and the summary of the case."""
     numbers = sorted(set(case.seen.index))
-    simulated(case, numbers[0], 1)
+    simulated(case, numbers[0])
     # One after the other: threads on one core's two halves would slow each other down.
-    seconds = [simulated(case, number, 1)["seconds"] for number in numbers]
-    seeds = SEEDS if case.torus.tie == "random" else 1
-    runs = joblib.Parallel(n_jobs=-1, prefer="threads")(
-        joblib.delayed(simulated)(case, number, seeds) for number in numbers
+    first, seconds = zip(*(timed(case, number) for number in numbers), strict=True)
+    more = range(1, SEEDS if case.torus.tie == "random" else 1)
+    others = joblib.Parallel(n_jobs=-1, prefer="threads")(
+        joblib.delayed(simulated)(case, number, seed) for seed in more for number in numbers
     )
-    told = pd.DataFrame(runs, index=numbers).assign(seconds=seconds)
+    runs = np.array([*first, *others]).reshape(-1, len(numbers), 2)
+    told = pd.DataFrame(
+        runs.mean(axis=0), columns=["simulated", "busiest_simulated"], index=numbers
+    ).assign(seconds=seconds)
     rows = told.loc[case.seen.index].reset_index(names="mapping_id")
     rows.insert(0, "seen", case.seen.to_numpy())
     rows.insert(0, "case", case.name)

@@ -95,8 +95,10 @@ def bring(state: State, i: int, end: int) -> None:
         out = at(state.link, came).far * ports + port_of(state, packet.route)
         prefetch(state.link, out)
         prefetch(state.lane, out * lanes)
-        # Wanted at the end of its way only: before, the first one, which is there already.
-        prefetch(state.receipt, packet.message * np.int64(packet.route == 0))
+        # Wanted at the end of its way only (no hops left, or DELIVERED, which is one less than
+        # none): before, the first one, which is there already.
+        at_end = packet.route + np.uint64(1) <= np.uint64(1)
+        prefetch(state.receipt, packet.message * np.int64(at_end))
     bits = freed
     while bits != 0:
         out = state.chunk[np.uint64(begin + trailing_zeros(bits))] - n_packets

@@ -15,7 +15,7 @@ _TICKS_A_HOP = 64
 _LARGEST_WHEEL = 2**22
 # Times of a packet on the fastest link that anything in the network may take at most.
 _LARGEST_REACH = 2**23
-# Times that by which the network will have carried everything, if nothing waits for anything.
+# The network will have carried everything by this many times what `_carrying` says.
 _SPARE = 8
 _MOST_TICKS = 2**31
 # Ticks of a run are counted in 64 bits.
@@ -33,7 +33,8 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     InputError
         If something takes far too long to be counted in the same ticks as a packet on that link.
     """
-    largest_packet = float(messages.wire.max(initial=1.0))
+    remote = messages.src != messages.dst
+    largest_packet = float(messages.wire.max(initial=1.0, where=remote))
     _check_reach(torus, largest_packet)
     longest = _carrying(messages, torus)
     horizon = _SPARE * longest

@@ -210,7 +210,7 @@ def build_state(
         spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
         free=np.arange(n_slots, dtype=np.int32),
         heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
-        queued_tasks=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
+        task_queue=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
         log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
         clock=clock,
         special=None if is_usual(network, routing) else 1,

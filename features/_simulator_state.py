@@ -174,8 +174,9 @@ class State(NamedTuple):
     chunk: NDArray[np.int32]  # (chunks * 16,)
     spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
     free: NDArray[np.int32]  # (P,) stack of free packet slots
-    heap: NDArray[np.int64]  # (W + E within nodes, 3) tick, order, who
-    queued_tasks: NDArray[np.int64]  # (W + E within nodes, 3) the same of those that come in order
+    # As many rows as workers, with rounds also as messages within nodes, and one more.
+    heap: NDArray[np.int64]  # (rows, 3) tick, order, who
+    task_queue: NDArray[np.int64]  # (rows, 3) the same of those that come in order
     log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
     clock: NDArray[np.int64]  # (11,)
     special: int | None  # None on the usual network, 1 on others; see `is_usual`

@@ -1,4 +1,4 @@
-"""Kernels of what tasks do next, which may be far away: a queue and a heap.
+"""Kernels of what may be far away, in a queue and a heap: tasks' next messages, copies in a node.
 
 Most events come in the order of their ticks, as where every message costs the same software: those
 stand in the queue, which costs the same for any number of tasks. The others go into the heap.
@@ -16,17 +16,17 @@ def put(state: State, tick: int, who: int) -> None:
     """Let an event happen at a tick; those of one tick come out in the order they went in."""
     order = state.clock[ORDER]
     state.clock[ORDER] = order + 1
-    rows = state.queued_tasks.shape[0]
+    rows = state.task_queue.shape[0]
     length = state.clock[QUEUE_LENGTH]
     end = state.clock[QUEUE_FIRST] + length
     last = end - 1
-    if length > 0 and state.queued_tasks[last - rows * (last >= rows), 0] > tick:
+    if length > 0 and state.task_queue[last - rows * (last >= rows), 0] > tick:
         _push(state, tick, order, who)
         return
     end -= rows * (end >= rows)
-    state.queued_tasks[end, 0] = tick
-    state.queued_tasks[end, 1] = order
-    state.queued_tasks[end, 2] = who
+    state.task_queue[end, 0] = tick
+    state.task_queue[end, 1] = order
+    state.task_queue[end, 2] = who
     state.clock[QUEUE_LENGTH] = length + 1
 
 
@@ -35,7 +35,7 @@ def next_task_tick(state: State) -> int:
     """Tick of the earliest event; NONE if there is none."""
     tick = NONE
     if state.clock[QUEUE_LENGTH] > 0:
-        tick = state.queued_tasks[state.clock[QUEUE_FIRST], 0]
+        tick = state.task_queue[state.clock[QUEUE_FIRST], 0]
     if state.clock[HEAP] > 0 and (tick == NONE or state.heap[0, 0] < tick):
         tick = state.heap[0, 0]
     return tick
@@ -45,7 +45,7 @@ def next_task_tick(state: State) -> int:
 def take(state: State) -> int:
     """Take the earliest event out."""
     first = state.clock[QUEUE_FIRST]
-    queue, heap = state.queued_tasks, state.heap
+    queue, heap = state.task_queue, state.heap
     if state.clock[QUEUE_LENGTH] == 0 or (
         state.clock[HEAP] > 0
         and (

@@ -95,6 +95,7 @@ def refine(
         if change <= error * _STEP:
             calm += 1
         else:
+            # Below zero so many more are owed.
             calm = 0 if change <= error else -_TIMES
         result = finer
         fewer = coarsening > 1 and depth / coarsening < 2 * PLACES

@@ -70,7 +70,8 @@ def simulate(
         fairness become coarser.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
-        changes by much less twice in a row, and with more room behind the links, or are real ones.
+        changes by much less twice in a row (four times after a jump), and with more room behind the
+        links, or are real ones.
         Not together with `coarsening`.
     seed : int
         Of the random way round at ties, if the torus has that rule.

@@ -1,6 +1,7 @@
 """Collectives measured on Fugaku: reader, footprints, model, ranking."""
 
 import dataclasses
+import math
 import shutil
 
 import numpy as np
@@ -16,8 +17,9 @@ from toruscast.training.experiments import fugaku_model as model
 from toruscast.training.experiments.fugaku_algorithms import parse
 from toruscast.training.experiments.fugaku_chain import message_chain
 from toruscast.training.experiments.fugaku_footprint import footprint, simulated_bytes
+from toruscast.training.experiments.fugaku_job import fold, read_job
 from toruscast.training.experiments.fugaku_ranking import corrections, count_pairs, rank_groups
-from toruscast.training.experiments.fugaku_table import of_library, read_job, tabulate
+from toruscast.training.experiments.fugaku_table import of_library, tabulate
 from toruscast.training.metrics import rcc
 
 HEADER = "collective_type,buffer_size,algo_name,median,nnodes,tasks_per_node\n"
@@ -120,6 +122,31 @@ def test_ranks_go_through_the_first_letter_fastest(tmp_path):
     # Grid coordinates of a rank are X, Z, Y.
     assert coords[:, [0, 2, 1]].tolist() == np.indices(job.grid).reshape(3, -1).T.tolist()
     assert job.torus.wrap == (False, True, True)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (32, 256), (6, 16), (16, 6), (5, 7)])
+def test_a_torus_of_two_dimensions_folds_into_six(shape):
+    coords, sizes = fold(shape)
+    assert sizes[3:] == (2, 3, 2)
+    assert ((coords >= 0) & (coords < sizes)).all()
+    assert len(np.unique(coords, axis=0)) == math.prod(shape) == len(coords)
+    by_place = coords.reshape(*shape, 6)
+    for axis in (0, 1):
+        assert (np.abs(np.diff(by_place, axis=axis)).sum(axis=-1) == 1).all()
+
+
+def test_far_nodes_of_two_dimensions_are_near_in_six(tmp_path):
+    path = tmp_path / "job"
+    path.write_text('"node=64x64:torus"\n"rank-map-bynode=YX"\n')
+    folded, logical = read_job(path), read_job(path, folded=False)
+    assert folded.grid == logical.grid == (64, 64)
+    ranks = np.arange(4096)
+    far = (ranks + 32) % 4096
+    hops = [
+        job.torus.distance(job.mapping.node[ranks], job.mapping.node[far])
+        for job in (folded, logical)
+    ]
+    assert hops[0].max() <= 22 < 32 <= hops[1].min()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,7 @@ PATTERNS = {
     "sub_all_to_all": lambda packets: patterns.sub_all_to_all(64, 512 * packets, group=8),
 }
 # Wanted: every time within 3 %, and a share of 0.995 of the pairs in the same order. Missed by one
-# mapping of one case, whose time differs by 4 % even between real packets and pairs of them, and by
-# one pair of another, whose times differ by 0.01 %.
-LARGEST = {("halo_3d", 8192, 256): 0.038}
+# pair of one case, whose times differ by 0.01 %.
 ORDER = {("halo_2d", 2048, 256): 0.984}
 # Here every attempt changes the time: it ends at real packets.
 NEVER_MERGED = {("halo_3d", 2048, 32)}
@@ -46,7 +44,7 @@ def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, de
     told = np.array([result.time for result in chosen])
     off = np.abs(told / fine - 1)
     assert np.median(off) <= TARGET / 8
-    assert off.max() <= LARGEST.get(case, TARGET)
+    assert off.max() <= TARGET
     assert rcc(fine, told) >= ORDER.get(case, 0.995)
     assert any(result.coarsening > 1 for result in chosen) == (case not in NEVER_MERGED)
     for result in chosen:

@@ -134,16 +134,26 @@ def test_refine_begins_at_most_there(most, first):
     assert tried[0] == first
 
 
-@pytest.mark.parametrize(("jump", "tried"), [(0.02, [64, 32, 16, 8]), (0.1, [64, 32, 16, 8, 1])])
-def test_after_a_jump_of_the_time_stillness_must_last_longer(jump, tried):
+@pytest.mark.parametrize(
+    ("longest", "last", "jump", "tried"),
+    [
+        (4096, 64, 0.02, [64, 32, 16, 8]),
+        (4096, 64, 0.1, [64, 32, 16, 8, 1]),
+        (32768, 512, 0.1, [512, 256, 128, 64, 32, 16]),
+        (2048, 16, 0.02, [32, 16, 8, 1]),
+        (2048, 16, 0.1, [32, 16, 8, 1]),
+    ],
+)
+def test_after_a_jump_of_the_time_stillness_must_last_longer(longest, last, jump, tried):
     seen = []
 
     class Result:
         def __init__(self, coarsening, places):
             seen.append(coarsening)
-            self.time = 1.0 - jump if coarsening > 32 else 1.0
+            # Still from the second on, but for the jump behind the last.
+            self.time = 1.0 - jump if coarsening >= last else 1.0
 
-    refine(0.03, 4096, 10**9, 10**4, Result)
+    refine(0.03, longest, 10**9, 10**4, Result)
     assert seen == tried
 
 
@@ -202,3 +212,13 @@ def test_a_full_log_tells_what_it_left_out(monkeypatch):
     assert len(cut.log()) == 100
     assert cut.not_logged == len(whole.log()) - 100
     assert cut.time == whole.time
+
+
+@pytest.mark.parametrize("coarsening", [1, 64, 100_000])
+@pytest.mark.parametrize("local", [0.0, 1e6, 1e12])
+def test_what_stays_within_a_node_does_not_coarsen_the_clock(coarsening, local):
+    comm = CommGraph(3, [0, 0], [1, 2], [local, 512.0])
+    torus = Torus((4,))
+    found = simulate(comm, torus, TaskMapping([0, 0, 1], torus), coarsening=coarsening)
+    # Software of two messages, one hop, one packet with its header, to a tick.
+    assert found.message_times[0][1] == pytest.approx(2 * 500e-9 + 40e-9 + 544 / 2e9, abs=3e-10)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from toruscast.datasets.public.fugaku import place_ranks, read_rank_map, read_times
-from toruscast.mapping import TaskMapping, Torus, machines
+from toruscast.datasets.public.fugaku import read_times
 from toruscast.mapping.collectives import schedule
 
 from .fugaku_algorithms import Variant, parse
 from .fugaku_footprint import footprint, simulated_bytes
+from .fugaku_job import Job, read_job
 
 # The simulated buffer: so large that time grows with the bytes only.
 _LARGE = 2.0**26
@@ -28,34 +28,15 @@ _GATHER = Variant("allgather/recursive_doubling", "", "fjmpi", 1, 0, on_torus=Fa
 _NOTICE = 1024
 
 
-class Job(NamedTuple):
-    """Where the ranks of a job ran."""
-
-    torus: Torus
-    mapping: TaskMapping
-    grid: tuple[int, ...]
-    """Ranks along the dimensions that the algorithms see, in C order."""
-
-
-def read_job(path: Path) -> Job:
-    """Return the torus of a job script, with its ranks on it.
-
-    A dimension of two nodes is a single link each way: three ports are as fast as six there.
-    """
-    shape, rank_map = read_rank_map(path)
-    torus = machines.tofu_d(shape, wrap=[size > 2 for size in shape])
-    mapping = TaskMapping(place_ranks(shape, rank_map), torus, name=rank_map)
-    grid = tuple(shape["XYZ".index(letter)] for letter in reversed(rank_map))
-    return Job(torus, mapping, grid)
-
-
-def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tabulate(folder: Path, *, folded: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the measured times with what their algorithms ask for, and those left out.
 
     Parameters
     ----------
     folder : Path
         Times, as `read_times` takes them, and the job scripts under ``jobs``.
+    folded : bool
+        As of `read_job`.
 
     Returns
     -------
@@ -70,13 +51,15 @@ def tabulate(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         Columns of `read_times`, the rows whose schedule is not known.
     """
     times = read_times(folder)
-    jobs = {name: read_job(folder / "jobs" / name) for name in times["shape"].unique()}
+    jobs = {
+        name: read_job(folder / "jobs" / name, folded=folded) for name in times["shape"].unique()
+    }
     known: dict[tuple[object, ...], dict[str, float]] = {}
     rows: list[dict[Any, Any]] = []
     without = []
     for number, row in enumerate(times.to_dict("records")):
         job = jobs[row["shape"]]
-        variant = parse(row["collective"], row["algorithm"], row["nbytes"], job.torus.ndim)
+        variant = parse(row["collective"], row["algorithm"], row["nbytes"], len(job.grid))
         if variant is None:
             without.append(number)
             continue

@@ -98,18 +98,18 @@ def _notes(table: pd.DataFrame, best: pd.DataFrame) -> tuple[str, ...]:
     )
     below = int((best["rcc"] < _BAR).sum())
     beyond = best[best["r2_given"] < _BAR]
-    bound = (
-        f"In {len(beyond)} of {len(best)} cases no features could reach R^2 {_BAR} with this "
-        f"protocol: handed the time itself, the trees reach {beyond['r2_given'].min():.3f} to "
-        f"{beyond['r2_given'].max():.3f}, for they forecast nothing beyond the slowest mapping "
-        "they were trained on."
+    given = (
+        f"Handed the time itself as the only feature, the same learner stays below R^2 {_BAR} in "
+        f"{len(beyond)} of {len(best)} cases ({beyond['r2_given'].min():.3f} to "
+        f"{beyond['r2_given'].max():.3f}): few mappings are much slower than the others, and trees "
+        "forecast no time beyond those they were trained on."
     )
     return (
         f"{below} of {len(best)} cases stay below RCC {_BAR}. Median time over the lower bound: "
         f"{parts}. Where it is well above 1, packets wait in buffers of links that are not the "
         "busiest, and neither the busiest loads nor counts summed over the network say on whose "
         "way. Of 8 B, times are software and hops of a few messages, which no set holds.",
-        *([bound] if len(beyond) else []),
+        *([given] if len(beyond) else []),
         "A third of the mappings is forecast from two thirds; other learners on the same features "
         "rank no better (experiment learners), and the order itself is no matter of chance "
         "(experiment chance).",

@@ -28,7 +28,8 @@ TIME_IN_DISGUISE = (
 HYBRIDS = ("H1", "H2", "H3", "H4", "H5", "H6")
 GIVEN = "the time itself"
 """Name of the feature set that holds nothing but the time to forecast: what the learner makes of
-perfect knowledge, with as few mappings to learn from."""
+perfect knowledge, with as few mappings to learn from. No bound, for other sets say more than one
+number, but hardly to be surpassed."""
 SETS = {name: name for name in ("prior", *HYBRIDS)} | {GIVEN: ("given",)}
 TEXT = (
     "Times and counters come from the packet simulator, without noise where none is named, on "

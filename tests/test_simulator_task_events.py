@@ -1,0 +1,66 @@
+"""The queue and the heap of what tasks do next, against a heap alone."""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from toruscast.features._simulator_state import NONE
+from toruscast.features._task_event_kernels import next_task_tick, put, take
+from toruscast.mapping._jit import kernel
+
+CAPACITY = 5
+
+
+class Small(NamedTuple):
+    """The part of the simulator's state that they use."""
+
+    clock: np.ndarray
+    heap: np.ndarray
+    task_queue: np.ndarray
+
+
+@kernel
+def play(state, delays, seen):
+    """Put an event for each delay from the tick taken last; take the earliest for each NONE."""
+    now = 0
+    for i in range(delays.size):
+        if delays[i] == NONE:
+            now = next_task_tick(state)
+            seen[i, 0] = now
+            seen[i, 1] = take(state) if now != NONE else NONE
+        else:
+            put(state, now + delays[i], i)
+    return next_task_tick(state)
+
+
+@st.composite
+def steps(draw):
+    """Delays of events to put, NONE to take one: never more than fit."""
+    delays = st.sampled_from(draw(st.sampled_from([[0], [7], [0, 1], [3, 0, 1000], range(20)])))
+    found, inside = [], 0
+    for _ in range(draw(st.integers(0, 60))):
+        taken = inside and (inside == CAPACITY or draw(st.booleans()))
+        found.append(NONE if taken else draw(delays))
+        inside += -1 if taken else 1
+    return found
+
+
+@settings(deadline=None)
+@given(steps())
+@example([1000, 1, 2, NONE, 0, NONE, 5, NONE, NONE, NONE])
+def test_events_come_out_by_tick_then_in_the_order_they_went_in(delays):
+    rows = np.full((CAPACITY, 3), -7)
+    state = Small(np.zeros(11, dtype=np.int64), rows, rows.copy())
+    seen = np.full((len(delays), 2), -9)
+    last = play(state, np.array(delays, dtype=np.int64), seen)
+    heap, now = [], 0
+    for i, delay in enumerate(delays):
+        if delay == NONE:
+            now, who = heapq.heappop(heap)
+            assert seen[i].tolist() == [now, who]
+        else:
+            heapq.heappush(heap, (now + delay, i))
+    assert last == (heap[0][0] if heap else NONE)
