@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +57,12 @@ def list_messages(
              _queues_of(comm, torus, mapping)[edge], nbytes, packets[edge], wire[edge],
              software_times(comm, network)[edge], asks)
         )  # fmt: skip
-    if len(rounds) == 1:
-        listed = Messages(*columns[0], merged=1.0)
-    else:
+    every: list[Any] = [*columns[0]]
+    if len(rounds) > 1:
         rank, _, task, *_ = stacked = [np.concatenate(c) for c in zip(*columns, strict=True)]
         by_task = np.lexsort((rank, task))
-        listed = Messages(*(column[by_task] for column in stacked), merged=1.0)
+        every = [column[by_task] for column in stacked]
+    listed = Messages._make([*every, 1.0])
     if coarsening == 1:
         return listed
     simulated = float(listed.packets[listed.src != listed.dst].sum())
@@ -74,4 +74,4 @@ def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[n
     if torus.network.fifo_rule != "first_free":
         return injection_fifos(comm, torus, mapping)
     node = mapping.node
-    return -(node[comm.src] == node[comm.dst]).astype(np.int32)
+    return np.where(node[comm.src] == node[comm.dst], np.int32(-1), np.int32(0))

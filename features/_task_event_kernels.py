@@ -56,7 +56,8 @@ def take(state: State) -> int:
         return _pop(state)
     state.clock[QUEUE_LENGTH] -= 1
     state.clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.shape[0] else 0
-    return queue[first, 2]
+    who: int = queue[first, 2]
+    return who
 
 
 @bare_kernel
@@ -82,7 +83,7 @@ def _push(state: State, tick: int, order: int, who: int) -> None:
 def _pop(state: State) -> int:
     """Take the earliest event out of the heap."""
     heap = state.heap
-    who = heap[0, 2]
+    who: int = heap[0, 2]
     size = state.clock[HEAP] - 1
     state.clock[HEAP] = size
     tick = heap[size, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,10 @@ def read_job(path: Path, *, folded: bool = True) -> Job:
     """
     shape, rank_map = read_rank_map(path)
     torus = machines.tofu_d(shape, wrap=[size > 2 for size in shape])
-    node = place_ranks(shape, rank_map)
+    node: NDArray[Any] = place_ranks(shape, rank_map)
     if folded and len(shape) == 2:
-        coords, folded = fold(shape)
-        torus = machines.tofu_d(folded, wrap=False)
+        coords, sizes = fold(shape)
+        torus = machines.tofu_d(sizes, wrap=False)
         node = torus.node(coords)[node]
     grid = tuple(shape["XYZ".index(letter)] for letter in reversed(rank_map))
     return Job(torus, TaskMapping(node, torus, name=rank_map), grid)
