@@ -118,7 +118,7 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
     comm, torus, mapping = case(size, packets=16)
     for routing in ("deterministic", "adaptive") if size == "16,384 tasks" else ("deterministic",):
         hops = simulate(comm, torus, mapping, routing=routing).packet_hops
-        seconds = best_of(lambda r=routing: simulate(comm, torus, mapping, routing=r), 1)
+        seconds = best_of(lambda r=routing: simulate(comm, torus, mapping, routing=r), 3)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
         yield {"case": f"simulate {routing}", "size": size, "unit": "packet-hops", "count": hops,
                "seconds": seconds, "peak_gb": peak}  # fmt: skip
