@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toruscast.datasets.public.fugaku import place_ranks, read_rank_map
 from toruscast.mapping import TaskMapping, Torus, machines
 
+# Of 12 nodes each, along Y of Fugaku.
 _UNITS_Y = 23
 
 
