@@ -14,7 +14,7 @@ PATTERNS = {
     "sub_all_to_all": lambda packets: patterns.sub_all_to_all(64, 512 * packets, group=8),
 }
 # Wanted: every time within 3 %, and a share of 0.995 of the pairs in the same order. Missed by one
-# pair of one case, whose times differ by 0.01 %.
+# pair of one case, whose times differ by 0.01 %; of other mappings by one, see the last test.
 ORDER = {("halo_2d", 2048, 256): 0.984}
 # Here every attempt changes the time: it ends at real packets.
 NEVER_MERGED = {("halo_3d", 2048, 32)}
@@ -60,3 +60,16 @@ def test_an_error_target_does_merge_packets(monkeypatch, packets, depth):
     mappings = strategies.sample(comm, torus, n=12, seed=3)
     merged = [simulate(comm, torus, mapping, error=TARGET).coarsening for mapping in mappings]
     assert np.mean(np.array(merged) > 1) >= 0.5
+
+
+@pytest.mark.slow
+def test_merged_packets_beside_deep_buffers_are_like_more_of_them_in_a_fifo():
+    """Why a mapping in the docs is off by more than the target, which halving cannot see."""
+    torus = Torus((4, 4, 4)).with_network(buffer_packets=256)
+    comm = PATTERNS["sub_all_to_all"](8192)
+    mapping = strategies.sample(comm, torus, n=12, seed=7)[9]
+    real = simulate(comm, torus, mapping).time
+    merged = simulate(comm, torus, mapping, coarsening=8).time
+    fuller = simulate(comm, torus.with_network(fifo_packets=8), mapping).time
+    assert fuller == pytest.approx(merged, rel=0.003)
+    assert abs(merged / real - 1) > TARGET
