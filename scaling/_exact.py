@@ -16,7 +16,7 @@ from ._bounded import Repetitions, likely, weigh
 from ._decode import Kept
 from ._evidence import EXPECTED, log_fit, log_shares
 from ._quadrature import NODES, Open, integrate, integrate_bounded
-from ._refine import least_squares, truncate
+from ._refine import LeastSquares, least_squares, truncate
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -69,6 +69,23 @@ class Measured(NamedTuple):
     repetitions: Repetitions  # in units of what was measured
 
 
+class _Design(NamedTuple):
+    """The columns of the hypotheses at the points, in units of each point's error."""
+
+    columns: list[Array]  # k of (p, h, n)
+    unit: Array  # (p, h, k) what a column was divided by
+    log_peak: Array  # (p, h) logarithm of the product of the columns' largest values
+
+
+class _Weighed(NamedTuple):
+    """Coefficients and evidence of the hypotheses, as in `Hypotheses` but in their own units."""
+
+    score: Array  # (p, h)
+    coefficient: Array  # (p, h, k)
+    nodes: Array  # (p, h, g, k)
+    log_share: Array  # (p, h, g)
+
+
 def exact(
     kept: Kept,
     terms: Sequence[Array],
@@ -79,11 +96,45 @@ def exact(
     narrow: bool,
 ) -> Hypotheses:
     """Solve what is kept to the last digits and weigh it anew."""
-    target, error, known, reference, bounded, repetitions = measured
-    n_points = target.shape[1]
-    with_one = [np.vstack([np.ones(n_points), t]) for t in terms]
+    design = _design(kept, terms, peak, measured.error)
+    solved = least_squares(design.columns, (measured.target / measured.error)[:, None, :])
+    n_points = measured.target.shape[1]
+    fit = log_fit(solved.residual, kept.used.sum(axis=2), n_points, measured.known)
+    fit = kept.log_prior + fit
+    volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
+    volume = design.log_peak + volume
+    if non_negative:
+        found = _non_negative(kept, solved, fit, volume, measured, narrow)
+        found = _bounded(found, kept, design, solved, fit, volume, measured, narrow)
+        # With a single term the shares say what its exponent says; it has none to lose.
+        if narrow and len(terms) > 1:
+            shares = log_shares(found.coefficient, kept.used)
+            found = found._replace(score=found.score + shares)
+    else:
+        # As many alternatives as where coefficients are not negative, all the same.
+        g = 1 if narrow else NODES
+        nodes = np.repeat(solved.coefficient[:, :, None, :], g, axis=2)
+        log_share = np.full(nodes.shape[:3], -np.log(g))
+        found = _Weighed(fit + volume, solved.coefficient, nodes, log_share)
+    scale = measured.reference[:, :, None] / design.unit
+    order = np.argsort(-found.score, axis=1, kind="stable")
+    rows = np.arange(len(order))[:, None]
+    return Hypotheses(
+        terms=kept.terms[rows, order],
+        used=kept.used[rows, order],
+        coefficient=(found.coefficient * scale)[rows, order],
+        log_evidence=found.score[rows, order],
+        residual=solved.residual[rows, order],
+        nodes=(found.nodes * scale[:, :, None, :])[rows, order],
+        log_share=found.log_share[rows, order],
+        trusted=measured.known,
+    )
+
+
+def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Array) -> _Design:
+    """Columns of every hypothesis kept: products of the terms' values, of which 0 stands for 1."""
+    with_one = [np.vstack([np.ones(t.shape[1]), t]) for t in terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
-    weight = 1.0 / error[:, None, :]
     columns, unit, log_peak = [], np.ones(kept.used.shape), np.zeros(kept.used.shape[:2])
     for k in range(kept.used.shape[2]):
         used = kept.used[:, :, k]
@@ -96,69 +147,57 @@ def exact(
         # A column without a value anywhere has no share of anything.
         with np.errstate(divide="ignore"):
             log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
-        columns.append(column * weight)
-    solved = least_squares(columns, (target / error)[:, None, :])
-    n_columns = kept.used.sum(axis=2)
-    fit = kept.log_prior + log_fit(solved.residual, n_columns, n_points, known)
-    volume = np.where(kept.used, np.log(np.einsum("phkk->phk", solved.inverse)), 0.0).sum(axis=2)
-    score = fit + log_peak + volume
-    coefficient = solved.coefficient
-    nodes = coefficient[:, :, None, :]
-    log_share = np.zeros((*score.shape, 1))
-    if non_negative:
-        freedom = np.maximum(n_points - n_columns, 1)
-        spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
-        variance = np.where(known[:, None], 1.0, spread)
-        coefficient, log_positive = truncate(coefficient, solved.inverse, variance, kept.used)
-        # Nothing measured is nothing, not the least that a positive coefficient could be.
-        coefficient[~target.any(axis=1)] = 0.0
-        if narrow:
-            score += log_positive
-        else:
-            opened = integrate(solved.coefficient, solved.inverse, variance, kept.used)
-            score = fit + opened.log_evidence
-            nodes, log_share = opened.coefficient, opened.log_share
-            nodes[~target.any(axis=1)] = 0.0
-        rows = np.flatnonzero(bounded > _DOUBTFUL)
-        if rows.size:
-            pair = likely(score, rows)
-            # Both in units of each point's error, which the likelihood of ratios does not see.
-            design = np.moveaxis(np.array([c[pair] for c in columns]), 0, 2)
-            own = repetitions.in_units(reference * error).take(pair[0])
-            least = solved.coefficient[pair], solved.inverse[pair], kept.used[pair]
-            opened = _strict(least, design, own, narrow)
-            level = fit + 0.5 * solved.residual + (log_peak + volume if narrow else 0.0)
-            strict = np.full(score.shape, -np.inf)
-            strict[pair] = level[pair] + opened.log_evidence
-            score, decided = _mixed(score, strict, bounded)
-            done = (decided[:, None] & (strict > -np.inf))[pair]
-            pair = pair[0][done], pair[1][done]
-            if narrow:
-                coefficient[pair] = opened.coefficient[done, 0]
-            else:
-                nodes[pair] = opened.coefficient[done]
-                log_share[pair] = opened.log_share[done]
-        if narrow:
-            nodes = coefficient[:, :, None, :]
-            # With a single term the shares say what its exponent says; it has none to lose.
-            if len(terms) > 1:
-                score += log_shares(coefficient, kept.used)
-    elif not narrow:
-        # As many alternatives as where coefficients are not negative, all the same.
-        nodes = np.repeat(nodes, NODES, axis=2)
-        log_share = np.full((*score.shape, NODES), -np.log(NODES))
-    order = np.argsort(-score, axis=1, kind="stable")
-    rows = np.arange(len(order))[:, None]
-    return Hypotheses(
-        terms=kept.terms[rows, order],
-        used=kept.used[rows, order],
-        coefficient=(coefficient * reference[:, :, None] / unit)[rows, order],
-        log_evidence=score[rows, order],
-        residual=solved.residual[rows, order],
-        nodes=(nodes * reference[:, :, None, None] / unit[:, :, None, :])[rows, order],
-        log_share=log_share[rows, order],
-        trusted=known,
-    )
+        columns.append(column * (1.0 / error[:, None, :]))
+    return _Design(columns, unit, log_peak)
+
+
+def _non_negative(
+    kept: Kept, solved: LeastSquares, fit: Array, volume: Array, measured: Measured, narrow: bool
+) -> _Weighed:
+    """Weigh the hypotheses with coefficients from zero on, the noise normal."""
+    freedom = np.maximum(measured.target.shape[1] - kept.used.sum(axis=2), 1)
+    spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
+    variance = np.where(measured.known[:, None], 1.0, spread)
+    coefficient, log_positive = truncate(solved.coefficient, solved.inverse, variance, kept.used)
+    # Nothing measured is nothing, not the least that a positive coefficient could be.
+    nothing = ~measured.target.any(axis=1)
+    coefficient[nothing] = 0.0
+    if narrow:
+        score = fit + volume + log_positive
+        return _Weighed(score, coefficient, coefficient[:, :, None, :], np.zeros((*fit.shape, 1)))
+    opened = integrate(solved.coefficient, solved.inverse, variance, kept.used)
+    opened.coefficient[nothing] = 0.0
+    score = fit + opened.log_evidence
+    return _Weighed(score, coefficient, opened.coefficient, opened.log_share)
+
+
+def _bounded(
+    found: _Weighed, kept: Kept, design: _Design, solved: LeastSquares, fit: Array, volume: Array,
+    measured: Measured, narrow: bool,
+) -> _Weighed:  # fmt: skip
+    """Weigh the likely hypotheses for bounded noise too, where there may be such."""
+    rows = np.flatnonzero(measured.bounded > _DOUBTFUL)
+    if not rows.size:
+        return found
+    pair = likely(found.score, rows)
+    # Both in units of each point's error, which the likelihood of ratios does not see.
+    columns = np.moveaxis(np.array([c[pair] for c in design.columns]), 0, 2)
+    own = measured.repetitions.in_units(measured.reference * measured.error).take(pair[0])
+    least = solved.coefficient[pair], solved.inverse[pair], kept.used[pair]
+    opened = _strict(least, columns, own, narrow)
+    level = fit + 0.5 * solved.residual + (volume if narrow else 0.0)
+    strict = np.full(fit.shape, -np.inf)
+    strict[pair] = level[pair] + opened.log_evidence
+    score, decided = _mixed(found.score, strict, measured.bounded)
+    done = (decided[:, None] & (strict > -np.inf))[pair]
+    pair = pair[0][done], pair[1][done]
+    if narrow:
+        # The only node is the coefficient itself.
+        found.coefficient[pair] = opened.coefficient[done, 0]
+    else:
+        found.nodes[pair] = opened.coefficient[done]
+        found.log_share[pair] = opened.log_share[done]
+    return found._replace(score=score)
 
 
 def _strict(
