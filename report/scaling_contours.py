@@ -41,7 +41,9 @@ def draw_contours(figure: Figure, axes: Axes, model: ModelSlice) -> None:
     lines = axes.contour(x, y, z, levels, colors="0.25", linewidths=0.8)
     lines.set_gid("contours")
     axes.clabel(lines, fmt=number, fontsize=8)
-    off = np.abs(model.predict(measured) / _not_zero(np.nanmean(values, axis=1)) - 1)
+    centre = np.nanmean(values, axis=1)
+    # Of nothing measured any share is off, but for none.
+    off = np.abs(model.predict(measured) - centre) / np.where(centre == 0, 1.0, np.abs(centre))
     axes.scatter(
         measured[:, 0], measured[:, 1], s=6 + 300 * np.minimum(off, 0.5), color="#d94801",
         edgecolors="white", linewidths=0.6, zorder=3, gid="measured",
@@ -142,6 +144,8 @@ def _scale(z: Array, most: int = 10) -> tuple[Array, Any]:
     if high - low <= 1e-9 * max(abs(high), abs(low)):
         # A constant has no contours; one level on each side keeps the drawing whole.
         room = abs(high) * 0.1 or 1.0
+        if low == 0:
+            return np.array([0.0, room]), Normalize(0.0, room)
         return np.array([low - room, low + room]), Normalize(low - room, low + room)
     if not is_wide(z):
         even: Array = np.asarray(MaxNLocator(most).tick_values(low, high))
@@ -154,7 +158,3 @@ def _scale(z: Array, most: int = 10) -> tuple[Array, Any]:
         if levels.size <= 1.5 * most:
             break
     return levels[:: -(-levels.size // (2 * most))], LogNorm(levels[0], levels[-1])
-
-
-def _not_zero(values: Array) -> Array:
-    return np.where(values == 0, 1.0, values)

@@ -75,6 +75,9 @@ def save_model_figure(
             else:
                 draw_slices(drawn, drawn.add_subplot(projection="3d"), part)
             lines = [label(part.title), label(part.formula, 100)]
+            # A curve has the formula's beside it.
+            if len(part.free) > 1 and part.differs:
+                lines.append("drawn: the prediction, which is not that of the formula alone")
             if part.held:
                 lines.append(label(f"at {part.held}", 100))
             drawn.suptitle("\n".join(lines), fontsize=9, parse_math=False)

@@ -99,6 +99,12 @@ class ModelSlice:
         return value
 
     @property
+    def differs(self) -> bool:
+        """Whether predictions where it was measured are not those of the formula."""
+        places, _ = self.measured()
+        return not np.allclose(self.predict(places, average=False), self.predict(places), rtol=1e-3)
+
+    @property
     def has_interval(self) -> bool:
         """Whether enough points were measured for an interval."""
         return len(self._models.measurements.points) >= points_needed(self._models)

@@ -50,7 +50,9 @@ class Sweep(NamedTuple):
 
     score: Array  # (p, h)
     number: Index  # (p, h): counted through all blocks
-    least: Array  # (p, columns): least residual with so many columns at most, counted from 1
+    # (p, columns): least residual with so many columns at most, counted from 1; with coefficients
+    # that may not be negative, what it costs to take those that are to zero is in it.
+    least: Array
     blocks: list[Block]
     picks: list[Index]  # for each parameter (p, t_l): the terms searched
 
@@ -119,7 +121,8 @@ def sweep_all(
         np.add(base, log_fit(residual, k, n_points, known), out=value)
         if non_negative:
             value -= against_sign(against, residual, k, n_points, known)
-        least[:, k - 1] = np.minimum(least[:, k - 1], residual.min(axis=1))
+        misfit = residual + against if non_negative else residual
+        least[:, k - 1] = np.minimum(least[:, k - 1], misfit.min(axis=1))
         start += block.size
     number = np.broadcast_to(np.arange(size), score.shape)
     if n_parameters == 1 and enough is not None and n_points > 3:
@@ -139,7 +142,8 @@ def sweep_all(
             more[rows] = np.take_along_axis(value, best, axis=1) + block.log_prior + log(2)
             which[rows] = size + best
             if rows.size:
-                least[rows, 2] = np.minimum(least[rows, 2], pairs.residual.min(axis=1))
+                misfit = pairs.residual + pairs.against if non_negative else pairs.residual
+                least[rows, 2] = np.minimum(least[rows, 2], misfit.min(axis=1))
         blocks.append(block)
         score = np.concatenate([score, more], axis=1)
         number = np.concatenate([number, which], axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, pi
+from math import log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,11 @@ def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.b
         fit[rest] = gammaln(freedom / 2) - freedom / 2 * np.log(scale)
     result: Array = fit + 0.5 * log(2 * pi) * np.asarray(n_columns, dtype=float)
     return result
+
+
+def believable(n: int) -> float:
+    """Weighted residual of n points above which the stated errors cannot be true."""
+    return n + 5.0 * sqrt(2.0 * n) + 5.0
 
 
 def against_sign(

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 from ._bounded import Repetitions, likely, weigh
 from ._decode import Kept
-from ._evidence import EXPECTED, log_fit, log_shares
+from ._evidence import EXPECTED, believable, log_fit, log_shares
 from ._quadrature import NODES, Open, integrate, integrate_bounded
 from ._refine import LeastSquares, least_squares, truncate
 
@@ -119,6 +119,10 @@ def exact(
     scale = measured.reference[:, :, None] / design.unit
     order = np.argsort(-found.score, axis=1, kind="stable")
     rows = np.arange(len(order))[:, None]
+    best = rows[:, 0], order[:, 0]
+    weighted = np.array([column[best] for column in design.columns])
+    told = np.einsum("kpn,pk->pn", weighted, found.coefficient[best])
+    misfit = ((told - measured.target / measured.error) ** 2).sum(axis=1)
     return Hypotheses(
         terms=kept.terms[rows, order],
         used=kept.used[rows, order],
@@ -127,7 +131,8 @@ def exact(
         residual=solved.residual[rows, order],
         nodes=(found.nodes * scale[:, :, None, :])[rows, order],
         log_share=found.log_share[rows, order],
-        trusted=measured.known,
+        # The sweep knows what a hypothesis with negative coefficients costs only nearly.
+        trusted=measured.known & (misfit < believable(n_points)),
     )
 
 

@@ -14,6 +14,7 @@ from scipy.special import log_ndtr
 Array = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
+_LEAST_VARIANCE = 1e-12
 
 
 class LeastSquares(NamedTuple):
@@ -98,19 +99,64 @@ def truncate(
         and never below zero.
     log_probability : array, shape (p, h)
         That no coefficient is negative, each by itself.
+
+    Notes
+    -----
+    Where this takes another coefficient below zero, one is cut off after the other, each given
+    those before it: of columns alike, all may be negative together and none of them by itself.
     """
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse) * variance[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(used, coefficient / spread, np.inf)
     z = np.where(np.isnan(z), 0.0, z)
-    log_share = log_ndtr(z)
+    log_probability = log_ndtr(z).sum(axis=2)
     worst = z.argmin(axis=2)[:, :, None]
     zw = np.take_along_axis(z, worst, 2)
-    # Mean of a standard normal variable above -z, less -z where that is far out in its tail.
-    cut = np.clip(zw, -30.0, 30.0)
-    lift = np.exp(-0.5 * cut**2 - _LOG_ROOT_TWO_PI - log_ndtr(cut))
     row = np.take_along_axis(inverse, worst[:, :, :, None], 2)[:, :, 0]
     covariance = np.einsum("phab,phb->pha", inverse, row) * variance[:, :, None]
-    shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * lift
-    shift = np.nan_to_num(shift)
-    return np.maximum(coefficient + np.where(used, shift, 0.0), 0.0), log_share.sum(axis=2)
+    shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * _lift(zw)
+    result = coefficient + np.where(used, np.nan_to_num(shift), 0.0)
+    again = (result < 0) & (np.arange(result.shape[2]) != worst)
+    pair = np.nonzero(again.any(axis=2))
+    result = np.maximum(result, 0.0)
+    if pair[0].size:
+        factor = inverse[pair]
+        whole = np.einsum("mab,mcb->mac", factor, factor) * variance[pair][:, None, None]
+        result[pair], log_probability[pair] = _in_turn(coefficient[pair], whole, used[pair])
+    return result, log_probability
+
+
+def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Cut off one coefficient after the other, the most doubtful first.
+
+    Parameters
+    ----------
+    mean : array, shape (m, k)
+    covariance : array, shape (m, k, k)
+    used : array of bool, shape (m, k)
+    """
+    mean, left = mean.copy(), used.copy()
+    log_probability = np.zeros(len(mean))
+    rows = np.arange(len(mean))
+    # What others tell of a coefficient, they tell to so many digits.
+    least = _LEAST_VARIANCE * np.einsum("mkk->mk", covariance) + 1e-300
+    for _ in range(mean.shape[1]):
+        spread = np.sqrt(np.maximum(np.einsum("mkk->mk", covariance), least))
+        z = np.where(left, mean / spread, np.inf)
+        worst = z.argmin(axis=1)
+        zw = z[rows, worst]
+        step = np.where(np.isfinite(zw), spread[rows, worst] * _lift(zw), 0.0)
+        along = covariance[rows, :, worst] / spread[rows, worst, None] ** 2
+        mean += np.where(left, along * step[:, None], 0.0)
+        covariance = covariance - along[:, :, None] * covariance[rows, worst][:, None, :]
+        log_probability += log_ndtr(zw)
+        left[rows, worst] = False
+    return np.maximum(mean, 0.0), log_probability
+
+
+def _lift(z: Array) -> Array:
+    """Mean of a standard normal variable above -z: -z and hardly more, far out in its tail."""
+    cut = np.clip(z, -30.0, 30.0)
+    lift = np.exp(-0.5 * cut**2 - _LOG_ROOT_TWO_PI - log_ndtr(cut))
+    result: Array = np.where(z < cut, -z, lift)
+    return result

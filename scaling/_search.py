@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ._bounded import Repetitions
 from ._decode import decode
 from ._enumerate import Sweep, is_grid, sweep_all
+from ._evidence import believable
 from ._exact import Hypotheses, Measured, exact
 
 Array = NDArray[np.float64]
@@ -127,7 +128,7 @@ def search(
         known = known | noiseless
         _replace(sweep, sweep_of(np.flatnonzero(noiseless)), noiseless)
     # Where all hypotheses miss by more than noise, its unequal errors say nothing of the misfit.
-    missed = known & (sweep.least[:, -1] >= _believable(len(points)))
+    missed = known & (sweep.least[:, -1] >= believable(len(points)))
     if missed.any():
         error = np.where(missed[:, None], scale, error)
         known = known & ~missed
@@ -170,8 +171,3 @@ def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
         # What all call paths share is the same again, and cannot be written to.
         if old.flags.writeable:
             old[rows] = new
-
-
-def _believable(n: int) -> float:
-    """Weighted residual above which the stated errors cannot be true."""
-    return n + 5.0 * float(np.sqrt(2.0 * n)) + 5.0

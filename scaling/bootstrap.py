@@ -1,4 +1,4 @@
-"""Prediction intervals by bootstrap over repetitions."""
+"""Prediction intervals: fits of measurements as they might have come out."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .errors import ScalingInputError
 from .fit import FitOptions, fit_many
 from .measurements import Measurements
 from .models import Models
+from .redraw import repeated, single
 
 Array = NDArray[np.float64]
 
@@ -78,25 +79,34 @@ def interval(
         )  # fmt: skip
     rng = np.random.default_rng(seed)
     tails = ((1 - level) / 2, (1 + level) / 2)
+    expected, fitted = models.predict(X), models.predict(data.points, average=False)
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
         values = data.values[p]
-        if (np.isfinite(values).sum(axis=1) < 2).all():
-            spread = models.spread(X, tails)[:, p]
+        law = "bounded" if models.bounded[p] else "normal"
+        if (np.isfinite(values).sum(axis=1) > 1).any():
+            values = repeated(values, law == "bounded", n_bootstrap, rng)
+        elif not models.trusted[p]:
+            known = np.nansum(values, axis=1)
+            drawn = single(known, fitted[p], len(models.terms(p)), n_bootstrap, rng)
+            values = drawn[:, :, None]
         else:
-            drawn = Measurements(data.parameters, data.points, _draw(values, n_bootstrap, rng))
-            law = "bounded" if models.bounded[p] else "normal"
-            again = fit_many(drawn, replace(options, noise=law))
-            pooled = again.spread(X, _LEVELS).reshape(-1, np.shape(X)[0])
-            spread = np.quantile(pooled, tails, axis=0)
+            # Met to the last digits by some hypothesis: there is no noise.
+            values = values[None]
+        again = fit_many(
+            Measurements(data.parameters, data.points, values),
+            replace(options, noise=law, signed=bool(models.signed[p])),
+        )
+        pooled = again.spread(X, _LEVELS).reshape(-1, np.shape(X)[0])
+        spread = np.quantile(pooled, tails, axis=0)
         if not models.trusted[p] and not models.signed[p]:
             # A correction for the growth near the largest values moves the interval with it.
             middle = models.spread(X, (0.5,))[0, p]
             there = middle > _NOTHING * np.abs(data.values[p][np.isfinite(data.values[p])]).max()
-            shift = np.where(there, models.predict(X)[p] / np.where(there, middle, 1.0), 1.0)
+            shift = np.where(there, expected[p] / np.where(there, middle, 1.0), 1.0)
             spread = spread * np.maximum(shift, 0.0)
-        low.append(spread[0])
-        high.append(spread[1])
+        low.append(np.minimum(spread[0], expected[p]))
+        high.append(np.maximum(spread[1], expected[p]))
     return np.array(low), np.array(high)
 
 
@@ -111,13 +121,3 @@ def points_needed(models: Models) -> int:
     3
     """
     return max(3, models.n_varied + 2)
-
-
-def _draw(values: Array, n: int, rng: np.random.Generator) -> Array:
-    """Repetitions of every point drawn with replacement; shape (n, n_points, n_repetitions)."""
-    counts = np.isfinite(values).sum(axis=1)
-    packed = np.sort(values, axis=1)  # NaN goes last
-    place = (rng.random((n, *values.shape)) * counts[None, :, None]).astype(np.intp)
-    drawn = np.take_along_axis(np.broadcast_to(packed, place.shape), place, axis=2)
-    drawn[:, np.arange(values.shape[1]) >= counts[:, None]] = np.nan
-    return drawn

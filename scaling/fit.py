@@ -14,7 +14,7 @@ from ._search import Options, Problem, search
 from .errors import ScalingInputError
 from .measurements import Measurements
 from .models import Models
-from .noise import Centres, centres
+from .noise import Centres, centres, scale_of
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 # Numbers held at a time for each array of the sweep: few enough for the processor's cache.
 _CHUNK = 40_000
 _MOST_PARAMETERS = 4
-_SMALL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
         signed = np.full(len(values), bool(options.signed))
     if not active:
         return Models(measurements, active, spaces, centred, _constants(centred), None, signed)
-    size = np.abs(centred.centre)
-    scale = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
-    scale[scale == 0] = 1.0
+    scale = scale_of(centred.centre)
     problem = Problem(
         points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
     )

@@ -172,11 +172,12 @@ class Models:
         common = notes.of_points(data.parameters, data.points, self._active)
         far = 4 * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
+        centre = self._centred.centre
+        there = np.where(centre == 0, np.nan, centre)
+        off = np.nan_to_num(np.abs(self.predict(data.points) / there - 1)).max(axis=1)
         return [
-            common + notes.of_path(variation, trusted, least, most)
-            for variation, trusted, least, most in zip(
-                self._centred.variation, self.trusted, low, high, strict=True
-            )
+            common + notes.of_path(*path)
+            for path in zip(self._centred.variation, self.trusted, low, high, off, strict=True)
         ]
 
     def notes_at(self, X: ArrayLike) -> list[str]:

@@ -75,9 +75,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     there = np.isfinite(values)
     n = there.sum(axis=0)
     mean = np.where(there, values, 0.0).sum(axis=0) / n
-    size = np.abs(mean)
-    scale = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
-    scale[scale == 0] = 1.0
+    scale = scale_of(mean)
     deviation = np.where(there, (values - mean) / scale, 0.0)
     squares = (deviation**2).sum(axis=0)
     freedom = (n - 1).sum(axis=1)
@@ -106,6 +104,24 @@ def centres(values: Array, law: str = "auto") -> Centres:
     return Centres(centre, error, bounded, variation, repetitions)
 
 
+def scale_of(centre: Array) -> Array:
+    """What errors are proportional to: the size of a value, but not next to nothing; positive.
+
+    Parameters
+    ----------
+    centre : array, shape (n_paths, n_points)
+
+    Examples
+    --------
+    >>> scale_of(np.array([[-2.0, 0.0, 4.0]])).tolist()
+    [[2.0, 0.002, 4.0]]
+    """
+    size = np.abs(centre)
+    scale: Array = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
+    scale[scale == 0] = 1.0
+    return scale
+
+
 def _shares(log_odds: Array) -> Array:
     """Probability of bounded noise for each call path, all being measured on one machine.
 
@@ -122,17 +138,8 @@ def _shares(log_odds: Array) -> Array:
 
 def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array, Array]:
     """Mid-range, its standard error and the log evidence of the law, each half-width weighed."""
-    middle = (low + high) / 2
-    spread = (high - low) / middle
-    # A point measured once has no width of its own; any value within h of it is possible.
-    width = spread.max(axis=1)[:, None] * (1 + _EXCESS)  # (paths, widths)
-    # One width after the other: all at once, most of the time went into fetching memory.
-    rooms = (each[:, None] - spread for each in width.T)
-    log_weight = (
-        np.stack([np.log(room).sum(axis=1) for room in rooms], axis=1)
-        - n.sum(axis=1)[:, None] * np.log(width)
-        + np.log(_EXCESS / (1 + _EXCESS) * np.log(_EXCESS[1] / _EXCESS[0]))
-    )
+    middle, spread = (low + high) / 2, _spread(low, high)
+    width, log_weight = widths(low, high, n)
     evidence = logsumexp(log_weight, axis=1)
     weight = np.exp(log_weight - evidence[:, None])
     squares: Array = np.zeros(spread.shape)
@@ -140,6 +147,35 @@ def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array
         squares += share[:, None] * (each[:, None] - spread) ** 2
     error = np.sqrt(squares / 12) * middle
     return middle, error, evidence
+
+
+def widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
+    """Whole widths that bounded noise may have, as shares of a value, and their log weights.
+
+    Parameters
+    ----------
+    low, high, n : array, shape (p, points)
+        Smallest and largest repetition, and how many there are.
+
+    Returns
+    -------
+    width, log_weight : array, shape (p, widths)
+    """
+    spread = _spread(low, high)
+    # A point measured once has no width of its own; any value within h of it is possible.
+    width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
+    # One width after the other: all at once, most of the time went into fetching memory.
+    rooms = (each[:, None] - spread for each in width.T)
+    log_weight = (
+        np.stack([np.log(room).sum(axis=1) for room in rooms], axis=1)
+        - n.sum(axis=1)[:, None] * np.log(width)
+        + np.log(_EXCESS / (1 + _EXCESS) * np.log(_EXCESS[1] / _EXCESS[0]))
+    )
+    return width, log_weight
+
+
+def _spread(low: Array, high: Array) -> Array:
+    return (high - low) / ((low + high) / 2)
 
 
 def _normal_evidence(squares: Array, n: NDArray[np.int_]) -> Array:

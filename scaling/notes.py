@@ -17,6 +17,7 @@ _LINKED = 1e-3
 _LEVELS = 5
 _VARIATION = 0.1
 _APART = 0.2
+_OFF = 0.1
 
 
 def kind(note: str) -> str:
@@ -77,8 +78,20 @@ def of_places(
     return result
 
 
-def of_path(variation: float, trusted: bool, low: float, high: float) -> list[str]:
-    """Notes on one call path; `low` and `high` are what hypotheses predict at four times the range.
+def of_path(
+    variation: float, trusted: bool, low: float, high: float, off: float = 0.0
+) -> list[str]:
+    """Notes on one call path.
+
+    Parameters
+    ----------
+    variation : float
+        Of the repetitions; NaN without any.
+    trusted : bool
+    low, high : float
+        What hypotheses predict at four times the range.
+    off : float
+        Largest relative error of the predictions at the points.
 
     Examples
     --------
@@ -97,6 +110,11 @@ def of_path(variation: float, trusted: bool, low: float, high: float) -> list[st
         )
     if np.isfinite(variation) and not trusted:
         result.append("no hypothesis meets the points within the noise of the repetitions")
+    if not trusted and off > _OFF:
+        result.append(
+            f"predictions are off by more than {100 * _OFF:.0f} % where it was measured: up to "
+            f"{100 * off:.0f} %"
+        )
     return result
 
 

@@ -124,9 +124,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Array, Array]:
         """Interval that should hold the true value with probability `level`.
 
-        The repetitions of each point are drawn anew with replacement, the search is repeated on
-        each draw, and the predictions of all its probable hypotheses are pooled. Without
-        repetitions only the hypotheses' spread remains.
+        The repetitions of each point are drawn anew, the search is repeated on each draw, and the
+        predictions of all its probable hypotheses are pooled. Without repetitions the misfit of the
+        formula tells how far values may be off. The prediction itself is always inside.
 
         Returns
         -------

@@ -58,6 +58,23 @@ def test_two_parameters(tmp_path):
     assert "range measured" in words(file)
 
 
+def test_nothing_measured_and_nothing_predicted_is_not_off(tmp_path):
+    points = list(itertools.product((2, 4, 8, 16, 32), (1, 2, 3, 4, 5)))
+    models = fit_many(Measurements(["p", "n"], points, np.zeros((1, 25, 1))))
+    save_model_figure(models, 0, tmp_path / "m.svg")
+    assert "largest dot: 0 % off" in (tmp_path / "m.svg").read_text()
+
+
+def test_contours_that_are_not_the_formulas_say_so(tmp_path):
+    points = list(itertools.product((2, 4, 8, 16, 32), (10, 20, 30, 40, 50)))
+    values = {"straight": [3.0 * p + n for p, n in points], "bent": [p * n - 15 for p, n in points]}
+    for name, column in values.items():
+        data = Measurements(["p", "n"], points, np.array(column)[None, :, None])
+        save_model_figure(fit_many(data), 0, tmp_path / f"{name}.svg")
+    said = ["not that of the formula" in (tmp_path / f"{name}.svg").read_text() for name in values]
+    assert said == [False, True]
+
+
 def test_three_parameters_have_a_slice_a_value(tmp_path):
     file = tmp_path / "three.svg"
     save_model_figure(fitted(3, lambda p, n, q: 3 + p * n + q), 0, file)

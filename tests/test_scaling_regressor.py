@@ -75,15 +75,22 @@ def test_the_formula_alone():
 
 
 @pytest.mark.parametrize("law", ["uniform", "normal"])
-def test_intervals_hold_the_truth_about_as_often_as_they_say(law):
+@pytest.mark.parametrize("repetitions", [1, 2, 5])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(law, repetitions):
+    # Of 300 such intervals 87 to 94 % held it, of 300 without repetitions 83 to 89 %.
     functions = [lambda x: 10 + 2 * x, lambda x: 50 + x**0.5, lambda x: 3 + 0.1 * x * np.log2(x)]
     held = []
-    for seed in range(18):
+    for seed in range(30):
         function = functions[seed % 3]
-        X, y = repeated(function, 0.05, 5, seed, law)
-        low, high = PMNFRegressor(warn=False).fit(X, y).predict_interval([[128.0]], n_bootstrap=20)
-        held.append(low[0] <= function(128.0) <= high[0])
-    assert np.mean(held) >= 0.75
+        X, y = repeated(function, 0.05, repetitions, seed, law)
+        model = PMNFRegressor(warn=False).fit(X, y)
+        places = [[8.0], [64.0], [128.0]]
+        low, high = model.predict_interval(places, n_bootstrap=30)
+        truth = np.array([function(x) for (x,) in places])
+        held += ((low <= truth) & (truth <= high)).tolist()
+        assert (low <= model.predict(places)).all()
+        assert (model.predict(places) <= high).all()
+    assert 0.75 <= np.mean(held) <= 0.99
 
 
 def test_interval_of_exact_data_is_a_point():
@@ -140,6 +147,29 @@ def test_misfit_is_said_and_the_nearest_points_are_followed():
     assert any("no hypothesis meets the points" in note for note in model.notes_)
     assert not model.models_.trusted[0]
     assert model.predict([[128.0]])[0] == pytest.approx(40 * 128, rel=0.5)
+
+
+@pytest.mark.parametrize("repetitions", [1, 4])
+def test_what_needs_a_negative_coefficient_is_met_or_not_trusted(repetitions):
+    rng = np.random.default_rng(2)
+    for number in range(40):
+        growing = P ** rng.choice([0.0, 0.5, 1.0, 2.0]) * np.log2(P) ** rng.integers(1, 3)
+        y = 1.2 * growing.max() - growing if number % 2 else growing - 0.7 * growing.min()
+        noise = 0.02 * rng.uniform(-1, 1, (P.size, repetitions)) if repetitions > 1 else 0.0
+        y = y[:, None] * (1 + noise)
+        X = np.repeat(P, repetitions)[:, None]
+        model = PMNFRegressor(warn=False).fit(X, y.ravel())
+        off = np.abs(model.predict(P[:, None]) / y.mean(axis=1) - 1).max()
+        assert not model.models_.trusted[0] or off < 0.1
+        # The models without a negative coefficient are no worse than a constant.
+        least = np.abs(np.log(y.mean(axis=1) / np.exp(np.log(y.mean(axis=1)).mean()))).max()
+        assert off <= np.expm1(least) + 0.01
+
+
+def test_predictions_far_from_the_points_of_one_run_are_noted():
+    model = PMNFRegressor(warn=False).fit(P[:, None], [40.5, 30.5, 20.5, 10.5, 0.5])
+    assert "where it was measured: up to" in model.notes_[-1]
+    assert not PMNFRegressor(warn=False).fit(P[:, None], 3 + P).notes_
 
 
 def test_negative_values_get_signed_coefficients():
