@@ -81,11 +81,19 @@ def load_phases(
     InputError
         If one of them cannot be read, or they differ in their number of tasks.
     """
-    from toruscast.mapping import Workload
+    from toruscast.mapping import InputError, Workload
 
     if dependent and len(comms) < 2:
         raise click.UsageError("--dependent needs several --comm, a round each")
     parts = [load_application(comm, traffic, iterations, grid) for comm in comms]
+    for part in parts[1:]:
+        if part.comm.n_tasks != parts[0].comm.n_tasks:
+            found = " and ".join(f"{p.comm.n_tasks} in {p.source}" for p in (parts[0], part))
+            raise InputError(
+                "phases differ in their number of tasks",
+                found=found,
+                expected="the same, which the first line of a file may tell (in CSV: # n_tasks N)",
+            )
     names = list(dict.fromkeys(part.comm.name for part in parts))
     workload = Workload([part.comm for part in parts], ", ".join(names), dependent)
     if len(parts) == 1:

@@ -170,6 +170,8 @@ def check_writable(path: str, suffixes: tuple[str, ...] = (), folder_allowed: bo
     """
     from toruscast.mapping import InputError
 
+    if not path:
+        raise InputError("cannot be written", found="an empty path", expected="a file name")
     target = Path(path)
     if folder_allowed and (path.endswith("/") or target.is_dir()):
         return

@@ -54,10 +54,12 @@ def application_line(application: Application) -> str:
     return line
 
 
-def bound_line(why: Reasons) -> str:
-    """Return what bounds the time of a mapping, in words."""
+def bound_line(why: Reasons, estimated: bool) -> str:
+    """Return what bounds the time of a mapping, in words; or by estimate, where ways are open."""
     others = ", ".join(f"{k} {seconds(v)}" for k, v in why.bounds.items() if k != why.binding)
     least = seconds(why.bounds[why.binding])
+    if estimated:
+        return f"Limited by {BINDING[why.binding]}, an estimate of {least} ({others})."
     return f"Bound by {BINDING[why.binding]}, {least} at least ({others})."
 
 
@@ -126,6 +128,9 @@ def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
 
 def _print_reasons(found: Ranking, console: Console) -> None:
     """Print the hottest links of the best and the worst, and what bounds them."""
+    from toruscast.features.routing import ways_are_open
+
+    estimated = ways_are_open(found.application.comm, found.torus, found.routing)
     for place, name in zip(("best", "worst"), found.reasons, strict=False):
         why = found.reasons[name]
         console.print(f"Hottest links of the {place}, {printable(name)}:", style="bold")
@@ -136,7 +141,7 @@ def _print_reasons(found: Ranking, console: Console) -> None:
             )
         if len(why.links):
             console.print(links)
-        console.print(bound_line(why))
+        console.print(bound_line(why, estimated))
         console.print()
     labels = [label for why in found.reasons.values() for label in why.links["label"][:1]]
     if labels:

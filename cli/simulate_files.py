@@ -28,10 +28,12 @@ def check_folder(folder: str) -> None:
     Raises
     ------
     InputError
-        If it is something else than a folder, or cannot be made.
+        If it is empty, something else than a folder, or cannot be made.
     """
     from toruscast.mapping import InputError
 
+    if not folder:
+        raise InputError("cannot be written", found="an empty path", expected="a folder")
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise InputError("cannot be written", file=folder, found="a file", expected="a folder")
@@ -50,6 +52,22 @@ def labelled_links(result: Simulation) -> pd.DataFrame:
     return table
 
 
+def labelled_life(result: Simulation) -> pd.DataFrame:
+    """Return the stations of the watched message's packets, their places by name as in the log."""
+    from toruscast.features.message_life import FIFO, RECEPTION, message_life
+
+    table = message_life(result)
+    table["place"] = [
+        f"FIFO {place}"
+        if station == FIFO
+        else ""
+        if station == RECEPTION
+        else result.torus.link_label(place)
+        for station, place in zip(table["station"], table["place"], strict=True)
+    ]
+    return table
+
+
 def write_folder(
     folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
 ) -> None:
@@ -58,7 +76,6 @@ def write_folder(
     A folder that stands already keeps its other files; those of an earlier run are replaced once
     all new ones are written, and the time series and logs that this run has not are removed.
     """
-    from toruscast.features.message_life import message_life
     from toruscast.features.trace import write_trace
 
     tables: dict[str, Callable[[], pd.DataFrame] | None] = {
@@ -69,7 +86,7 @@ def write_folder(
         "fifos": result.fifos,
         "series": result.series if any(s.snapshots for s in result.stretches) else None,
         "log": result.log if any(len(s.log) for s in result.stretches) else None,
-        "life": partial(message_life, result)
+        "life": partial(labelled_life, result)
         if any(len(s.log) for s in result.stretches)
         else None,
     }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from .inputs import closest
 from .simulate_options import read_seconds
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
     Raises
     ------
     InputError
-        If a key is not known or its value not valid.
+        If a key is not known or given twice, or its value not valid.
 
     Examples
     --------
@@ -43,8 +43,10 @@ def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
                 "bad --network", found=change, expected="KEY=VALUE such as deadlock=dateline"
             )
         if key not in known:
-            raise InputError("unknown --network key", found=key, expected=closest(key, known))
-        values[key] = _READERS.get(key, _value)(text)
+            raise InputError(f"unknown --network key, none of {', '.join(known)}", found=key)
+        if key in values:
+            raise InputError("--network key given twice", found=change, expected="one value")
+        values[key] = _READERS.get(key, _plain)(key, text)
     of_torus = {key: values.pop(key) for key in _OF_THE_TORUS if key in values}
     try:
         return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
@@ -54,49 +56,54 @@ def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
         ) from None
 
 
-def _dimensions(text: str) -> tuple[int, ...]:
+def _dimensions(key: str, text: str) -> tuple[int, ...]:
     """Numbers of dimensions, separated by commas."""
     from toruscast.mapping import InputError
 
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 3 for part in parts):
         raise InputError(
-            "bad dimensions in --network", found=text, expected="their numbers such as 1,0"
+            f"--network: bad {key}", found=repr(text), expected="numbers of dimensions such as 1,0"
         )
     return tuple(int(part) for part in parts)
 
 
-def _zones(text: str) -> tuple[tuple[int, ...], ...]:
+def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...]:
     """Groups of dimensions, separated by slashes."""
-    return tuple(_dimensions(part) for part in text.split("/"))
+    return tuple(_dimensions(key, part) for part in text.split("/"))
 
 
-def _bandwidth(text: str) -> object:
+def _bandwidth(key: str, text: str) -> object:
     """Bytes per second, for all dimensions or for each."""
-    values = [_value(part) for part in text.split(",")]
+    values = [_plain(key, part) for part in text.split(",")]
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _value(text: str) -> object:
-    """A number where the text is one, of seconds if it has their unit; the text otherwise."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return read_seconds(text)
-    except ValueError:
-        return text
+def _seconds(key: str, text: str) -> object:
+    """A time, with its unit or in seconds."""
+    return _first(text, float, read_seconds)
+
+
+def _plain(key: str, text: str) -> object:
+    """A number where the text is one; the text otherwise."""
+    return _first(text, int, float)
+
+
+def _first(text: str, *readers: Callable[[str], object]) -> object:
+    """What the first that can read the text makes of it; the text if none can."""
+    for read in readers:
+        with suppress(ValueError):
+            return read(text)
+    return text
 
 
 # Of the torus, but of the same kind for whoever sets them.
 _OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
-_READERS: dict[str, Callable[[str], object]] = {
+_READERS: dict[str, Callable[[str, str], object]] = {
     "order": _dimensions,
     "zones": _zones,
     "bandwidth": _bandwidth,
+    "hop_latency": _seconds,
+    "overhead": _seconds,
+    "short_overhead": _seconds,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -103,12 +104,17 @@ def print_report(found: Found, console: Console) -> None:
 
 
 def _print_times(found: Found, console: Console) -> None:
-    time, least = found.result.time, found.why.lower_bound
+    from toruscast.features.routing import ways_are_open
+
+    result = found.result
+    estimated = ways_are_open(result.workload, result.torus, result.routing)
+    time, least = result.time, found.why.lower_bound
     console.print(f"Time {seconds(time)}", style="bold", end="")
     if least:
-        console.print(f", {time / least:.2f} times the lower bound of {seconds(least)}", end="")
+        what = "estimate" if estimated else "lower bound"
+        console.print(f", {time / least:.2f} times the {what} of {seconds(least)}", end="")
     console.print(".")
-    console.print(bound_line(found.why))
+    console.print(bound_line(found.why, estimated))
     if found.result.coarsening > 1:
         console.print(
             f"Each simulated packet stands for up to {found.result.coarsening} real ones."
@@ -180,10 +186,11 @@ def _print_messages(found: Found, console: Console) -> None:
     for row in records(found.slowest):
         wait = f"{seconds(row['wait'])} {row['place']}" if row.get("wait") else "-"
         waits = [wait] if "place" in row else []
+        alone = "-" if math.isnan(row["alone"]) else seconds(row["alone"])
         queued = f"<= {seconds(row['queued'])}" if row["queued"] else "-"
         shown.add_row(
             f"{row['src']} to {row['dst']}", nbytes(row["nbytes"]), str(row["hops"]),
-            seconds(row["took"]), seconds(row["alone"]), queued, *waits,
+            seconds(row["took"]), alone, queued, *waits,
         )  # fmt: skip
     print_table(shown, console, keep=4)
 
@@ -212,8 +219,11 @@ def _print_watched(found: Found, console: Console) -> None:
     waits = waits_by_place(found.result)
     missing = found.result.not_logged
     console.print(f"\nThe message {message.src} to {message.dst}", style="bold", end="")
+    answered = ""
+    if message.released > message.handed_over:
+        answered = f", answered after {seconds(message.released)}"
     console.print(
-        f", handed over after {seconds(message.handed_over)}, arrived after "
+        f", handed over after {seconds(message.handed_over)}{answered}, arrived after "
         f"{seconds(message.arrived)}; its packets waited{'' if len(waits) else ' nowhere.'}"
     )
     if missing:

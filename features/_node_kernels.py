@@ -132,6 +132,12 @@ def _post(state: State, m: int, now: int) -> int:
     else:
         at(state.message, queue.tail).next = m
     queue.tail = m
+    return _wake_one(state, first)
+
+
+@bare_kernel
+def _wake_one(state: State, first: int) -> int:
+    """Keep the next idle FIFO of a queue busy, one that may put a packet out; NONE if none is."""
     for i in range(first, first + state.shared_by):
         fifo = at(state.fifo, i)
         if not fifo.busy and fifo.outside < state.outside:
@@ -172,6 +178,11 @@ def feed(state: State, f: int, now: int) -> int:
     fifo.outside += 1
     fifo.free_at = now + ticks
     schedule(state, state.packet.size + state.link.size + f, now + ticks)
+    if state.shared_by > 1 and queue.head != NONE:
+        # One message keeps all FIFOs of its queue busy, not only the one that it woke.
+        idle = _wake_one(state, first_fifo(state, f))
+        if idle != NONE:
+            schedule(state, state.packet.size + state.link.size + idle, now)
     if m == state.watched:
         note(state, INJECTED, p, f, now)
     return p

@@ -18,12 +18,17 @@ FIFO, WIRE, HOP, BUFFER, RECEPTION = "FIFO", "wire", "hop", "buffer", "reception
 
 
 class WatchedMessage(NamedTuple):
-    """The message that a simulation has watched."""
+    """The message that a simulation has watched; times in seconds.
+
+    One that has to ask its receiver is released to its FIFO when the answer is back, any other when
+    it is handed over.
+    """
 
     phase: int
     src: int  # tasks
     dst: int
     handed_over: float
+    released: float
     arrived: float
 
 
@@ -48,6 +53,7 @@ def watched_message(simulation: Simulation) -> WatchedMessage | None:
         int(np.array(stretch.phases)[listed.round[m]]),
         int(listed.task[m]),
         int(listed.receiver[m]),
+        float(stretch.handed_over[m]),
         float(stretch.log[0, 0]),
         float(stretch.arrived[m]),
     )
@@ -65,10 +71,11 @@ def message_life(simulation: Simulation) -> pd.DataFrame:
     -------
     DataFrame
         Columns ``packet``, ``station``, ``place`` (FIFO of its node, or link number; -1 at the
-        receiver), ``begin`` and ``end`` (seconds). The stations ``FIFO`` (from the hand-over on),
-        ``hop`` (its head crosses a link), ``buffer`` (its head waits behind the link) and
-        ``reception`` follow each other without a gap; ``wire`` is the time that the packet occupies
-        a link, from its head to its tail. No rows without `watch`, or within a node.
+        receiver), ``begin`` and ``end`` (seconds). The stations ``FIFO`` (from the hand-over on, or
+        from the answer on if it asks its receiver first), ``hop`` (its head crosses a link),
+        ``buffer`` (its head waits behind the link) and ``reception`` follow each other without a
+        gap; ``wire`` is the time that the packet occupies a link, from its head to its tail. No
+        rows without `watch`, or within a node.
 
     Notes
     -----

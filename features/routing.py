@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus
+from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
@@ -52,6 +52,20 @@ def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
         return routing
     longest = (comm.nbytes / np.maximum(np.rint(comm.n_messages), 1)).max(initial=0.0)
     return "adaptive" if longest > torus.network.deterministic_limit else "deterministic"
+
+
+def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
+    """Return whether packets of a message may go different ways; loads of links are estimates then.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [1000])
+    >>> ways_are_open(comm, Torus((8,)), "by_size"), ways_are_open(comm, Torus((8,)), "adaptive")
+    (False, True)
+    """
+    phases = as_workload(traffic)
+    adaptive = any(phase_routing(routing, phase, torus) == "adaptive" for phase in phases)
+    return adaptive or torus.tie in ("random", "split")
 
 
 def grid_of(torus: Torus) -> kernels.Grid:

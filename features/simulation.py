@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -200,30 +201,32 @@ class Simulation:
         return table
 
     def phases(self) -> pd.DataFrame:
-        """Return the phases, one a row: when each began and ended, its messages and its bytes."""
+        """Return the phases, one a row: when each began and ended, its messages and its bytes.
+
+        A round begins with its first hand-over and ends with its last arrival; one without a
+        message takes no time and stands at the beginning of the one before it.
+        """
         import pandas as pd
 
         messages = self.messages()
         by_phase = messages.groupby("phase")
         index = pd.RangeIndex(len(self.workload), name="phase")
+        if self.workload.dependent:
+            begin = by_phase["handed_over"].min().reindex(index).ffill().fillna(0.0)
+            end = by_phase["arrived"].max().reindex(index).fillna(begin)
+        else:
+            begin = pd.Series([stretch.begin for stretch in self.stretches], index)
+            end = pd.Series([stretch.end for stretch in self.stretches], index)
         table = pd.DataFrame(
             {
                 "name": [phase.name for phase in self.workload],
-                "begin": 0.0,
-                "end": 0.0,
+                "begin": begin,
+                "end": end,
                 "messages": by_phase.size(),
                 "nbytes": by_phase["nbytes"].sum(),
             },
             index=index,
         ).fillna({"messages": 0, "nbytes": 0.0})
-        for stretch in self.stretches:
-            rows = list(stretch.phases)
-            table.loc[rows, ["begin", "end"]] = stretch.begin
-            if len(rows) == 1:
-                table.loc[rows, "end"] = stretch.end
-        if self.workload.dependent:
-            table.update(by_phase["handed_over"].min().rename("begin"))
-            table.update(by_phase["arrived"].max().rename("end"))
         return table.astype({"messages": np.int64})
 
     def links(self) -> pd.DataFrame:
@@ -263,8 +266,9 @@ class Simulation:
     def fifos(self) -> pd.DataFrame:
         """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
 
-        ``most_messages`` were in the FIFO at once; ``mean_wait`` is the seconds that a packet of it
-        waits at the router for its link.
+        ``most_messages`` were in the FIFO at once; ``mean_wait`` is the seconds that packets wait
+        at the router for their links, over ``packets``. Both include the questions and answers of
+        messages that ask first (rendezvous), which the other columns do not count.
         """
         import pandas as pd
 
@@ -324,16 +328,27 @@ class Simulation:
         """Return what happened to the packets of the watched message, in the order of time.
 
         Columns: ``time`` (seconds), ``event``, ``packet`` (its number; -1 for the message) and
-        ``place``: the link's label, the FIFO, or the node that took it in. It ends after a million
-        events; `not_logged` tells how many more there were.
+        ``place``: the link's label, the FIFO, or nothing where its node takes it in. The first
+        event is ``handed over``, or of a message that asks its receiver ``released``: to its FIFO,
+        after the answer. It ends after a million events; `not_logged` tells how many more there
+        were.
         """
         import pandas as pd
 
-        log = np.concatenate([stretch.log for stretch in self.stretches])
+        watched = [stretch for stretch in self.stretches if len(stretch.log)]
+        rows = [row for stretch in watched for row in self._events(stretch)]
+        table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
+        return table.sort_values("time", kind="stable", ignore_index=True)
+
+    def _events(self, stretch: Stretch) -> Iterator[tuple[float, str, int, str]]:
+        """Rows of the log."""
+        m = stretch.watched
+        names = dict(_KINDS)
+        if stretch.messages.asks[m]:
+            names[HANDED_OVER] = "released"
         number: dict[int, int] = {}
-        rows = []
         injected = 0
-        for time, code, slot, place in log.tolist():
+        for time, code, slot, place in stretch.log.tolist():
             if code == INJECTED:
                 # A slot of the simulator carries one packet after the other.
                 number[slot] = injected
@@ -345,6 +360,7 @@ class Simulation:
                 if place >= 0
                 else ""
             )
-            rows.append((time, _KINDS[int(code)], number.get(slot, -1), where))
-        table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
-        return table.sort_values("time", kind="stable", ignore_index=True)
+            yield time, names[int(code)], number.get(slot, -1), where
+        if stretch.messages.fifo[m] < 0:
+            # Copied in its node, it has no packet that could be taken in.
+            yield float(stretch.arrived[m]), names[TAKEN_IN], -1, ""

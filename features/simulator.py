@@ -119,10 +119,14 @@ def simulate(
     (892, 892)
     """
     workload = as_workload(traffic)
+    for value, kind in ((torus, Torus), (mapping, TaskMapping)):
+        if not isinstance(value, kind):
+            found, expected = type(value).__name__, f"a {kind.__name__}"
+            raise InputError("bad argument", found=found, expected=expected)
     mapping.check(workload.n_tasks, torus)
     check_routing(routing)
-    whole_number(coarsening, "coarsening", 1, 2**53)
-    whole_number(seed, "seed", 0, 2**63 - 1)
+    coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
+    seed = whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:
         raise InputError("both error and coarsening given", expected="one of them")
     if error is not None and not 0 < real_number(error, "error", 0) < 1:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .packets import packet_counts
-from .routing import routes
+from .routing import routes, ways_are_open
 from .simulation import Simulation
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
     -------
     DataFrame
         The columns of `Simulation.messages`, then ``took``; ``alone``, the seconds that it needs in
-        an idle network; and ``queued``, the seconds after which the messages before it in its FIFO
-        have arrived: at most so long it waits behind them. Where routes are fixed also ``place``,
-        the FIFO or the buffer on its way at which packets wait longest, and ``wait``, the seconds
-        that a packet waits there on average over all packets that pass.
+        an idle network, question and answer included (not a number where it may go several ways at
+        once, faster than over one of them); and ``queued``, the seconds after which the messages
+        before it in its FIFO have arrived: at most so long it waits behind them. Where routes are
+        fixed also ``place``, the FIFO or the buffer on its way at which packets wait longest, and
+        ``wait``, the seconds that a packet waits there on average over all packets that pass.
 
     Examples
     --------
@@ -51,7 +53,7 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
         for phase, edge, hops in zip(table["phase"], table["edge"], table["hops"], strict=True)
     ]
     torus = simulation.torus
-    if simulation.routing == "deterministic" and torus.tie not in ("random", "split"):
+    if not ways_are_open(simulation.workload, torus, simulation.routing):
         links = simulation.buffered_seconds / np.maximum(simulation.packets, 1)
         fifos = simulation.fifos()["mean_wait"].to_numpy()
         node = simulation.mapping.node
@@ -66,16 +68,29 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
 
 def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     """Seconds of an edge with all links to itself: hops, then its bytes at the slowest rate."""
-    torus, comm = simulation.torus, simulation.workload.phases[phase]
-    network = torus.network
+    torus, workload = simulation.torus, simulation.workload
+    network, comm = torus.network, workload.phases[phase]
+    nbytes = float(comm.nbytes[edge])
     if hops == 0:
-        return float(comm.nbytes[edge]) / network.memory_bandwidth
+        return nbytes / network.memory_bandwidth
     src, dst = simulation.mapping.node[comm.src[edge]], simulation.mapping.node[comm.dst[edge]]
-    differ = torus.coords[src] != torus.coords[dst]
-    rate = float(np.array(torus.bandwidth)[differ].min())
-    rate = min(rate, network.memory_bandwidth)
+    gap = np.abs(torus.coords[src] - torus.coords[dst])
+    rate = min(float(np.array(torus.bandwidth)[gap > 0].min()), network.memory_bandwidth)
+    # Rounds without a barrier are routed alike.
+    together = workload if workload.dependent else comm
+    fifos = network.fifos if network.fifo_rule == "first_free" else 1
+    fed = min(fifos * max(torus.bandwidth), network.memory_bandwidth)
+    tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
+    several = (gap > 0).sum() > 1 or tied.any()
+    if several and fed > rate and ways_are_open(together, torus, simulation.routing):
+        return math.nan
     packets, wire = packet_counts(comm, torus)
-    return hops * network.hop_latency + float(packets[edge] * wire[edge]) / rate
+    head = hops * network.hop_latency
+    alone = head + float(packets[edge] * wire[edge]) / rate
+    if nbytes / np.rint(comm.n_messages[edge]) > network.eager_limit:
+        # A question and its answer, a header each.
+        alone += 2 * (head + network.header / rate)
+    return alone
 
 
 def _queued(

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from toruscast.mapping.validation import whole_number
+
 from ._trace_events import Event, count, microseconds, named, overlapping, slice_of
 from .message_life import WIRE, message_life, station_name, watched_message
 from .simulation import Simulation
@@ -39,7 +41,7 @@ def write_trace(
     Raises
     ------
     InputError
-        If the path cannot be written.
+        If the path cannot be written, or one of the numbers is not valid.
 
     Examples
     --------
@@ -85,6 +87,11 @@ def trace_events(
     busiest : int
         Links to show counters of: those that sent most bytes in relation to their bandwidth.
 
+    Raises
+    ------
+    InputError
+        If one of these is no whole number of 0 or more.
+
     References
     ----------
     "Trace Event Format", the Chromium project (events of type X, b and e, C and M).
@@ -97,6 +104,7 @@ def trace_events(
     >>> [(e["ph"], e["name"], round(e["ts"], 2)) for e in trace_events(result) if "ts" in e]
     [('X', 'phase 0', 0.0), ('b', '0 to 1', 0.5), ('e', '0 to 1', 0.89)]
     """
+    longest, busiest = whole_number(longest, "longest", 0), whole_number(busiest, "busiest", 0)
     events = [*_phases(simulation), *_messages(simulation, longest)]
     events += [*_links(simulation, busiest), *_packets(simulation)]
     # Viewers expect names first, then the order of time.

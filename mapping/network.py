@@ -16,6 +16,10 @@ Feeding = Literal["tasks", "messages", "packets"]
 
 # Far more than any machine has, and little enough for arrays with a place for each and for sums.
 _MOST: dict[str, int] = {
+    "payload": 10**9,
+    "header": 10**9,
+    "buffer_packets": 10**9,
+    "short_limit": 10**15,
     "fifos": 1024,
     "fifo_packets": 2**20,
     "virtual_channels": 64,
@@ -24,6 +28,8 @@ _MOST: dict[str, int] = {
     "overhead": 10**9,
     "short_overhead": 10**9,
 }
+# Limits that nothing may exceed.
+_ENDLESS = ("deterministic_limit", "eager_limit")
 
 _CHOICES: dict[str, tuple[str, Any]] = {
     "fifo_rule": ("FIFO rule", FifoRule),
@@ -78,6 +84,7 @@ class Network:
         each of its messages in turn.
     deterministic_limit : float
         Bytes up to which a message keeps to dimension order where the routing goes ``by_size``.
+        Infinite for always.
     reception_ports : int
         Ports at which a node takes packets in; together they take in ``memory_bandwidth``.
     short_limit : int
@@ -130,7 +137,7 @@ class Network:
     virtual_channels: int = 0
     arbitration: Arbitration = "first_come"
     feeding: Feeding = "tasks"
-    deterministic_limit: float = 65536
+    deterministic_limit: float = 65536.0
     reception_ports: int = 1
     short_limit: int = 0
     short_overhead: float = 200e-9
@@ -151,13 +158,17 @@ class Network:
             "reception_ports": 1,
         }
         # A packet that enters a ring under the bubble rule leaves a place behind it.
-        least["buffer_packets"] = 2 if self.deadlock == "bubble" else 1
+        bubble = self.deadlock == "bubble"
+        least["buffer_packets"] = 2 if bubble else 1
+        called = {"buffer_packets": "buffer_packets for the bubble rule"} if bubble else {}
         for item in fields(self):
             value, low = getattr(self, item.name), least.get(item.name, 0)
             high = _MOST.get(item.name)
-            if item.name in _CHOICES or (item.name == "eager_limit" and value == math.inf):
+            if item.name in _CHOICES or (item.name in _ENDLESS and value == math.inf):
                 continue
+            name = called.get(item.name, item.name)
             if item.type == "int":
-                whole_number(value, item.name, low, high)
+                number: float = whole_number(value, name, low, high)
             else:
-                real_number(value, item.name, low, math.inf if high is None else high)
+                number = real_number(value, name, low, math.inf if high is None else high)
+            object.__setattr__(self, item.name, number)

@@ -50,7 +50,9 @@ class Torus:
     zones : sequence of sequences of int, optional
         Groups of dimensions for adaptive routing, in order: a packet chooses freely among the
         dimensions of the first group in which it still has hops to go. Every dimension stands in
-        one group; all of them in one if not given. Deterministic routing does not use them.
+        one group; all of them in one if not given. Deterministic routing does not use them, nor do
+        packets that for want of room go on in dimension order: an `order` that lists the groups
+        one after the other keeps these in their zones too.
 
     Raises
     ------
@@ -309,7 +311,8 @@ def _per_dimension(value: object, ndim: int, name: str) -> tuple[float, ...]:
     if len(values) == 1:
         values = values * ndim
     if len(values) != ndim:
-        raise InputError(f"bad {name}", found=value, expected=f"one value or {ndim}")
+        expected = f"one value, or {ndim}: one a dimension"
+        raise InputError(f"bad {name}", found=value, expected=expected)
     return values
 
 

@@ -34,10 +34,14 @@ def whole_number(value: object, what: str, low: int, high: int | None = None) ->
 
 def real_number(value: object, what: str, low: float, high: float = math.inf) -> float:
     """Return ``value`` as a finite float from ``low`` to ``high``."""
-    if not isinstance(value, Real) or not math.isfinite(value) or not low <= float(value) <= high:
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or not low <= number <= high:
         expected = f"{low} or more" if high == math.inf else f"{low} to {high:g}"
         raise InputError(f"bad {what}", found=value, expected=expected)
-    return float(value)
+    return number
 
 
 def whole_sizes(values: object, what: str) -> tuple[int, ...]:

@@ -144,6 +144,13 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
     assert "--check simulates the candidates" in text
 
 
+def test_rank_calls_what_is_no_bound_an_estimate(run):
+    line = "rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops"
+    for routing in ("deterministic", "adaptive"):
+        text = run(f"{line} --routing {routing}").stdout
+        assert ("an estimate of" in text) == (routing == "adaptive") == (" at least (" not in text)
+
+
 def test_rank_of_a_single_mapping(run):
     write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
     text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout

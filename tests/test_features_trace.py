@@ -11,7 +11,7 @@ from toruscast.features import simulate
 from toruscast.features.message_life import message_life, waits_by_place, watched_message
 from toruscast.features.slowest import slowest_messages
 from toruscast.features.trace import trace_events, write_trace
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, patterns
+from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload, patterns
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
@@ -234,5 +234,39 @@ def test_rendezvous_begins_with_the_answer():
     torus = Torus((8,)).with_network(eager_limit=1000)
     result = simulate(CommGraph(2, [0], [1], [5000]), torus, TaskMapping([0, 3], 8), watch=(0, 0))
     message = watched_message(result)
-    assert message.handed_over > result.messages()["handed_over"][0]
-    assert message_life(result)["begin"].min() == message.handed_over
+    assert message.handed_over == result.messages()["handed_over"][0]
+    # Question and answer: three hops and a header each.
+    trip = 2 * (3 * 40e-9 + 32 / 2e9)
+    assert message.released - message.handed_over == pytest.approx(trip, rel=1e-2)
+    assert message_life(result)["begin"].min() == message.released
+    assert result.log()[["event", "time"]].iloc[0].tolist() == ["released", message.released]
+    slowest = slowest_messages(result).iloc[0]
+    assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "routing", "known"),
+    [
+        ({}, "adaptive", True),
+        ({"bandwidth": (1e9, 2e9)}, "deterministic", True),
+        ({"bandwidth": (1e9, 2e9)}, "by_size", False),
+        ({"bandwidth": (1e9, 2e9)}, "adaptive", False),
+        ({"network": Network(fifo_rule="first_free")}, "adaptive", False),
+    ],
+)
+@pytest.mark.parametrize("dst", [1, 5])
+def test_time_alone_where_the_way_is_open(options, routing, known, dst):
+    comm, torus = CommGraph(2, [0], [1], [1e6]), Torus((4, 4), **options)
+    result = simulate(comm, torus, TaskMapping([0, dst], torus), routing=routing)
+    slowest = slowest_messages(result).iloc[0]
+    # To node 1 there is one way.
+    if known or dst == 1:
+        assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-2)
+    else:
+        assert np.isnan(slowest["alone"])
+
+
+@pytest.mark.parametrize("options", [{"longest": -1}, {"busiest": -1}, {"longest": 1.5}])
+def test_numbers_of_a_trace_that_are_none(rounds, options):
+    with pytest.raises(InputError, match=f"bad {next(iter(options))}"):
+        trace_events(rounds, **options)

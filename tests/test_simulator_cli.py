@@ -100,15 +100,23 @@ def test_what_belongs_to_the_torus_can_be_changed(run, changes, torus, routing):
 
 BAD = {
     f"{LINE} --dependent": "--dependent needs several --comm",
-    f"{LINE} --comm sixteen.csv": "phases differ in their number of tasks: found [8, 16]",
+    f"{LINE} --comm second.csv --comm sixteen.csv": "phases differ in their number of tasks: found "
+    "8 in first.csv and 16 in sixteen.csv, expected the same, which the first line of a file may",
     f"{LINE} --watch 0:1 --watch 1:0": "--watch can be given once",
     f"{LINE} --watch 1:0:1": "--watch: no such phase: found 1, expected 0 to 0",
     f"{LINE} --comm second.csv --watch 1:5:6": "between these tasks: found 1:5:6, expected 1:5:2",
     f"{LINE} --watch 0:0:0:1": "bad --watch: found 0:0:0:1, expected two tasks such as 3:7, or",
-    f"{LINE} --network order=BA": "found BA, expected their numbers such as 1,0",
+    f"{LINE} --network order=BA": "--network: bad order: found 'BA', expected numbers of",
     f"{LINE} --network order=0": "--network: bad routing order: found (0,)",
     f"{LINE} --network zones=0": "--network: bad zones",
-    f"{LINE} --network zones=0/": "bad dimensions in --network",
+    f"{LINE} --network zones=0/": "--network: bad zones: found '', expected numbers of dimensions",
+    f"{LINE} --network order=": "--network: bad order: found ''",
+    f"{LINE} --network payload=5s": "--network: bad payload: found '5s'",
+    f"{LINE} --network bandwidth=5s": "--network: bad bandwidth: found ('5s',",
+    f"{LINE} --network buffer_packets=1": "--network: bad buffer_packets for the bubble rule",
+    f"{LINE} --network foo=1": "unknown --network key, none of payload, header,",
+    f"{LINE} --network fifos=2 --network fifos=2": "--network key given twice: found fifos=2",
+    f"{LINE} --out=": "cannot be written: found an empty path, expected a folder",
     f"{LINE} --network bandwidth=1,2,3": "--network: bad bandwidth",
     f"{LINE} --network bandwidth=fast,2": "--network: bad bandwidth",
     f"{LINE} --network overhead=1e12": "--network: bad overhead: found 1000000000000.0",
@@ -137,6 +145,43 @@ def test_wrong_input_is_told_in_one_line(run, tmp_path, line):
     assert error.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) in (before, sorted([*tmp_path.glob("*.csv"),
                                                            tmp_path / "slow.txt"]))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["fifos=1e1", "reception_ports=1.0", "virtual_channels=0.0", "payload=512.0",
+     "deterministic_limit=inf", "overhead=0.5us"],
+)  # fmt: skip
+def test_numbers_are_read_in_any_form(run, change):
+    content = json.loads(run(f"{LINE} --network {change} --json -").stdout)
+    assert content["time"] == simulate(FIRST, TORUS, IDENTITY).time
+
+
+@pytest.mark.parametrize(
+    ("options", "estimated"),
+    [
+        ("", False),
+        ("--routing by_size", False),
+        ("--routing by_size --network deterministic_limit=100", True),
+        ("--routing adaptive", True),
+        ("--network tie=random", True),
+    ],
+)
+def test_what_is_no_bound_is_not_called_one(run, options, estimated):
+    text = " ".join(run(f"{LINE} {options}").stdout.split())
+    assert ("times the estimate of" in text) == ("an estimate of" in text) == estimated
+    assert ("times the lower bound of" in text) == ("at least (" in text) == (not estimated)
+
+
+def test_a_watched_message_that_asks_first(run, tmp_path):
+    text = run(f"{LINE} --network eager_limit=100 --watch 0:1 --out run").stdout
+    result = simulate(FIRST, TORUS.with_network(eager_limit=100), IDENTITY, watch=(0, 0))
+    assert "The message 0 to 1, handed over after 500 ns, answered after" in text
+    log, life = (pd.read_csv(tmp_path / "run" / f"{name}.csv") for name in ("log", "life"))
+    assert log["event"].iloc[0] == "released"
+    assert log["time"].iloc[0] > result.messages()["handed_over"][0]
+    # Places go by the same names in both.
+    assert set(life["place"].dropna()) == set(log["place"].dropna())
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")

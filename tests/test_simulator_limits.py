@@ -184,6 +184,24 @@ def test_options_of_the_wrong_kind(options):
         run(**options)
 
 
+@pytest.mark.parametrize(
+    ("torus", "mapping", "found"),
+    [(Torus(4), [0, 1, 2, 3], "list, expected a TaskMapping"),
+     ((4,), TaskMapping([0, 1, 2, 3], 4), "tuple, expected a Torus")],
+)  # fmt: skip
+def test_arguments_of_the_wrong_kind(torus, mapping, found):
+    with pytest.raises(InputError, match=f"bad argument: found {found}"):
+        simulate(EDGES, torus, mapping)
+
+
+def test_whole_numbers_given_as_floats():
+    network = {"fifos": 4.0, "virtual_channels": 2.0, "reception_ports": 2.0}
+    result = run(network=network, coarsening=2.0, seed=3.0)
+    assert type(result.coarsening) is int
+    assert result.time == run(network={name: int(n) for name, n in network.items()},
+                              coarsening=2, seed=3).time  # fmt: skip
+
+
 def test_the_largest_seed_and_a_watch_of_numpy_numbers():
     torus = Torus((4,), tie="random")
     result = run(EDGES, torus=torus, seed=2**63 - 1, watch=(np.int64(0), np.int32(3)))

@@ -118,6 +118,15 @@ def test_phases_of_a_workload():
     assert (messages["handed_over"][3:] >= table["begin"][2]).all()
 
 
+def test_rounds_without_a_message_take_no_time():
+    first, last = CommGraph(12, [0], [3], [512]), CommGraph(12, [0], [3], [1024])
+    table = run(Workload([EMPTY, first, EMPTY, last, EMPTY], dependent=True)).phases()
+    begin, end = table["begin"].tolist(), table["end"].tolist()
+    assert begin[0] == end[0] == 0
+    assert 0 < begin[1] == begin[2] == end[2] < begin[3] == begin[4] == end[4]
+    assert table["messages"].tolist() == [0, 1, 0, 1, 0]
+
+
 @pytest.mark.parametrize("traffic", [EMPTY, Workload([EMPTY, EMPTY], dependent=True)])
 def test_nothing_to_send(traffic):
     result = run(traffic, interval=1e-6)
@@ -164,7 +173,11 @@ def test_watching_an_edge_that_sends_nothing():
 
 
 def test_watching_a_message_within_a_node():
-    assert run(ODD, watch=(0, 2)).log()["event"].tolist() == ["handed over"]
+    result = run(ODD, watch=(0, 2))
+    log, message = result.log(), result.messages().query("edge == 2").iloc[0]
+    assert log["event"].tolist() == ["handed over", "taken in"]
+    assert log["time"].tolist() == pytest.approx([message["handed_over"], message["arrived"]])
+    assert log[["packet", "place"]].to_numpy().tolist() == [[-1, ""], [-1, ""]]
 
 
 @pytest.mark.parametrize("dependent", [False, True])

@@ -1,25 +1,33 @@
 """The queue and the heap of what tasks do next, against a heap alone."""
 
 import heapq
-from typing import NamedTuple
 
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from toruscast.features._simulator_messages import list_messages
+from toruscast.features._simulator_setup import build_state
 from toruscast.features._simulator_state import NONE
 from toruscast.features._task_event_kernels import next_task_tick, put, take
+from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping._jit import kernel
 
 CAPACITY = 5
 
 
-class Small(NamedTuple):
-    """The part of the simulator's state that they use."""
+def state_of_room():
+    """A state of the simulator's own with room for so many events.
 
-    clock: np.ndarray
-    heap: np.ndarray
-    task_queue: np.ndarray
+    Of a type of this file, the compiled kernels that are kept would not load without it.
+    """
+    # A worker for each task, and a row more.
+    comm, torus = CommGraph(CAPACITY - 1, [0], [1], [8]), Torus((2,))
+    mapping = TaskMapping(np.arange(CAPACITY - 1) % 2, torus)
+    messages = list_messages([comm], torus, mapping, 1)
+    state, _ = build_state(messages, 1, torus, mapping, "deterministic")
+    assert len(state.heap) == len(state.task_queue) == CAPACITY
+    return state
 
 
 @kernel
@@ -52,8 +60,7 @@ def steps(draw):
 @given(steps())
 @example([1000, 1, 2, NONE, 0, NONE, 5, NONE, NONE, NONE])
 def test_events_come_out_by_tick_then_in_the_order_they_went_in(delays):
-    rows = np.full((CAPACITY, 3), -7)
-    state = Small(np.zeros(11, dtype=np.int64), rows, rows.copy())
+    state = state_of_room()
     seen = np.full((len(delays), 2), -9)
     last = play(state, np.array(delays, dtype=np.int64), seen)
     heap, now = [], 0

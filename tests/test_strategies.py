@@ -282,6 +282,13 @@ def test_names_cover_the_registry():
         strategies.register("identity")
 
 
+@pytest.mark.parametrize("name", ["random", "greedy-random", "swap-3-identity"])
+def test_draws_of_a_name_differ(name):
+    comm, torus = patterns.halo_2d((8, 8), 8), Torus((8, 8))
+    drawn = [strategies.make(f"{name}@{k}", comm, torus).node.tobytes() for k in (0, 1, 2, 10)]
+    assert len(set(drawn)) == 4
+
+
 def test_own_strategy_joins_the_sample():
     comm, torus = patterns.halo_2d((4, 4), 8), Torus((4, 4))
 
@@ -326,6 +333,13 @@ def test_own_strategy_joins_the_sample():
         ("swap-3", "bad strategy parameters"),
         ("swap-3-spiral", "unknown strategy"),
         ("nth-720", "bad strategy parameters"),
+        ("random@x", "bad number of a draw: found random@x, expected a whole number behind @"),
+        ("random@1.5", "bad number of a draw"),
+        ("random@-1", "bad number of a draw"),
+        ("random@01", "bad number of a draw"),
+        ("random@", "bad number of a draw"),
+        ("identity@3", "nothing is drawn at random: found identity@3, expected identity"),
+        ("greedy-heaviest@2", "nothing is drawn at random"),
     ],
 )
 def test_bad_names(name, fault):

@@ -70,6 +70,15 @@ def test_what_a_deadlock_rule_needs_of_the_buffers():
     assert Network(deadlock="dateline", buffer_packets=1).buffer_packets == 1
     assert Network(deadlock="none", buffer_packets=1).buffer_packets == 1
     assert Network(eager_limit=float("inf")) == Network()
+    with pytest.raises(InputError, match="buffer_packets for the bubble rule: found 1, expected 2"):
+        Network(buffer_packets=1)
+
+
+def test_numbers_of_a_network_are_of_their_kind():
+    network = Network(fifos=10.0, payload=np.float64(512), overhead=0, eager_limit=100)
+    assert type(network.fifos) is type(network.payload) is int
+    assert type(network.overhead) is type(network.eager_limit) is float
+    assert Network(deterministic_limit=float("inf")).deterministic_limit == float("inf")
 
 
 @pytest.mark.parametrize(
@@ -145,6 +154,8 @@ def test_bad_torus(arguments):
         {"reception_ports": 0},
         {"reception_ports": 1.5},
         {"short_limit": -1},
+        {"short_limit": 10**400},
+        {"payload": 10**400},
         {"short_overhead": float("inf")},
         {"eager_limit": -1.0},
         {"eager_limit": float("nan")},

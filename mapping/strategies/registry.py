@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,7 +139,8 @@ def make(
     Raises
     ------
     InputError
-        If the name is not known or the tasks do not fit.
+        If the name is not known, what stands behind ``@`` is no whole number or nothing is drawn
+        at random, or the tasks do not fit.
 
     Examples
     --------
@@ -152,13 +154,23 @@ def make(
 
 def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     """Node of each task under the mapping of that name."""
-    family, _, variant = name.partition("@")[0].partition("-")
+    plain, at, draw = name.partition("@")
+    family, _, variant = plain.partition("-")
     strategy = STRATEGIES.get(family)
     if strategy is None:
         raise InputError("unknown strategy", found=name, expected=", ".join(names()))
     if not variant and "-" in strategy.form:
         raise InputError("strategy without its parameters", found=name, expected=strategy.form)
-    return np.asarray(strategy.place(placement, variant, stream(name, seed)))
+    if at and not re.fullmatch("0|[1-9][0-9]*", draw):
+        raise InputError(
+            "bad number of a draw", found=name, expected=f"a whole number behind @ as in {plain}@2"
+        )
+    rng = stream(name, seed)
+    before = rng.bit_generator.state
+    node = np.asarray(strategy.place(placement, variant, rng))
+    if at and rng.bit_generator.state == before:
+        raise InputError("nothing is drawn at random", found=name, expected=plain)
+    return node
 
 
 def stream(name: str, seed: int) -> np.random.Generator:
