@@ -33,10 +33,11 @@ bench: .venv/installed-dev
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md docs/simulator.md
 
-# Without DATA=FOLDER, the page says that the measured experiments were not run.
+# DATA=FOLDER holds the public measurements: without them the page would lose what they show.
 results: .venv/installed-dev
+	@test -n "$(DATA)" || { echo "make results DATA=FOLDER: expected the folder of measurements"; exit 1; }
 	rm -rf .venv/results
-	$(BIN)/toruscast experiment run all --out .venv/results $(if $(DATA),--data "$(DATA)")
+	$(BIN)/toruscast experiment run all --out .venv/results --data "$(DATA)"
 	rm -rf docs/figures/results
 	mkdir -p docs/figures
 	cp -R .venv/results/figures/results docs/figures/results

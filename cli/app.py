@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -127,7 +128,7 @@ def _described(error: Exception) -> tuple[str, int]:
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return error.format_message().rstrip(".") + hint
+    return re.sub(r"(?<!\.)\.$", "", error.format_message()) + hint
 
 
 def _end(message: str, code: int) -> int:

@@ -51,7 +51,7 @@ def command() -> None:
 
 @command.command("list")
 def list_experiments() -> None:
-    """Show name and title of each experiment, what it needs, and where its measurements are from.
+    """Show each experiment, what it needs, and where its measurements are from and belong.
 
     \b
     toruscast experiment list
@@ -65,10 +65,12 @@ def list_experiments() -> None:
     console.print(shown if EXPERIMENTS else "No experiments.")
     measured = [experiment for experiment in EXPERIMENTS.values() if experiment.sources]
     if measured:
-        console.print("\nMeasurements, to be fetched into the folder of --data:", style="bold")
+        console.print("\nMeasurements, to be fetched into the folder of --data DIR:", style="bold")
     for experiment in measured:
         for source in experiment.sources:
             console.print(f"{experiment.name}: {source}")
+        for pattern in experiment.files:
+            console.print(f"    read from DIR/{pattern}")
 
 
 @command.command("build")

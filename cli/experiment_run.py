@@ -132,6 +132,8 @@ def _writable(out: str) -> Path:
     """Return the folder of the results, or raise what writing into it would raise."""
     from toruscast.mapping import InputError
 
+    if not out:
+        raise InputError("bad folder for the results", found="nothing", expected="--out DIR")
     folder = Path(out)
     try:
         if folder.exists() and not folder.is_dir():
@@ -149,7 +151,7 @@ def _run_one(experiment: Experiment, inputs: Inputs, folder: Path, outcome: Outc
     from toruscast.report.results_folder import write_findings
 
     start = time.perf_counter()
-    findings = experiment.run(inputs)
+    findings = experiment.find(inputs)
     seconds = time.perf_counter() - start
     write_findings(experiment.name, findings, folder)
     outcome.findings[experiment.name] = findings
@@ -173,9 +175,11 @@ def _write(folder: Path, outcome: Outcome) -> None:
     from toruscast.report.results_page import results_page
     from toruscast.training.experiments import EXPERIMENTS
 
+    # The folder may hold what an earlier run found of these.
+    absent = dict.fromkeys(EXPERIMENTS, "not run this time") | outcome.failed
     page = results_page(
         outcome.findings, outcome.seconds, outcome.provenance, outcome.machine,
-        experiments=EXPERIMENTS, failed=outcome.failed,
+        experiments=EXPERIMENTS, failed=absent,
     )  # fmt: skip
     record = {
         "machine": outcome.machine,

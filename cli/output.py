@@ -44,24 +44,25 @@ class Output:
     links_path: str | None = None
 
     def __post_init__(self) -> None:
-        if self._paths.count(STDOUT) > 1:
-            raise click.UsageError("only one of --json, --csv and --links can go to stdout")
+        to_stdout = [option for option, path in self._paths.items() if path == STDOUT]
+        if len(to_stdout) > 1:
+            raise click.UsageError(f"only one of {' and '.join(to_stdout)} can go to stdout")
 
     def check(self) -> None:
         """Raise early what writing would raise after the work."""
-        for path in self._paths:
+        for path in self._paths.values():
             if path != STDOUT:
                 check_writable(path)
 
     @property
-    def _paths(self) -> list[str]:
-        paths = (self.json_path, self.csv_path, self.links_path)
-        return [path for path in paths if path is not None]
+    def _paths(self) -> dict[str, str]:
+        paths = {"--json": self.json_path, "--csv": self.csv_path, "--links": self.links_path}
+        return {option: path for option, path in paths.items() if path is not None}
 
     @property
     def for_people(self) -> bool:
         """Whether stdout is free for tables."""
-        return STDOUT not in self._paths
+        return STDOUT not in self._paths.values()
 
     def console(self) -> Console:
         """Return a console on stdout: as wide as the terminal, or 120 columns without one."""

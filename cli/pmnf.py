@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,14 +36,35 @@ def command() -> None:
 
 command.add_command(compose)
 
-_space_option = click.option(
-    "--terms", "space", type=click.Choice(SPACES), default="default", show_default=True,
-    help="Exponents to build models from.",
+# Each has the name of the field of FitOptions that it sets.
+_SEARCH = (
+    click.option(
+        "--terms", "space", type=click.Choice(SPACES), default="default", show_default=True,
+        help="Exponents to build models from.",
+    ),
+    click.option(
+        "--max-terms", type=click.IntRange(1, 2), default=2, show_default=True,
+        help="Terms of a model of one parameter, its constant not counted.",
+    ),
+    click.option(
+        "--noise", type=click.Choice(["auto", "normal", "bounded"]), default="auto",
+        show_default=True, help="Law of the noise among repetitions.",
+    ),
+    click.option(
+        "--signed", is_flag=True, callback=lambda _context, _option, value: value or "auto",
+        help="Let coefficients be negative where no value is: 20 - 2 log2(p). Predictions can be "
+        "too.",
+    ),
 )  # fmt: skip
-_signed_option = click.option(
-    "--signed", is_flag=True,
-    help="Let coefficients be negative where no value is: 20 - 2 log2(p). Predictions can be too.",
-)  # fmt: skip
+
+
+def _search_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add how models are searched."""
+    for option in reversed(_SEARCH):
+        function = option(function)
+    return function
+
+
 _path_option = click.option(
     "--callpath", metavar="TEXT", help="Only call paths whose name contains this."
 )
@@ -50,18 +72,16 @@ _path_option = click.option(
 
 @command.command("fit")
 @click.argument("file", metavar="FILE")
-@_space_option
-@_signed_option
+@_search_options
 @_path_option
 @options.output_options
 def fit(
     file: str,
-    space: str,
-    signed: bool,
     callpath: str | None,
     json_path: str | None,
     csv_path: str | None,
     quiet: bool,
+    **how: Any,
 ) -> None:
     """Fit a model to every call path and metric of FILE.
 
@@ -74,7 +94,9 @@ def fit(
     output.check()
     import pandas as pd
 
-    fitted = [models for models, _ in _fitted(file, space, signed, callpath)]
+    from toruscast.scaling import FitOptions
+
+    fitted = _fitted(file, callpath, FitOptions(**how))
     table = pd.concat([models.summary() for models in fitted], ignore_index=True)
     notes = [note for models in fitted for note in models.notes()]
     records = table.to_dict("records")
@@ -94,20 +116,18 @@ def fit(
     "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
     help="Add intervals that should hold the true value with this probability.",
 )  # fmt: skip
-@_space_option
-@_signed_option
+@_search_options
 @_path_option
 @options.output_options
 def predict(
     file: str,
     places: tuple[str, ...],
     interval: float | None,
-    space: str,
-    signed: bool,
     callpath: str | None,
     json_path: str | None,
     csv_path: str | None,
     quiet: bool,
+    **how: Any,
 ) -> None:
     """Fit FILE, and predict every call path and metric elsewhere.
 
@@ -118,19 +138,21 @@ def predict(
     output.check()
     import pandas as pd
 
+    from toruscast.scaling import FitOptions
     from toruscast.scaling.bootstrap import interval as bootstrap
 
     rows: list[dict[str, Any]] = []
     notes: list[list[str]] = []
     named: list[tuple[str, str]] = []
-    for models, how in _fitted(file, space, signed, callpath):
+    search = FitOptions(**how)
+    for models in _fitted(file, callpath, search):
         data = models.measurements
         X = [_place(text, data.parameters) for text in places]
         values = models.predict(X)
         here = models.notes_at(X)
         notes += [some + here for some in models.notes()]
         named += zip(data.callpaths, data.metrics, strict=True)
-        bounds = bootstrap(models, X, how, interval) if interval else None
+        bounds = bootstrap(models, X, search, interval) if interval else None
         for k in range(models.n_paths):
             for m, text in enumerate(places):
                 row: dict[str, Any] = {
@@ -162,8 +184,7 @@ def predict(
     "--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.9,
     show_default=True, metavar="LEVEL", help="Probability of the band around a curve.",
 )  # fmt: skip
-@_space_option
-@_signed_option
+@_search_options
 @_path_option
 def plot(
     file: str,
@@ -171,9 +192,8 @@ def plot(
     metric: str | None,
     fixed: str | None,
     interval: float,
-    space: str,
-    signed: bool,
     callpath: str | None,
+    **how: Any,
 ) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
 
@@ -186,12 +206,13 @@ def plot(
     """  # noqa: D301
     from toruscast.report.drawing import SUFFIXES
     from toruscast.report.scaling_figure import save_model_figure
+    from toruscast.scaling import FitOptions
 
     check_writable(figure, SUFFIXES)
-    fitted = _fitted(file, space, signed, callpath)
+    search = FitOptions(**how)
     matching = [
-        (models, k, how)
-        for models, how in fitted
+        (models, k)
+        for models in _fitted(file, callpath, search)
         for k in range(models.n_paths)
         if metric in (None, models.measurements.metrics[k])
     ]
@@ -201,24 +222,21 @@ def plot(
     if len(matching) != 1:
         names = [
             f"{models.measurements.callpaths[k]} ({models.measurements.metrics[k]})"
-            for models, k, _ in matching
+            for models, k in matching
         ]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise click.UsageError(
             f"a figure shows one model: found {', '.join(names[:5]) or 'none'}{more}; "
             "choose by --callpath and --metric"
         )
-    models, k, how = matching[0]
+    models, k = matching[0]
     held = by_name(fixed) if fixed else {}
-    save_model_figure(models, k, figure, how, held, interval)
+    save_model_figure(models, k, figure, search, held, interval)
 
 
-def _fitted(
-    file: str, space: str, signed: bool, callpath: str | None
-) -> list[tuple[Models, FitOptions]]:
-    from toruscast.scaling import FitOptions, Measurements, fit_many, read_measurements
+def _fitted(file: str, callpath: str | None, search: FitOptions) -> list[Models]:
+    from toruscast.scaling import Measurements, fit_many, read_measurements
 
-    how = FitOptions(space=space, signed=signed or "auto")
     result = []
     for data in read_measurements(file):
         keep = [k for k in range(data.n_paths) if callpath is None or callpath in data.callpaths[k]]
@@ -227,7 +245,7 @@ def _fitted(
                 data.parameters, data.points, data.values[keep],
                 [data.callpaths[k] for k in keep], [data.metrics[k] for k in keep],
             )  # fmt: skip
-            result.append((fit_many(part, how), how))
+            result.append(fit_many(part, search))
     if not result:
         raise click.UsageError(f"no call path contains {callpath}")
     return result

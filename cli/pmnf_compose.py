@@ -105,6 +105,7 @@ def _compose(
     against: str | None,
 ) -> None:
     from toruscast.scaling import composed, sequential
+    from toruscast.scaling.composition import check_names
 
     known: dict[str, Expression] = {}
     for text in tasks:
@@ -121,6 +122,10 @@ def _compose(
             for p in programs
         ]
     }
+    models = [*programs, reference] if reference else programs
+    parameters = sorted({name for model in models for name in model.parameters})
+    for text in places:
+        check_names(parameters, by_name(text))
     if span:
         name, low, high = _span(span)
         fixed = by_name(places[0]) if places else {}
@@ -128,7 +133,7 @@ def _compose(
             {"expression": str(p), "from": piece.low, "to": piece.high,
              "slowest": str(piece.stage), "formula": piece.stage.formula()}
             for p in programs
-            for piece in p.pieces(name, low, high, fixed)
+            for piece in p.pieces(name, low, high, _of(fixed, p))
         ]  # fmt: skip
     elif places:
         tables["predictions"] = [
@@ -139,12 +144,18 @@ def _compose(
 
 def _prediction(program: Expression, text: str, reference: Expression | None) -> dict[str, Any]:
     at = by_name(text)
+    own = _of(at, program)
     row: dict[str, Any] = {"expression": str(program), "at": text}
-    row["prediction"] = float(program.predict(at))
-    row["asymptotic"] = float(program.predict(at, "asymptotic"))
+    row["prediction"] = float(program.predict(own))
+    row["asymptotic"] = float(program.predict(own, "asymptotic"))
     if reference:
-        row["error"] = 100 * float(program.relative_error(reference, at))
+        row["error"] = 100 * float(program.relative_error(reference, own | _of(at, reference)))
     return row
+
+
+def _of(at: dict[str, float], program: Expression) -> dict[str, float]:
+    """Values of its parameters; the rest is for other expressions."""
+    return {name: value for name, value in at.items() if name in program.parameters}
 
 
 def _measure(
@@ -157,7 +168,9 @@ def _measure(
     try:
         items = SIZES if sizes is None else tuple(int(size) for size in sizes.split(","))
     except ValueError:
-        raise click.UsageError(f"bad --sizes: found {sizes}, expected N,N,..") from None
+        raise click.UsageError(
+            f"bad --sizes: found {sizes}, expected whole numbers, such as 64,128,256"
+        ) from None
     if len(set(items)) < LEAST_SIZES:
         raise click.UsageError(
             f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 
@@ -11,7 +13,7 @@ def by_name(text: str) -> dict[str, float]:
     Raises
     ------
     UsageError
-        If a part is no NAME=NUMBER, or a name stands twice.
+        If a part is no NAME=NUMBER, the number is negative or not finite, or a name stands twice.
 
     Examples
     --------
@@ -27,5 +29,7 @@ def by_name(text: str) -> dict[str, float]:
         try:
             given[name] = float(value)
         except ValueError:
-            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER") from None
+            given[name] = math.nan
+        if not 0 <= given[name] < math.inf:
+            raise click.UsageError(f"bad --at: found {part}, expected NAME=NUMBER, 0 or more")
     return given

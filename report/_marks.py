@@ -39,12 +39,14 @@ def bar_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """
     if rows.empty:
         return 0.0, 1.0
-    low, high = float(rows["y"].min()), float(rows["y"].max())
+    ends = rows.filter(["y", "low", "high"])
+    low, high = float(ends.min().min()), float(ends.max().max())
     if low < 0:
         if high <= 1 and low < _LOWEST_SHARE:
             low = _LOWEST_SHARE
         room = 0.08 * (max(high, 0.0) - low)
-        return low - room, max(high, 0.0) + room
+        # Below, the value of a bar stands between it and the axis.
+        return low - 2 * room, max(high, 0.0) + room
     start = 0.0
     if low > 0.5 * high:
         spread = max(high - low, 0.02 * high)
@@ -75,16 +77,16 @@ def bars(
             hatch=_HATCHES[number // len(COLOURS) % len(_HATCHES)], edgecolor="white",
             linewidth=0,
         )  # fmt: skip
-        if (means["count"] > 1).any():
+        if (means["max"] > means["min"]).any():
             spread = [means["mean"] - means["min"], means["max"] - means["mean"]]
             axes.errorbar(at, means["mean"], spread, fmt="none", ecolor="0.25", elinewidth=0.8,
                           capsize=1.5)  # fmt: skip
-            notes.append("mean; whiskers from the least to the largest")
-        for x, mean, top in zip(at, means["mean"], means["max"], strict=True):
+            notes.append(_spread_note(rows, "whiskers"))
+        for x, mean, least, top in zip(at, means["mean"], means["min"], means["max"], strict=True):
             if not log and mean < limits[0]:
                 _write(axes, x, limits[0], mean, colour="white", turned=not wide)
             elif wide:
-                _write(axes, x, top, mean, below=mean < 0)
+                _write(axes, x, least if mean < 0 else top, mean, below=mean < 0)
     if log:
         axes.set_yscale("log")
         low, high = float(rows["y"].min()), float(rows["y"].max())
@@ -137,7 +139,7 @@ def scatter(axes: Axes, rows: pd.DataFrame, groups: list[str], log: bool) -> lis
         some = rows[rows["group"] == group]
         axes.scatter(
             some["x"], some["y"], s=size, color=COLOURS[number % len(COLOURS)], alpha=0.75,
-            marker=_MARKERS[number % len(_MARKERS)], linewidths=0, rasterized=len(rows) > _POINTS,
+            marker=_marker(number), linewidths=0, rasterized=len(rows) > _POINTS,
         )  # fmt: skip
     low, high = float(rows[["x", "y"]].min().min()), float(rows[["x", "y"]].max().max())
     if log:
@@ -168,9 +170,9 @@ def lines(axes: Axes, rows: pd.DataFrame, groups: list[str], log: bool) -> list[
         at = [float(x) if numbers else categories.index(x) for x in means.index]
         colour = COLOURS[number % len(COLOURS)]
         axes.plot(at, means["mean"], linewidth=1.4, **_line(number))
-        if (means["count"] > 1).any():
+        if (means["max"] > means["min"]).any():
             axes.fill_between(at, means["min"], means["max"], color=colour, alpha=0.15, linewidth=0)
-            notes.append("mean; shade from the least to the largest")
+            notes.append(_spread_note(rows, "shade"))
     if log:
         axes.set_yscale("log")
         _plain_if_short(axes.yaxis, float(rows["y"].min()), float(rows["y"].max()))
@@ -196,14 +198,19 @@ def legend_mark(kind: str, number: int) -> Artist:
         return Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0)
     if kind == "lines":
         return Line2D([], [], linewidth=1.4, **_line(number))
-    return Line2D([], [], color=colour, marker=_MARKERS[number % len(_MARKERS)], linestyle="none",
+    return Line2D([], [], color=colour, marker=_marker(number), linestyle="none",
                   markeredgewidth=0, markersize=5)  # fmt: skip
+
+
+def _marker(number: int) -> str:
+    """Return a marker, another one each time that the colours begin anew."""
+    return _MARKERS[(number + number // len(COLOURS)) % len(_MARKERS)]
 
 
 def _line(number: int) -> dict[str, Any]:
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "marker": _MARKERS[number % len(_MARKERS)],
+        "marker": _marker(number),
         "markersize": 3.5,
         "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)],
     }
@@ -215,8 +222,16 @@ def _present(rows: pd.DataFrame, groups: list[str]) -> list[tuple[int, str]]:
 
 
 def _means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, least, largest and count of y at each x."""
-    return rows.groupby("x", sort=False)["y"].agg(["mean", "min", "max", "count"])
+    """Return the mean of y at each x, and the ends of its values or of their intervals."""
+    ends = ("low", "high") if "low" in rows else ("y", "y")
+    return rows.groupby("x", sort=False).agg(
+        mean=("y", "mean"), min=(ends[0], "min"), max=(ends[1], "max")
+    )
+
+
+def _spread_note(rows: pd.DataFrame, what: str) -> str:
+    own = "low" in rows
+    return f"{what}: 95 % interval" if own else f"mean; {what} from the least to the largest"
 
 
 def _name_ticks(axes: Axes, categories: list[str]) -> None:
@@ -233,11 +248,16 @@ def _name_ticks(axes: Axes, categories: list[str]) -> None:
 
 
 def _plain_if_short(axis: Axis, low: float, high: float) -> None:
-    """Number a logarithmic axis like a linear one where it spans less than a power of ten."""
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+    """Number a logarithmic axis in full where it spans less than a power of ten.
+
+    Its numbers stand in even distances, so that they do not touch.
+    """
+    from matplotlib.ticker import FixedLocator, MaxNLocator, ScalarFormatter
 
     if high < 10 * low:
-        axis.set_major_locator(MaxNLocator(5))
+        ticks = [float(f"{x:.1e}") for x in np.geomspace(low, high, 7)[1::2]]
+        # Too short a span for two digits is much like a linear one.
+        axis.set_major_locator(MaxNLocator(3) if high < 2 * low else FixedLocator(ticks))
         axis.set_major_formatter(ScalarFormatter())
         axis.set_minor_locator(_no_ticks())
 

@@ -26,6 +26,8 @@ class BarText(NamedTuple):
 def describe_bar(bar: Bar) -> BarText:
     """Return the figures of a bar, the measured one in as many digits as the verdict needs.
 
+    What was published is rounded to four digits.
+
     Examples
     --------
     >>> describe_bar(Bar("RCC", 0.98999, 0.99, published=0.95))
@@ -37,12 +39,12 @@ def describe_bar(bar: Bar) -> BarText:
     if bar.kind == "show":
         # Such a bar may hold the published figure instead.
         published = bar.bar if math.isnan(published) else published
-        return BarText(_exact(published), NOTHING, _short(bar.measured), NOTHING)
+        return BarText(_published(published), NOTHING, _short(bar.measured), NOTHING)
     digits = 4
     while digits < _MOST_DIGITS and not _tells(bar, digits):
         digits += 1
     return BarText(
-        _exact(published),
+        _published(published),
         f"{_SIGNS[bar.kind]} {_exact(bar.bar)}",
         _short(bar.measured, digits),
         "met" if bar.met else "missed",
@@ -64,6 +66,11 @@ def _tells(bar: Bar, digits: int) -> bool:
 
 def _short(value: float, digits: int = 4) -> str:
     return str(int(value)) if float(value).is_integer() else number(value, digits)
+
+
+def _published(value: float) -> str:
+    """Return a figure to four digits, and to no more than it was published with."""
+    return _exact(float(number(value))) if math.isfinite(value) else NOTHING
 
 
 def _exact(value: float) -> str:

@@ -36,7 +36,8 @@ def draw_chart(
     """Draw a chart from its table into an SVG, PNG or PDF file; equal values give equal bytes.
 
     Groups keep their colour in all panels, and differ in marker, dash or hatch as well. Rows that
-    are alike in all but y become their mean, with a whisker from the least to the largest. Bars
+    are alike in all but y become their mean, with a whisker from the least to the largest, or that
+    of their intervals. Bars
     that need not start at 0 start near the least, which is marked. The figure says how many values
     it cannot show: those that are not finite, and with a logarithmic axis those not above 0.
 
@@ -76,7 +77,8 @@ def draw_chart(
         grid = drawn.subplots(lines, columns, squeeze=False, sharey=share)
         for spare in grid.flat[len(panels) :]:
             spare.set_visible(False)
-        notes = [] if not left_out else [f"{left_out} values cannot be shown"]
+        notes = [_shown(chart.note)] if chart.note else []
+        notes += [f"{left_out} values cannot be shown"] if left_out else []
         limits = _marks.bar_limits(rows) if share else None
         for number, (panel, axes) in enumerate(zip(panels, grid.flat, strict=False)):
             some = rows[rows["panel"] == panel]
@@ -99,7 +101,10 @@ def draw_chart(
 
 
 def _rows(chart: Chart, tables: Mapping[str, pd.DataFrame]) -> tuple[pd.DataFrame, int]:
-    """Return columns x, y, group and panel of what can be drawn, and how many rows cannot."""
+    """Return columns x, y, group and panel of what can be drawn, and how many rows cannot.
+
+    With an interval also low and high.
+    """
     where = f"chart {chart.name}"
     if chart.kind not in ("bars", "scatter", "lines"):
         raise InputError(f"{where}: unknown kind", found=chart.kind,
@@ -108,13 +113,15 @@ def _rows(chart: Chart, tables: Mapping[str, pd.DataFrame]) -> tuple[pd.DataFram
         raise InputError(f"{where}: no such table", found=chart.table, expected=", ".join(tables))
     table = tables[chart.table]
     named = {"x": chart.x, "y": chart.y, "group": chart.group, "panel": chart.panel}
+    ends = ("low", "high") if chart.interval else ()
+    named |= dict(zip(ends, chart.interval or (), strict=True))
     rows = pd.DataFrame(index=range(len(table)))
     for short, name in named.items():
         if name is not None and name not in table.columns:
             found = ", ".join(map(str, table.columns))
             raise InputError(f"{where}: no such column", found=found, expected=name)
         rows[short] = "" if name is None else table[name].to_numpy()
-    for short in ("x", "y") if chart.kind == "scatter" else ("y",):
+    for short in (*(("x",) if chart.kind == "scatter" else ()), "y", *ends):
         if not pd.api.types.is_numeric_dtype(rows[short]):
             raise InputError(f"{where}: no numbers in column {named[short]}",
                              found=rows[short].iloc[0] if len(rows) else "no rows")  # fmt: skip

@@ -82,14 +82,15 @@ def _made_with(machine: Mapping[str, str]) -> str:
 def _samples(provenance: Mapping[str, Any] | None) -> str:
     if provenance is None:
         return "No table of simulated samples was used."
-    keys = ("n_samples", "created", "toruscast", "numpy", "level", "routing", "seed")
+    keys = ("n_samples", "command", "created", "toruscast", "numpy", "level", "routing", "seed")
     known = {key: cell(provenance.get(key, "unknown")) for key in keys}
     spent = list(_processor_seconds(provenance).values())
     cost = f"{number(sum(spent) / 3600, 3)} processor hours" if spent else "not recorded"
     return (
-        f"Simulated samples: {known['n_samples']}, completed {known['created']} with toruscast "
-        f"{known['toruscast']} and numpy {known['numpy']}; seed {known['seed']}, features of level "
-        f"{known['level']}, routing {known['routing']}. Cost of the simulation: {cost}. "
+        f"Simulated samples: {known['n_samples']}, completed {known['created']} by "
+        f"`{known['command']}` with toruscast {known['toruscast']} and numpy "
+        f"{known['numpy']}; seed {known['seed']}, features of level {known['level']}, routing "
+        f"{known['routing']}. Cost of the simulation: {cost}. "
         "`toruscast experiment build` makes them anew; with `--dry-run` it lists the blocks, and "
         "how many real packets one simulated packet stands for."
     )
@@ -131,6 +132,9 @@ def _section(experiment: Experiment, found: Findings) -> str:
              f"`{cell(experiment.name)}`. {_ORIGIN[experiment.needs]}"]  # fmt: skip
     if experiment.sources:
         parts.append("\n".join(["Sources:", "", *(f"- {cell(s)}" for s in experiment.sources)]))
+    if experiment.files:
+        files = ", ".join(f"`{file}`" for file in experiment.files)
+        parts.append(f"Read from the folder of `--data`: {files}.")
     parts.append(found.text.strip())
     for name in found.shown:
         parts += [f"**{cell(name)}**", table(found.tables[name])]

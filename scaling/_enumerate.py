@@ -125,7 +125,7 @@ def sweep_all(
         least[:, k - 1] = np.minimum(least[:, k - 1], misfit.min(axis=1))
         start += block.size
     number = np.broadcast_to(np.arange(size), score.shape)
-    if n_parameters == 1 and enough is not None and n_points > 3:
+    if n_parameters == 1 and len(terms[0]) > 1 and enough is not None and n_points > 3:
         wanting = np.flatnonzero(least.min(axis=1) > enough)
         block = _block_of_pairs(len(terms[0]))
         keep = min(best_pairs, block.size)

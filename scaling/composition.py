@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,7 +100,8 @@ class Expression:
         Parameters
         ----------
         at : mapping or DataFrame
-            For every parameter a value or an array of values.
+            For every parameter a value or an array of values. What has no parameters at all takes
+            any.
         maximum : {"point", "asymptotic"}
             Take the slowest stage at each point, or the one that is slowest for large parameters.
 
@@ -112,8 +113,12 @@ class Expression:
         Raises
         ------
         ScalingInputError
-            If a parameter is missing, negative, or not a number.
+            If a parameter is missing, unknown, negative, or not a number.
         """
+        check_names(self.parameters, at)
+        return self._values(at, maximum)
+
+    def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
         if maximum not in MAXIMA:
             raise ScalingInputError("unknown maximum", found=maximum, expected=" or ".join(MAXIMA))
         columns = columns_of(self.stages, at)
@@ -133,6 +138,11 @@ class Expression:
             Range of the parameter, 0 < low < high.
         at : mapping, optional
             Values of the other parameters.
+
+        Raises
+        ------
+        ScalingInputError
+            If the range is empty or not positive, or `at` does not name the other parameters.
         """
         from .composition_range import pieces
 
@@ -141,6 +151,8 @@ class Expression:
     def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Array:
         """Distance of the prediction from another model's, as a share of the latter.
 
+        `at` names the parameters of both.
+
         Examples
         --------
         >>> measured = sequential("measured", "0.01015 n log2(n)")
@@ -148,11 +160,32 @@ class Expression:
         >>> round(float(pool.relative_error(measured, {"n": 1024})), 4)
         0.0397
         """
-        true = reference.predict(at)
+        check_names(sorted({*self.parameters, *reference.parameters}), at)
+        true = reference._values(at)
         if (true == 0).any():
             raise ScalingInputError("the reference is 0 there; no relative error")
-        error: Array = np.abs(self.predict(at) - true) / np.abs(true)
+        error: Array = np.abs(self._values(at) - true) / np.abs(true)
         return error
+
+
+def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
+    """Refuse places that are no mapping, or that name what no model depends on.
+
+    Examples
+    --------
+    >>> check_names(["n"], {"n": 3, "m": 4})
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: no stage depends on this: found m, expected n
+    """
+    if not hasattr(at, "keys"):
+        raise ScalingInputError(
+            "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
+        )
+    unknown = [str(name) for name in at if name not in parameters]
+    if parameters and unknown:
+        raise ScalingInputError(
+            "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)
+        )
 
 
 def _key(stage: Stage) -> tuple[str, int]:

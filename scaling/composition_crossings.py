@@ -3,18 +3,20 @@
 # Between two zeros of a function lies one of its derivative (Rolle). Written in t = log2(x),
 # divided by one of its terms and derived, a sum loses that term; so the zeros of ever simpler sums
 # cut the range into parts where the one before has at most one zero. A grid cuts it further, in
-# case rounding spoils a sum that was derived many times: a needless cut does no harm.
+# case rounding spoils a sum that was derived many times: a needless cut does no harm. At t = 0 all
+# logarithms are 0 and the divided sum may have a pole, so that neither tells the sign just above:
+# towards it the grid halves its steps until a crossing would be taken to be at x = 1.
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from itertools import pairwise
 
 from scipy.optimize import brentq
 
 Sum = dict[tuple[float, float], float]
 _GRID = 64
+_HALVES = 40
 _MOST_DERIVATIVES = 60
 _ROUNDING = 1e-14
 
@@ -69,11 +71,11 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
         return [*left, *([1.0] if middle != after else []), *right]
     # Up to 1 logarithms are 0.
     terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
-    cuts = {low, high}
-    cuts.update(low * (high / low) ** (k / _GRID) for k in range(1, _GRID))
     start, end = math.log2(low), math.log2(high)
-    for t in _turns(terms, start, end, _MOST_DERIVATIVES):
-        cuts.add(2.0**t)
+    grid = [start + (end - start) * k / _GRID for k in range(_GRID)] + [end]
+    if start >= 0:
+        grid += [t for t in (end * 2.0**-k for k in range(1, _HALVES + 1)) if t > start]
+    cuts = {low, high, *(2.0**t for t in _turns(terms, sorted(set(grid)), _MOST_DERIVATIVES))}
     edges = sorted(x for x in cuts if low <= x <= high)
     # Two neighbours may both be zeros: what lies between tells the sign there.
     edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
@@ -105,10 +107,13 @@ def _zero(terms: Sum, low: float, high: float) -> float:
     return float(nearest) if whole else root
 
 
-def _turns(terms: Sum, start: float, end: float, most: int) -> Iterable[float]:
-    """Places in t between which the sum of c t^j 2^(i t) has at most one zero, t >= 0 or j = 0."""
+def _turns(terms: Sum, grid: list[float], most: int) -> list[float]:
+    """The grid, and places in t between which the sum of c t^j 2^(i t) has at most one zero.
+
+    t >= 0 or j = 0.
+    """
     if len(terms) < 2 or most == 0:
-        return []
+        return grid
     i0, j0 = min(terms)
     derived: Sum = {}
     for (i, j), c in terms.items():
@@ -118,24 +123,21 @@ def _turns(terms: Sum, start: float, end: float, most: int) -> Iterable[float]:
         if power:
             derived[power, log] = derived.get((power, log), 0.0) + c * power * math.log(2)
     derived = {key: c for key, c in derived.items() if c}
-    inner = sorted({start, *_turns(derived, start, end, most - 1), end})
+    inner = _turns(derived, grid, most - 1)
     places = []
     for a, b in pairwise(inner):
-        # t = 0 may be a pole of the derivative.
-        left = a if a > 0 or not any(j for _, j in derived) else min(1e-9, b / 2)
         try:
-            f = _at(derived, left), _at(derived, b)
-        except (OverflowError, ZeroDivisionError):
+            f = _at(derived, a), _at(derived, b)
+        except OverflowError:
             continue
         if math.isfinite(f[0]) and math.isfinite(f[1]) and f[0] * f[1] < 0:
-            places.append(float(brentq(lambda t: _at(derived, t), left, b, xtol=1e-14)))
-    return [*inner, *places]
+            places.append(float(brentq(lambda t: _at(derived, t), a, b, xtol=1e-14)))
+    return sorted({*inner, *places})
 
 
 def _at(terms: Sum, t: float) -> float:
-    # Divided by its fastest power, which changes no sign and keeps numbers in range.
-    top = max(i for i, _ in terms)
-    shift = top if t > 0 else min(i for i, _ in terms)
-    return math.fsum(
-        c * (t**j if j else 1.0) * 2.0 ** ((i - shift) * t) for (i, j), c in terms.items()
-    )
+    # Divided by its fastest powers, which changes no sign and keeps numbers in range, poles too.
+    powers, logs = zip(*terms, strict=True)
+    i0 = max(powers) if t > 0 else min(powers)
+    j0 = max(logs) if t > 1 else min(logs)
+    return math.fsum(c * t ** (j - j0) * 2.0 ** ((i - i0) * t) for (i, j), c in terms.items())

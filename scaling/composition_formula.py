@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from .errors import ScalingInputError
 from .formula import Term, joined
@@ -14,6 +15,9 @@ _TOKEN = re.compile(
     r"|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S))"
 )
 _LONGEST = 10_000
+# What is meant by names that a formula written elsewhere may hold, and that are no parameters here.
+_MEANT = dict.fromkeys(("log", "ln", "log10"), "log2, the only function of a scaling model")
+_MEANT |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
 _Factor = tuple[float, dict[str, tuple[float, float]]]
 
 
@@ -23,8 +27,8 @@ def parsed(formula: str) -> tuple[tuple[str, ...], list[Term]]:
     Parameters
     ----------
     formula : str
-        Factors stand side by side or with ``*`` or ``/`` between them. ``n^2``, ``n**2``,
-        ``n^(1/2)``, ``log2(n)``, ``log2(n)^2`` and ``log2 n`` are read.
+        Factors stand side by side, a blank after a number, or with ``*`` or ``/`` between them.
+        ``n^2``, ``n**2``, ``n^(1/2)``, ``log2(n)``, ``log2(n)^2`` and ``log2 n`` are read.
 
     Returns
     -------
@@ -69,6 +73,10 @@ class _Reader:
         ]
         self.tokens.append(("end", "the end", len(formula)))
         self.next = 0
+        for place, ((before, number, start), (kind, _, after)) in enumerate(pairwise(self.tokens)):
+            # Read as two factors, 0x10 would be 0 and 1_000 n would have a parameter _000.
+            if before == "number" and kind in ("number", "name") and start + len(number) == after:
+                raise self.fault(f"a blank or * after {number}", place + 1)
 
     def sum(self) -> Iterator[_Factor]:
         negative = self.taken("+", "-") == "-"
@@ -117,18 +125,24 @@ class _Reader:
         self.next += 1
         if text != "log2":
             if self.text == "(":
-                raise self.fault("log2, the only function of a scaling model", place)
-            return 1.0, text, self.exponent(), 0.0
+                raise self.fault(_MEANT["log"], place)
+            return 1.0, self.parameter(place), self.exponent(), 0.0
         before = self.exponent()
         bracket = self.taken("(")
         if self.kind != "name" or self.text == "log2":
             raise self.fault("a parameter under log2")
-        name = self.text
+        name = self.parameter(self.next)
         self.next += 1
         if bracket and not self.taken(")"):
             raise self.fault(")")
         # Without brackets a power would read as one of the parameter: log2 n^2.
         return 1.0, name, 0.0, before * (self.exponent() if bracket else 1.0)
+
+    def parameter(self, place: int) -> str:
+        name = self.tokens[place][1]
+        if name.lower() in _MEANT:
+            raise self.fault(_MEANT[name.lower()], place)
+        return name
 
     def exponent(self) -> float:
         if self.taken("^", "**") is None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .composition import check_names
 from .composition_crossings import Sum, crossings, difference, value
 from .composition_order import slowest
 from .composition_stage import Stage, acting, columns_of
@@ -50,7 +51,8 @@ def pieces(
     Raises
     ------
     ScalingInputError
-        If the range is empty or not positive, or another parameter has no single value.
+        If the range is empty or not positive, another parameter has no single value, or `at` names
+        something else.
 
     Examples
     --------
@@ -62,10 +64,8 @@ def pieces(
     32.8963 <= n <= 1024: sort, n log2(n)
     """
     names = acting(stages)
-    if names and parameter not in names:
-        raise ScalingInputError(
-            "no stage depends on this parameter", found=parameter, expected=" or ".join(names)
-        )
+    check_names(names, at)
+    check_names(names, {parameter: low})
     try:
         low, high = float(low), float(high)
     except (TypeError, ValueError):
@@ -74,11 +74,14 @@ def pieces(
         raise ScalingInputError(
             f"bad range of {parameter}", found=f"{low:g} to {high:g}", expected="0 < low < high"
         )
-    others = {name: at[name] for name in at if name != parameter}
-    columns = columns_of(stages, {**others, parameter: low})
+    if parameter in at:
+        raise ScalingInputError(
+            f"{parameter} has a range already", found=f"a value, {at[parameter]}"
+        )
+    columns = columns_of(stages, {**at, parameter: low})
     for name, column in columns.items():
         if column.size != 1:
-            raise ScalingInputError(f"a range needs one value of {name}", found=others[name])
+            raise ScalingInputError(f"a range needs one value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
     for stage in stages:  # so that the sums below stay finite all along the range
         for end in (low, high):

@@ -55,6 +55,9 @@ class FitOptions:
     keep: int = 32
 
     def __post_init__(self) -> None:
+        if not isinstance(self.space, str):
+            # Pairs may come from something that can be gone through once only.
+            object.__setattr__(self, "space", TermSpace.of(self.space))
         if self.max_terms not in (1, 2):
             raise ScalingInputError("max_terms must be 1 or 2", found=self.max_terms)
         if self.noise not in ("auto", "normal", "bounded"):

@@ -36,6 +36,16 @@ class Interconnect:
     n_jobs : int
         Jobs that were fitted.
 
+    Raises
+    ------
+    ScalingInputError
+        If a constant is not finite.
+
+    Warns
+    -----
+    ScalingWarning
+        If a constant is negative.
+
     Examples
     --------
     >>> Interconnect(3.6, 1.6).communication(1e6, 1000.0, 20e-6, 200e6)
@@ -51,9 +61,14 @@ class Interconnect:
     n_jobs: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+        for name, value, worse in (
+            ("alpha", self.alpha, "a longer latency"), ("beta", self.beta, "a lower bandwidth"),
+        ):  # fmt: skip
             if not np.isfinite(value):
                 raise ScalingInputError(f"bad {name}", found=value, expected="a finite number")
+            if value < 0:
+                message = f"{name} is negative ({value:.4g}): {worse} would make jobs faster"
+                warnings.warn(message, ScalingWarning, stacklevel=3)
 
     def communication(
         self, messages: float, message_bytes: float, latency: float, bandwidth: float
@@ -153,14 +168,9 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         # A difference of two runs varies by twice the variance of one.
         residual = float(np.sqrt(2 * rest / free))
     else:
-        _warn("two jobs leave nothing to tell intervals from; give more")
+        message = "two jobs leave nothing to tell intervals from; give more"
+        warnings.warn(message, ScalingWarning, stacklevel=2)
     alpha, beta = (float(c) for c in coefficients)
-    for name, value, what in (("alpha", alpha, "latency"), ("beta", beta, "bandwidth")):
-        if value < 0:
-            _warn(
-                f"{name} is negative ({value:.4g}): jobs that should gain most from "
-                f"{what} gain least"
-            )
     bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
     return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, int(inside.ngroups))
 
@@ -190,7 +200,3 @@ def _centred(values: np.ndarray, keys: np.ndarray) -> np.ndarray:
     columns = [np.bincount(keys, weights=column) / counts for column in values.T]
     centred: np.ndarray = values - np.stack(columns, axis=1)[keys]
     return centred
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, ScalingWarning, stacklevel=3)

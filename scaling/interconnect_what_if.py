@@ -89,7 +89,7 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
     Warns
     -----
     ScalingWarning
-        If a run would communicate for longer than it took.
+        If runs would communicate for longer than they took.
 
     Examples
     --------
@@ -111,8 +111,9 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
     if len(over):
         run = over.iloc[0]
         warnings.warn(
-            f"job {run['job']} on {run['interconnect']} would communicate for "
-            f"{run['communication']:.4g} s of {run['elapsed']:.4g} s; the constants do not fit it",
+            f"{len(over)} of {len(table)} runs would communicate for longer than they took; the "
+            f"constants do not fit them. Such a run is job {run['job']} on {run['interconnect']}: "
+            f"{run['communication']:.4g} s of {run['elapsed']:.4g} s",
             ScalingWarning, stacklevel=2,
         )  # fmt: skip
     return table
@@ -139,6 +140,11 @@ def what_if(
     ------
     ScalingInputError
         If the runs are not as `read_jobs` returns, or names of scenarios repeat.
+
+    Warns
+    -----
+    ScalingWarning
+        If runs would communicate for longer than they took: forecasts may be negative.
 
     Examples
     --------

@@ -36,8 +36,9 @@ class Measurements:
     Raises
     ------
     ScalingInputError
-        If shapes disagree, a parameter is negative, a value is infinite or larger than 1e50,
-        a parameter beyond 1e-20 to 1e20, or a point is empty or repeated.
+        If points or values are no real numbers, shapes disagree, a parameter is negative, a value
+        is infinite or larger than 1e50, a parameter beyond 1e-20 to 1e20, or a point is empty or
+        repeated.
 
     Examples
     --------
@@ -60,8 +61,7 @@ class Measurements:
         callpaths: Sequence[str] | None = None,
         metrics: Sequence[str] | None = None,
     ) -> None:
-        x = np.asarray(points, dtype=float)
-        y = np.asarray(values, dtype=float)
+        x, y = _real(points, "points"), _real(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
             raise ScalingInputError(
                 "points and values disagree",
@@ -126,6 +126,17 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
             )
 
 
+def _real(numbers: ArrayLike, what: str) -> Array:
+    try:
+        # NumPy drops imaginary parts.
+        result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        result = None
+    if result is None:
+        raise ScalingInputError(f"{what} must be real numbers", found=numbers)
+    return result
+
+
 def from_rows(
     rows: pd.DataFrame,
     parameters: Sequence[str],
@@ -151,6 +162,12 @@ def from_rows(
     list of Measurements
         One for each set of points.
 
+    Raises
+    ------
+    ScalingInputError
+        If a column is missing, there twice or without real numbers, or the rows give no
+        `Measurements`.
+
     Examples
     --------
     >>> import pandas as pd
@@ -164,6 +181,11 @@ def from_rows(
         raise ScalingInputError(
             "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
         )
+    repeated = rows.columns[rows.columns.duplicated()]
+    if len(repeated):
+        raise ScalingInputError(
+            "the table needs each column once", found=f"{', '.join(map(str, repeated))} twice"
+        )
     if rows.empty:
         raise ScalingInputError("the table has no rows")
     for name in ("callpath", "metric"):
@@ -173,7 +195,7 @@ def from_rows(
                 found=", ".join(map(str, rows[name].unique()[:5])), expected=f"{name}={name!r}",
             )  # fmt: skip
     for name in [*parameters, value]:
-        if not pd.api.types.is_numeric_dtype(rows[name]):
+        if not pd.api.types.is_numeric_dtype(rows[name]) or np.iscomplexobj(rows[name]):
             raise ScalingInputError(f"column {name} must hold numbers", found=rows[name].dtype)
     if rows[value].isna().any():
         raise ScalingInputError(f"column {value} holds NaN; leave such rows out")

@@ -25,6 +25,8 @@ _FALLING = {"-1/4": (0,), "-1/3": (0,), "-1/2": (0,), "-2/3": (0,), "-3/4": (0,)
             "-4/3": (0,), "-3/2": (0,), "-2": (0,)}  # fmt: skip
 _FALLING_PRIOR = 0.2
 _FINE_PRIOR = 0.1
+# Largest size of an exponent: beyond it a power of a parameter may be no number any more.
+_LARGEST = 10
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class TermSpace:
         must not be listed.
     prior : array-like, shape (n_terms,), optional
         Relative probability of each term before anything is measured; equal if left out.
+
+    Raises
+    ------
+    ScalingInputError
+        If there is no term, one stands twice, an exponent is beyond -10 to 10, or one of a
+        logarithm negative.
 
     Examples
     --------
@@ -58,13 +66,22 @@ class TermSpace:
         i = np.asarray(polynomial, dtype=float)
         j = np.asarray(logarithm, dtype=float)
         p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
-        if i.ndim != 1 or i.size == 0 or not i.shape == j.shape == p.shape:
+        if i.size == 0:
+            raise ScalingInputError(
+                "a term space without a term", expected="pairs of exponents, in a list to use twice"
+            )
+        if i.ndim != 1 or not i.shape == j.shape == p.shape:
             raise ScalingInputError(
                 "exponents and their prior must be lists of one length",
                 found=f"shapes {i.shape}, {j.shape} and {p.shape}",
             )
         if not (np.isfinite(i).all() and np.isfinite(j).all() and np.isfinite(p).all()):
             raise ScalingInputError("an exponent or a prior is not finite")
+        if max(np.abs(i).max(), np.abs(j).max()) > _LARGEST:
+            raise ScalingInputError(
+                "an exponent is too large", found=max(np.abs(i).max(), np.abs(j).max()),
+                expected=f"{-_LARGEST} to {_LARGEST}",
+            )  # fmt: skip
         if (p <= 0).any():
             raise ScalingInputError("a prior must be positive", found=p.min())
         if ((i == 0) & (j == 0)).any():

@@ -46,7 +46,7 @@ def place(tmp_path, monkeypatch):
     register(
         monkeypatch,
         Experiment("hybrids", "Six sets", "samples", learned),
-        Experiment("gemini", "AMG", "data", measured, ("org/repo at 1a2b3c",)),
+        Experiment("gemini", "AMG", "data", measured, ("org/repo at 1a2b3c",), ("times.txt",)),
     )
     monkeypatch.setattr(plan, "TASKS_PER_NODE", 128)
     monkeypatch.chdir(tmp_path)
@@ -70,7 +70,7 @@ def written(place):
 def test_list_names_needs_and_sources(place):
     text = call("list").stdout
     assert "hybrids  Six sets  simulated samples" in " ".join(text.split("\n")).replace("   ", "  ")
-    assert "gemini: org/repo at 1a2b3c" in text
+    assert "gemini: org/repo at 1a2b3c\n    read from DIR/times.txt" in text
 
 
 def test_list_of_nothing(place, monkeypatch):
@@ -119,6 +119,19 @@ def test_all_without_data_leaves_out_what_needs_it(place):
     assert json.loads((place / "r/findings.json").read_text())["not_run"].keys() == {"gemini"}
 
 
+def test_what_an_earlier_run_found_is_not_run_this_time(place):
+    call("run hybrids --out r --samples s.parquet")
+    assert "- `gemini`, AMG: not run this time" in (place / "r/results.md").read_text()
+    call("run gemini --out r --data data")
+    assert "- `hybrids`, Six sets: not run this time" in (place / "r/results.md").read_text()
+    assert (place / "r/tables/hybrids/scores.csv").exists()
+
+
+def test_figures_of_simulated_samples_say_so(place):
+    call("run hybrids --out r --samples s.parquet")
+    assert "simulated, not measured" in (place / "r/figures/results/hybrids.rcc.svg").read_text()
+
+
 def test_data_alone_needs_no_samples(place, monkeypatch):
     monkeypatch.setattr(datasets, "_folder", lambda: place / "nowhere")
     call("run gemini gemini --out r --data data")
@@ -150,6 +163,7 @@ BAD = {
     "run hybrids --out r --samples junk.parquet": "junk.parquet: not a readable Parquet file",
     "run hybrids --out s.parquet --samples s.parquet": "s.parquet: cannot be written: found a file",
     "run hybrids --out no/r --samples s.parquet": "no/r: cannot be written: found no such folder",
+    "run hybrids --out '' --samples s.parquet": "bad folder for the results: found nothing",
     "run hybrids --out r --samples s.parquet --jobs 0": "--jobs",
     "build": "expected --out FILE.parquet, or --dry-run",
     "build --out s.csv": "s.csv: unknown suffix: found .csv, expected .parquet",
@@ -242,7 +256,9 @@ def small(place, monkeypatch):
 def test_dry_run_lists_blocks_and_writes_nothing(place):
     before = written(place)
     text = call("build --dry-run").stdout
-    assert f"27 blocks, {sum(b.n_mappings for b in plan.blocks())} samples." in text
+    assert (
+        f"{len(plan.blocks())} blocks, {sum(b.n_mappings for b in plan.blocks())} samples." in text
+    )
     assert "2D Halo 8 B, 16384 tasks" in text
     text = call("build --dry-run --only '3d  HALO 16 kb' --only 'pf3d, 16384'").stdout
     assert "4 blocks, 252 samples." in text

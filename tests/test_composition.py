@@ -118,8 +118,9 @@ def test_pieces_are_the_maximum_at_every_point():
     for part in parts:
         n = np.geomspace(part.low, part.high, 50)
         own = pipe(*[t for t in tasks if t.stages[0].name == part.stage.name])
-        best = program.predict({"n": n, "p": 3})
-        assert own.predict({"n": n, "p": 3}) / 3 == pytest.approx(best, rel=1e-9)
+        at = {"n": n, "p": 3}
+        mine = own.predict({name: at[name] for name in own.parameters})
+        assert mine / 3 == pytest.approx(program.predict(at), rel=1e-9)
 
 
 def test_equal_below_one_and_different_above():
@@ -166,6 +167,15 @@ def test_fitted_models_compose():
         ("1e300 1e300", "finite"),
         ("0^-1", "finite"),
         ("n ~ 2", "found ~"),
+        ("n log n", "at character 3: found log, expected log2"),
+        ("ln n", "found ln, expected log2"),
+        ("log2(log10)", "found log10, expected log2"),
+        ("NaN", "found NaN, expected a finite number"),
+        ("2 inf n", "found inf, expected a finite number"),
+        ("0x10 n", r"at character 2: found x10, expected a blank or \* after 0"),
+        ("1_000 n", "found _000"),
+        ("1e n", "found e, expected a blank"),
+        ("1.2.3 n", r"found .3, expected a blank or \* after 1.2"),
         ("n " * 9000, "too long"),
     ],
 )
@@ -238,17 +248,50 @@ def test_other_bad_input():
     [
         ({}, "found none, expected n"),
         ({"m": 3}, "found m, expected n"),
+        ({"n": 1, "m": 3}, "no stage depends on this: found m, expected n"),
+        (5, "places need names: found 5"),
+        (None, "places need names: found None"),
         ({"n": -1}, "not negative"),
         ({"n": float("nan")}, "finite"),
         ({"n": "many"}, "must be a number"),
         ({"n": 0}, "positive under a falling power"),
-        ({"n": [1, 2], "m": [1, 2, 3]}, "different lengths"),
         ({"n": 1e200}, "beyond what a number can hold"),
     ],
 )
 def test_bad_places(at, message):
     with pytest.raises(ScalingInputError, match=message):
         sequential("t", "n^-1 + n^2").predict(at)
+
+
+def test_values_of_different_lengths():
+    with pytest.raises(ScalingInputError, match="different lengths"):
+        sequential("t", "n m").predict({"n": [1, 2], "m": [1, 2, 3]})
+
+
+def test_an_error_names_the_parameters_of_both_models():
+    line, other = sequential("line", "2 n"), sequential("other", "p")
+    assert line.relative_error(other, {"n": 1, "p": [1, 4]}).tolist() == [1.0, 0.5]
+    assert NOP.relative_error(NOP, {"n": [1, 2]}).tolist() == [0, 0]
+    with pytest.raises(ScalingInputError, match="found q, expected n or p"):
+        line.relative_error(other, {"n": 1, "p": 1, "q": 1})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stages", "crossovers"),
+    [
+        # n^2 = 30 log2(n) twice; 1 = 30 log2(n) once.
+        ("n log2(n)", "30 n^-1 log2(n)^2", "aba", [1.0245498, 9.9781304]),
+        ("log2(n)", "30 log2(n)^2", "ab", [2 ** (1 / 30)]),
+        ("log2(n)^(1/2)", "90 log2(n)", "ab", [2 ** (1 / 90**2)]),
+        # Both 1 at 1; n - 1 is ln(2) log2(n) and more.
+        ("n", "1 + 900 log2(n)^2", "aba", [1.0005341, 297553.44]),
+    ],
+)
+def test_a_crossing_just_above_one(first, second, stages, crossovers):
+    program = pipe(sequential("a", first), sequential("b", second))
+    parts = program.pieces("n", 1, 1e6)
+    assert "".join(part.stage.name for part in parts) == stages
+    assert [part.high for part in parts[:-1]] == pytest.approx(crossovers, rel=1e-6)
 
 
 def test_bad_ranges_and_references():
@@ -259,6 +302,12 @@ def test_bad_ranges_and_references():
         program.pieces("m", 1, 2)
     with pytest.raises(ScalingInputError, match="one value of p"):
         program.pieces("n", 1, 2, {"p": [1, 2]})
+    with pytest.raises(ScalingInputError, match="n has a range already"):
+        program.pieces("n", 1, 2, {"p": 1, "n": 2})
+    with pytest.raises(ScalingInputError, match="found q, expected n or p"):
+        program.pieces("n", 1, 2, {"p": 1, "q": 2})
+    with pytest.raises(ScalingInputError, match="places need names: found 5"):
+        program.pieces("n", 1, 2, 5)
     for low, high in ((0, 2), (2, 2), (3, 2), (-1, 2), (1, float("inf")), (float("nan"), 2)):
         with pytest.raises(ScalingInputError, match="bad range"):
             INC.pieces("n", low, high)

@@ -54,6 +54,14 @@ def test_pieces():
     assert table["slowest"].tolist() == ["b", "tpool_4(a)"]
 
 
+def test_each_expression_takes_its_own_parameters():
+    tasks = ("--task", "a=2 n", "--task", "b=3 p")
+    result = run("a", "b", *tasks, "--at", "n=4,p=5", "--against", "m n", "--csv", "-")
+    assert "expected m" in result.stderr
+    result = run("a", "b", *tasks, "--at", "n=4,p=5", "--csv", "-")
+    assert pd.read_csv(io.StringIO(result.stdout)).prediction.tolist() == [8, 15]
+
+
 def test_measure(tmp_path):
     path = tmp_path / "out.json"
     result = run(
@@ -86,6 +94,9 @@ def test_measure_a_task_alone():
         (["inc", "--task", "inc=n^"], "bad formula 'n^' at character 3"),
         (["pipe(inc", *INC], "bad expression 'pipe(inc' at character 9"),
         (["inc", *INC, "--at", "m=2"], "found m, expected n"),
+        (["inc", *INC, "--at", "n=2,m=2"], "found m, expected n"),
+        (["inc", *INC, "--at", "n=2,m=2", "--against", "p"], "found m, expected n or p"),
+        (["inc", *INC, "--range", "n=1..10", "--at", "n=5"], "n has a range already"),
         (["inc", *INC, "--at", "n"], "bad --at"),
         (["inc", *INC, "--range", "n=1-2"], "bad --range"),
         (["inc", *INC, "--range", "n=2..1"], "bad range of n"),
@@ -93,7 +104,7 @@ def test_measure_a_task_alone():
         (["inc", *INC, "--against", "n"], "needs --at"),
         (["inc", *INC, "--repetitions", "2"], "need --measure"),
         (["--measure", "--at", "n=2"], "--measure takes no"),
-        (["--measure", "--sizes", "many"], "bad --sizes"),
+        (["--measure", "--sizes", "a,b,c"], "found a,b,c, expected whole numbers, such as 64,128"),
         (["--measure", "--sizes", "0,1,2"], "bad sizes"),
         (["--measure", "--sizes", "5"], "at least 3 different"),
         (["--measure", "sort"], "found sort, expected nop or inc or qsort"),

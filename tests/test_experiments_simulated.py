@@ -73,6 +73,62 @@ def test_missing_blocks_are_named(table, tmp_path):
         EXPERIMENTS["transfer"].run(Inputs(samples=tmp_path / "some.parquet"))
 
 
+def without(table, tmp_path, **columns):
+    """Inputs with a table as `build` writes it, of these rows."""
+    write_samples(
+        table.drop(columns=list(simulated.CASE)).assign(**columns), tmp_path / "t.parquet"
+    )
+    return Inputs(samples=tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks", "message"),
+    [
+        ("combinations", "Sub A2A", "samples of Sub A2A 16 KB, 16384 tasks on .*found 0, .* 84"),
+        ("unseen", "2D Halo|3D Halo", "samples of 2D Halo 8 B, 16384 tasks on .*found 0, .* 84"),
+        ("chance", "3D Halo 16 KB", "samples of 3D Halo 16 KB, 16384 tasks on .*found 0, .* 84"),
+        ("hybrids-65536", "3D Halo", "samples of 3D Halo .* 65536 tasks on .*found 0, .* 42"),
+        ("pf3d", "pF3D, 65536", "samples of pF3D, 65536 tasks on .*found 0, .* 42"),
+    ],
+)
+def test_a_benchmark_that_is_missing_is_named(name, lacks, message, table, tmp_path):
+    rest = table[~table["workload"].str.contains(lacks)]
+    with pytest.raises(InputError, match=message):
+        EXPERIMENTS[name].run(without(rest, tmp_path))
+
+
+def test_too_few_mappings_are_told(table, tmp_path):
+    few = table.groupby(["workload", "torus"]).head(3)
+    with pytest.raises(InputError, match="found 3, expected 84 mappings"):
+        EXPERIMENTS["learners"].run(without(few, tmp_path))
+
+
+def test_times_that_tell_nothing_are_refused(table, tmp_path):
+    with pytest.raises(InputError, match=r"times of .*: found all alike"):
+        EXPERIMENTS["learners"].run(without(table, tmp_path, time=1e-3))
+    with pytest.raises(InputError, match="no two mappings to learn from differ"):
+        learners_module.PairwiseRanker().fit(np.eye(4), np.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "found"),
+    [("time", "0.001", "str"), ("time", np.nan, "not finite"), ("max_bytes", np.inf, "not finite")],
+)
+def test_columns_that_are_no_numbers_are_refused(column, value, found, table, tmp_path):
+    inputs = without(table, tmp_path, **{column: value})
+    with pytest.raises(InputError, match=rf"t.parquet: bad column {column}: found .*{found}"):
+        simulated.load(inputs)
+
+
+def test_text_counts_the_samples_of_the_table(table):
+    some = simulated.synthetic(table, plan.LARGE, ["512 B", "16 KB"])
+    assert "42 mappings of each benchmark and size (6) of 65,536 tasks" in simulated.text(some)
+    assert "16,384" not in simulated.text(some)
+    assert " 3 to 42 mappings" in simulated.text(
+        pd.concat([some.iloc[:3], some[some["size"] == "16 KB"]])
+    )
+
+
 def test_no_counter_is_the_time_or_its_bound(table):
     names = simulated.counters(table)
     assert not {"time", "lower_bound", *simulated.CASE} & set(names)
@@ -178,7 +234,8 @@ def test_transfer_trains_on_the_small_host_only(inputs, monkeypatch):
     monkeypatch.setattr(transfer_module, "learners", lambda: few)
     monkeypatch.setattr(transfer_module, "forecast", spy)
     EXPERIMENTS["transfer"].run(inputs)
-    assert seen == [({plan.SMALL}, {plan.LARGE})]
+    # As published, and with all sizes of messages.
+    assert seen == [({plan.SMALL}, {plan.LARGE})] * 2
 
 
 def test_pairwise_ranker_orders_what_a_line_orders():
@@ -244,7 +301,7 @@ def test_hybrid_whose_features_make_the_time_wins(table, planted, monkeypatch):
 def test_few_noisy_splits_of_hybrids_make_no_interval(table, planted, monkeypatch):
     for name, value in {"NOISE": (0.0, 0.01), "TREES": 5}.items():
         monkeypatch.setattr(hybrids_module, name, value)
-    sets = {name: simulated.SETS[name] for name in ("H1", simulated.GIVEN)}
+    sets = {name: simulated.SETS[name] for name in ("prior", "H1", simulated.GIVEN)}
     monkeypatch.setattr(simulated, "SETS", sets)
     found = EXPERIMENTS["hybrids-16384"].run(planted(table["time"]))
     best = found.tables["hybrids-16384-best"]

@@ -211,11 +211,17 @@ def test_a_negative_constant_is_told():
     with pytest.warns(ScalingWarning, match="beta is negative"):
         model = fit_interconnect(planted(3, -2, [500, 2000, 9000]))
     assert model.beta == pytest.approx(-2)
+    with pytest.warns(ScalingWarning, match=r"alpha is negative \(-3\): a longer latency"):
+        Interconnect(-3, 1)
 
 
 def test_more_communication_than_time_is_told():
-    with pytest.warns(ScalingWarning, match="job 0 on slow would communicate for"):
-        communication_times(planted(3, 2, [500, 9000]), Interconnect(1e4, 2))
+    jobs = planted(3, 2, [500, 9000])
+    with pytest.warns(ScalingWarning, match="4 of 4 runs would .* run is job job 0 on slow: 4e"):
+        communication_times(jobs, Interconnect(1e4, 2))
+    jobs.loc[1:, "messages"] = 0.0
+    with pytest.warns(ScalingWarning, match="1 of 4 runs"):
+        what_if(jobs, Interconnect(1e4, 2))
 
 
 @pytest.mark.parametrize("level", [0, 1, math.nan, -3])

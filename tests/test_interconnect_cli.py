@@ -62,6 +62,16 @@ def test_what_if():
     assert "asked" in shown.stdout
 
 
+@pytest.mark.filterwarnings("always")
+def test_constants_that_do_not_fit_are_told():
+    given = ("interconnect", "what-if", "lsdyna-interconnect", "--beta", 1.6, "--alpha")
+    result = run(*given, 500)
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert "16 of 16 runs would communicate for longer than they took" in line
+    assert "alpha is negative (-3)" in run(*given, -3).stderr
+
+
 def test_upgrade(solver):
     rows = table(run("codesign", "upgrade", "--csv", "-", "--quiet"))
     assert len(rows) == 75

@@ -6,13 +6,27 @@ import pytest
 
 from toruscast.datasets.public import read_amg_messages
 from toruscast.mapping import InputError
-from toruscast.training.experiments import EXPERIMENTS, Inputs
+from toruscast.training.experiments import (
+    EXPERIMENTS,
+    Inputs,
+    gemini_amg,
+    gemini_contention,
+    link_counts,
+)
 from toruscast.training.experiments.amg_features import _MODEL_COLUMNS
-from toruscast.training.experiments.amg_model import AmgTimeModel
+from toruscast.training.experiments.amg_model import AmgTimeModel, alike
 from toruscast.training.experiments.line_model import fit_line
 from toruscast.training.metrics import rcc
 
 NAMES = ["gemini-amg", "gemini-contention", "static-routes", "link-counts"]
+AMG = """Level 0
+A*x
+Max Num Msgs: 2
+Total Bytes = 4096
+Byte Hops = 8192
+Num Active Processes: 16
+Comm Time: 1.5e-05
+"""
 
 
 def test_law_recovers_what_it_generates():
@@ -53,6 +67,106 @@ def test_line_model_recovers_bandwidths():
 def test_absent_measurements_are_told(name, tmp_path):
     with pytest.raises(InputError, match="not found"):
         EXPERIMENTS[name].run(Inputs(data=tmp_path))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_places_of_measurements_are_named(name, tmp_path):
+    files = EXPERIMENTS[name].files
+    assert files
+    with pytest.raises(InputError) as caught:
+        EXPERIMENTS[name].run(Inputs(data=tmp_path))
+    assert files[0] in str(caught.value)
+
+
+def test_amg_jobs_that_are_missing_are_told(tmp_path):
+    folder = tmp_path / "bluewatersmodel" / "amg_models"
+    folder.mkdir(parents=True)
+    for size in (128, 512, 1024, 2048):
+        (folder / f"aniso_{size}.out").write_text(AMG)
+    # Another job of that size does not have the rows whose scores were quoted.
+    (folder / "grad_div_8192.out").write_text(AMG)
+    with pytest.raises(InputError, match=r"jobs aniso missing: found .*2048\], .* 8192 processes"):
+        EXPERIMENTS["gemini-amg"].run(Inputs(data=tmp_path))
+
+
+def amg_table(n=200):
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(0.0, index=range(n), columns=list(_MODEL_COLUMNS))
+    return table.assign(
+        operator="A", matrix=True, n_active=64, n_processes=4096, n_max=np.arange(n) // 2,
+        file=np.where(np.arange(n) % 2, "first.out", "second.out"), run=0, level=0, variant="",
+        time=1e-6 * generator.uniform(1, 2, n),
+    )  # fmt: skip
+
+
+def test_folds_never_split_communications_that_are_alike(monkeypatch):
+    seen = []
+
+    def spy(train, test):
+        seen.append(set(train["n_max"]) & set(test["n_max"]))
+        return test["time"].to_numpy()
+
+    monkeypatch.setitem(gemini_amg.LEARNERS, gemini_amg.OURS, spy)
+    gemini_amg._known_sizes(amg_table())
+    assert seen == [set()] * gemini_amg._FOLDS
+
+
+def test_the_slowest_repeat_is_computed():
+    table = amg_table(4).assign(time=[1e-6, 2e-6, 3e-6, 9e-6], n_processes=128)
+    assert alike(table).tolist() == [0, 0, 1, 1]
+    note = gemini_amg._slowest_repeat(table)
+    assert "one took 3 times as long" in note
+    assert "a matrix of A in first.out, 128 processes" in note
+
+
+def line_times(factors):
+    """Times of jobs along lines; a factor of the link's time, and of what it was cut off to."""
+    sizes = [(n, s) for s in 4.0 ** np.arange(4, 11) for n in (1, 4)]
+    rows = [
+        (job, job[0], ranks, n, s, repeat, max(4e-6 * n, slow * ranks / 2 * s / 6e9))
+        for job, (ranks, slow, kept) in factors.items()
+        for n, s in sizes[:kept]
+        for repeat in range(2)
+    ]
+    names = ["job", "dimension", "n_ranks", "n_messages", "nbytes", "repeat", "time"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def contention_notes(monkeypatch, table):
+    monkeypatch.setattr(gemini_contention, "read_all", lambda _: table)
+    monkeypatch.setattr(gemini_contention, "N_RESAMPLES", 10)
+    return " ".join(gemini_contention.run(Inputs()).notes)
+
+
+def test_contention_notes_say_what_the_times_say(monkeypatch):
+    jobs = {"x1": (128, 1, 14), "x2": (128, 1, 14), "x3": (256, 1, 14)}
+    quiet = contention_notes(monkeypatch, line_times(jobs))
+    assert "do not all overlap" not in quiet
+    assert "too fast" not in quiet
+    assert "cut off" not in quiet
+    jobs |= {"z1": (128, 1, 14), "z2": (128, 2, 12), "z3": (256, 3, 14)}
+    loud = contention_notes(monkeypatch, line_times(jobs))
+    assert "jobs along Z do not all overlap" in loud
+    assert "Along Z that is less than the faster 128-rank job had" in loud
+    assert "all 28 times of the others: z2 24." in loud
+
+
+def test_contention_notes_name_the_intervals_that_miss():
+    jobs = pd.DataFrame({"job": ["a", "b"], "dimension": ["x", "y"], "low": [5.0, 2.0],
+                         "high": [6.0, 3.0]})  # fmt: skip
+    read = pd.DataFrame({"job": ["a", "b", "c"], "bandwidth": [5.5, 3.5, 9.0]})
+    note = gemini_contention._note_on_intervals(jobs, read)
+    assert "in 1 of 2 jobs; they miss it, GB/s: Y 3.500 (2.000 to 3.000, b)." in note
+
+
+def test_counters_that_are_missing_name_their_file(tmp_path):
+    path = tmp_path / link_counts.FILE
+    path.parent.mkdir(parents=True)
+    names = ("sx", "sy", "sz", "tx", "ty", "tz", "code_region", "packets")
+    header = "".join(f"- [{name}, int64]\n" for name in names)
+    path.write_text(f"---\nkey: TEST\n---\n{header}...\n0 0 0 0 0 1 1 9\n")
+    with pytest.raises(InputError, match=r"bgpc_links.yaml: counters missing"):
+        EXPERIMENTS["link-counts"].run(Inputs(data=tmp_path))
 
 
 def test_amg_small_to_large(shared_data):

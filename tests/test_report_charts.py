@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,43 @@ def test_repeated_rows_become_their_mean_with_whiskers(axes):
     assert whisker[:, 1].tolist() == [1.0, 6.0]
 
 
+@pytest.mark.parametrize("draw", [_marks.bars, _marks.lines])
+def test_intervals_of_the_table_become_whiskers(axes, draw):
+    rows = named(x=["a", "b"], y=[1.0, -0.5], low=[0.5, -2.0], high=[4.0, 0.5])
+    limits = _marks.bar_limits(rows)
+    assert limits[0] < -2.0
+    assert limits[1] > 4.0
+    options = (False, limits) if draw is _marks.bars else (False,)
+    (note,) = draw(axes, rows, [""], *options)
+    assert "95 % interval" in note
+    if draw is _marks.bars:
+        ends = [segment[:, 1].tolist() for segment in axes.collections[0].get_segments()]
+        assert ends == [[0.5, 4.0], [-2.0, 0.5]]
+
+
+def test_chart_takes_intervals_from_columns_and_shows_its_note(tmp_path):
+    scores = SCORES.assign(least=SCORES["rcc"] - 0.2, most=SCORES["rcc"] + 0.002)
+    chart = Chart(**vars(BARS) | {"interval": ("least", "most"), "note": "times simulated"})
+    shown = " ".join(drawn(chart, {"scores": scores}, tmp_path))
+    assert "times simulated; " in shown
+    assert "whiskers: 95 % interval" in shown
+    with pytest.raises(InputError, match="no such column"):
+        drawn(chart, TABLES, tmp_path)
+
+
+@pytest.mark.parametrize("spread", [1.05, 1.9, 2.1, 4.0, 8.0])
+def test_numbers_of_a_short_logarithmic_axis_do_not_touch(spread, tmp_path):
+    with figure(3, 2.9) as one:
+        axes = one.subplots()
+        _marks.scatter(axes, named(x=[3e-4, 3e-4 * spread], y=[3e-4, 3e-4]), [""], True)
+        one.savefig(tmp_path / "a.png")
+        low, high = axes.get_xlim()
+        shown = [t for t in axes.get_xticklabels() if low <= t.get_position()[0] <= high]
+        boxes = [label.get_window_extent() for label in shown]
+    assert len(boxes) >= 2
+    assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
+
+
 def test_scatter_has_equal_axes_and_the_diagonal(axes):
     _marks.scatter(axes, named(x=[1.0, 2.0], y=[5.0, 3.0]), [""], False)
     assert axes.get_xlim() == axes.get_ylim()
@@ -122,10 +160,11 @@ def test_lines_go_in_the_order_of_x(axes):
 
 def test_groups_differ_in_more_than_colour():
     with figure(1, 1):
-        shapes = [_marks.legend_mark("scatter", n).get_marker() for n in range(7)]
+        points = [_marks.legend_mark("scatter", n) for n in range(21)]
         dashes = [_marks.legend_mark("lines", n) for n in range(21)]
         bars = [_marks.legend_mark("bars", n) for n in range(21)]
-    assert len(set(shapes)) == len(set(_marks.COLOURS)) == 7
+    assert len({p.get_marker() for p in points[:7]}) == len(set(_marks.COLOURS)) == 7
+    assert len({(p.get_color(), p.get_marker()) for p in points}) == 21
     assert len({(d.get_color(), d.get_linestyle()) for d in dashes}) == 21
     assert len({(b.get_facecolor(), b.get_hatch()) for b in bars}) == 21
 

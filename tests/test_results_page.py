@@ -32,10 +32,13 @@ FINDINGS = Findings(
 )
 EXPERIMENTS = {
     "hybrids": Experiment("hybrids", "The hybrids", "samples", lambda _: FINDINGS),
-    "gemini": Experiment("gemini", "Gemini | AMG", "data", lambda _: FINDINGS, ("repo at 1a2b",)),
+    "gemini": Experiment(
+        "gemini", "Gemini | AMG", "data", lambda _: FINDINGS, ("repo at 1a2b",), ("amg/*.out",)
+    ),
 }
 PROVENANCE = {
-    "n_samples": 1680, "created": "2024-01-02", "toruscast": "0.1", "numpy": "2.0", "seed": 7,
+    "n_samples": 1680, "command": "toruscast experiment build", "created": "2024-01-02",
+    "toruscast": "0.1", "numpy": "2.0", "seed": 7,
     "level": 2, "routing": "by_size", "processor_seconds": {"2D Halo": 3600.0, "pF3D": 5400.0},
 }  # fmt: skip
 MACHINE = {"cpu": "a processor", "cores": "2", "numpy": "2.0"}
@@ -86,7 +89,8 @@ def test_page_shows_text_tables_figures_and_notes():
 def test_page_tells_versions_machine_seed_and_cost():
     text = page()
     assert "Machine: a processor, 2 cores. Versions: numpy 2.0." in text
-    assert "1680, completed 2024-01-02 with toruscast 0.1 and numpy 2.0; seed 7" in text
+    assert "1680, completed 2024-01-02 by `toruscast experiment build` with toruscast 0.1" in text
+    assert "and numpy 2.0; seed 7" in text
     assert "Cost of the simulation: 2.50 processor hours" in text
     assert "| 2D Halo | 3600 |" in text
     assert "| hybrids | 12.3 |" in text
@@ -99,6 +103,12 @@ def test_page_tells_what_is_not_on_it():
     assert "Not on this page" not in both
     # The order is that of the registry.
     assert both.index("## The hybrids") < both.index("## Gemini")
+
+
+def test_page_tells_where_measurements_belong():
+    both = page({"gemini": FINDINGS, "hybrids": FINDINGS})
+    assert both.count("Read from the folder of `--data`: `amg/*.out`.") == 1
+    assert "Read from the folder" not in page()
 
 
 def test_page_without_anything():
@@ -126,6 +136,14 @@ def test_rounding_never_changes_the_verdict(measured, gap, kind):
     assert text.verdict == ("met" if bar.met else "missed")
     assert Bar("x", float(text.measured), bar.bar, kind).met == bar.met
     assert float(text.measured) == pytest.approx(measured, rel=1e-3, abs=1e-300)
+
+
+@pytest.mark.parametrize("kind", ["at least", "show"])
+@pytest.mark.parametrize(
+    ("published", "shown"), [(1 - 16 / 378, "0.9577"), (0.98, "0.98"), (70, "70"), (14028, "14028")]
+)
+def test_published_figures_are_rounded_like_measured_ones(published, shown, kind):
+    assert describe_bar(Bar("RCC", 0.9, 0.99, kind, published)).published == shown
 
 
 def test_figures_that_are_missing_are_missed():

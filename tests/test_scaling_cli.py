@@ -34,6 +34,21 @@ def test_fit(file, tmp_path):
     assert content["models"][0]["notes"] == []
 
 
+def test_how_to_search(file, tmp_path):
+    path = tmp_path / "two.txt"
+    rows = "".join(f"DATA {p + p**3}\n" for p in (2, 4, 8, 16, 32))
+    path.write_text(f"PARAMETER p\nPOINTS 2 4 8 16 32\n{rows}")
+    two = json.loads(run("fit", path, "--json", "-").stdout)["models"][0]
+    assert two["formula"].endswith("p + p^3")
+    one = json.loads(run("fit", path, "--max-terms", 1, "--json", "-").stdout)["models"][0]
+    assert one["formula"].count("p") == 1
+    assert run("predict", path, "--at", "p=64", "--noise", "normal").exit_code == 0
+    plotted = run("plot", path, tmp_path / "m.svg", "--noise", "bounded", "--max-terms", 1)
+    assert plotted.exit_code == 0
+    for wrong in (("--max-terms", 3), ("--noise", "pink")):
+        assert run("fit", file, *wrong).exit_code == 2
+
+
 def test_predict(file):
     result = run(
         "predict", file, "--at", "p=128", "--at", "p=256", "--interval", "0.9", "--csv", "-"
@@ -50,7 +65,8 @@ def test_predict(file):
     [
         (["--at", "q=3"], "must name every parameter"),
         (["--at", "p=x"], "bad --at"),
-        (["--at", "p=-3"], "Negative values"),
+        (["--at", "p=-3"], "bad --at: found p=-3, expected NAME=NUMBER, 0 or more"),
+        (["--at", "p=nan"], "bad --at: found p=nan"),
         (["--at", "p=5,p=6"], "found p twice"),
         (["--at", "p=1e300"], "parameter p is too large"),
         (["--at", "p=3", "--callpath", "absent"], "no call path"),

@@ -9,6 +9,7 @@ import pytest
 from toruscast.scaling import (
     Measurements,
     ScalingInputError,
+    TermSpace,
     fit_many,
     from_rows,
     read_measurements,
@@ -37,6 +38,9 @@ DATA 9
 JSON = '{"parameters": ["p"], "measurements": {"f": {"t": %s}}}'
 
 
+LINE = '{"params": {"p": 1}, "value": %s}\n'
+
+
 @pytest.fixture
 def write(tmp_path):
     def write(text, name="data.txt"):
@@ -55,6 +59,12 @@ def test_text(write):
     assert m.metrics == ("time", "bytes")
     nan = np.nan
     np.testing.assert_equal(m.values[0], [[1, 2], [4, nan], [3, nan], [5, nan]])
+
+
+@pytest.mark.parametrize("points", ["1 2 4", "1,2,4", "(1) (2) (4)", "(1), (2),(4)", "1, 2, 4"])
+def test_points_of_one_parameter(write, points):
+    (m,) = read_measurements(write(f"PARAMETER p\nPOINTS {points}\nDATA 1\nDATA 2\nDATA 3\n"))
+    assert m.points.tolist() == [[1], [2], [4]]
 
 
 def test_json_by_call_path_with_different_points(write):
@@ -111,11 +121,16 @@ def test_json_lines(write):
         ("PARAMETER p\nPOINTS 2\nDATA nan\n", "bad number"),
         ("POINTS 2\nDATA 1\n", "POINTS before PARAMETER"),
         ("PARAMETER p n\nPOINTS (2)\n", "one value a parameter"),
+        ("PARAMETER p\nPOINTS (1 2)\n", "found 1 2, expected 1 number$"),
+        ("PARAMETER p n\nPOINTS (1 1 (2 2) (4 4)\nDATA 1\n", r":2: bad POINTS: found \(1 outside"),
+        ("PARAMETER p n\nPOINTS (1 1) 2 2\nDATA 1\n", ":2: bad POINTS: found 2 outside"),
+        ("PARAMETER p\nPOINTS 2\nREGION a\nDATA 1\nREGION b\nDATA 1\nREGION a\nDATA 2\n",
+         ":8: REGION a with METRIC time stands twice"),
         ("PARAMETER\n", "PARAMETER without a value"),
         ("HELLO world\n", "unknown field"),
         ("DATA\n", "DATA without a value"),
         ("PARAMETER p\nPOINTS 2\n", "holds no measurements"),
-        ("PARAMETER p\nPOINTS -2 4\nDATA 1\nDATA 2\n", "Negative values"),
+        ("PARAMETER p\nPOINTS -2 4\nDATA 1\nDATA 2\n", "Negative values in data"),
         ("# nothing\n", "names no PARAMETER"),
         ("{", "is not JSON"),
         ("{}", "is no file of measurements"),
@@ -125,6 +140,18 @@ def test_json_lines(write):
         (JSON % '[{"point": [1], "values": [true]}]', "bad number"),
         ('{"params": {"p": 1}, "value": 1}\n{"params": {"q": 1}, "value": 1}', "other parameters"),
         ('{"params": {"p": 1}, "value": 1}\n[]', "bad line"),
+        ('{"params": "p", "value": 1}', ':1: bad line: .* expected an object such as {"params"'),
+        ('{"params": [0], "value": 1}', "bad line"),
+        ('{"params": {}, "value": 1}', "bad line"),
+        ('{"params": {"p": 1}}', "bad line"),
+        (LINE % 1 + LINE % ("9" * 400), ":2: bad number: found 999"),
+        (LINE % 1 + LINE % ("9" * 5000), ":2: a number has too many digits"),
+        (LINE % ("9" * 5000), "a number has too many digits"),
+        (LINE % 1 + "[" * 100_000, ":2: is nested too deeply"),
+        (JSON.replace('["p"]', '"pn"') % "[]", "found parameters 'pn', expected a list"),
+        (JSON.replace('["p"]', "[]") % "[]", r"found parameters \[\], expected a list"),
+        (JSON.replace('["p"]', "[0]") % "[]", r"found parameters \[0\], expected a list of names"),
+        ("[1, 2]", "found a list in JSON, expected an object"),
     ],
 )  # fmt: skip
 def test_bad_files(write, text, message):
@@ -175,6 +202,9 @@ def test_tables_group_by_points():
         ([[1.0], [2.0]], [[[1.0], [np.inf]]]),
         ([[1.0], [2.0]], [[[1.0], [np.nan]]]),
         ([1.0, 2.0], [[[1.0], [2.0]]]),
+        ([[1.0], [2.0]], [[[1j], [2.0]]]),
+        ([[1.0], ["many"]], [[[1.0], [2.0]]]),
+        ([[1.0], [2.0]], [[[10**400], [2.0]]]),
     ],
 )
 def test_wrong_measurements(points, values):
@@ -230,6 +260,8 @@ def test_no_real_prediction_is_negative(shared_data, name):
         ({"metric": ["time", None] * 3}, {"metric": "metric"}, "column metric has empty cells"),
         ({"value": [1.0, float("nan")] * 3}, {"metric": "metric"}, "column value holds NaN"),
         ({"p": [1, -2] * 3}, {"metric": "metric"}, "Negative values in data for parameter p"),
+        ({"value": [1 + 2j] * 6}, {"metric": "metric"}, "column value must hold numbers"),
+        ({"p": [1j, 2j, 3j] * 2}, {"metric": "metric"}, "column p must hold numbers"),
     ],
 )
 def test_tables_that_would_mislead(change, arguments, message):
@@ -242,6 +274,25 @@ def test_a_table_of_two_metrics_gives_two_paths():
     table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
     (data,) = from_rows(pd.DataFrame(table), ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
+
+
+def test_a_table_with_a_column_twice():
+    rows = pd.DataFrame([[1, 1, 1.0]], columns=["p", "p", "value"])
+    with pytest.raises(ScalingInputError, match="each column once: found p twice"):
+        from_rows(rows, ["p"])
+
+
+@pytest.mark.parametrize("pair", [(30, 0), (-30, 0), (20, 2), (0, 11)])
+def test_exponents_beyond_reason(pair):
+    with pytest.raises(ScalingInputError, match=r"too large: found .+, expected -10 to 10$"):
+        TermSpace.of([pair])
+
+
+def test_pairs_that_are_used_up():
+    pairs = ((i, 0) for i in (1, 2))
+    assert TermSpace.of(pairs).n_terms == 2
+    with pytest.raises(ScalingInputError, match=r"without a term: expected .* in a list"):
+        TermSpace.of(pairs)
 
 
 def test_a_table_without_rows():

@@ -178,6 +178,13 @@ def test_truncation_far_out_is_least_squares_without_negative_coefficients():
         assert left <= 1.2 * least + 1e-3
 
 
+def test_a_space_of_one_term_gone_through_once():
+    p = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
+    data = Measurements(["p"], p[:, None], (3 + 2 * p)[None, :, None])
+    options = FitOptions(space=(pair for pair in [(1, 0)]))
+    assert [fit_many(data, options).formulas() for _ in range(2)] == [["3 + 2 p"]] * 2
+
+
 def test_screening_keeps_the_true_term():
     x = grid(P, [10, 20, 30, 40, 50])
     space = TermSpace.default()

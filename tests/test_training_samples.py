@@ -93,6 +93,48 @@ def test_a_run_that_was_killed_goes_on(store, computed):
     assert sorted(f.name for f in store.parent.iterdir()) == ["other.parquet", "samples.parquet"]
 
 
+def test_a_part_of_a_table_can_be_written_with_its_provenance(store):
+    build_samples([(HALO, TORUS, shuffled(3))], store, provenance={"seed": 7})
+    write_samples(read_samples(store)[:2], store)
+    origin = read_samples(store).attrs["provenance"]
+    assert (origin["n_samples"], origin["seed"]) == (2, 7)
+
+
+def test_a_run_that_was_killed_goes_on_after_another_into_the_same_table(store, computed):
+    cases = [(HALO, TORUS, shuffled(20))]
+
+    def kill(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_samples(cases, store, progress=kill)
+    first = set(computed)
+    # Some of what the killed run had finished, and something else.
+    build_samples([(HALO, TORUS, shuffled(2)), (HALO.scaled(2), TORUS, shuffled(1))], store)
+    computed.clear()
+    build_samples(cases, store)
+    assert len(computed) == 12
+    assert first.isdisjoint(computed)
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_a_run_with_nothing_to_do_leaves_the_provenance(store, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/bin/first", "--all"])
+    build_samples([(HALO, TORUS, shuffled(5))], store)
+    first = read_samples(store).attrs["provenance"] | {"created": "long ago"}
+    write_samples(read_samples(store), store, first)
+    monkeypatch.setattr("sys.argv", ["/bin/second"])
+    table = build_samples([(HALO, TORUS, shuffled(3))], store)
+    origin = read_samples(store).attrs["provenance"]
+    assert (origin["command"], origin["created"]) == ("first --all", "long ago")
+    assert table.attrs["provenance"]["command"] == "first --all"
+    build_samples([(HALO, TORUS, shuffled(6))], store)
+    origin = read_samples(store).attrs["provenance"]
+    assert origin["command"] == "second"
+    assert origin["created"] != "long ago"
+
+
 def test_a_growing_table_computes_only_what_is_new(store, computed):
     build_samples([(HALO, TORUS, shuffled(5))], store)
     computed.clear()

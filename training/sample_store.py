@@ -54,7 +54,7 @@ def write_samples(
     bare = table.copy(deep=False)
     bare.attrs = {}
     try:
-        text = json.dumps({"format": FORMAT, "n_samples": len(table), **origin})
+        text = json.dumps({**origin, "format": FORMAT, "n_samples": len(table)})
         content = pa.Table.from_pandas(bare, preserve_index=False)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise InputError("samples cannot be stored", found=error) from None

@@ -58,8 +58,9 @@ def build_samples(
 ) -> pd.DataFrame:
     """Compute the features and simulate the time of every case, and store them as Parquet.
 
-    Finished parts are kept in the folder ``<store_path>.parts`` until all is done: a run that was
-    killed goes on where it stopped, and a table that grows computes only what is new.
+    Finished parts are kept in the folder ``<store_path>.parts`` until the table holds them: a run
+    that was killed goes on where it stopped, even after others have built into the same table, and
+    a table that grows computes only what is new.
 
     Parameters
     ----------
@@ -81,7 +82,8 @@ def build_samples(
         Called with the number of samples done and the number of all.
     provenance : dict, optional
         What JSON can hold, stored with the table besides the versions, command, date, graphs and
-        tori; seeds belong here.
+        tori; seeds belong here. Versions, command and date are those of the last run that added
+        samples.
 
     Returns
     -------
@@ -103,7 +105,8 @@ def build_samples(
         raise InputError("no mapping to build samples from")
     store = Path(store_path)
     folder = store.with_name(store.name + ".parts")
-    done = _stored(store, folder, {key for job in jobs for key in job.keys})
+    old = read_samples(store) if store.exists() else None
+    done = _stored(old, folder, {key for job in jobs for key in job.keys})
     missing = _missing(jobs, {str(key) for table in done for key in table["key"]})
     n_done = rows - sum(len(job.keys) for job in missing)
     if progress is not None:
@@ -119,20 +122,18 @@ def build_samples(
     table = _assembled(jobs, pd.concat(done, ignore_index=True).drop_duplicates("key"))
     origin = {
         "format": FORMAT,
-        "toruscast": toruscast.__version__,
-        "numpy": np.__version__,
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **_made(old, set(table["key"])),
         "level": level,
         "routing": routing,
         **({} if coarsening is None else {"coarsening": coarsening}),
         **(provenance or {}),
     }
-    others = _others(store, set(table["key"]))
+    # What the table holds besides stays.
+    others = pd.DataFrame() if old is None else old[~old["key"].isin(table["key"])]
     whole = pd.concat([others, table], ignore_index=True) if len(others) else table
     origin |= {"graphs": sorted(set(whole["workload"])), "tori": sorted(set(whole["torus"]))}
     write_samples(whole, store, origin)
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_parts(folder, set(whole["key"]))
     table.attrs["provenance"] = origin | {"n_samples": rows}
     return table
 
@@ -189,20 +190,38 @@ def _digest(*values: object) -> str:
     return hasher.hexdigest()[:24]
 
 
-def _stored(store: Path, folder: Path, wanted: set[str]) -> list[pd.DataFrame]:
+def _stored(old: pd.DataFrame | None, folder: Path, wanted: set[str]) -> list[pd.DataFrame]:
     """Return what is wanted of the finished table and of the parts of a run that was cut short."""
-    files = [*([store] if store.exists() else []), *sorted(folder.glob("[!.]*.parquet"))]
-    tables = [read_samples(file) for file in files]
+    tables = [*([] if old is None else [old]), *map(read_samples, _parts(folder))]
     kept = [table[table["key"].isin(wanted)] for table in tables]
     return [table.dropna(axis="columns", how="all") for table in kept if len(table)]
 
 
-def _others(store: Path, wanted: set[str]) -> pd.DataFrame:
-    """Return the samples that the table holds besides those wanted: they stay."""
-    if not store.exists():
-        return pd.DataFrame()
-    table = read_samples(store)
-    return table[~table["key"].isin(wanted)]
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[!.]*.parquet"))
+
+
+def _remove_parts(folder: Path, held: set[str]) -> None:
+    """Remove the parts whose samples the table holds; the folder too unless others are left."""
+    for part in _parts(folder):
+        if held.issuperset(read_samples(part)["key"]):
+            part.unlink()
+    if not _parts(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made(old: pd.DataFrame | None, wanted: set[str]) -> dict[str, Any]:
+    """Return by what and when the table was made: as it says where it holds all that is wanted."""
+    now = {
+        "toruscast": toruscast.__version__,
+        "numpy": np.__version__,
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    if old is None or not wanted.issubset(old["key"]):
+        return now
+    before = old.attrs["provenance"]
+    return {name: before[name] for name in now if name in before}
 
 
 def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:

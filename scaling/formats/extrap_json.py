@@ -11,6 +11,32 @@ from .records import PathLike, Records, add, number
 _LAYOUT = "does not have the layout of Extra-P's JSON format"
 
 
+def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
+    """Return what a JSON text holds.
+
+    Raises
+    ------
+    json.JSONDecodeError
+        If it is no JSON.
+    ScalingInputError
+        If it is more than the decoder takes.
+
+    Examples
+    --------
+    >>> decoded('{"a": [1, 2.5]}', "a.json")
+    {'a': [1, 2.5]}
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise ScalingInputError("is nested too deeply", file=file, line=line) from None
+    except ValueError:
+        # The only other one: what Python limits the digits of whole numbers to.
+        raise ScalingInputError("a number has too many digits", file=file, line=line) from None
+
+
 def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
     """Parameters and values of a JSON document in either layout.
 
@@ -25,6 +51,11 @@ def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
         raise ScalingInputError(
             "is no file of measurements", file=file, expected="keys parameters and measurements"
         )
+    if not document["parameters"] or not isinstance(document["parameters"], list):
+        raise ScalingInputError(
+            _LAYOUT, file=file, found=f"parameters {document['parameters']!r}",
+            expected="a list of parameters",
+        )  # fmt: skip
     try:
         if isinstance(document["measurements"], dict):
             return _by_callpath(document, file)
@@ -53,17 +84,16 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
         if not text.strip():
             continue
         try:
-            entry = json.loads(text)
-            params, value = entry["params"], entry["value"]
-            names = list(params)
-        except (json.JSONDecodeError, KeyError, TypeError):
+            entry = decoded(text, file, line)
+        except json.JSONDecodeError:
+            entry = None
+        params = entry.get("params") if isinstance(entry, dict) else None
+        if not params or not isinstance(params, dict) or "value" not in entry:
             raise ScalingInputError(
-                "bad line",
-                file=file,
-                line=line,
-                found=text,
-                expected="an object with params and value",
-            ) from None
+                "bad line", file=file, line=line, found=text,
+                expected='an object such as {"params": {"p": 2}, "value": 1.5}',
+            )  # fmt: skip
+        names = list(params)
         parameters = parameters or names
         if sorted(names) != sorted(parameters):
             raise ScalingInputError(
@@ -75,12 +105,16 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
             )
         point = tuple(number(params[name], file, line) for name in parameters)
         key = (str(entry.get("callpath", "main")), str(entry.get("metric", "time")))
-        add(records, key, point, [number(value, file, line)])
+        add(records, key, point, [number(entry["value"], file, line)])
     return parameters, records
 
 
 def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
-    parameters = [str(name) for name in document["parameters"]]
+    parameters = document["parameters"]
+    if not all(isinstance(name, str) for name in parameters):
+        raise ScalingInputError(
+            _LAYOUT, file=file, found=f"parameters {parameters}", expected="a list of names"
+        )
     records: Records = {}
     for callpath, metrics in document["measurements"].items():
         for metric, rows in metrics.items():

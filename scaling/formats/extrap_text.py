@@ -7,12 +7,15 @@ import re
 from ..errors import ScalingInputError
 from .records import PathLike, Point, Records, add, number
 
+_GROUP = r"\(([^()]*)\)"
+
 
 def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     r"""Parameters and values of a text file.
 
     Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
-    with the first point.
+    with the first point. A POINTS line holds a point in brackets each, commas as good as blanks; of
+    one parameter the brackets may be left out.
 
     Raises
     ------
@@ -52,6 +55,11 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
                 raise ScalingInputError(
                     "more DATA lines than points", file=file, line=line, expected=len(points)
                 )
+            if row == 0 and (region, metric) in records:
+                raise ScalingInputError(
+                    f"REGION {region} with METRIC {metric} stands twice", file=file, line=line,
+                    expected="each once; repetitions stand side by side in a DATA line",
+                )  # fmt: skip
             values = [number(word, file, line) for word in value.split()]
             add(records, (region, metric), points[row], values)
             row += 1
@@ -68,17 +76,26 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
 def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Point]:
     if n_parameters == 0:
         raise ScalingInputError("POINTS before PARAMETER", file=file, line=line)
-    groups = re.findall(r"\(([^()]*)\)", value) if "(" in value else None
-    if groups is None:
-        words = value.split()
-        groups = words if n_parameters == 1 else [value]
+    groups = re.findall(_GROUP, value)
+    outside = _blank(re.sub(_GROUP, " ", value)).split()
+    if groups and outside:
+        raise ScalingInputError(
+            "bad POINTS", file=file, line=line, found=f"{outside[0]} outside the brackets",
+            expected="each point in brackets",
+        )  # fmt: skip
+    if not groups:
+        groups = outside if n_parameters == 1 else [value]
     result = []
     for group in groups:
-        words = group.replace(",", " ").split()
+        words = _blank(group).split()
         if len(words) != n_parameters:
             raise ScalingInputError(
                 "a point needs one value a parameter", file=file, line=line, found=group,
-                expected=f"{n_parameters} numbers",
+                expected=f"{n_parameters} number{'s' * (n_parameters > 1)}",
             )  # fmt: skip
         result.append(tuple(number(word, file, line) for word in words))
     return result
+
+
+def _blank(text: str) -> str:
+    return text.replace(",", " ")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import ScalingInputError
 from ..measurements import Measurements
-from .extrap_json import parse_json, parse_json_lines
+from .extrap_json import decoded, parse_json, parse_json_lines
 from .extrap_text import parse_text
 from .records import assemble
 
@@ -48,21 +48,24 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     start = content.lstrip()[:1]
     if not start:
         raise ScalingInputError("is empty", file=path)
+    if start == "[":
+        raise ScalingInputError(
+            "is no file of measurements", file=path, found="a list in JSON",
+            expected="an object with parameters and measurements",
+        )  # fmt: skip
     if start != "{":
         return assemble(*parse_text(content, path), file=path)
     try:
-        document = json.loads(content)
+        document = decoded(content, path)
     except json.JSONDecodeError as error:
         first = content.lstrip().split("\n", 1)[0]
         try:
-            one_a_line = isinstance(json.loads(first), dict)
+            one_a_line = isinstance(decoded(first, path), dict)
         except json.JSONDecodeError:
             one_a_line = False
         if one_a_line:
             return assemble(*parse_json_lines(content, path), file=path)
         raise ScalingInputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
-    except RecursionError:
-        raise ScalingInputError("is nested too deeply", file=path) from None
     if "params" in document:
         return assemble(*parse_json_lines(content, path), file=path)
     return assemble(*parse_json(document, path), file=path)

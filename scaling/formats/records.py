@@ -37,7 +37,7 @@ def number(value: object, file: PathLike, line: int | None = None, what: str = "
     """
     try:
         result = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         result = math.nan
     if not math.isfinite(result) or isinstance(value, bool):
         raise ScalingInputError("bad number", file=file, line=line, found=value, expected=what)

@@ -27,8 +27,7 @@ _CHANGES: dict[str, dict[str, Any]] = {
 def _run(inputs: Inputs) -> Findings:
     from joblib import Parallel, delayed
 
-    table = simulated.synthetic(simulated.load(inputs), SMALL)
-    table = table[table["size"] == _SIZE]
+    table = simulated.synthetic(simulated.load(inputs), SMALL, [_SIZE])
     rows = []
     for benchmark in BENCHMARKS:
         block = Block(benchmark, _SIZE, SMALL_HOST)
@@ -61,8 +60,8 @@ def _run(inputs: Inputs) -> Findings:
     )  # fmt: skip
     first = summary[summary["change"] == next(iter(_CHANGES))]
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks, {_SIZE}: every {_EVERY}th mapping simulated again on a "
-        "machine that differs by a fortieth in the latency of a hop, or by deeper buffers. Where "
+        f"{simulated.text(table)} Messages of {_SIZE}, every {_EVERY}th mapping simulated again on "
+        "a machine that differs by a fortieth in the latency of a hop, or by deeper buffers. Where "
         "such a twin ranks the mappings alike, the order is no matter of chance, and features that "
         "miss it lack something.",
         {"chance": summary, "chance-mappings": every},

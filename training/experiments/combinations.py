@@ -31,8 +31,7 @@ _HYBRID = "hybrid chosen"
 
 
 def _run(inputs: Inputs) -> Findings:
-    table = simulated.synthetic(simulated.load(inputs), SMALL)
-    table = table[table["size"] == _SIZE]
+    table = simulated.synthetic(simulated.load(inputs), SMALL, [_SIZE])
     cases = {
         str(name): simulated.features_of(group)
         for name, group in table.groupby("benchmark", sort=False)
@@ -52,18 +51,18 @@ def _run(inputs: Inputs) -> Findings:
     first = searched.groupby("search")["rcc"].max().mean()
     nan = float("nan")
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks, {_SIZE}. {_SEARCHES} times, {_HELD_OUT} mappings of each "
-        f"benchmark are held out; on the others all {n_combinations:,} pairs and triples of the "
-        f"{_FEATURES} features that rank best alone there (near-duplicates left out, and bounds of "
-        f"the time) are fitted, each with {_TREES} trees on one split a benchmark, the {_KEPT} "
-        f"best again on {_SPLITS} splits, and the best of these by its mean RCC is chosen; so is "
-        "one of the published hybrids. Scores are of the mappings held out, on which nothing was "
-        "chosen: means over benchmarks and searches.",
+        f"{simulated.text(table)} Messages of {_SIZE}. {_SEARCHES} times, {_HELD_OUT} mappings of "
+        f"each benchmark are held out; on the others all {n_combinations:,} pairs and triples of "
+        f"the {_FEATURES} features that rank best alone there (near-duplicates left out, and "
+        f"bounds of the time) are fitted, each with {_TREES} trees on one split a benchmark, the "
+        f"{_KEPT} best again on {_SPLITS} splits, and the best of these by its mean RCC is chosen; "
+        "so is one of the published hybrids. Scores are of the mappings held out, on which "
+        "nothing was chosen: means over benchmarks and searches.",
         {"combinations": mean, "combinations-chosen": picked, "combinations-held-out": result,
          "combinations-screened": searched},
         (
-            Bar("minutes for all pairs and triples of 40 features, three benchmarks",
-                float(minutes), nan, "show"),
+            Bar(f"minutes for all pairs and triples of {_FEATURES} features, {len(cases)} "
+                "benchmarks", float(minutes), nan, "show"),
             *(Bar(f"mean RCC held out, {label}", float(mean.set_index("set")["rcc"][label]), nan,
                   "show") for label in (_CHOSEN, _HYBRID)),
         ),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+
+SIMULATED = "times and counters simulated, not measured"
+"""What stands below every figure of an experiment on samples."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ class Chart:
     log : bool
         Logarithmic axes (``bars``: only y).
     title : str
+    interval : tuple of two str, optional
+        Columns with the ends of the 95 % interval of y, which becomes a whisker (``bars``) or the
+        shade of a line (``lines``).
+    note : str
+        What a reader must know of all its values; stands below the panels.
     """
 
     name: str
@@ -76,6 +84,8 @@ class Chart:
     panel: str | None = None
     log: bool = False
     title: str = ""
+    interval: tuple[str, str] | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,9 @@ class Experiment:
         Takes `Inputs`, returns `Findings`.
     sources : tuple of str
         Where its data come from, with the commit; empty for simulated samples.
+    files : tuple of str
+        Where in the folder `Inputs.data` it looks for them: a path with slashes, which ends with a
+        pattern of file names.
     """
 
     name: str
@@ -145,3 +158,12 @@ class Experiment:
     needs: Literal["samples", "data"]
     run: Callable[[Inputs], Findings] = field(repr=False)
     sources: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def find(self, inputs: Inputs) -> Findings:
+        """Run the experiment; what is drawn of simulated samples says that it is simulated."""
+        findings = self.run(inputs)
+        if self.needs == "data":
+            return findings
+        charts = tuple(replace(chart, note=SIMULATED) for chart in findings.charts)
+        return replace(findings, charts=charts)

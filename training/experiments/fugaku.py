@@ -8,6 +8,7 @@ import pandas as pd
 from toruscast.mapping import InputError
 
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .fugaku_job import is_folded
 from .fugaku_model import ENTRY, Constants, fit, predict, stands_for
 from .fugaku_ranking import Floats, corrections, count_pairs, rank_groups, summarise
 from .fugaku_table import tabulate
@@ -47,8 +48,11 @@ def run(inputs: Inputs) -> Findings:
     methods[_IN_TURN] = predict(table, fit(calibration, "carried"), "carried")
     methods[_FREE] = predict(table, fit(calibration, "sent"), "sent")
     methods[_NO_TABLES] = predict(table.assign(entries=0.0), constants)
-    logical, _ = tabulate(inputs.data / FOLDER, folded=False)
-    methods[_LOGICAL] = predict(logical, constants)
+    folded = table["shape"].map(is_folded).to_numpy()
+    methods[_LOGICAL] = methods[_MODEL].copy()
+    if folded.any():
+        logical, _ = tabulate(inputs.data / FOLDER, logical=True)
+        methods[_LOGICAL][folded] = predict(logical, constants)
     groups = rank_groups(table, methods)
     again = rank_groups(table, {_MODEL: methods[_MODEL], _AS_BEFORE: _as_measured(table)})
     return _findings(table, left_out, constants, methods, groups, again)
@@ -68,12 +72,17 @@ def _findings(
     summary = summarise(groups, ["shape", "method"])
     baseline = summarise(again, ["shape", "method"])
     by_collective = summarise(groups[groups["method"] == _MODEL], ["shape", "collective"])
+    shapes = table["shape"].unique().tolist()
     by_size = summarise(groups[groups["method"] == _MODEL], ["shape", "nbytes"])
+    by_size = by_size.sort_values("nbytes", kind="stable", ignore_index=True)
+    by_size = by_size.sort_values(
+        "shape", key=lambda names: names.map(shapes.index), kind="stable", ignore_index=True
+    )
     columns = ["shape", "collective", "algorithm", "schedule", "nbytes", "time"]
     times = table[columns].assign(predicted=methods[_MODEL], corrected=methods[_CORRECTED])
     factors = pd.DataFrame({"software": constants.software, "local": constants.local})
     counts = left_out.groupby(["collective", "algorithm"]).size().rename("rows").reset_index()
-    tests = [shape for shape in table["shape"].unique() if shape != CALIBRATION]
+    tests = [shape for shape in shapes if shape != CALIBRATION]
     return Findings(
         text=_text(table, left_out, groups),
         tables={
@@ -210,4 +219,5 @@ EXPERIMENT = Experiment(
         "github.com/HLC-Lab/bine_trees_fugaku at a61e2dc1a217857698471a76d8dfebe6036249fa, lib "
         "(what a call of the bine library does)",
     ),
+    files=("pico-fugaku/*.aggregated_results_summary.csv", "pico-fugaku/jobs/*"),
 )

@@ -25,6 +25,17 @@ class Job(NamedTuple):
     """Ranks along the dimensions that the algorithms see, in C order."""
 
 
+def is_folded(shape: str) -> bool:
+    """Return whether jobs of a shape are laid into the machine's six dimensions, see `fold`.
+
+    Examples
+    --------
+    >>> is_folded("64x64"), is_folded("4x4x4")
+    (True, False)
+    """
+    return shape.count("x") == 1
+
+
 def read_job(path: Path, *, folded: bool = True) -> Job:
     """Return the network of a job script, with its ranks on it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from toruscast.mapping.collectives import schedule
 
 from .fugaku_algorithms import Variant, parse
 from .fugaku_footprint import footprint, simulated_bytes
-from .fugaku_job import Job, read_job
+from .fugaku_job import Job, is_folded, read_job
 
 # The simulated buffer: so large that time grows with the bytes only.
 _LARGE = 2.0**26
@@ -28,15 +29,15 @@ _GATHER = Variant("allgather/recursive_doubling", "", "fjmpi", 1, 0, on_torus=Fa
 _NOTICE = 1024
 
 
-def tabulate(folder: Path, *, folded: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tabulate(folder: Path, *, logical: bool = False) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the measured times with what their algorithms ask for, and those left out.
 
     Parameters
     ----------
     folder : Path
         Times, as `read_times` takes them, and the job scripts under ``jobs``.
-    folded : bool
-        As of `read_job`.
+    logical : bool
+        Only the jobs that `read_job` folds, on the torus that they asked for.
 
     Returns
     -------
@@ -51,8 +52,15 @@ def tabulate(folder: Path, *, folded: bool = True) -> tuple[pd.DataFrame, pd.Dat
         Columns of `read_times`, the rows whose schedule is not known.
     """
     times = read_times(folder)
+    # Small tori first, and of each small buffers.
+    nodes = times["shape"].map(lambda shape: math.prod(map(int, shape.split("x"))))
+    times = times.assign(nodes=nodes).sort_values(["nodes", "nbytes"], kind="stable")
+    times = times.drop(columns="nodes")
+    if logical:
+        times = times[times["shape"].map(is_folded)]
     jobs = {
-        name: read_job(folder / "jobs" / name, folded=folded) for name in times["shape"].unique()
+        name: read_job(folder / "jobs" / name, folded=not logical)
+        for name in times["shape"].unique()
     }
     known: dict[tuple[object, ...], dict[str, float]] = {}
     rows: list[dict[Any, Any]] = []

@@ -13,6 +13,7 @@ from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .line_model import fit_line
 from .public_data import measurement_files
 
+FILES = "bluewatersmodel/contention/*.out"
 # Gigabytes a second that an earlier reading of the same files gave.
 KNOWN = {"x": 5.7, "y": 2.85, "z": 9.1}
 SMALL, LARGE = 128, 256
@@ -31,7 +32,7 @@ def read_all(inputs: Inputs) -> pd.DataFrame:
     InputError
         If the files are not found or one cannot be read.
     """
-    files = measurement_files(inputs, "bluewatersmodel/contention", "*.out")
+    files = measurement_files(inputs, FILES)
     table = pd.concat([read_line_contention(path) for path in files], ignore_index=True)
     table = table[table["dimension"] != ""].reset_index(drop=True)
     sizes = set(table["n_ranks"])
@@ -160,7 +161,7 @@ def run(inputs: Inputs) -> Findings:
             "gemini_bandwidths_read_directly",
             "gemini_contention_quality",
         ),
-        notes=_notes(jobs, read),
+        notes=_notes(table, jobs, read),
     )
 
 
@@ -226,28 +227,74 @@ def _bars(best: pd.DataFrame, quality: pd.DataFrame) -> tuple[Bar, ...]:
     return tuple(bars)
 
 
-def _notes(jobs: pd.DataFrame, read: pd.DataFrame) -> tuple[str, ...]:
-    spread = jobs.groupby("dimension")["bandwidth"].agg(["min", "max"])
-    apart = "; ".join(
-        f"{str(name).upper()} {low:.2f} to {high:.2f}"
-        for name, low, high in zip(spread.index, spread["min"], spread["max"], strict=True)
+def _notes(table: pd.DataFrame, jobs: pd.DataFrame, read: pd.DataFrame) -> tuple[str, ...]:
+    spread = jobs.groupby("dimension").agg(
+        {"bandwidth": ["min", "max"], "low": "max", "high": "min"}
     )
-    large = read[read["n_ranks"] == LARGE]
-    seen = "; ".join(
-        f"{str(name).upper()} {rate:.2f}"
-        for name, rate in zip(large["dimension"], large["bandwidth"], strict=True)
+    fitted = "; ".join(
+        f"{str(name).upper()} {row['bandwidth', 'min']:.2f} to {row['bandwidth', 'max']:.2f}"
+        for name, row in spread.iterrows()
+    )
+    apart = spread.index[spread["low", "max"] > spread["high", "min"]]
+    differ = (
+        f" The intervals of the jobs along {_names(apart)} do not all overlap, and nothing in "
+        "the files tells why (traffic of others, or a line that is not straight)."
+    )
+    large, small = (
+        read[read["n_ranks"] == ranks].set_index("dimension") for ranks in (LARGE, SMALL)
+    )
+    seen = "; ".join(f"{str(name).upper()} {rate:.2f}" for name, rate in large["bandwidth"].items())
+    fastest = small.groupby("dimension")["low"].max()
+    slower = large.index[large["high"] < fastest.reindex(large.index)]
+    too_fast = (
+        f" Along {_names(slower)} that is less than the faster {SMALL}-rank job had, and the "
+        "forecast there is too fast by as much."
     )
     return (
-        f"Bandwidths fitted to the jobs of one dimension, GB/s: {apart}. The intervals of one job "
+        f"Bandwidths fitted to the jobs of one dimension, GB/s: {fitted}. The intervals of one job "
         "say how well its own times fix the bandwidth, not how far another allocation on the "
-        "shared machine may differ. The two jobs along Y do differ, in all of their repeats, and "
-        "nothing in the files tells why (traffic of others, or a line that is not straight).",
+        f"shared machine may differ.{differ if len(apart) else ''}",
+        _note_on_intervals(jobs, read),
         f"All times that are fitted are of {SMALL} ranks, so that what a rank copies and what the "
         "link carries grow together: what tells one from the other is where the time bends from "
         "the slower of the two to the other, and the bandwidths read directly, beside the fitted.",
-        f"Read directly, the {LARGE}-rank jobs saw, GB/s: {seen}. Along Y that is less than the "
-        f"faster {SMALL}-rank job had, and the forecast there is too fast by as much.",
-        "Jobs along Y were cut off by their time limit; what they finished is used.",
+        f"Read directly, the {LARGE}-rank jobs saw, GB/s: {seen}.{too_fast if len(slower) else ''}",
+        *_note_on_jobs_cut_off(table),
+    )
+
+
+def _names(dimensions: pd.Index) -> str:
+    return " and ".join(str(name).upper() for name in dimensions)
+
+
+def _note_on_intervals(jobs: pd.DataFrame, read: pd.DataFrame) -> str:
+    """Whether the interval of each job's fit holds what the same job's times say directly."""
+    directly = read.set_index("job")["bandwidth"].rename("read")
+    both = jobs.join(directly, on="job", how="inner")
+    held = both["read"].between(both["low"], both["high"])
+    missed = "; ".join(
+        f"{row['dimension'].upper()} {row['read']:.3f} ({row['low']:.3f} to "
+        f"{row['high']:.3f}, {row['job']})"
+        for row in both[~held].to_dict("records")
+    )
+    return (
+        f"The 95 % intervals of the fit hold the value read directly from the same job in "
+        f"{held.sum()} of {len(both)} jobs"
+        + (f"; they miss it, GB/s: {missed}. " if missed else ". ")
+        + "They tell how far the fit moves with the sizes measured, not how far the model of a "
+        "line is wrong."
+    )
+
+
+def _note_on_jobs_cut_off(table: pd.DataFrame) -> tuple[str, ...]:
+    times = table.groupby("job").size()
+    short = times[times < times.max()]
+    if short.empty:
+        return ()
+    listed = "; ".join(f"{job} {n}" for job, n in short.items())
+    return (
+        f"Jobs cut off before they had all {times.max()} times of the others: {listed}. What they "
+        "finished is used.",
     )
 
 
@@ -260,4 +307,5 @@ EXPERIMENT = Experiment(
         "github.com/bienz2/BlueWatersModel, contention, commit "
         "4ecec3e9a1f803e87c4075a487a01afef9819ec3 (BSD 2-Clause)",
     ),
+    files=(FILES,),
 )

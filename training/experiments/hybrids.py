@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..evaluate import INTERVAL_SPLITS, compare_feature_sets
@@ -24,6 +25,8 @@ _PUBLISHED = {
     ("Sub A2A", SMALL): {"rcc": 0.98, "r2": 0.99},
     ("Sub A2A", LARGE): {"rcc": 0.98},
 }
+_PUBLISHED_GAIN = {LARGE: 0.08}
+_NAN = float("nan")
 
 
 def _run(tasks: int, inputs: Inputs) -> Findings:
@@ -54,30 +57,42 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
     best = hybrids.loc[hybrids.groupby(keys, sort=False)["rcc"].idxmax()]
     given = scores[scores["features"] == simulated.GIVEN][[*keys, "rcc", "r2"]]
     best = best.merge(given, on=keys, suffixes=("", "_given"))
+    prior = scores[scores["features"] == "prior"][[*keys, "rcc"]]
+    best = best.merge(prior, on=keys, suffixes=("", "_prior"))
     best = best[
-        [*keys, "features", "rcc", "rcc_low", "rcc_high", "rcc_first_split", "r2", "regret_1",
-         "ceiling", "r2_ceiling", "rcc_given", "r2_given"]
+        [*keys, "features", "rcc", "rcc_low", "rcc_high", "rcc_first_split", "rcc_prior", "r2",
+         "regret_1", "ceiling", "r2_ceiling", "rcc_given", "r2_given"]
     ]  # fmt: skip
     quiet = best[best["noise"] == 0]
-    bars = [_bar(row, tasks, "rcc") for _, row in quiet.iterrows()]
-    bars += [_bar(row, tasks, "r2") for _, row in quiet.iterrows()]
+    bars = [_bar(row, tasks, "rcc", _BAR) for _, row in quiet.iterrows()]
+    # Of 65,536 tasks only the order was asked for.
+    asked = tasks == SMALL
+    bars += [_bar(row, tasks, "r2", _BAR if asked else _NAN) for _, row in quiet.iterrows()]
     loud = best[best["noise"] > 0]
-    bars += [
-        Bar(f"largest distance of RCC from its ceiling, {share:.0%} noise",
-            float((some["ceiling"] - some["rcc"]).max()), 0.01, "at most")
-        for share, some in loud.groupby("noise")
-    ]  # fmt: skip
+    for spread, some in loud.groupby("noise"):
+        what = f"largest distance of RCC from its ceiling, {spread:.0%} noise"
+        distance = float((some["ceiling"] - some["rcc"]).max())
+        bars.append(
+            Bar(what, distance, 0.01, "at most") if asked else Bar(what, distance, _NAN, "show")
+        )
+    halos = quiet[quiet["benchmark"] != "Sub A2A"]
+    gain = halos["rcc"] / halos["rcc_prior"] - 1
+    bars.append(
+        Bar("largest gain in RCC over the prior features, halos", float(gain.max()), _NAN, "show",
+            _PUBLISHED_GAIN.get(tasks, _NAN))
+    )  # fmt: skip
     shown = scores[(scores["noise"] == 0) & (scores["features"] != simulated.GIVEN)]
     name = f"hybrids-{tasks}"
     return Findings(
-        f"{simulated.TEXT} Two thirds of the mappings train, one third is forecast; means over "
-        f"{SPLITS} splits ({NOISY_SPLITS} with noise; seed 0) of the published protocol, {TREES} "
-        "extremely randomised trees on normalised features "
+        f"{simulated.text(table)} Two thirds of the mappings train, one third is forecast; means "
+        f"over {SPLITS} splits ({NOISY_SPLITS} with noise; seed 0) of the published protocol, "
+        f"{TREES} extremely randomised trees on normalised features "
         "and times. `ceiling` is the RCC of noisy against noiseless times of all mappings. "
         "`rcc_first_split` is one split alone, the way the paper reports; `rcc_low` to `rcc_high` "
         f"hold 95 % of the splits where there are {INTERVAL_SPLITS} or more. `rcc_given` and "
         "`r2_given` are what the same learner scores on the same splits when its only feature is "
-        "the time it is to forecast. The best set is chosen by the scores shown.",
+        "the time it is to forecast, `rcc_prior` what the prior features score. The best set is "
+        "chosen by the scores shown.",
         {f"{name}-best": best, name: scores, f"{name}-noiseless": shown},
         tuple(bars),
         tuple(
@@ -110,18 +125,18 @@ def _notes(table: pd.DataFrame, best: pd.DataFrame) -> tuple[str, ...]:
         "busiest, and neither the busiest loads nor counts summed over the network say on whose "
         "way. Of 8 B, times are software and hops of a few messages, which no set holds.",
         *([given] if len(beyond) else []),
-        "A third of the mappings is forecast from two thirds; other learners on the same features "
-        "rank no better (experiment learners), and the order itself is no matter of chance "
-        "(experiment chance).",
+        "A third of the mappings is forecast from two thirds. Of 16,384 tasks other learners, on "
+        "other features, rank no better on average (experiment learners); how much of the order a "
+        "small change of the machine moves is looked at on a few mappings (experiment chance).",
     )
 
 
-def _bar(row: pd.Series, tasks: int, metric: str) -> Bar:
+def _bar(row: pd.Series, tasks: int, metric: str, wanted: float) -> Bar:
     what = f"{'RCC' if metric == 'rcc' else 'R^2'} of {row['features']}, {row['benchmark']}"
-    published = _PUBLISHED.get((row["benchmark"], tasks), {}).get(metric, float("nan"))
+    published = _PUBLISHED.get((row["benchmark"], tasks), {}).get(metric, _NAN)
     return Bar(
-        f"{what} {row['size']} on {row['torus']}", float(row[metric]), _BAR,
-        published=published,
+        f"{what} {row['size']} on {row['torus']}", float(row[metric]), wanted,
+        "show" if np.isnan(wanted) else "at least", published,
     )  # fmt: skip
 
 

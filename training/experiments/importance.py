@@ -14,6 +14,7 @@ from .scores import RELATIVE_COUNTERS
 
 _SPLITS = 5
 _SHUFFLES = 3
+_TRAIN = 56
 
 
 def _run(inputs: Inputs) -> Findings:
@@ -23,7 +24,7 @@ def _run(inputs: Inputs) -> Findings:
     for benchmark, size, group in simulated.cases(table):
         for _ in range(_SPLITS):
             order = rng.permutation(len(group))
-            train, test = group.iloc[order[:56]], group.iloc[order[56:]]
+            train, test = group.iloc[order[:_TRAIN]], group.iloc[order[_TRAIN:]]
             model = TimePredictor(
                 RELATIVE_COUNTERS, "slowdown", n_estimators=60, calibration_folds=0
             ).fit(train, train["time"])
@@ -44,16 +45,16 @@ def _run(inputs: Inputs) -> Findings:
     )
     result = result.sort_values("lost", ascending=False).reset_index()
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks, slowdown over `lower_bound` learned from "
-        "features without units. RCC lost "
-        f"when one feature of the mappings forecast is shuffled: {_SPLITS} splits, {_SHUFFLES} "
-        "shuffles each; mean and 95 % interval over the twelve cases. Features that say the same "
+        f"{simulated.text(table)} Slowdown over `lower_bound` learned from features without units. "
+        f"RCC lost when one feature of the mappings forecast is shuffled: {_SPLITS} splits, "
+        f"{_TRAIN} mappings to train, {_SHUFFLES} shuffles each; mean and 95 % interval over the "
+        f"{len(list(simulated.cases(table)))} cases. Features that say the same "
         "share their importance.",
         {"importance": result, "importance-cases": cases},
         (),
         (
             Chart("importance", "bars", "importance", "feature", "lost",
-                  title="RCC lost without a feature"),
+                  title="RCC lost without a feature", interval=("low", "high")),
         ),
         ("importance",),
     )  # fmt: skip

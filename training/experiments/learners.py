@@ -18,6 +18,8 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from toruscast.mapping import InputError
+
 from ..metrics import r2, rcc, regret
 from . import simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
@@ -37,9 +39,11 @@ class PairwiseRanker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def fit(self, X: NDArray[np.float64], y: NDArray[np.float64]) -> PairwiseRanker:
-        """Learn from all pairs with different times."""
+        """Learn from all pairs with different times; an `InputError` if there are none."""
         first, second = np.triu_indices(len(y), 1)
         keep = y[first] != y[second]
+        if not keep.any():
+            raise InputError("no two mappings to learn from differ in time")
         first, second = first[keep], second[keep]
         slower = y[first] > y[second]
         model = LogisticRegression(C=0.1, fit_intercept=False, max_iter=2000)
@@ -83,7 +87,7 @@ def _run(inputs: Inputs) -> Findings:
     mean = result.groupby("learner", sort=False)[["rcc", "r2", "regret_1"]].mean()
     mean = mean.sort_values("rcc", ascending=False).reset_index()
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks, {_TRAIN} of 84 mappings train; means over {_SPLITS} "
+        f"{simulated.text(table)} {_TRAIN} mappings of each train; means over {_SPLITS} "
         f"splits (seed 0) of every benchmark and size, from the same {len(_FEATURES)} standardised "
         "features to the logarithm of time. The ranker gives an order and no times: its R^2 is "
         "empty.",

@@ -13,6 +13,8 @@ from .scores import RELATIVE_COUNTERS
 
 _RUN = (5, 10, 15, 20, 30, 40, 56, 70)
 _SPLITS = 5
+# As many as the other experiments learn from.
+_FEW = 56
 
 
 def _run(inputs: Inputs) -> Findings:
@@ -42,19 +44,19 @@ def _run(inputs: Inputs) -> Findings:
     )  # fmt: skip
     mean = curve.groupby(["predictor", "run"], sort=False)["rcc"].mean().reset_index()
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks: so many mappings train, the rest is forecast; means over "
+        f"{simulated.text(table)} So many mappings train, the rest is forecast; means over "
         f"{_SPLITS} splits (seed 0). `for_0.95`: least number of those tried with a mean RCC of "
         "0.95; empty where none had it.",
         {"learning-curve": curve, "learning-curve-mean": mean, "mappings-needed": needed},
         tuple(
-            Bar(f"cases of {len(needed) // 2} with RCC {level}, {name}, 56 mappings run",
-                float((some[f"for_{level}"] <= 56).sum()), float("nan"), "show")
+            Bar(f"cases of {len(some)} with RCC {level}, {name}, {_FEW} mappings run",
+                float((some[f"for_{level}"] <= _FEW).sum()), float("nan"), "show")
             for name, some in needed.groupby("predictor", sort=False)
             for level in (0.95, 0.98)
         ),
         (
             Chart("learning-curve", "lines", "learning-curve-mean", "run", "rcc", "predictor",
-                  title="Mean RCC of twelve cases by mappings run"),
+                  title=f"Mean RCC of {len(needed) // len(learners)} cases by mappings run"),
         ),
         ("mappings-needed",),
     )  # fmt: skip

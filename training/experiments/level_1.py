@@ -45,10 +45,10 @@ def _run(inputs: Inputs) -> Findings:
     lost = by_case["routes and counters"] - by_case["routes"]
     margin = 1.96 * lost.std() / np.sqrt(len(lost))
     return Findings(
-        f"{simulated.TEXT} Slowdowns learned on the same {_SPLITS} splits from features that "
-        "routes alone give, and from these and the counters of the simulation. Processor seconds a "
-        "mapping: all features of level 1, and the simulation, of a random mapping of each "
-        "benchmark.",
+        f"{simulated.text(table)} Slowdowns learned on the same {_SPLITS} splits from features "
+        "that routes alone give, and from these and the counters of the simulation. Processor "
+        "seconds a mapping: all features of level 1, and the simulation, of a random mapping of "
+        "each benchmark.",
         {"level-1": result, "level-1-mean": mean, "level-1-seconds": cost},
         (
             Bar(f"RCC lost without the simulation, mean of {len(lost)} cases (+- {margin:.3f})",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from .public_data import measurement_files
 
 Floats = NDArray[np.float64]
 
+FILE = "boxfish/example-data/bgpc_links.yaml"
 SHAPE = (8, 8, 8)
 # Below this a pattern is not called found.
 FOUND = 0.8
@@ -46,33 +49,40 @@ def neighbourhoods() -> dict[str, CommGraph]:
     return graphs
 
 
-def counted_packets(table: pd.DataFrame, torus: Torus) -> pd.DataFrame:
-    """Return packets by directed link (rows, all links of the torus) and code region (columns).
+def counted_packets(path: Path, torus: Torus) -> pd.DataFrame:
+    """Read packets by directed link (rows, all links of the torus) and code region (columns).
 
     A region that was entered more than once counts all of it.
 
     Raises
     ------
     InputError
-        If a row joins nodes that are no neighbours, or a region lacks links.
+        If the file cannot be read, a row joins nodes that are no neighbours, or a region lacks
+        links.
     """
+    table = read_link_counters(path)
     names = {"sx", "sy", "sz", "tx", "ty", "tz", "code_region", "packets"}
     if not names <= set(table.columns):
-        raise InputError("column missing", found=sorted(table.columns), expected=sorted(names))
+        found = sorted(table.columns)
+        raise InputError("column missing", file=path, found=found, expected=sorted(names))
     ends = table[["sx", "sy", "sz", "tx", "ty", "tz"]].to_numpy()
     if (ends < 0).any() or (ends >= np.tile(SHAPE, 2)).any():
-        raise InputError("node outside the torus", expected=f"coordinates of {SHAPE}")
+        raise InputError("node outside the torus", file=path, expected=f"coordinates of {SHAPE}")
     begin, end = torus.node(ends[:, :3]), torus.node(ends[:, 3:])
     beside = torus.neighbors[begin] == end[:, None]
     if not beside.any(axis=1).all():
         row = int(np.flatnonzero(~beside.any(axis=1))[0])
-        raise InputError("link between nodes that are no neighbours", found=ends[row].tolist())
+        raise InputError(
+            "link between nodes that are no neighbours", file=path, found=ends[row].tolist()
+        )
     link = begin * 2 * torus.ndim + beside.argmax(axis=1)
     packets = table.assign(link=link).pivot_table(
         index="link", columns="code_region", values="packets", aggfunc="sum"
     )
     if len(packets) != torus.n_links or packets.isna().to_numpy().any():
-        raise InputError("counters missing", expected=f"{torus.n_links} links in every region")
+        raise InputError(
+            "counters missing", file=path, expected=f"{torus.n_links} links in every region"
+        )
     return packets.astype(float)
 
 
@@ -84,9 +94,9 @@ def run(inputs: Inputs) -> Findings:
     InputError
         If the measurements are not found or cannot be read.
     """
-    (path,) = measurement_files(inputs, "boxfish/example-data", "bgpc_links.yaml")
+    (path,) = measurement_files(inputs, FILE)
     torus = Torus(SHAPE)
-    packets = counted_packets(read_link_counters(path), torus)
+    packets = counted_packets(path, torus)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     loads = {
         name: np.asarray(link_loads(graph, torus, mapping), dtype=float)
@@ -187,4 +197,5 @@ EXPERIMENT = Experiment(
         "github.com/LLNL/boxfish, example-data, commit "
         "afa9c9547716909d806a0bd8165bfe896617ca7e (BSD, LLNL-CODE-599192)",
     ),
+    files=(FILE,),
 )

@@ -29,8 +29,7 @@ def learners() -> dict[str, TimePredictor]:
 
 
 def _run(inputs: Inputs) -> Findings:
-    table = simulated.synthetic(simulated.load(inputs), SMALL)
-    table = table[table["size"].isin(_SIZES)].reset_index(drop=True)
+    table = simulated.synthetic(simulated.load(inputs), SMALL, _SIZES).reset_index(drop=True)
     rows, first = [], pd.DataFrame()
     rng = np.random.default_rng(0)
     orders = [rng.permutation(len(table)) for _ in range(_SPLITS)]
@@ -54,16 +53,16 @@ def _run(inputs: Inputs) -> Findings:
     )
     loud = loud.groupby(["noise", "learner"]).mean().reset_index()
     return Findings(
-        f"{simulated.TEXT} The {len(table)} samples of 16,384 tasks with messages of 16 KB and "
-        f"4 MB, {_TRAIN} to train; means over {_SPLITS} splits (seed 0). `slowdown` learns the "
+        f"{simulated.text(table)} The {len(table)} samples of 16,384 tasks with messages of 16 KB "
+        f"and 4 MB, {_TRAIN} to train; means over {_SPLITS} splits (seed 0). `slowdown` learns the "
         "time over its lower bound from features without units. With run-to-run variation of the "
         f"times, means over {_NOISY_SPLITS} splits; `ceiling` is the RCC of the varied times with "
         "those that were not.",
         {"mixture": mean, "mixture-noise": loud, "mixture-predictions": first,
          "mixture-cases": by_case(first)},
         (
-            Bar(f"wrong pairs per 14,028, best learner ({best['learner']})", float(best["wrong"]),
-                35, "at most", 70),
+            Bar(f"wrong pairs per 14,028, best of {len(mean)} learners ({best['learner']})",
+                float(best["wrong"]), 35, "at most", 70),
             Bar(f"wrong pairs per 14,028, best hybrid ({published['learner']})",
                 float(published["wrong"]), 35, "at most", 70),
         ),

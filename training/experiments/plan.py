@@ -25,8 +25,6 @@ N_MAPPINGS = 84
 TASKS_PER_NODE = 16
 SIZES = {"8 B": 8, "512 B": 512, "16 KB": 16 * 2**10, "4 MB": 4 * 2**20}
 SMALL_HOST = (4, 4, 4, 8, 2)
-# Others on the large hosts take the simulator hours.
-LARGE_SIZES = ("512 B", "16 KB")
 LARGE_HOSTS = ((4, 4, 8, 16, 2), (4, 8, 4, 16, 2))
 SMALL, LARGE = 16_384, 65_536
 
@@ -45,6 +43,9 @@ _MOST_ADAPTIVE = {
     ("2D Halo", SMALL): 8,
     ("3D Halo", SMALL): 8,
     ("Sub A2A", SMALL): 2,
+    ("2D Halo", LARGE): 8,
+    ("3D Halo", LARGE): 8,
+    ("Sub A2A", LARGE): 1,
 }
 _PF3D_COARSENING = 32
 _GRIDS = {
@@ -119,22 +120,19 @@ class Block:
 
 
 def blocks() -> tuple[Block, ...]:
-    """Return all blocks: 1,008 samples of 16,384 tasks, 504 of 65,536, and 168 of pF3D.
+    """Return all blocks: 1,008 samples of 16,384 tasks, as many of 65,536, and 168 of pF3D.
 
     Examples
     --------
     >>> sum(block.n_mappings for block in blocks())
-    1680
+    2184
     """
     small = [Block(b, size, SMALL_HOST) for size in SIZES for b in BENCHMARKS]
     half = N_MAPPINGS // len(LARGE_HOSTS)
     pf3d = [Block("pF3D", "", SMALL_HOST)]
     pf3d += [Block("pF3D", "", shape, half) for shape in LARGE_HOSTS]
     large = [
-        Block(b, size, shape, half)
-        for size in LARGE_SIZES
-        for b in BENCHMARKS
-        for shape in LARGE_HOSTS
+        Block(b, size, shape, half) for size in SIZES for b in BENCHMARKS for shape in LARGE_HOSTS
     ]
     return (*small, *pf3d, *large)
 

@@ -39,8 +39,8 @@ def _run(inputs: Inputs) -> Findings:
     spread = table.groupby(["benchmark", "size"], sort=False)["time"].agg(["min", "median", "max"])
     spread["spread"] = spread["max"] / spread["min"]
     return Findings(
-        f"{simulated.TEXT} Each feature alone as the forecast, more meaning slower, without "
-        "learning, on 16,384 tasks.",
+        f"{simulated.text(table)} Each feature alone as the forecast, more meaning slower, without "
+        "learning.",
         {"prior-features": long, "times": spread.reset_index()},
         tuple(bars),
         (

@@ -9,16 +9,14 @@ from toruscast.mapping import InputError
 from .experiment import Inputs
 
 
-def measurement_files(inputs: Inputs, folder: str, pattern: str) -> list[Path]:
-    """Return the files of one kind in a folder of the measurements, in order of their names.
+def measurement_files(inputs: Inputs, pattern: str) -> list[Path]:
+    """Return the files of one kind among the measurements, in order of their names.
 
     Parameters
     ----------
     inputs : Inputs
-    folder : str
-        Path within `Inputs.data`, with slashes.
     pattern : str
-        Of file names, such as ``*.out``.
+        As in `Experiment.files`, such as ``boxfish/example-data/*.yaml``.
 
     Returns
     -------
@@ -31,15 +29,14 @@ def measurement_files(inputs: Inputs, folder: str, pattern: str) -> list[Path]:
 
     Examples
     --------
-    >>> measurement_files(Inputs(), "boxfish", "*")
+    >>> measurement_files(Inputs(), "boxfish/*")
     Traceback (most recent call last):
         ...
     toruscast.mapping.errors.InputError: the public measurements are needed: expected their folder
     """
     if inputs.data is None:
         raise InputError("the public measurements are needed", expected="their folder")
-    where = inputs.data / folder
-    files = sorted(path for path in where.glob(pattern) if path.is_file())
+    files = sorted(path for path in inputs.data.glob(pattern) if path.is_file())
     if not files:
-        raise InputError("measurements not found", file=where, expected=f"files {pattern}")
+        raise InputError("measurements not found", file=inputs.data, expected=f"files {pattern}")
     return files

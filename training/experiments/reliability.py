@@ -45,10 +45,10 @@ def _run(inputs: Inputs) -> Findings:
     error = float((distance * reliable["pairs"]).sum() / reliable["pairs"].sum())
     inside = float(by_case["coverage"].mean())
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks, {_TRAIN} mappings train, 28 are forecast, {_SPLITS} "
-        "splits a benchmark and size. Intervals and probabilities come from cross-validated misses "
-        "of the training mappings, so that coverage is met on average and not guaranteed. `share`: "
-        "how often the mapping called faster was.",
+        f"{simulated.text(table)} {_TRAIN} mappings of each train, the others are forecast, "
+        f"{_SPLITS} splits a benchmark and size. Intervals and probabilities come from "
+        "cross-validated misses of the training mappings, so that coverage is met on average and "
+        "not guaranteed. `share`: how often the mapping called faster was.",
         {"coverage": by_case, "reliability": reliable},
         (
             Bar("share of times in their 90 % interval", inside, 0.88),

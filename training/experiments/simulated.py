@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from toruscast.mapping import InputError
 from ..metrics import wrong_pairs
 from ..sample_store import LABELS, read_samples
 from .experiment import Inputs
-from .plan import N_MAPPINGS, TASKS_PER_NODE, features
+from .plan import BENCHMARKS, TASKS_PER_NODE, blocks, features
 
 CASE = ("benchmark", "size", "tasks")
 """Columns that tell which block a sample belongs to, besides ``torus``."""
@@ -31,10 +31,10 @@ GIVEN = "the time itself"
 perfect knowledge, with as few mappings to learn from. No bound, for other sets say more than one
 number, but hardly to be surpassed."""
 SETS = {name: name for name in ("prior", *HYBRIDS)} | {GIVEN: ("given",)}
+_COMPLETE = "'toruscast experiment build' run to its end"
 TEXT = (
     "Times and counters come from the packet simulator, without noise where none is named, on "
-    f"Blue Gene/Q hosts with {TASKS_PER_NODE} tasks a node: {N_MAPPINGS} mappings a benchmark and "
-    f"size of 16,384 tasks, {N_MAPPINGS // 2} on each of two hosts of 65,536 tasks."
+    f"Blue Gene/Q hosts with {TASKS_PER_NODE} tasks a node."
 )
 
 
@@ -44,54 +44,95 @@ def load(inputs: Inputs) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no table, a workload in it is none of `plan.blocks`, a feature is missing or a
-        time is not positive.
+        If there is no table, a workload in it is none of `plan.blocks`, a feature is missing or no
+        number, or a time is not positive.
     """
     if inputs.samples is None:
         raise InputError("no table of samples", expected="one made by 'toruscast experiment build'")
     table = read_samples(inputs.samples)
-    parts = table["workload"].str.extract(r"^(2D Halo|3D Halo|Sub A2A|pF3D) ?(.*), (\d+) tasks$")
-    strange = table["workload"][parts[0].isna()]
+    workloads = table["workload"].astype(str)
+    parts = workloads.str.extract(r"^(2D Halo|3D Halo|Sub A2A|pF3D) ?(.*), (\d+) tasks$")
+    strange = workloads[parts[0].isna()]
     if len(strange):
         raise InputError(
             "workload that no experiment knows", file=inputs.samples, found=strange.iloc[0],
             expected="samples made by 'toruscast experiment build'",
         )  # fmt: skip
-    missing = [name for name in (*features(), "time") if name not in table.columns]
+    needed = [*features(), "time"]
+    missing = [name for name in needed if name not in table.columns]
     if missing:
         raise InputError("columns missing from samples", file=inputs.samples,
                          found=list(table.columns), expected=", ".join(missing))  # fmt: skip
-    bad = np.flatnonzero(~(np.isfinite(table["time"]) & (table["time"] > 0)))
+    for name in needed:
+        numbers = pd.api.types.is_numeric_dtype(table[name])
+        if not numbers or not np.isfinite(table[name]).all():
+            raise InputError(f"bad column {name}", file=inputs.samples,
+                             found="values that are not finite" if numbers else table[name].dtype,
+                             expected="numbers")  # fmt: skip
+    bad = np.flatnonzero(table["time"] <= 0)
     if bad.size:
         raise InputError(f"bad time of sample {bad[0]}", file=inputs.samples,
                          found=table["time"].iloc[bad[0]], expected="positive seconds")  # fmt: skip
     return table.assign(benchmark=parts[0], size=parts[1], tasks=parts[2].astype(int))
 
 
-def synthetic(table: pd.DataFrame, tasks: int) -> pd.DataFrame:
+def text(table: pd.DataFrame) -> str:
+    """Return what the samples of an experiment are: `TEXT`, and how many there are of what."""
+    counts = table.groupby(["tasks", "torus", "benchmark", "size"], sort=False).size()
+    parts = [
+        f"{' to '.join(map(str, sorted({some.min(), some.max()})))} mappings of each benchmark and "
+        f"size ({len(some)}) of {tasks:,} tasks on {torus}"
+        for (tasks, torus), some in counts.groupby(["tasks", "torus"], sort=False)
+    ]
+    return f"{TEXT} Samples: {'; '.join(parts)}."
+
+
+def synthetic(table: pd.DataFrame, tasks: int, sizes: Sequence[str] | None = None) -> pd.DataFrame:
     """Return the samples of the three benchmarks on the hosts of one size.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `load`.
+    tasks : int
+    sizes : sequence of str, optional
+        Of messages; all that the table holds if not given.
 
     Raises
     ------
     InputError
-        If there are none.
+        If one of the benchmarks lacks mappings on a host, or all its times are alike.
     """
-    return _some(table, (table["tasks"] == tasks) & (table["benchmark"] != "pF3D"), tasks)
+    ours = (table["tasks"] == tasks) & (table["benchmark"] != "pF3D")
+    held = list(table["size"][ours].unique()) if sizes is None else sizes
+    return _complete(table[ours & table["size"].isin(held)], tasks, BENCHMARKS, held)
 
 
 def pf3d(table: pd.DataFrame, tasks: int) -> pd.DataFrame:
-    """Return the samples of pF3D on the hosts of one size."""
-    return _some(table, (table["tasks"] == tasks) & (table["benchmark"] == "pF3D"), tasks)
+    """Return the samples of pF3D on the hosts of one size; raises as `synthetic` does."""
+    ours = (table["tasks"] == tasks) & (table["benchmark"] == "pF3D")
+    return _complete(table[ours], tasks, ("pF3D",), ("",))
 
 
-def _some(table: pd.DataFrame, which: pd.Series[bool], tasks: int) -> pd.DataFrame:
-    if not which.any():
-        raise InputError(
-            f"no samples of {tasks} tasks for this experiment",
-            found=sorted(set(table["workload"])),
-            expected="'toruscast experiment build' run to its end",
-        )
-    return table[which]
+def _complete(
+    some: pd.DataFrame, tasks: int, benchmarks: Sequence[str], sizes: Sequence[str]
+) -> pd.DataFrame:
+    """Return the samples if they are all those that the plan has of these."""
+    if not sizes:
+        raise InputError(f"no samples of {tasks} tasks for this experiment", expected=_COMPLETE)
+    times = some.groupby(["workload", "torus"])["time"].agg(["size", "nunique"])
+    held = dict(zip(times.index, times.to_numpy().tolist(), strict=True))
+    for block in blocks():
+        if block.n_tasks != tasks or block.benchmark not in benchmarks or block.size not in sizes:
+            continue
+        n, different = held.get((block.name, str(block.torus)), (0, 0))
+        where = f"{block.name} on {block.torus}"
+        if n != block.n_mappings:
+            raise InputError(f"samples of {where}", found=n,
+                             expected=f"{block.n_mappings} mappings: {_COMPLETE}")  # fmt: skip
+        if different < 2:
+            raise InputError(f"times of {where}", found="all alike", expected="times that differ")
+    return some
 
 
 def counters(table: pd.DataFrame) -> list[str]:

@@ -15,6 +15,8 @@ from toruscast.mapping import InputError, Torus
 from .experiment import Bar, Experiment, Findings, Inputs
 from .public_data import measurement_files
 
+ROUTES = "par-comm-data/route/*_route.txt"
+HOPS = "par-comm-data/hopbyte/*_hopbyte.txt"
 # Blocks of Mira and Vesta by their number of nodes: sizes along A B C D E, and the order in which
 # static routes correct the dimensions. Mira's block of 1024 nodes does not close along D.
 BLOCKS = {
@@ -124,12 +126,8 @@ def run(inputs: Inputs) -> Findings:
     InputError
         If the measurements are not found or cannot be read.
     """
-    found = pd.DataFrame(
-        compare_routes(p) for p in measurement_files(inputs, "par-comm-data/route", "*_route.txt")
-    )
-    hops = pd.DataFrame(
-        compare_hops(p) for p in measurement_files(inputs, "par-comm-data/hopbyte", "*_hopbyte.txt")
-    )
+    found = pd.DataFrame(compare_routes(path) for path in measurement_files(inputs, ROUTES))
+    hops = pd.DataFrame(compare_hops(path) for path in measurement_files(inputs, HOPS))
     shapes = "; ".join(f"{'x'.join(map(str, shape))} {order}" for shape, order in BLOCKS.values())
     return Findings(
         text=(
@@ -171,4 +169,5 @@ EXPERIMENT = Experiment(
         "github.com/takanori-fujiwara/par-comm-data, commit "
         "5a023c2b5eb406938d0b9bb20d3b0ab9931d2b96 (CC-BY 4.0; cite Fujiwara et al., VAST'17)",
     ),
+    files=(ROUTES, HOPS),
 )

@@ -23,8 +23,9 @@ def _run(inputs: Inputs) -> Findings:
     mean = mean.sort_values("rcc", ascending=False).reset_index()
     best = mean.iloc[0]
     return Findings(
-        f"{simulated.TEXT} 16,384 tasks: two benchmarks train, all mappings and sizes of the third "
-        "are forecast. RCC within each benchmark and size, then the mean of the twelve.",
+        f"{simulated.text(table)} All benchmarks but one train, all mappings and sizes of that one "
+        "are forecast. RCC within each benchmark and size, then the mean of the "
+        f"{len(list(simulated.cases(table)))} cases.",
         {"unseen-mean": mean, "unseen": cases},
         (
             Bar(f"mean RCC on a benchmark never seen, {best['learner']}", float(best["rcc"]),
