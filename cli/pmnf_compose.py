@@ -163,7 +163,10 @@ def _measure(
 ) -> None:
     import os
 
+    import numpy as np
+
     from toruscast.scaling.composition_measure import EXPRESSIONS, QUIET, SIZES, compare, measure
+    from toruscast.scaling.notes import of_points
 
     try:
         items = SIZES if sizes is None else tuple(int(size) for size in sizes.split(","))
@@ -191,6 +194,8 @@ def _measure(
     }
     tables = {"tasks": _frame(models), "comparison": table}
     _finish(output, content, {name: frame for name, frame in tables.items() if len(frame)})
+    for note in of_points(["n"], np.unique(rows[["n"]].to_numpy(float), axis=0), [0]):
+        output.message(note)
     disturbed = float((rows["waited"] > QUIET).mean())
     if disturbed > 0:
         output.message(

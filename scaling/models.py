@@ -175,10 +175,11 @@ class Models:
         centre = self._centred.centre
         there = np.where(centre == 0, np.nan, centre)
         off = np.nan_to_num(np.abs(self.predict(data.points) / there - 1)).max(axis=1)
-        return [
-            common + notes.of_path(*path)
-            for path in zip(self._centred.variation, self.trusted, low, high, off, strict=True)
-        ]
+        paths = zip(self._centred.variation, self.trusted, low, high, off, strict=True)
+        result = [common + notes.of_path(*path) for path in paths]
+        for p in np.flatnonzero((centre < 0).any(axis=1) & ~self.signed):
+            result[p].append(notes.NEGATIVE)
+        return result
 
     def notes_at(self, X: ArrayLike) -> list[str]:
         """Plain sentences on places to predict at that the measurements say nothing of.

@@ -18,6 +18,7 @@ _LEVELS = 5
 _VARIATION = 0.1
 _APART = 0.2
 _OFF = 0.1
+NEGATIVE = "negative values were measured, which models without negative coefficients never are"
 
 
 def kind(note: str) -> str:

@@ -172,6 +172,15 @@ def test_predictions_far_from_the_points_of_one_run_are_noted():
     assert not PMNFRegressor(warn=False).fit(P[:, None], 3 + P).notes_
 
 
+def test_negative_values_without_negative_coefficients_are_noted():
+    y = 3 * P - 40
+    plain, signed = (
+        PMNFRegressor(signed=how, warn=False).fit(P[:, None], y).notes_ for how in (False, "auto")
+    )
+    assert plain[-1].startswith("negative values were measured")
+    assert not any(note.startswith("negative") for note in signed)
+
+
 def test_negative_values_get_signed_coefficients():
     model = PMNFRegressor(warn=False).fit(P[:, None], 10 - 2 * P)
     assert model.formula_ == "10 - 2 x0"
