@@ -113,15 +113,16 @@ def flit_cases(folder: Path) -> Iterator[Case]:
 def flow_cases(folder: Path) -> Iterator[Case]:
     """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, max-min sharing.
 
-    Flows share a link as many small packets do that come in turn and find all the room they want.
+    Flows share a link as many small packets do that come in turn and find all the room they want;
+    a node keeps as many before its router as its task has transfers under way, and they take turns.
     Of rounds, a transfer begins when both its sides have begun the round, as in SMPI, whatever its
     length.
     """
     times = pd.read_csv(folder / "times.csv")
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
         network = Network(
-            payload=nbytes // 64, header=0, hop_latency=50e-9, buffer_packets=1024, fifos=64,
-            fifo_rule="first_free", feeding="packets", overhead=0.0, reception_ports=6,
+            payload=nbytes // 64, header=0, hop_latency=50e-9, buffer_packets=1024,
+            fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free", feeding="packets", overhead=0.0, reception_ports=6,
             memory_bandwidth=6 * 2e9, eager_limit=np.inf if pattern == "halo2d" else 0.0,
         )  # fmt: skip
         torus = Torus((8, 8, 8), bandwidth=2e9, tie="simgrid", network=network)
