@@ -122,8 +122,9 @@ def flow_cases(folder: Path) -> Iterator[Case]:
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
         network = Network(
             payload=nbytes // 64, header=0, hop_latency=50e-9, buffer_packets=1024,
-            fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free", feeding="packets", overhead=0.0, reception_ports=6,
-            memory_bandwidth=6 * 2e9, eager_limit=np.inf if pattern == "halo2d" else 0.0,
+            fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free", feeding="packets",
+            overhead=0.0, reception_ports=6, memory_bandwidth=6 * 2e9,
+            eager_limit=np.inf if pattern == "halo2d" else 0.0,
         )  # fmt: skip
         torus = Torus((8, 8, 8), bandwidth=2e9, tie="simgrid", network=network)
         traffic: Workload | CommGraph

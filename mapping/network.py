@@ -137,7 +137,7 @@ class Network:
     virtual_channels: int = 0
     arbitration: Arbitration = "first_come"
     feeding: Feeding = "tasks"
-    deterministic_limit: float = 65536.0
+    deterministic_limit: float = 65536
     reception_ports: int = 1
     short_limit: int = 0
     short_overhead: float = 200e-9
@@ -168,7 +168,6 @@ class Network:
                 continue
             name = called.get(item.name, item.name)
             if item.type == "int":
-                number: float = whole_number(value, name, low, high)
+                object.__setattr__(self, item.name, whole_number(value, name, low, high))
             else:
-                number = real_number(value, name, low, math.inf if high is None else high)
-            object.__setattr__(self, item.name, number)
+                real_number(value, name, low, math.inf if high is None else high)
