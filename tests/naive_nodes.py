@@ -234,15 +234,10 @@ class Nodes:
         queue.append(message)
         sharing = [fifo for fifo in self.fifos if fifo.messages is queue]
         sharing[0].most = max(sharing[0].most, len(queue))
-        self.wake_one(queue)
-
-    def wake_one(self, queue):
-        """Let the next idle FIFO that takes from a queue go on."""
-        for fifo in self.fifos:
-            if fifo.messages is queue and not fifo.busy and fifo.outside < self.outside:
+        for fifo in sharing if len(queue) == 1 else ():
+            if not fifo.busy and fifo.outside < self.outside:
                 fifo.busy = True
-                self.clock.at(self.clock.now, self.wake, fifo)
-                break
+                self.clock.at(now, self.wake, fifo)
 
     def copied(self, message):
         self.clock.at(self.clock.now, self.arrived, message)

@@ -84,8 +84,6 @@ class Simulator:
         fifo.outside += 1
         fifo.free_at = self.clock.now + self.ticks(message.wire, max(self.torus.bandwidth))
         self.clock.at(fifo.free_at, self.feed, fifo)
-        if waiting:
-            self.nodes.wake_one(waiting)
         # The bubble rule counts places, each of the largest packet; an empty one takes a byte.
         size = max(1, math.ceil(message.wire))
         size = self.largest if network.deadlock == "bubble" else size
