@@ -101,7 +101,15 @@ def _answer_questions(state: State, row: int, now: int) -> None:
 
 @bare_kernel
 def _send(state: State, m: int, now: int) -> None:
-    """Put a message into its FIFO, and wake all that take from its queue."""
+    """Post a message and wake its FIFO."""
+    f = _post(state, m, now)
+    if f != NONE:
+        schedule(state, state.packet.size + state.link.size + f, now)
+
+
+@bare_kernel
+def _post(state: State, m: int, now: int) -> int:
+    """Put a message into its FIFO; returns the FIFO if it was idle."""
     message = at(state.message, m)
     message.ready = now
     f = message.fifo
@@ -112,33 +120,31 @@ def _send(state: State, m: int, now: int) -> None:
         at(state.receipt, m).left = 0
         if state.dependent:
             put(state, now + message.copy, state.worker.shape[0] + m)
-        return
+        return NONE
     first = first_fifo(state, f)
     queue = at(state.fifo, first)
     filling = at(state.filling, first)
     filling.length += 1
     filling.most = max(filling.most, filling.length)
     message.next = NONE
-    if queue.head != NONE:
-        # Then all FIFOs with room go on by themselves.
+    if queue.head == NONE:
+        queue.head = m
+    else:
         at(state.message, queue.tail).next = m
-        queue.tail = m
-        return
-    queue.head = m
     queue.tail = m
     for i in range(first, first + state.shared_by):
         fifo = at(state.fifo, i)
         if not fifo.busy and fifo.outside < state.outside:
             fifo.busy = 1
-            schedule(state, state.packet.size + state.link.size + i, now)
+            return i
+    return NONE
 
 
 @bare_kernel
 def feed(state: State, f: int, now: int) -> int:
     """Let a FIFO put its next packet before the router; NONE if it has none or no room for it."""
     fifo = at(state.fifo, f)
-    first = first_fifo(state, f)
-    queue = at(state.fifo, first)
+    queue = at(state.fifo, first_fifo(state, f))
     m = queue.head
     if m == NONE or fifo.outside == state.outside:
         fifo.busy = 0
@@ -156,7 +162,7 @@ def feed(state: State, f: int, now: int) -> int:
     message.to_send -= 1
     if message.to_send == 0:
         queue.head = message.next
-        at(state.filling, first).length -= 1
+        at(state.filling, first_fifo(state, f)).length -= 1
     elif state.by_packet and message.next != NONE:
         queue.head = message.next
         at(state.message, queue.tail).next = m

@@ -58,8 +58,9 @@ class Network:
         Torus injection FIFOs of a node.
     fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}
         How a message picks its injection FIFO. With ``first_free`` a node's messages wait in one
-        queue, and each FIFO that is free takes the next packet of it; counts that know no time deal
-        them out in turn.
+        queue, and each FIFO at work takes the next packet of it when it is free; a message that
+        comes sets one idle FIFO to work, so that one alone goes through one. Counts that know no
+        time deal them out in turn.
     fifo_packets : int
         Packets of an injection FIFO that may wait at the router for their links at once.
     overhead : float
@@ -76,7 +77,7 @@ class Network:
         buffer, in which packets for different outputs do not block each other.
     arbitration : {"first_come", "round_robin", "age"}
         Which of the packets that wait for a link goes next: the one that has waited longest there,
-        the next input's in turn, or the one that left its source first.
+        the next input's in turn, or that of the message that was handed over first.
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all of the first

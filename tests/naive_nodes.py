@@ -234,10 +234,11 @@ class Nodes:
         queue.append(message)
         sharing = [fifo for fifo in self.fifos if fifo.messages is queue]
         sharing[0].most = max(sharing[0].most, len(queue))
-        for fifo in sharing if len(queue) == 1 else ():
+        for fifo in sharing:
             if not fifo.busy and fifo.outside < self.outside:
                 fifo.busy = True
                 self.clock.at(now, self.wake, fifo)
+                break
 
     def copied(self, message):
         self.clock.at(self.clock.now, self.arrived, message)

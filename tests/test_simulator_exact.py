@@ -265,15 +265,6 @@ def test_a_fifo_with_room_takes_what_is_ready():
     )
 
 
-@pytest.mark.parametrize("messages", [1, 2, 4])
-def test_all_fifos_of_a_queue_send_the_packets_of_one_message(messages):
-    # Half-way round the ring, every other packet each way: each link carries half of them.
-    torus = plain((8,), tie="split", fifos=2, fifo_rule="first_free", overhead=0.0)
-    each = [(0, k + 1, 400 * 90 // messages, 1) for k in range(messages)]
-    result = run(torus, [0, *[4] * messages], each)
-    assert result.time == approximately(4 * LATENCY + 200 * WIRE)
-
-
 def test_a_packet_that_is_too_long():
     comm = CommGraph(2, [0], [1], [2e12])
     with pytest.raises(InputError, match="packet too long"):

@@ -75,9 +75,8 @@ def test_what_a_deadlock_rule_needs_of_the_buffers():
 
 
 def test_numbers_of_a_network_are_of_their_kind():
-    network = Network(fifos=10.0, payload=np.float64(512), overhead=0, eager_limit=100)
+    network = Network(fifos=10.0, payload=np.float64(512))
     assert type(network.fifos) is type(network.payload) is int
-    assert type(network.overhead) is type(network.eager_limit) is float
     assert Network(deterministic_limit=float("inf")).deterministic_limit == float("inf")
 
 
