@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import TaskMapping, Torus, Workload
 
-from ._simulator_state import ARRIVED, HANDED_OVER, INJECTED, SENT, TAKEN_IN
+from .message_log import log_rows
 from .routing import Routing
 from .stretch import Stretch
 
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHUNK_BYTES = 32
-_KINDS = {
-    HANDED_OVER: "handed over",
-    INJECTED: "injected",
-    SENT: "sent",
-    ARRIVED: "arrived",
-    TAKEN_IN: "taken in",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,31 +328,6 @@ class Simulation:
         import pandas as pd
 
         watched = [stretch for stretch in self.stretches if len(stretch.log)]
-        rows = [row for stretch in watched for row in self._events(stretch)]
+        rows = [row for stretch in watched for row in log_rows(stretch, self.torus)]
         table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
         return table.sort_values("time", kind="stable", ignore_index=True)
-
-    def _events(self, stretch: Stretch) -> Iterator[tuple[float, str, int, str]]:
-        """Rows of the log."""
-        m = stretch.watched
-        names = dict(_KINDS)
-        if stretch.messages.asks[m]:
-            names[HANDED_OVER] = "released"
-        number: dict[int, int] = {}
-        injected = 0
-        for time, code, slot, place in stretch.log.tolist():
-            if code == INJECTED:
-                # A slot of the simulator carries one packet after the other.
-                number[slot] = injected
-                injected += 1
-            where = (
-                self.torus.link_label(int(place))
-                if code in (SENT, ARRIVED)
-                else f"FIFO {int(place) % self.torus.network.fifos}"
-                if place >= 0
-                else ""
-            )
-            yield time, names[int(code)], number.get(slot, -1), where
-        if stretch.messages.fifo[m] < 0:
-            # Copied in its node, it has no packet that could be taken in.
-            yield float(stretch.arrived[m]), names[TAKEN_IN], -1, ""

@@ -141,6 +141,7 @@ def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Ar
     with_one = [np.vstack([np.ones(t.shape[1]), t]) for t in terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
     columns, unit, log_peak = [], np.ones(kept.used.shape), np.zeros(kept.used.shape[:2])
+    sharpness = 1.0 / error[:, None, :]
     for k in range(kept.used.shape[2]):
         used = kept.used[:, :, k]
         column = used[:, :, None].astype(float)
@@ -152,7 +153,7 @@ def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Ar
         # A column without a value anywhere has no share of anything.
         with np.errstate(divide="ignore"):
             log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
-        columns.append(column * (1.0 / error[:, None, :]))
+        columns.append(column * sharpness)
     return _Design(columns, unit, log_peak)
 
 

@@ -80,33 +80,36 @@ def interval(
     rng = np.random.default_rng(seed)
     tails = ((1 - level) / 2, (1 + level) / 2)
     expected, fitted = models.predict(X), models.predict(data.points, average=False)
+    spread = models.spread(X, (tails[0], 0.5, tails[1]))
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
         values = data.values[p]
+        known = np.isfinite(values)
         law = "bounded" if models.bounded[p] else "normal"
-        if (np.isfinite(values).sum(axis=1) > 1).any():
-            values = repeated(values, law == "bounded", n_bootstrap, rng)
+        if (known.sum(axis=1) > 1).any():
+            drawn = repeated(values, law == "bounded", n_bootstrap, rng)
         elif not models.trusted[p]:
-            known = np.nansum(values, axis=1)
-            drawn = single(known, fitted[p], len(models.terms(p)), n_bootstrap, rng)
-            values = drawn[:, :, None]
+            once = np.nanmean(values, axis=1)
+            drawn = single(once, fitted[p], len(models.terms(p)), n_bootstrap, rng)[:, :, None]
         else:
-            # Met to the last digits by some hypothesis: there is no noise.
-            values = values[None]
+            # Met to the last digits by some hypothesis: there is no noise to draw.
+            low.append(np.minimum(spread[0, p], expected[p]))
+            high.append(np.maximum(spread[2, p], expected[p]))
+            continue
         again = fit_many(
-            Measurements(data.parameters, data.points, values),
+            Measurements(data.parameters, data.points, drawn),
             replace(options, noise=law, signed=bool(models.signed[p])),
         )
         pooled = again.spread(X, _LEVELS).reshape(-1, np.shape(X)[0])
-        spread = np.quantile(pooled, tails, axis=0)
+        ends = np.quantile(pooled, tails, axis=0)
         if not models.trusted[p] and not models.signed[p]:
             # A correction for the growth near the largest values moves the interval with it.
-            middle = models.spread(X, (0.5,))[0, p]
-            there = middle > _NOTHING * np.abs(data.values[p][np.isfinite(data.values[p])]).max()
+            middle = spread[1, p]
+            there = middle > _NOTHING * np.abs(values[known]).max()
             shift = np.where(there, expected[p] / np.where(there, middle, 1.0), 1.0)
-            spread = spread * np.maximum(shift, 0.0)
-        low.append(np.minimum(spread[0], expected[p]))
-        high.append(np.maximum(spread[1], expected[p]))
+            ends = ends * np.maximum(shift, 0.0)
+        low.append(np.minimum(ends[0], expected[p]))
+        high.append(np.maximum(ends[1], expected[p]))
     return np.array(low), np.array(high)
 
 

@@ -251,7 +251,7 @@ def test_rendezvous_begins_with_the_answer():
         ({"bandwidth": (1e9, 2e9)}, "deterministic", True),
         ({"bandwidth": (1e9, 2e9)}, "by_size", False),
         ({"bandwidth": (1e9, 2e9)}, "adaptive", False),
-        ({"network": Network(fifo_rule="first_free")}, "adaptive", False),
+        ({"network": Network(fifo_rule="first_free")}, "adaptive", True),
     ],
 )
 @pytest.mark.parametrize("dst", [1, 5])

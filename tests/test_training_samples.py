@@ -39,6 +39,15 @@ def computed(monkeypatch):
     return done
 
 
+def kill_after_8(cases, store):
+    def kill(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_samples(cases, store, progress=kill)
+
+
 def test_samples_are_features_and_simulated_times(store):
     mappings = shuffled(11)
     table = build_samples([(HALO, TORUS, mappings)], store, n_jobs=2)
@@ -73,13 +82,7 @@ def test_provenance_is_in_the_file(store):
 
 def test_a_run_that_was_killed_goes_on(store, computed):
     cases = [(HALO, TORUS, shuffled(20))]
-
-    def kill(done, total):
-        if done >= 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_samples(cases, store, progress=kill)
+    kill_after_8(cases, store)
     assert not store.exists()
     first = set(computed)
     assert len(first) == 8
@@ -102,13 +105,7 @@ def test_a_part_of_a_table_can_be_written_with_its_provenance(store):
 
 def test_a_run_that_was_killed_goes_on_after_another_into_the_same_table(store, computed):
     cases = [(HALO, TORUS, shuffled(20))]
-
-    def kill(done, total):
-        if done >= 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_samples(cases, store, progress=kill)
+    kill_after_8(cases, store)
     first = set(computed)
     # Some of what the killed run had finished, and something else.
     build_samples([(HALO, TORUS, shuffled(2)), (HALO.scaled(2), TORUS, shuffled(1))], store)

@@ -53,9 +53,8 @@ def tabulate(folder: Path, *, logical: bool = False) -> tuple[pd.DataFrame, pd.D
     """
     times = read_times(folder)
     # Small tori first, and of each small buffers.
-    nodes = times["shape"].map(lambda shape: math.prod(map(int, shape.split("x"))))
-    times = times.assign(nodes=nodes).sort_values(["nodes", "nbytes"], kind="stable")
-    times = times.drop(columns="nodes")
+    times = times.sort_values("nbytes", kind="stable")
+    times = times.sort_values("shape", kind="stable", key=_nodes)
     if logical:
         times = times[times["shape"].map(is_folded)]
     jobs = {
@@ -88,6 +87,10 @@ def tabulate(folder: Path, *, logical: bool = False) -> tuple[pd.DataFrame, pd.D
     return table.assign(pieces=_pieces(table), copied=_copied(table), **of_library(table)), (
         times.iloc[without]
     )
+
+
+def _nodes(shapes: pd.Series) -> pd.Series:
+    return shapes.map(lambda shape: math.prod(map(int, shape.split("x"))))
 
 
 def _measure(job: Job, variant: Variant, piece: float) -> dict[str, float]:
