@@ -16,13 +16,17 @@ from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, local_growth
 from .measurements import Measurements, check_points
-from .mixture import quantiles
+from .mixture import densest, quantiles
 from .noise import Centres
 from .quality import quality
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
 Term = formula.Term
+
+# Width of the range, as a part of the median, whose middle is predicted where it holds more than
+# half of all probability: what is likely is not drawn towards what is not.
+_DENSEST = 0.15
 
 
 class Models:
@@ -112,7 +116,8 @@ class Models:
         X : array-like, shape (m, n_parameters)
             Not negative; positive where falling terms were searched.
         average : bool
-            Take the median over all probable hypotheses; otherwise evaluate the one formula.
+            Take the median over all probable hypotheses, or over those close together that hold
+            more than half of all probability; otherwise evaluate the one formula.
 
         Returns
         -------
@@ -121,7 +126,7 @@ class Models:
         places = self._places(X)
         if not average:
             return self._values(self._found, places, 1)[:, 0]
-        result = self._median(self._found, places)
+        result = self._middle(self._found, places)
         centre = self._centred.centre
         which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self.signed)
         if which.size and places.min() > 0 and self.measurements.points.min() > 0:
@@ -237,19 +242,21 @@ class Models:
         weight = _weights(found)[:, :, None] * np.exp(found.log_share)
         return self._values(whole, places), weight.reshape(n_paths, -1)
 
-    def _median(self, found: Hypotheses, places: Array) -> Array:
+    def _middle(self, found: Hypotheses, places: Array) -> Array:
         values, weight = self._alternatives(found, places)
         result = np.empty((len(values), len(places)))
         doubtful = ~found.trusted
         for m in range(len(places)):
-            w = weight
+            value = values[:, :, m]
+            counts = weight.copy()
+            counts[found.trusted] = densest(value[found.trusted], weight[found.trusted], _DENSEST)
             if doubtful.any():
                 # Probabilities that none of the hypotheses deserves: least expected |relative
                 # error|, the median weighed by 1 / value, keeps wild ones from counting.
-                size = np.maximum(np.abs(values[:, :, m]), 1e-300)
+                size = np.maximum(np.abs(value[doubtful]), 1e-300)
                 size = size / np.median(size, axis=1, keepdims=True)
-                w = np.where(doubtful[:, None], weight / np.maximum(size, 1e-12), weight)
-            result[:, m] = quantiles(values[:, :, m], w, 0.5)
+                counts[doubtful] = weight[doubtful] / np.maximum(size, 1e-12)
+            result[:, m] = quantiles(value, counts, 0.5)
         return result
 
     def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
@@ -264,12 +271,12 @@ class Models:
         growth = local_growth(points, centre, places)
         if self._absolute is not None:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
-            first = self._median(self._absolute, places)[place]
+            first = self._middle(self._absolute, places)[place]
             second = self._values(self._found, places, 1)[which, 0]
         else:
             first = median
             second = median * anchor(
-                points, centre, self._median(self._found, points)[which], places
+                points, centre, self._middle(self._found, points)[which], places
             )
         middle: Array = np.median(np.stack([first, second, growth]), axis=0)
         return middle
