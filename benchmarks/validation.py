@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,13 @@ from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, 
 SEEDS = 16
 CYCLE = 1e-9
 FLIT = 64.0
+# SimGrid's defaults for MPI (smpi/bw-factor and smpi/lat-factor in its documentation): bytes from
+# which on, part of the bandwidth that counts, multiple of the latency.
+SMPI = [
+    (0, 0.812084, 2.01467), (257, 0.338112, 1.95341), (732, 0.341987, 1.9503),
+    (1426, 0.608902, 1.61075), (3484, 0.77493, 1.88101), (5776, 1.08739, 2.18796),
+    (9376, 0.58729, 2.59299), (15424, 0.697866, 3.48845), (65472, 0.940694, 11.6436),
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,22 +119,24 @@ def flit_cases(folder: Path) -> Iterator[Case]:
 
 
 def flow_cases(folder: Path) -> Iterator[Case]:
-    """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, max-min sharing.
+    """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, times SMPI's factors.
 
-    Flows share a link as many small packets do that come in turn and find all the room they want;
-    a node keeps as many before its router as its task has transfers under way, and they take turns.
-    Of rounds, a transfer begins when both its sides have begun the round, as in SMPI, whatever its
-    length.
+    Its flows are connections of TCP, whose shares of a link are the smaller the more hops they go:
+    so are those of messages with a window of two packets (one arrives, the next is on its way) that
+    find all the room they want. A node keeps as many before its router as its task has transfers
+    under way. Of rounds, a transfer begins when both its sides have begun the round, as in SMPI,
+    whatever its length.
     """
     times = pd.read_csv(folder / "times.csv")
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
+        _, slower, longer = SMPI[bisect_right(SMPI, (nbytes, np.inf)) - 1]
         network = Network(
-            payload=nbytes // 64, header=0, hop_latency=50e-9, buffer_packets=1024,
-            fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free", feeding="packets",
-            overhead=0.0, reception_ports=6, memory_bandwidth=6 * 2e9,
+            payload=nbytes // 32, header=0, hop_latency=50e-9 * longer, buffer_packets=1024,
+            window=2, fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free",
+            feeding="packets", overhead=0.0, reception_ports=6, memory_bandwidth=6 * 2e9,
             eager_limit=np.inf if pattern == "halo2d" else 0.0,
         )  # fmt: skip
-        torus = Torus((8, 8, 8), bandwidth=2e9, tie="simgrid", network=network)
+        torus = Torus((8, 8, 8), bandwidth=2e9 * slower, tie="simgrid", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":
             traffic = patterns.halo_2d((16, 32), nbytes, periodic=True)

@@ -1,6 +1,6 @@
 """Kernels that tell what kind of network is simulated, where its FIFOs are, and a route's ports.
 
-Of the usual kind (`State.special` is None) the first four answers are constants that the compiler
+Of the usual kind (`State.special` is None) the first five answers are constants that the compiler
 sees: it leaves out all that the others need.
 """
 
@@ -29,6 +29,12 @@ def has_queues(state: State) -> bool:
 def arbitration(state: State) -> int:
     """Which packet a link takes: FIRST_COME, ROUND_ROBIN or AGE."""
     return FIRST_COME if state.special is None else state.arbitration
+
+
+@bare_kernel
+def window(state: State) -> int:
+    """Packets of a message that may be on their way at once, 0: any number."""
+    return 0 if state.special is None else state.window
 
 
 @bare_kernel

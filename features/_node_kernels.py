@@ -7,7 +7,7 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel
 
 from ._event_kernels import schedule
-from ._network_kernels import first_fifo
+from ._network_kernels import first_fifo, window
 from ._simulator_state import (
     HANDED_OVER,
     INJECTED,
@@ -102,14 +102,19 @@ def _answer_questions(state: State, row: int, now: int) -> None:
 @bare_kernel
 def _send(state: State, m: int, now: int) -> None:
     """Post a message and wake its FIFO."""
-    f = _post(state, m, now)
+    _wake(state, _post(state, m, now), now)
+
+
+@bare_kernel
+def _wake(state: State, f: int, now: int) -> None:
+    """Let a FIFO that was idle go on; NONE if none is to."""
     if f != NONE:
         schedule(state, state.packet.size + state.link.size + f, now)
 
 
 @bare_kernel
 def _post(state: State, m: int, now: int) -> int:
-    """Put a message into its FIFO; returns the FIFO if it was idle."""
+    """Put a message into its FIFO; returns a FIFO to wake, or NONE."""
     message = at(state.message, m)
     message.ready = now
     f = message.fifo
@@ -121,11 +126,18 @@ def _post(state: State, m: int, now: int) -> int:
         if state.dependent:
             put(state, now + message.copy, state.worker.shape[0] + m)
         return NONE
-    first = first_fifo(state, f)
-    queue = at(state.fifo, first)
-    filling = at(state.filling, first)
+    filling = at(state.filling, first_fifo(state, f))
     filling.length += 1
     filling.most = max(filling.most, filling.length)
+    return _enqueue(state, m)
+
+
+@bare_kernel
+def _enqueue(state: State, m: int) -> int:
+    """Put a message at the end of its queue; returns a FIFO to wake, or NONE."""
+    message = at(state.message, m)
+    first = first_fifo(state, message.fifo)
+    queue = at(state.fifo, first)
     message.next = NONE
     if queue.head == NONE:
         queue.head = m
@@ -160,9 +172,13 @@ def feed(state: State, f: int, now: int) -> int:
     packet.place = -2 - f
     packet.tail = now
     message.to_send -= 1
+    message.on_way += 1
     if message.to_send == 0:
         queue.head = message.next
         at(state.filling, first_fifo(state, f)).length -= 1
+    elif message.on_way == window(state):
+        # It comes back when the receiver takes one in.
+        queue.head = message.next
     elif state.by_packet and message.next != NONE:
         queue.head = message.next
         at(state.message, queue.tail).next = m
@@ -225,6 +241,11 @@ def take_in(state: State, p: int, now: int) -> int:
     receipt.finish = max(receipt.finish, now + ticks)
     left = receipt.left - 1
     receipt.left = left
+    if window(state) > 0:
+        message = at(state.message, m)
+        if message.on_way == window(state) and message.to_send > 0:
+            _wake(state, _enqueue(state, m), now)
+        message.on_way -= 1
     state.free[state.clock[SLOTS]] = p
     state.clock[SLOTS] += 1
     if left == 0 and state.then.size > 0:

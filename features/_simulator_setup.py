@@ -38,6 +38,7 @@ def is_usual(network: Network, routing: Routing) -> bool:
         routing == "deterministic"
         and network.arbitration == "first_come"
         and network.virtual_channels == 0
+        and network.window == 0
     )
 
 
@@ -229,6 +230,7 @@ def build_state(
         injection=1 / (max(torus.bandwidth) * tick),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
+        window=math.ceil(network.window / messages.merged),
         ties=records.RANDOM_TIES if torus.tie == "random" else records.FIXED_TIES,
         seed=seed,
         dependent=int(dependent),

@@ -113,7 +113,8 @@ MESSAGE = np.dtype(
         ("overhead", np.int64),  # ticks of software
         ("ready", np.int64),  # tick of hand-over
         ("copy", np.int64),  # ticks that a message within a node takes
-        ("unused", np.int64),  # fills the cache line
+        ("on_way", np.int32),  # packets sent; where there is a window, not taken in yet
+        ("unused", np.int32),  # fills the cache line
     ],
     align=True,
 )
@@ -195,6 +196,7 @@ class State(NamedTuple):
     injection: float  # ticks a byte of a FIFO
     shared_by: int  # FIFOs that take from one queue
     by_packet: int  # FIFOs send one packet of each message in turn
+    window: int  # packets of a message on their way at once, 0: any number
     ties: int
     seed: int
     dependent: int

@@ -85,7 +85,12 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
         return math.nan
     packets, wire = packet_counts(comm, torus)
     head = hops * network.hop_latency
-    alone = head + float(packets[edge] * wire[edge]) / rate
+    each = float(wire[edge]) / rate
+    alone = head + float(packets[edge]) * each
+    if 0 < network.window * each < head:
+        # It waits for the first of each window to come before the next one goes.
+        whole, rest = divmod(int(packets[edge]) - 1, network.window)
+        alone = (whole + 1) * head + (rest + 1) * each
     if nbytes / np.rint(comm.n_messages[edge]) > network.eager_limit:
         # A question and its answer, a header each.
         alone += 2 * (head + network.header / rate)

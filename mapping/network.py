@@ -22,6 +22,7 @@ _MOST: dict[str, int] = {
     "short_limit": 10**15,
     "fifos": 1024,
     "fifo_packets": 2**20,
+    "window": 2**20,
     "virtual_channels": 64,
     "reception_ports": 1024,
     "hop_latency": 10**9,
@@ -63,6 +64,9 @@ class Network:
         time deal them out in turn.
     fifo_packets : int
         Packets of an injection FIFO that may wait at the router for their links at once.
+    window : int
+        Packets of a message that may be on their way at once, from its FIFO until the receiver
+        begins to take them in, of which the sender hears at once. 0: any number.
     overhead : float
         Seconds of software that a task spends on each message it sends.
     memory_bandwidth : float
@@ -116,7 +120,9 @@ class Network:
     Parallel Distrib. Comput. 61, 2001); datelines are Dally and Seitz's ("Deadlock-free message
     routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987); arbitration
     by age is that of Abts and Weisser ("Age-based packet arbitration in large-radix k-ary n-cubes",
-    SC'07). Short and rendezvous messages are common to MPI libraries. Their limits are settings of
+    SC'07). A window is what makes the connections of TCP share a link (Jacobson, "Congestion
+    avoidance and control", SIGCOMM'88): each has as much on its way as the others. Short and
+    rendezvous messages are common to MPI libraries. Their limits are settings of
     the library, not of the machine, and off by default. The short overhead is an assumption.
 
     Examples
@@ -132,6 +138,7 @@ class Network:
     fifos: int = 10
     fifo_rule: FifoRule = "bluegene_q"
     fifo_packets: int = 1
+    window: int = 0
     overhead: float = 500e-9
     memory_bandwidth: float = 28e9
     deadlock: DeadlockRule = "bubble"

@@ -58,6 +58,7 @@ class Message:
 
     def __post_init__(self):
         self.to_send = self.to_receive = self.packets
+        self.on_way = 0
         self.opening = self  # what its task hands over: itself, or the question before it
 
 
@@ -70,6 +71,7 @@ class Fifo:
     outside: int = 0  # packets of it that wait at the router
     free_at: int = 0
     waited: int = 0
+    posted: list = field(default_factory=list)
     most: int = 0
 
 
@@ -230,14 +232,20 @@ class Nodes:
             message.to_receive = 0
             self.clock.later(message.finish, self.copied, message)
             return
+        fifo = self.fifos[message.src * self.fifos_a_node + message.fifo]
+        # Of those that share a queue, the first has number 0: so is the message's.
+        fifo.posted.append(message)
+        fifo.most = max(fifo.most, sum(m.to_send > 0 for m in fifo.posted))
+        self.queue(message)
+
+    def queue(self, message):
+        """Put a message at the end of its queue, and wake a FIFO that takes from it."""
         queue = self.fifos[message.src * self.fifos_a_node + message.fifo].messages
         queue.append(message)
-        sharing = [fifo for fifo in self.fifos if fifo.messages is queue]
-        sharing[0].most = max(sharing[0].most, len(queue))
-        for fifo in sharing:
-            if not fifo.busy and fifo.outside < self.outside:
+        for fifo in self.fifos:
+            if fifo.messages is queue and not fifo.busy and fifo.outside < self.outside:
                 fifo.busy = True
-                self.clock.at(now, self.wake, fifo)
+                self.clock.at(self.clock.now, self.wake, fifo)
                 break
 
     def copied(self, message):

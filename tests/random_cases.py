@@ -66,6 +66,7 @@ def simulated_networks(draw):
         payload=draw(st.sampled_from([64, 100, 512])),
         fifo_rule=draw(st.sampled_from(["bluegene_q", "first_dimension", "first_free"])),
         fifo_packets=draw(st.sampled_from([1, 1, 2, 5])),
+        window=draw(st.sampled_from([0, 0, 1, 2, 5])),
         deadlock=draw(st.sampled_from(["bubble", "dateline"])),
         virtual_channels=draw(st.sampled_from([0, 0, 1, 2])),
         arbitration=draw(st.sampled_from(["first_come", "round_robin", "age"])),

@@ -266,6 +266,14 @@ def test_time_alone_where_the_way_is_open(options, routing, known, dst):
         assert np.isnan(slowest["alone"])
 
 
+@pytest.mark.parametrize("window", [1, 2, 3, 20])
+def test_time_alone_with_a_window(window):
+    comm, torus = CommGraph(2, [0], [1], [6000]), Torus((64,)).with_network(window=window)
+    result = simulate(comm, torus, TaskMapping([0, 30], torus))
+    slowest = slowest_messages(result).iloc[0]
+    assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
+
+
 @pytest.mark.parametrize("options", [{"longest": -1}, {"busiest": -1}, {"longest": 1.5}])
 def test_numbers_of_a_trace_that_are_none(rounds, options):
     with pytest.raises(InputError, match=f"bad {next(iter(options))}"):

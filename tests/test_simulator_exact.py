@@ -52,6 +52,31 @@ def test_one_message_of_many_packets(hops, packets, routing):
     assert result.packets.reshape(8, 2)[:hops, 0].tolist() == [packets] * hops
 
 
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        # Four hops take as long as two packets: with three on their way there is no gap.
+        (3, 4 * LATENCY + 10 * WIRE),
+        (2, 4 * LATENCY + 10 * WIRE),
+        # The next packet goes when the head of the one before is there.
+        (1, 10 * 4 * LATENCY + WIRE),
+    ],
+)
+def test_a_window_of_one_message(window, expected):
+    result = run(plain(8, window=window), [0, 4], [(0, 1, 900, 1)])
+    assert result.time == approximately(OVERHEAD + expected)
+
+
+def test_a_window_shares_a_fifo():
+    # Of two messages in one FIFO the first goes before the second; with one packet of each on its
+    # way they go by turns, and since each turn takes as long as the way, without a gap.
+    edges = [(0, 2, 900, 1), (1, 2, 900, 1)]
+    alone, shared = (run(plain(8, window=w), [0, 0, 4], edges) for w in (0, 1))
+    begun, way = OVERHEAD, 4 * LATENCY
+    assert alone.message_times[0] == approximately([begun + way + k * WIRE for k in (10, 20)])
+    assert shared.message_times[0] == approximately([begun + way + k * WIRE for k in (19, 20)])
+
+
 @pytest.mark.parametrize("packets", [1, 7])
 @pytest.mark.parametrize("bandwidth", [(1e9, 4e9), (4e9, 1e9)])
 def test_the_slowest_link_sets_the_pace(bandwidth, packets):
