@@ -129,14 +129,14 @@ def flow_cases(folder: Path) -> Iterator[Case]:
     """
     times = pd.read_csv(folder / "times.csv")
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
-        _, slower, longer = SMPI[bisect_right(SMPI, (nbytes, np.inf)) - 1]
+        _, share, multiple = SMPI[bisect_right(SMPI, (nbytes, np.inf)) - 1]
         network = Network(
-            payload=nbytes // 32, header=0, hop_latency=50e-9 * longer, buffer_packets=1024,
+            payload=nbytes // 32, header=0, hop_latency=50e-9 * multiple, buffer_packets=1024,
             window=2, fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free",
             feeding="packets", overhead=0.0, reception_ports=6, memory_bandwidth=6 * 2e9,
             eager_limit=np.inf if pattern == "halo2d" else 0.0,
         )  # fmt: skip
-        torus = Torus((8, 8, 8), bandwidth=2e9 * slower, tie="simgrid", network=network)
+        torus = Torus((8, 8, 8), bandwidth=2e9 * share, tie="simgrid", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":
             traffic = patterns.halo_2d((16, 32), nbytes, periodic=True)

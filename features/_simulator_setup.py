@@ -230,7 +230,7 @@ def build_state(
         injection=1 / (max(torus.bandwidth) * tick),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
-        window=math.ceil(network.window / messages.merged),
+        window=network.window,
         ties=records.RANDOM_TIES if torus.tie == "random" else records.FIXED_TIES,
         seed=seed,
         dependent=int(dependent),

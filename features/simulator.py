@@ -129,6 +129,12 @@ def simulate(
     seed = whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:
         raise InputError("both error and coarsening given", expected="one of them")
+    if coarsening > 1 and torus.network.window:
+        raise InputError(
+            "packets cannot be merged where a message has a window of them",
+            found=f"coarsening={coarsening}, window={torus.network.window}",
+            expected="coarsening=1, or window=0",
+        )
     if error is not None and not 0 < real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
@@ -154,7 +160,7 @@ def simulate(
     result, change = refine(
         error, longest, hops, network.buffer_packets,
         lambda merged, places: _simulate(workload, options._replace(places=places), merged),
-        LARGEST_PACKET // (network.payload + network.header),
+        1 if network.window else LARGEST_PACKET // (network.payload + network.header),
     )  # fmt: skip
     return replace(result, error=error, change=change)
 

@@ -78,7 +78,9 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     rate = min(float(np.array(torus.bandwidth)[gap > 0].min()), network.memory_bandwidth)
     # Rounds without a barrier are routed alike.
     together = workload if workload.dependent else comm
-    fed = min(max(torus.bandwidth), network.memory_bandwidth)
+    # What comes back from its window sets another FIFO to work.
+    feeding = network.fifos if network.window and network.fifo_rule == "first_free" else 1
+    fed = min(feeding * max(torus.bandwidth), network.memory_bandwidth)
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or tied.any()
     if several and fed > rate and ways_are_open(together, torus, simulation.routing):

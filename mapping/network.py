@@ -60,13 +60,16 @@ class Network:
     fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}
         How a message picks its injection FIFO. With ``first_free`` a node's messages wait in one
         queue, and each FIFO at work takes the next packet of it when it is free; a message that
-        comes sets one idle FIFO to work, so that one alone goes through one. Counts that know no
+        comes, or comes back from its window, sets one idle FIFO to work, so that one alone without
+        a window goes through one. Counts that know no
         time deal them out in turn.
     fifo_packets : int
         Packets of an injection FIFO that may wait at the router for their links at once.
     window : int
-        Packets of a message that may be on their way at once, from its FIFO until the receiver
-        begins to take them in, of which the sender hears at once. 0: any number.
+        Packets of an edge, of all its messages together, that may be on their way at once: from
+        their FIFO until the receiver begins to take them in, of which the sender hears at once.
+        What has waited for that goes to the end of its FIFO's queue. 0: any number. Lower bounds
+        leave it out, and no packets are merged where there is one.
     overhead : float
         Seconds of software that a task spends on each message it sends.
     memory_bandwidth : float

@@ -24,8 +24,10 @@ from .term_space import TermSpace
 Array = NDArray[np.float64]
 Term = formula.Term
 
-# Width of the range, as a part of the median, whose middle is predicted where it holds more than
-# half of all probability: what is likely is not drawn towards what is not.
+# Where all parameters are so many times their largest values, hypotheses that lie within a range of
+# this part of the median, and hold more than half of all probability, are the likely ones: what
+# they predict is not drawn towards the others.
+_FAR = 4.0
 _DENSEST = 0.15
 
 
@@ -116,7 +118,7 @@ class Models:
         X : array-like, shape (m, n_parameters)
             Not negative; positive where falling terms were searched.
         average : bool
-            Take the median over all probable hypotheses, or over those close together that hold
+            Take the median over all probable hypotheses, or over those that grow alike if they hold
             more than half of all probability; otherwise evaluate the one formula.
 
         Returns
@@ -129,7 +131,7 @@ class Models:
         result = self._middle(self._found, places)
         centre = self._centred.centre
         which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self.signed)
-        if which.size and places.min() > 0 and self.measurements.points.min() > 0:
+        if which.size and len(places) and places.min() > 0 and self.measurements.points.min() > 0:
             result[which] = self._with_local_growth(which, places, result[which])
         return result
 
@@ -244,12 +246,11 @@ class Models:
 
     def _middle(self, found: Hypotheses, places: Array) -> Array:
         values, weight = self._alternatives(found, places)
+        counts = self._likely(found, weight)
         result = np.empty((len(values), len(places)))
         doubtful = ~found.trusted
         for m in range(len(places)):
             value = values[:, :, m]
-            counts = weight.copy()
-            counts[found.trusted] = densest(value[found.trusted], weight[found.trusted], _DENSEST)
             if doubtful.any():
                 # Probabilities that none of the hypotheses deserves: least expected |relative
                 # error|, the median weighed by 1 / value, keeps wild ones from counting.
@@ -258,6 +259,20 @@ class Models:
                 counts[doubtful] = weight[doubtful] / np.maximum(size, 1e-12)
             result[:, m] = quantiles(value, counts, 0.5)
         return result
+
+    def _likely(self, found: Hypotheses, weight: Array) -> Array:
+        """Weights of the alternatives, of those that grow alike only where they are likely.
+
+        The same wherever something is predicted, so that what grows never falls.
+        """
+        counts = weight.copy()
+        if found.trusted.any():
+            largest = self.measurements.points[:, self._active].max(axis=0, keepdims=True)
+            far, _ = self._alternatives(found, _FAR * largest)
+            counts[found.trusted] = densest(
+                far[found.trusted, :, 0], weight[found.trusted], _DENSEST
+            )
+        return counts
 
     def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
         """Middle one of three readings: two of the models, and the growth near each place.

@@ -79,7 +79,7 @@ class Link:
 
 
 def buffer_sizes(rounds, torus, mapping, coarsening):
-    """Bytes of the largest packet, and of a channel; and packets of a message on their way at once.
+    """Bytes of the largest packet, and of a channel.
 
     If packets are merged, a channel holds eight of them where it held that many.
     """
@@ -95,5 +95,4 @@ def buffer_sizes(rounds, torus, mapping, coarsening):
                 real += naive.packets(nbytes, n, network)[0]
     least = min(network.buffer_packets, 8) if real > simulated else 1
     size = network.buffer_packets * (network.payload + network.header)
-    window = math.ceil(network.window / (real / simulated)) if simulated else network.window
-    return math.ceil(largest), max(size, math.ceil(largest) * least), window
+    return math.ceil(largest), max(size, math.ceil(largest) * least)

@@ -34,7 +34,7 @@ class Simulator:
         self.inputs = min(self.inlets + torus.network.fifos, 21)
         self.clock = Clock()
         self.messages = list_messages(rounds, torus, mapping, coarsening, tick)
-        self.largest, size, self.window = buffer_sizes(rounds, torus, mapping, coarsening)
+        self.largest, size = buffer_sizes(rounds, torus, mapping, coarsening)
         self.links = [self.link(number, size) for number in range(torus.n_links)]
         self.ports = [[0] * torus.network.reception_ports for _ in range(torus.n_nodes)]
         self.nodes = Nodes(self.clock, self.messages, len(rounds), torus, mapping, self.feed)
@@ -78,7 +78,7 @@ class Simulator:
         minus = set() if self.adaptive else minus_ways(self.torus, message, left, self.seed)
         message.to_send -= 1
         message.on_way += 1
-        if message.to_send == 0 or message.on_way == self.window:
+        if message.to_send == 0 or message.on_way == network.window:
             waiting.popleft()
         elif network.feeding == "packets":
             waiting.rotate(-1)
@@ -339,7 +339,7 @@ class Simulator:
         message.to_receive -= 1
         if message.to_receive == 0:
             self.clock.at(message.finish, self.nodes.arrived, message)
-        if message.on_way == self.window and message.to_send > 0:
+        if message.on_way == self.torus.network.window and message.to_send > 0:
             self.nodes.queue(message)
         message.on_way -= 1
         self.serve(self.leave(packet.held, packet, ticks))

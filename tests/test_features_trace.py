@@ -252,6 +252,7 @@ def test_rendezvous_begins_with_the_answer():
         ({"bandwidth": (1e9, 2e9)}, "by_size", False),
         ({"bandwidth": (1e9, 2e9)}, "adaptive", False),
         ({"network": Network(fifo_rule="first_free")}, "adaptive", True),
+        ({"network": Network(fifo_rule="first_free", window=9)}, "adaptive", False),
     ],
 )
 @pytest.mark.parametrize("dst", [1, 5])

@@ -103,6 +103,32 @@ def test_a_missing_noise_estimate_does_no_harm_to_exact_data():
     assert models.trusted.all()
 
 
+def test_what_grows_is_never_predicted_to_fall():
+    # Some hypotheses count and others do not, but the same ones everywhere.
+    rng = np.random.default_rng(3)
+    noise = rng.normal(1, 0.05, (60, 5, 5))
+    models = fit_many(Measurements(["p"], P[:, None], (3 + 0.5 * P**1.5)[:, None] * noise))
+    assert models.trusted.sum() > 30
+    places = np.geomspace(64, 1024, 400)[:, None]
+    assert (np.diff(models.predict(places), axis=1)[models.trusted] >= 0).all()
+
+
+def test_likely_hypotheses_move_the_prediction_by_less_than_their_range():
+    # A range that holds more than half of all probability holds the median too.
+    rng = np.random.default_rng(4)
+    noise = rng.uniform(0.95, 1.05, (200, 5, 5))
+    models = fit_many(Measurements(["p"], P[:, None], (3 + 0.5 * P**1.5)[:, None] * noise))
+    far = np.array([[256.0]])
+    off = np.abs(models.predict(far)[:, 0] / models.spread(far, [0.5])[0, :, 0] - 1)
+    assert (off[models.trusted] <= 0.15).all()
+    assert off.max() > 0.001
+
+
+def test_no_place_is_no_prediction():
+    models = fit_many(measured(lambda x: 3 + x))
+    assert models.predict(np.empty((0, 1))).shape == (1, 0)
+
+
 def test_nothing_measured_is_nothing_predicted():
     models = fit_many(measured(lambda x: 0 * x))
     assert models.formulas() == ["0"]

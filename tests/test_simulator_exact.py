@@ -67,6 +67,17 @@ def test_a_window_of_one_message(window, expected):
     assert result.time == approximately(OVERHEAD + expected)
 
 
+def test_no_packets_are_merged_where_there_is_a_window():
+    # One merged packet would be on its way for as many real ones.
+    torus, comm = plain(64, window=1), graph(2, [(0, 1, 90 * 512, 1)])
+    mapping = TaskMapping([0, 30], torus)
+    exact = simulate(comm, torus, mapping)
+    assert exact.time == approximately(OVERHEAD + 512 * 30 * LATENCY + WIRE)
+    assert simulate(comm, torus, mapping, error=0.03).time == exact.time
+    with pytest.raises(InputError, match="packets cannot be merged"):
+        simulate(comm, torus, mapping, coarsening=2)
+
+
 def test_a_window_shares_a_fifo():
     # Of two messages in one FIFO the first goes before the second; with one packet of each on its
     # way they go by turns, and since each turn takes as long as the way, without a gap.

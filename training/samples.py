@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,9 @@ from .sample_store import FORMAT, LABELS, read_samples, write_samples
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 _PART = 8
+# Parts of the network that the model has got since samples were first stored, and the values that
+# change nothing: left out of the keys, so that those stay as they are.
+_ADDED = [("window", 0)]
 
 
 class _Job(NamedTuple):
@@ -153,13 +156,8 @@ def _job(
         for phase in workload
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
-    # The name of a torus changes nothing; every other field does. Of its network, what is as usual
-    # is left out: a new part of the model leaves the keys of stored samples as they are.
-    network = [
-        (field.name, getattr(torus.network, field.name))
-        for field in fields(torus.network)
-        if getattr(torus.network, field.name) != field.default
-    ]
+    # The name of a torus changes nothing; every other field does.
+    network = [item for item in asdict(torus.network).items() if item not in _ADDED]
     host = (
         torus.shape,
         torus.wrap,
