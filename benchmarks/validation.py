@@ -4,9 +4,10 @@
 
 FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; what is missing
 is left out. Writes validation.csv (a row a case and mapping) and validation-summary.csv. Every
-constant is read off the engine's description: nothing is fitted but one common factor of the times,
-and that for the error only. Random ties are averaged over sixteen seeds; seconds are those of one
-run, with nothing beside it.
+constant is read off the engine's description but the window and the packets of the flow-level
+cases, which that engine has not: one choice for all four. Nothing is fitted but one common factor
+of the times, and that for the error only. Random ties are averaged over sixteen seeds; seconds are
+those of one run, with nothing beside it.
 """
 
 from __future__ import annotations

@@ -67,12 +67,11 @@ def simulate(
         Real packets that one simulated packet carries, header and payload of each; a message of
         fewer is one packet. Buffers hold fewer of the longer packets, but eight where they held
         that many, for fewer would stall the network. Loads stay as they are; pipelining and
-        fairness become coarser.
+        fairness become coarser. Only 1 where messages have a window.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
         changes by much less twice in a row (four times after a jump), and with more room behind the
-        links, or are real ones.
-        Not together with `coarsening`.
+        links, or are real ones. Not together with `coarsening`.
     seed : int
         Of the random way round at ties, if the torus has that rule.
     interval : float, optional
