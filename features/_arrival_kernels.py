@@ -6,20 +6,16 @@ import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel
 
-from ._arbitration_kernels import emptiest_link, kind_of
-from ._buffer_kernels import channel_of, link_of, size_of
+from ._buffer_kernels import link_of
 from ._departure_kernels import leave
 from ._event_kernels import schedule
-from ._network_kernels import has_queues, inputs, is_adaptive, node_of, port_of
+from ._lane_kernels import join
+from ._network_kernels import has_queues, inputs, node_of
 from ._node_kernels import take_in
 from ._simulator_state import (
-    ADAPTIVE_CHANNEL,
     ARRIVED,
     CHANNEL_BITS,
     DELIVERED,
-    FIRSTS,
-    FREE,
-    KINDS,
     NONE,
     State,
 )
@@ -102,36 +98,7 @@ def proceed(state: State, p: int, now: int) -> int:
         if inputs(state) > 1:
             entrance = ports * state.turns
             entrance += (f - node * state.fifos) % (inputs(state) - entrance)
-    port = port_of(state, packet.route)
-    if is_adaptive(state) and (held < 0 or channel_of(held) == ADAPTIVE_CHANNEL):
-        out = emptiest_link(state, node, packet.route)
-        state.queued[np.uint64(out)] += size_of(state, packet.wire)
-        lane = FREE * inputs(state) + entrance
-    else:
-        out = node * ports + port
-        lane = kind_of(state, p, out, came) * inputs(state) + entrance
-    link = at(state.link, out)
-    lanes = at(state.lane, out * KINDS * inputs(state) + lane)
-    bit = np.uint64(1) << np.uint64(lane)
-    # Without a branch: the first one is set behind itself for a moment.
-    is_first = (link.lanes & bit) == 0
-    at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
-    packet.next = NONE
-    lanes.head = p if is_first else np.int64(lanes.head)
-    lanes.tail = p
-    link.lanes |= bit
-    if is_adaptive(state):
-        state.waiting[np.uint64(node)] += 1
-        if is_first:
-            state.clock[FIRSTS] = out << 6 | lane
-        return out if is_first and link.free_at <= now else NONE
-    if link.armed:
-        return NONE
-    if link.free_at <= now:
-        return out
-    link.armed = 1
-    schedule(state, state.packet.size + out, link.free_at)
-    return NONE
+    return join(state, p, node, came, entrance, now)
 
 
 @bare_kernel

@@ -13,13 +13,15 @@ from ._arbitration_kernels import (
     open_channels,
 )
 from ._buffer_kernels import link_of, room, roomiest, size_of, take_room
-from ._claim_kernels import claim, withdraw
+from ._claim_kernels import claim
 from ._event_kernels import schedule
+from ._lane_kernels import join, take_out
 from ._network_kernels import (
     arbitration,
     has_queues,
     inputs,
     is_adaptive,
+    node_of,
     port_of,
     ways_of,
 )
@@ -68,7 +70,10 @@ def announce(state: State, now: int) -> None:
 
 @bare_kernel
 def serve(state: State, out: int, now: int) -> int:
-    """Put the next packet on a free link; returns the link behind which it made room, or NONE."""
+    """Put the next packet on a free link; returns the link behind which it made room, or NONE.
+
+    A packet that gives way keeps it free: the link itself is returned.
+    """
     link = at(state.link, out)
     free = open_channels(state, out)
     taken = out
@@ -82,20 +87,13 @@ def serve(state: State, out: int, now: int) -> int:
         lane = choose(state, out, free)
         if lane == NONE:
             return NONE
-    lanes = at(state.lane, taken * KINDS * inputs(state) + lane)
-    if is_adaptive(state):
-        withdraw(state, taken, lane)
-    p = lanes.head
+    if state.turns_left.size > 0 and _gives_way(state, taken, lane):
+        _go_behind(state, take_out(state, taken, lane), now)
+        return out
+    p = take_out(state, taken, lane)
     packet = at(state.packet, p)
-    following = np.int64(packet.next)
-    at(state.link, taken).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
-    lanes.head = p if following == NONE else following
     if is_adaptive(state):
-        state.clock[FIRSTS] = NONE if following == NONE else taken << 6 | lane
         kind = enters_as(state, p, out, free)
-        if lane >= FREE * inputs(state):
-            state.queued[np.uint64(taken)] -= size_of(state, packet.wire)
-        state.waiting[np.uint64(out // state.fields.shift.size)] -= 1
     else:
         kind = SECOND if lane >= inputs(state) else FIRST
     channel = 0
@@ -140,6 +138,35 @@ def serve(state: State, out: int, now: int) -> int:
     if packet.message == state.watched:
         note(state, SENT, p, out, now)
     return upstream
+
+
+@bare_kernel
+def _gives_way(state: State, holder: int, lane: int) -> bool:
+    """Whether the first packet of a lane, which was chosen, lets others go before.
+
+    Of many packets that wait for a link, a FIFO has one. If it stands for several, each would have
+    waited for all the others.
+    """
+    p = at(state.lane, holder * KINDS * inputs(state) + lane).head
+    packet = at(state.packet, p)
+    if packet.place >= 0 or state.turns_left[np.uint64(-2 - packet.place)] <= 1:
+        return False
+    alone = at(state.link, holder).lanes == np.uint64(1) << np.uint64(lane)
+    return packet.next != NONE or not alone
+
+
+@bare_kernel
+def _go_behind(state: State, p: int, now: int) -> None:
+    """Let a packet of a FIFO ask anew, as the next one of its FIFO would."""
+    if is_adaptive(state) and state.clock[FIRSTS] != NONE:
+        announce(state, now)
+        state.clock[FIRSTS] = NONE
+    packet = at(state.packet, p)
+    f = -2 - np.int64(packet.place)
+    state.turns_left[np.uint64(f)] -= 1
+    at(state.fifo, f).waited += np.int64(np.int32(now - packet.since))
+    packet.since = now
+    join(state, p, node_of(state, f), NONE, 0, now)
 
 
 @bare_kernel

@@ -185,6 +185,8 @@ def feed(state: State, f: int, now: int) -> int:
         message.next = NONE
         queue.tail = m
     ticks = np.int64(packet.wire * state.injection + 0.5)
+    if state.turns_left.size > 0:
+        state.turns_left[np.uint64(f)] = np.int64(packet.wire * state.turns_a_byte + 0.5)
     fifo.outside += 1
     fifo.free_at = now + ticks
     schedule(state, state.packet.size + state.link.size + f, now + ticks)

@@ -66,7 +66,7 @@ def list_messages(
     if coarsening == 1:
         return listed
     simulated = float(listed.packets[listed.src != listed.dst].sum())
-    return listed._replace(merged=real / max(simulated, 1.0))
+    return listed._replace(merged=max(real, 1.0) / max(simulated, 1.0))
 
 
 def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:

@@ -42,6 +42,19 @@ def is_usual(network: Network, routing: Routing) -> bool:
     )
 
 
+def takes_turns(network: Network, merged: float) -> bool:
+    """Whether a merged packet must wait as often as the real ones that it stands for.
+
+    It must where all that a buffer holds queues for a link together, while of a FIFO there is one
+    packet, however long they are.
+    """
+    return (
+        network.fifo_packets < merged
+        and network.arbitration == "first_come"
+        and network.virtual_channels == 0
+    )
+
+
 def fields_of(torus: Torus) -> records.Fields:
     """Return where routes keep the hops left through each port."""
     ports = 2 * torus.ndim
@@ -147,7 +160,8 @@ def build_state(
             found=f"{whole:.6g} bytes",
             expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
         )
-    link = _links(torus, tick, adaptive, _room(network, messages.merged, whole, places))
+    room = _room(network, messages.merged, whole, places)
+    link = _links(torus, tick, adaptive, room)
     n_fifos = torus.n_nodes * network.fifos
     fifos = np.zeros(n_fifos, dtype=records.FIFO)
     fifos["head"] = NONE
@@ -155,7 +169,8 @@ def build_state(
     smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
     to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
     held = sum(int((link[name] // smallest).sum()) for name in ("credit0", "credit1", "credit2"))
-    n_slots = min(to_send, n_fifos * network.fifo_packets + held * max(1, network.virtual_channels))
+    outside = max(1, round(network.fifo_packets / messages.merged))
+    n_slots = min(to_send, n_fifos * outside + held * max(1, network.virtual_channels))
     worker_of = (
         mapping.node.astype(np.int32)
         if network.feeding == "messages"
@@ -188,6 +203,7 @@ def build_state(
         packet=blank(n_slots, records.PACKET),
         fifo=fifos,
         filling=blank(n_fifos, records.FILLING),
+        turns_left=blank(n_fifos if takes_turns(network, messages.merged) else 0, np.int32),
         message=message,
         receipt=receipt,
         then=then,
@@ -226,7 +242,9 @@ def build_state(
         reception=network.reception_ports / (network.memory_bandwidth * tick),
         arbitration=_ARBITRATION[network.arbitration],
         adaptive=int(adaptive),
-        outside=network.fifo_packets,
+        outside=outside,
+        # As many real packets as wait in a buffer in the place of a merged one.
+        turns_a_byte=network.buffer_packets / network.fifo_packets / (room // whole * whole),
         injection=1 / (max(torus.bandwidth) * tick),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
@@ -270,8 +288,8 @@ def _queues(link: NDArray[np.void], virtual_channels: int) -> NDArray[np.void]:
 def _room(network: Network, merged: float, largest: int, places: int) -> int:
     """Bytes that a channel holds; ``places`` of the longer packets where it held that many.
 
-    Eight are the usual ones: with 16 or 32 of them whole messages fit into the buffers, and times
-    fall by up to a quarter.
+    Three are the usual ones: with two, which the bubble rule needs, a packet enters a ring only
+    where nothing is buffered; with more, whole messages fit into the buffers (docs/simulator.md).
     """
     whole = network.payload + network.header
     least = 1 if merged <= 1 else min(network.buffer_packets, places)

@@ -19,7 +19,7 @@ _CHEAP = 2**22
 # its way, and times of messages that do change little for a while, far from the true ones.
 _FEWEST = 64
 # Places that a buffer of merged packets keeps at least, where it has that many for real ones.
-PLACES = 8
+PLACES = 3
 # How much of the error accepted twice the places may change.
 _ROOM = 1 / 2
 

@@ -65,9 +65,10 @@ def simulate(
         rounds are one phase here).
     coarsening : int
         Real packets that one simulated packet carries, header and payload of each; a message of
-        fewer is one packet. Buffers hold fewer of the longer packets, but eight where they held
-        that many, for fewer would stall the network. Loads stay as they are; pipelining and
-        fairness become coarser. Only 1 where messages have a window.
+        fewer is one packet. Buffers hold fewer of the longer packets, but three where they held
+        that many; a longer packet of a FIFO lets the others go first as often as the real ones
+        would. Loads stay as they are; pipelining becomes coarser. Only 1 where messages have a
+        window.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
         changes by much less twice in a row (four times after a jump), and with more room behind the

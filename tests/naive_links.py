@@ -79,9 +79,9 @@ class Link:
 
 
 def buffer_sizes(rounds, torus, mapping, coarsening):
-    """Bytes of the largest packet, and of a channel.
+    """Bytes of the largest packet, and of a channel; real packets in a simulated one.
 
-    If packets are merged, a channel holds eight of them where it held that many.
+    If packets are merged, a channel holds three of them where it held that many.
     """
     network = torus.network
     real = simulated = 0
@@ -93,6 +93,7 @@ def buffer_sizes(rounds, torus, mapping, coarsening):
                 largest = max(largest, wire)
                 simulated += count
                 real += naive.packets(nbytes, n, network)[0]
-    least = min(network.buffer_packets, 8) if real > simulated else 1
+    merged = max(real, 1) / max(simulated, 1)
+    least = min(network.buffer_packets, 3) if merged > 1 else 1
     size = network.buffer_packets * (network.payload + network.header)
-    return math.ceil(largest), max(size, math.ceil(largest) * least)
+    return math.ceil(largest), max(size, math.ceil(largest) * least), merged

@@ -69,6 +69,7 @@ class Fifo:
     messages: deque  # of its own, or of its node
     busy: bool = False  # an event will let it go on
     outside: int = 0  # packets of it that wait at the router
+    turns: int = 0  # of its packet there, before it goes
     free_at: int = 0
     waited: int = 0
     posted: list = field(default_factory=list)
@@ -165,7 +166,7 @@ def minus_ways(torus, message, left, seed):
 class Nodes:
     """Tasks hand messages over to FIFOs, round by round; ``wake`` feeds an idle FIFO."""
 
-    def __init__(self, clock, messages, n_rounds, torus, mapping, wake):
+    def __init__(self, clock, messages, n_rounds, torus, mapping, outside, wake):
         network = torus.network
         self.clock, self.wake, self.n_rounds = clock, wake, n_rounds
         self.fifos = []
@@ -173,7 +174,7 @@ class Nodes:
             shares = network.fifo_rule == "first_free" and i % network.fifos > 0
             queue = self.fifos[-1].messages if shares else deque()
             self.fifos.append(Fifo(i, i // network.fifos, queue))
-        self.fifos_a_node, self.outside = network.fifos, network.fifo_packets
+        self.fifos_a_node, self.outside = network.fifos, outside
         at_node = [Worker() for _ in range(torus.n_nodes)]
         self.tasks = []
         for node in mapping.node.tolist():

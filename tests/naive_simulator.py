@@ -34,10 +34,19 @@ class Simulator:
         self.inputs = min(self.inlets + torus.network.fifos, 21)
         self.clock = Clock()
         self.messages = list_messages(rounds, torus, mapping, coarsening, tick)
-        self.largest, size = buffer_sizes(rounds, torus, mapping, coarsening)
+        self.largest, size, merged = buffer_sizes(rounds, torus, mapping, coarsening)
+        network = torus.network
+        self.outside = max(1, round(network.fifo_packets / merged))
+        all_queue = network.arbitration == "first_come" and network.virtual_channels == 0
+        self.turns_a_byte = 0.0
+        if network.fifo_packets < merged and all_queue:
+            held = size // self.largest * self.largest
+            self.turns_a_byte = network.buffer_packets / network.fifo_packets / held
         self.links = [self.link(number, size) for number in range(torus.n_links)]
         self.ports = [[0] * torus.network.reception_ports for _ in range(torus.n_nodes)]
-        self.nodes = Nodes(self.clock, self.messages, len(rounds), torus, mapping, self.feed)
+        self.nodes = Nodes(
+            self.clock, self.messages, len(rounds), torus, mapping, self.outside, self.feed
+        )
         self.ways = {}
         self.first = None  # packet that is now the first of its queue
 
@@ -70,7 +79,7 @@ class Simulator:
     def feed(self, fifo):
         """Put the next packet of a FIFO before the router."""
         waiting, network = fifo.messages, self.torus.network
-        if not waiting or fifo.outside == network.fifo_packets:
+        if not waiting or fifo.outside == self.outside:
             fifo.busy = False
             return
         message = waiting[0]
@@ -82,6 +91,7 @@ class Simulator:
             waiting.popleft()
         elif network.feeding == "packets":
             waiting.rotate(-1)
+        fifo.turns = int(message.wire * self.turns_a_byte + 0.5)
         fifo.outside += 1
         fifo.free_at = self.clock.now + self.ticks(message.wire, max(self.torus.bandwidth))
         self.clock.at(fifo.free_at, self.feed, fifo)
@@ -146,20 +156,28 @@ class Simulator:
         elif node == dst:
             self.deliver(packet)
             return
+        link = self.join(packet)
+        if self.adaptive:
+            if self.first is packet:
+                self.serve(link if link.free_at <= self.clock.now else None)
+            return
+        if not link.armed and link.free_at > self.clock.now:
+            link.armed = True
+            self.clock.at(link.free_at, self.falls_free, link)
+        if not link.armed:
+            self.serve(link)
+
+    def join(self, packet):
+        """Put a packet at the end of a queue; returns the link for which it waits."""
+        held, node = packet.held, packet.node
         link, kind = self.ordered(packet, node)
         if self.adaptive and (isinstance(held, Fifo) or held.channel == ADAPTIVE):
-            link, kind = self.emptiest(node, dst), FREE
+            link, kind = self.emptiest(node, packet.message.dst), FREE
         queue = link.lanes[kind, self.entrance(held)]
         queue.append(packet)
-        if not self.adaptive:
-            if not link.armed and link.free_at > self.clock.now:
-                link.armed = True
-                self.clock.at(link.free_at, self.falls_free, link)
-            if not link.armed:
-                self.serve(link)
-        elif len(queue) == 1:
+        if self.adaptive and len(queue) == 1:
             self.first = packet
-            self.serve(link if link.free_at <= self.clock.now else None)
+        return link
 
     def emptiest(self, node, dst):
         """The link with the most room, less what waits for it already; the first of several."""
@@ -209,12 +227,12 @@ class Simulator:
         return channel if link.room(channel) >= needed else None
 
     def choose(self, link):
-        """The lane whose packet goes next, and the channel that it enters."""
+        """Lane and queue of the packet that goes next, the channel it enters, the lane's link."""
         node = self.node_links(link)
         others = node[link.port + 1 :] + node[: link.port] if self.adaptive else []
         for stolen, sources in ((False, [link]), (True, others)):
             ready = [
-                (lane, queue, channel)
+                (lane, queue, channel, source)
                 for source in sources
                 for lane, queue in source.in_order()
                 if queue and (channel := self.channel_for(queue[0], lane, link)) is not None
@@ -252,7 +270,9 @@ class Simulator:
         choice = self.choose(link)
         if choice is None:
             return None
-        lane, queue, channel = choice
+        lane, queue, channel, holder = choice
+        if self.gives_way(queue, holder):
+            return link
         packet = queue.popleft()
         if self.adaptive and queue:
             self.first = queue[0]
@@ -278,6 +298,21 @@ class Simulator:
         packet.tail = now + self.latency + ticks
         self.clock.at(now + self.latency, self.arrive, packet)
         return upstream
+
+    def gives_way(self, queue, holder):
+        """Whether a FIFO's packet lets others go first, as the real ones that it stands for."""
+        packet, now = queue[0], self.clock.now
+        waiting = sum(len(others) for others in holder.lanes.values())
+        if not isinstance(packet.held, Fifo) or packet.held.turns <= 1 or waiting == 1:
+            return False
+        queue.popleft()
+        if self.adaptive and queue:
+            self.announce(queue[0])
+        packet.held.turns -= 1
+        packet.held.waited += now - packet.since
+        packet.since = now
+        self.join(packet)
+        return True
 
     def leave(self, buffer, packet, ticks):
         """There is room behind a link; returns the link if it can send now."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toruscast.features import coarsening, simulate
-from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
 from toruscast.training import rcc
 
 TARGET = 0.03
@@ -14,10 +14,9 @@ PATTERNS = {
     "sub_all_to_all": lambda packets: patterns.sub_all_to_all(64, 512 * packets, group=8),
 }
 # Wanted: every time within 3 %, and a share of 0.995 of the pairs in the same order. Missed by one
-# pair of one case, whose times differ by 0.01 %; of other mappings by one, see the last test.
+# pair of one case, whose times differ by 0.01 %, and by the mapping of the last test.
 ORDER = {("halo_2d", 2048, 256): 0.984}
-# Here every attempt changes the time: it ends at real packets.
-NEVER_MERGED = {("halo_3d", 2048, 32)}
+LARGEST = {("sub_all_to_all", 2048, 32): 0.048}
 
 
 @pytest.mark.parametrize(
@@ -44,9 +43,9 @@ def test_an_error_target_keeps_times_and_order(monkeypatch, pattern, packets, de
     told = np.array([result.time for result in chosen])
     off = np.abs(told / fine - 1)
     assert np.median(off) <= TARGET / 8
-    assert off.max() <= TARGET
+    assert off.max() <= LARGEST.get(case, TARGET)
     assert rcc(fine, told) >= ORDER.get(case, 0.995)
-    assert any(result.coarsening > 1 for result in chosen) == (case not in NEVER_MERGED)
+    assert any(result.coarsening > 1 for result in chosen)
     for result in chosen:
         assert 0 <= result.change <= TARGET / 8
         assert result.coarsening > 1 or result.change == 0
@@ -62,14 +61,48 @@ def test_an_error_target_does_merge_packets(monkeypatch, packets, depth):
     assert np.mean(np.array(merged) > 1) >= 0.5
 
 
-@pytest.mark.slow
-def test_merged_packets_beside_deep_buffers_are_like_more_of_them_in_a_fifo():
-    """Why a mapping in the docs is off by more than the target, which halving cannot see."""
+@pytest.mark.parametrize("fifo_packets", [1, 8])
+@pytest.mark.parametrize(("routing", "places"), [("deterministic", 64), ("adaptive", 128)])
+def test_a_merged_packet_waits_as_often_as_real_ones(fifo_packets, routing, places):
+    # Over the second link go a message of its own node and one from farther away, which fills the
+    # buffer (64 places a channel): for every so many packets of that, as many others pass as stand
+    # at the router.
+    torus = Torus(8).with_network(buffer_packets=64, fifo_packets=fifo_packets, deadlock="none")
+    packets = 2**15
+    comm = CommGraph(4, [0, 1], [3, 2], [512.0 * packets] * 2)
+    mapping = TaskMapping([0, 1, 2, 3], torus)
+    for merged in (1, 2, 4, 8, 16):
+        result = simulate(comm, torus, mapping, routing=routing, coarsening=merged)
+        farther = result.messages()["arrived"][0]
+        # Each of the first ones lengthens the queue by one, until the buffer is full.
+        passed = places + (fifo_packets * packets - places**2 / 2) / places
+        assert 2 * farther / result.time - 1 == pytest.approx(passed / packets, rel=0.15)
+
+
+def test_merged_packets_beside_deep_buffers_take_the_time_of_real_ones():
     torus = Torus((4, 4, 4)).with_network(buffer_packets=256)
-    comm = PATTERNS["sub_all_to_all"](8192)
+    comm = PATTERNS["sub_all_to_all"](2048)
     mapping = strategies.sample(comm, torus, n=12, seed=7)[9]
-    real = simulate(comm, torus, mapping).time
-    merged = simulate(comm, torus, mapping, coarsening=8).time
-    fuller = simulate(comm, torus.with_network(fifo_packets=8), mapping).time
-    assert fuller == pytest.approx(merged, rel=0.003)
-    assert abs(merged / real - 1) > TARGET
+    for fifo_packets in (1, 8):
+        host = torus.with_network(fifo_packets=fifo_packets)
+        real = simulate(comm, host, mapping).time
+        for merged in (2, 4, 8):
+            time = simulate(comm, host, mapping, coarsening=merged).time
+            assert time == pytest.approx(real, rel=0.01)
+
+
+@pytest.mark.parametrize("options", [{"deadlock": "dateline"}, {"arbitration": "round_robin"}, {}])
+def test_only_under_the_bubble_rule_a_network_tips_over(options):
+    """Why a mapping in the docs is off by more than the target, which halving cannot see."""
+    torus = Torus((4, 4, 4)).with_network(buffer_packets=32, **options)
+    comm = PATTERNS["sub_all_to_all"](2048)
+    mapping = strategies.sample(comm, torus, n=12, seed=3)[8]
+    times = [simulate(comm, torus, mapping, coarsening=merged).time for merged in (1, 2, 4)]
+    others = np.array(times[1:]) / times[0] - 1
+    if options:
+        assert np.abs(others).max() < 0.001
+    else:
+        assert others.max() < -TARGET
+        # So are real packets in a buffer of three quarters.
+        shallow = simulate(comm, torus.with_network(buffer_packets=24), mapping).time
+        assert shallow / times[0] - 1 < -TARGET

@@ -5,7 +5,7 @@ import pytest
 
 from toruscast.features import simulate
 from toruscast.features import simulator as module
-from toruscast.features.coarsening import refine
+from toruscast.features.coarsening import PLACES, refine
 from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus
 
 EDGES = CommGraph(4, [0, 1, 2, 3], [1, 2, 2, 0], [0.0, 100.0, 50.0, 1e6])
@@ -157,20 +157,21 @@ def test_after_a_jump_of_the_time_stillness_must_last_longer(longest, last, jump
     assert seen == tried
 
 
-@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (2048, 8), (10**4, 128)])
+@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (2048, 16), (10**4, 128)])
 def test_times_that_the_places_tell_are_not_trusted(depth, ends):
     tried = []
+    enough = 2 * PLACES
 
     class Result:
         def __init__(self, coarsening, places):
             tried.append((coarsening, places))
             self.coarsening = coarsening
-            self.time = 1.0 if depth / coarsening >= 16 else 1 + 0.1 / places
+            self.time = 1.0 if depth / coarsening >= enough else 1 + 0.1 / places
 
     # A tenth of the error would do; the places alone change the time by half a percent.
     result, _ = refine(0.009, 32768, 10**9, depth, Result)
     assert result.coarsening == ends
-    assert all(places == 8 or depth / coarsening < 16 for coarsening, places in tried)
+    assert all(places == PLACES or depth / coarsening < enough for coarsening, places in tried)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,28 @@ def test_the_simulator_equals_its_twin_in_a_jam(data, routing):
     check_against_twin(comm, torus, mapping, routing)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.data(), routing, st.sampled_from([4, 16]), st.sampled_from([1, 2, 8]))
+def test_the_simulator_equals_its_twin_where_merged_packets_give_way(
+    data, routing, coarsening, fifo_packets
+):
+    # Some messages of one real packet, so that not all of them stand for as many.
+    network = Network(
+        payload=64,
+        buffer_packets=32,
+        fifos=4,
+        fifo_packets=fifo_packets,
+        overhead=0.0,
+        fifo_rule=data.draw(st.sampled_from(["bluegene_q", "first_free"])),
+        deadlock=data.draw(st.sampled_from(["bubble", "dateline"])),
+    )
+    torus = data.draw(tori(max_nodes=16, max_dimensions=2, network=network))
+    mapping = data.draw(mapped(torus, max_tasks=12))
+    nbytes = st.sampled_from([64.0, 64.0 * 64, 64.0 * 150])
+    comm = data.draw(graphs(mapping.n_tasks, 40, nbytes, st.just(1.0)))
+    check_against_twin(comm, torus, mapping, routing, coarsening)
+
+
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("arbitration", ["first_come", "round_robin", "age"])
 def test_the_simulator_equals_its_twin_in_lock_step(arbitration, routing):

@@ -1,0 +1,71 @@
+"""Kernels of the lanes in which packets wait for a link."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping._jit import at, bare_kernel
+
+from ._arbitration_kernels import emptiest_link, kind_of
+from ._buffer_kernels import channel_of, size_of
+from ._claim_kernels import withdraw
+from ._event_kernels import schedule
+from ._network_kernels import inputs, is_adaptive, port_of
+from ._simulator_state import ADAPTIVE_CHANNEL, FIRSTS, FREE, KINDS, NONE, State
+
+
+@bare_kernel
+def join(state: State, p: int, node: int, came: int, entrance: int, now: int) -> int:
+    """Put a packet at the end of a lane; returns a link that may send now, or NONE.
+
+    ``came`` is the port through which it goes on straight, ``entrance`` its input.
+    """
+    packet = at(state.packet, p)
+    if is_adaptive(state) and (packet.place < 0 or channel_of(packet.place) == ADAPTIVE_CHANNEL):
+        out = emptiest_link(state, node, packet.route)
+        state.queued[np.uint64(out)] += size_of(state, packet.wire)
+        lane = FREE * inputs(state) + entrance
+    else:
+        out = node * state.fields.shift.size + port_of(state, packet.route)
+        lane = kind_of(state, p, out, came) * inputs(state) + entrance
+    link = at(state.link, out)
+    lanes = at(state.lane, out * KINDS * inputs(state) + lane)
+    bit = np.uint64(1) << np.uint64(lane)
+    # Without a branch: the first one is set behind itself for a moment.
+    is_first = (link.lanes & bit) == 0
+    at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
+    packet.next = NONE
+    lanes.head = p if is_first else np.int64(lanes.head)
+    lanes.tail = p
+    link.lanes |= bit
+    if is_adaptive(state):
+        state.waiting[np.uint64(node)] += 1
+        if is_first:
+            state.clock[FIRSTS] = out << 6 | lane
+        return out if is_first and link.free_at <= now else NONE
+    if link.armed:
+        return NONE
+    if link.free_at <= now:
+        return out
+    link.armed = 1
+    schedule(state, state.packet.size + out, link.free_at)
+    return NONE
+
+
+@bare_kernel
+def take_out(state: State, holder: int, lane: int) -> int:
+    """Take the first packet of a lane out."""
+    lanes = at(state.lane, holder * KINDS * inputs(state) + lane)
+    if is_adaptive(state):
+        withdraw(state, holder, lane)
+    p = lanes.head
+    packet = at(state.packet, p)
+    following = np.int64(packet.next)
+    at(state.link, holder).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
+    lanes.head = p if following == NONE else following
+    if is_adaptive(state):
+        state.clock[FIRSTS] = NONE if following == NONE else holder << 6 | lane
+        if lane >= FREE * inputs(state):
+            state.queued[np.uint64(holder)] -= size_of(state, packet.wire)
+        state.waiting[np.uint64(holder // state.fields.shift.size)] -= 1
+    return np.int64(p)
