@@ -166,6 +166,7 @@ def _go_behind(state: State, p: int, now: int) -> None:
     state.turns_left[np.uint64(f)] -= 1
     at(state.fifo, f).waited += np.int64(np.int32(now - packet.since))
     packet.since = now
+    # Whoever looks at the link does so again; others that may take it now, `announce` tells.
     join(state, p, node_of(state, f), NONE, 0, now)
 
 

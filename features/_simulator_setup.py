@@ -42,19 +42,6 @@ def is_usual(network: Network, routing: Routing) -> bool:
     )
 
 
-def takes_turns(network: Network, merged: float) -> bool:
-    """Whether a merged packet must wait as often as the real ones that it stands for.
-
-    It must where all that a buffer holds queues for a link together, while of a FIFO there is one
-    packet, however long they are.
-    """
-    return (
-        network.fifo_packets < merged
-        and network.arbitration == "first_come"
-        and network.virtual_channels == 0
-    )
-
-
 def fields_of(torus: Torus) -> records.Fields:
     """Return where routes keep the hops left through each port."""
     ports = 2 * torus.ndim
@@ -169,7 +156,15 @@ def build_state(
     smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
     to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
     held = sum(int((link[name] // smallest).sum()) for name in ("credit0", "credit1", "credit2"))
-    outside = max(1, round(network.fifo_packets / messages.merged))
+    ratio = _real_places(network) / (room // whole) if messages.merged > 1 else 1.0
+    outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
+    # All that a buffer holds queues for a link together, while of a FIFO there is one packet, or a
+    # few, however long they are.
+    gives_way = (
+        network.fifo_packets < ratio
+        and network.arbitration == "first_come"
+        and network.virtual_channels == 0
+    )
     n_slots = min(to_send, n_fifos * outside + held * max(1, network.virtual_channels))
     worker_of = (
         mapping.node.astype(np.int32)
@@ -203,7 +198,7 @@ def build_state(
         packet=blank(n_slots, records.PACKET),
         fifo=fifos,
         filling=blank(n_fifos, records.FILLING),
-        turns_left=blank(n_fifos if takes_turns(network, messages.merged) else 0, np.int32),
+        turns_left=blank(n_fifos if gives_way else 0, np.int32),
         message=message,
         receipt=receipt,
         then=then,
@@ -243,8 +238,7 @@ def build_state(
         arbitration=_ARBITRATION[network.arbitration],
         adaptive=int(adaptive),
         outside=outside,
-        # As many real packets as wait in a buffer in the place of a merged one.
-        turns_a_byte=network.buffer_packets / network.fifo_packets / (room // whole * whole),
+        turns_a_byte=_real_places(network) / network.fifo_packets / (room // whole * whole),
         injection=1 / (max(torus.bandwidth) * tick),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
@@ -283,6 +277,11 @@ def _queues(link: NDArray[np.void], virtual_channels: int) -> NDArray[np.void]:
     for channel, name in enumerate(("credit0", "credit1", "credit2")):
         credit[:, :, channel] = link[name][:, None]
     return queue
+
+
+def _real_places(network: Network) -> int:
+    """Real packets that a channel holds."""
+    return min(network.buffer_packets, _MOST_ROOM // (network.payload + network.header))
 
 
 def _room(network: Network, merged: float, largest: int, places: int) -> int:

@@ -153,7 +153,7 @@ class State(NamedTuple):
     packet: NDArray[Any]  # (P,) PACKET
     fifo: NDArray[Any]  # (F,) FIFO
     filling: NDArray[Any]  # (F,) FILLING
-    turns_left: NDArray[np.int32]  # (F,) of its packet at the router; (0,) where each has one
+    turns_left: NDArray[np.int32]  # (F,) of its packet at the router; (0,) where none gives way
     message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
     receipt: NDArray[Any]  # (E,) RECEIPT
     then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
@@ -194,7 +194,7 @@ class State(NamedTuple):
     arbitration: int
     adaptive: int
     outside: int  # packets of a FIFO that may wait at the router
-    turns_a_byte: float  # how often a merged packet of a FIFO is chosen before it goes
+    turns_a_byte: float  # of a FIFO's packet: with its last turn it goes, before it gives way
     injection: float  # ticks a byte of a FIFO
     shared_by: int  # FIFOs that take from one queue
     by_packet: int  # FIFOs send one packet of each message in turn

@@ -79,7 +79,7 @@ class Link:
 
 
 def buffer_sizes(rounds, torus, mapping, coarsening):
-    """Bytes of the largest packet, and of a channel; real packets in a simulated one.
+    """Bytes of the largest packet, and of a channel; real places to one for such packets.
 
     If packets are merged, a channel holds three of them where it held that many.
     """
@@ -96,4 +96,6 @@ def buffer_sizes(rounds, torus, mapping, coarsening):
     merged = max(real, 1) / max(simulated, 1)
     least = min(network.buffer_packets, 3) if merged > 1 else 1
     size = network.buffer_packets * (network.payload + network.header)
-    return math.ceil(largest), max(size, math.ceil(largest) * least), merged
+    largest = math.ceil(largest)
+    size = max(size, largest * least)
+    return largest, size, network.buffer_packets / (size // largest) if merged > 1 else 1.0

@@ -34,12 +34,12 @@ class Simulator:
         self.inputs = min(self.inlets + torus.network.fifos, 21)
         self.clock = Clock()
         self.messages = list_messages(rounds, torus, mapping, coarsening, tick)
-        self.largest, size, merged = buffer_sizes(rounds, torus, mapping, coarsening)
+        self.largest, size, ratio = buffer_sizes(rounds, torus, mapping, coarsening)
         network = torus.network
-        self.outside = max(1, round(network.fifo_packets / merged))
+        self.outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
         all_queue = network.arbitration == "first_come" and network.virtual_channels == 0
         self.turns_a_byte = 0.0
-        if network.fifo_packets < merged and all_queue:
+        if network.fifo_packets < ratio and all_queue:
             held = size // self.largest * self.largest
             self.turns_a_byte = network.buffer_packets / network.fifo_packets / held
         self.links = [self.link(number, size) for number in range(torus.n_links)]

@@ -89,7 +89,7 @@ def test_the_simulator_equals_its_twin_in_a_jam(data, routing):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), routing, st.sampled_from([4, 16]), st.sampled_from([1, 2, 8]))
+@given(st.data(), routing, st.sampled_from([4, 16]), st.sampled_from([1, 1, 2, 3, 8]))
 def test_the_simulator_equals_its_twin_where_merged_packets_give_way(
     data, routing, coarsening, fifo_packets
 ):
@@ -102,12 +102,15 @@ def test_the_simulator_equals_its_twin_where_merged_packets_give_way(
         overhead=0.0,
         fifo_rule=data.draw(st.sampled_from(["bluegene_q", "first_free"])),
         deadlock=data.draw(st.sampled_from(["bubble", "dateline"])),
+        feeding=data.draw(st.sampled_from(["tasks", "packets"])),
+        eager_limit=data.draw(st.sampled_from([float("inf"), 5000.0])),
     )
     torus = data.draw(tori(max_nodes=16, max_dimensions=2, network=network))
     mapping = data.draw(mapped(torus, max_tasks=12))
     nbytes = st.sampled_from([64.0, 64.0 * 64, 64.0 * 150])
     comm = data.draw(graphs(mapping.n_tasks, 40, nbytes, st.just(1.0)))
-    check_against_twin(comm, torus, mapping, routing, coarsening)
+    traffic = Workload([comm, comm], dependent=data.draw(st.booleans()))
+    check_against_twin(traffic, torus, mapping, routing, coarsening)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

@@ -29,6 +29,8 @@ _PART = 8
 # Parts of the network that the model has got since samples were first stored, and the values that
 # change nothing: left out of the keys, so that those stay as they are.
 _ADDED = [("window", 0)]
+# How packets are merged: in the keys where some are, to be raised when that changes.
+_MERGING = 2
 
 
 class _Job(NamedTuple):
@@ -168,11 +170,12 @@ def _job(
         network,
     )
     names = tuple(feature.name for feature in how.features)
+    merges = how.coarsening != 1 or any(name.startswith("sketch") for name in names)
     common = _digest(
         toruscast.__version__,
         names,
         how.routing,
-        how.coarsening,
+        (how.coarsening, _MERGING) if merges else how.coarsening,
         host,
         workload.n_tasks,
         workload.dependent,
