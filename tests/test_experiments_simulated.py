@@ -43,13 +43,49 @@ def test_table_says_what_it_cost(inputs):
     assert min(cost.values()) > 0
 
 
-def test_stored_time_is_what_the_simulator_says(table):
-    block = plan.Block("2D Halo", "512 B", plan.SMALL_HOST)
+@pytest.mark.parametrize(
+    ("size", "host"), [("512 B", plan.SMALL_HOST), ("16 KB", plan.LARGE_HOSTS[0])]
+)
+def test_stored_time_is_what_the_simulator_says(table, size, host):
+    block = plan.Block("2D Halo", size, host)
     workload, torus = block.workload, block.torus
     mapping = strategies.make("identity", workload, torus, tasks_per_node=plan.TASKS_PER_NODE)
-    own = table[(table["workload"] == block.name) & (table["mapping"] == "identity")]
+    named = (table["workload"] == block.name) & (table["mapping"] == "identity")
+    own = table[named & (table["torus"] == str(torus))]
     result = simulate(workload, torus, mapping, routing="by_size", coarsening=block.coarsening)
     assert own["time"].tolist() == [result.time]
+
+
+def test_samples_of_a_block_replace_its_old_ones(tmp_path, monkeypatch):
+    store = tmp_path / "samples.parquet"
+    ours, other = plan.Block("2D Halo", "8 B", plan.SMALL_HOST, 2), "2D Halo 512 B, 16384 tasks"
+    where = str(ours.torus)
+    name = f"{ours.name} on {where}"
+
+    def rows(workload, *keys):
+        labels = {"workload": workload, "torus": where, "mapping": "m", "time": 1.0}
+        return pd.DataFrame([{**labels, "key": key} for key in keys])
+
+    def build_samples(cases, path, provenance, **options):
+        added = rows(ours.name, "new-1", "new-2")
+        old = read_samples(path)
+        write_samples(pd.concat([old[~old["key"].isin(added["key"])], added]), path, provenance)
+        return added
+
+    monkeypatch.setattr(plan, "build_samples", build_samples)
+    before = {"processor_seconds": {name: 1000.0, other: 5.0}}
+    write_samples(pd.concat([rows(ours.name, "old", "new-1"), rows(other, "x")]), store, before)
+    for spent in (0.0, 1000.0):
+        ((block, table),) = plan.build(store, [ours])
+        assert block is ours
+        assert table["key"].tolist() == ["new-1", "new-2"]
+        kept = read_samples(store)
+        assert sorted(kept["key"]) == ["new-1", "new-2", "x"]
+        cost = kept.attrs["provenance"]["processor_seconds"]
+        assert cost[other] == 5.0
+        # What the old ones cost is gone with them; what the new ones did is not.
+        assert spent <= cost[name] < spent + 900
+        write_samples(kept, store, {"processor_seconds": {name: 1000.0, other: 5.0}})
 
 
 def test_labels_of_a_sample(table):
