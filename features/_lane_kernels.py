@@ -68,4 +68,4 @@ def take_out(state: State, holder: int, lane: int) -> int:
         if lane >= FREE * inputs(state):
             state.queued[np.uint64(holder)] -= size_of(state, packet.wire)
         state.waiting[np.uint64(holder // state.fields.shift.size)] -= 1
-    return np.int64(p)
+    return np.int64(p)  # type: ignore[return-value]

@@ -20,7 +20,10 @@ _CHEAP = 2**22
 _FEWEST = 64
 # Places that a buffer of merged packets keeps at least, where it has that many for real ones.
 PLACES = 3
-# How much of the error accepted twice the places may change.
+# Places with which the time must be nearly the same, if there are fewer: with eight a mapping was a
+# fifth off that was right with sixteen.
+_MANY = 16
+# How much of the error accepted they may change.
 _ROOM = 1 / 2
 
 
@@ -46,9 +49,9 @@ def refine(
     """Simulate with ever shorter packets until the time changes by little.
 
     It must do so twice in a row, four times after a change by more than the error, which shows a
-    network about to tip over, and then with twice the places behind every link, if they are fewer
-    than those of real packets: in a full network these tell the time, and it stands still while
-    packets are halved and the places stay as few.
+    network about to tip over, and then with many places behind every link, if they are few: in a
+    full network these tell the time, and it stands still while packets are halved and the places
+    stay as few.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ def refine(
     result, change
         The last simulation, and the relative change of its time from the one before; 0 if nothing
         is merged in it. Each attempt costs about twice the one before it, and at most every second
-        one is repeated with twice the places: all together cost less than four times the last.
+        one is repeated with more places: all together cost less than four times the last.
 
     Examples
     --------
@@ -98,8 +101,8 @@ def refine(
             # Below zero so many more are owed.
             calm = 0 if change <= error else -_TIMES
         result = finer
-        fewer = coarsening > 1 and depth / coarsening < 2 * PLACES
-        if calm == _TIMES and fewer and _change(run(coarsening, 2 * PLACES), finer) > error * _ROOM:
+        few = coarsening > 1 and depth / coarsening < _MANY
+        if calm == _TIMES and few and _change(run(coarsening, _MANY), finer) > error * _ROOM:
             calm = 0
     return result, 0.0 if coarsening == 1 else change
 
