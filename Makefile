@@ -31,7 +31,8 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/bisection.py --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
-	$(BIN)/python benchmarks/report.py benchmarks/results docs/measurements.md docs/simulator.md
+	$(BIN)/toruscast pmnf compose --measure --csv benchmarks/results/composition.csv
+	$(BIN)/python benchmarks/report.py benchmarks/results docs
 
 # DATA=FOLDER holds the public measurements: without them the page would lose what they show.
 results: .venv/installed-dev

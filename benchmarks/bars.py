@@ -14,11 +14,13 @@ VALIDATION = [
     ("emulated-torus", "halo2d 8192 B", "rcc_5_percent_apart", 0.97),
     ("emulated-torus", "halo2d 32768 B", "rcc", 0.90),
     ("emulated-torus", "halo2d 32768 B", "rcc_5_percent_apart", 0.97),
+    ("emulated-torus", "halo2d 32768 B", "links_within_1_percent", 1.0),
     ("emulated-torus", "suba2a8 8192 B", "rcc", 0.84),
     ("emulated-torus", "suba2a8 8192 B", "rcc_5_percent_apart", 0.90),
     ("flit-level", "halo2d5_16x32 2048 B dor", "rcc", 0.93),
     ("flit-level", "halo2d5_16x32 2048 B dor", "median_error", 0.08),
     ("flit-level", "halo2d5_16x32 2048 B dor", "times_less", 300),
+    ("flit-level", "halo2d5_16x32 8192 B dor", "median_error", 0.08),
     ("flit-level", "halo2d5_32x32 2048 B dor", "rcc", 0.93),
     ("flit-level", "halo2d5_32x32 2048 B dor", "median_error", 0.08),
     ("flit-level", "halo2d5_32x32 2048 B dor", "times_less", 300),
@@ -37,6 +39,7 @@ FIGURES = {
     "rcc": "RCC",
     "rcc_5_percent_apart": "RCC of pairs more than 5 % apart",
     "median_error": "median error after one factor",
+    "links_within_1_percent": "share of links whose bytes are within 1 % of those counted",
     "times_less": "times less processor time than the engine",
 }
 

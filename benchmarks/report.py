@@ -1,6 +1,6 @@
-"""Write `docs/measurements.md`, and the tables of `docs/simulator.md`, from CSV files.
+"""Write `docs/measurements.md`, and the tables of two other pages, from CSV files.
 
-python benchmarks/report.py benchmarks/results docs/measurements.md docs/simulator.md
+python benchmarks/report.py benchmarks/results docs
 """
 
 from __future__ import annotations
@@ -113,9 +113,11 @@ def fill(page: Path, tables: dict[str, str]) -> None:
     page.write_text(text)
 
 
-def main(results: str, page: str, simulator: str) -> None:
+def main(results: str, docs: str) -> None:
     """Fill in the pages."""
-    fill(Path(simulator), simulator_tables(Path(results)))
+    fill(Path(docs) / "simulator.md", simulator_tables(Path(results)))
+    composed = pd.read_csv(Path(results) / "composition.csv")
+    fill(Path(docs) / "composition.md", {"measured": markdown(composed)})
     names = (
         "forecast", "buffers", "coarsening", "error-targets", "validation-summary", "kernels"
     )  # fmt: skip
@@ -125,7 +127,7 @@ def main(results: str, page: str, simulator: str) -> None:
     tables["coarsening"]["bytes"] = tables["coarsening"]["bytes"].astype(int)
     texts = {name: markdown(table) for name, table in tables.items()}
     fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}
-    Path(page).write_text(TEXT.format(**fields, **texts))
+    (Path(docs) / "measurements.md").write_text(TEXT.format(**fields, **texts))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, 
 # mean takes our share of that away.
 SEEDS = 16
 CYCLE = 1e-9
+# The counters of the emulated torus hold acknowledgements besides, by its description.
+ACKNOWLEDGED = 1.017
 FLIT = 64.0
 # SimGrid's defaults for MPI (smpi/bw-factor and smpi/lat-factor in its documentation): bytes from
 # which on, part of the bandwidth that counts, multiple of the latency.
@@ -54,6 +56,9 @@ class Case:
     routing: Routing = "deterministic"
     busiest: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))  # bytes
     their_seconds: float = float("nan")  # processor time of the other engine, per mapping
+    counted: list[tuple[int, NDArray[np.float64]]] = field(
+        default_factory=list
+    )  # see `link_ratios`
 
 
 def read_mappings(path: Path, torus: Torus, first_fastest: bool) -> dict[int, TaskMapping]:
@@ -180,7 +185,32 @@ def emulated_cases(folder: Path) -> Iterator[Case]:
             traffic,
             read_mappings(folder / "mappings.csv", torus, first_fastest=False),
             seen.groupby("mapping_id")["time_s"].median(),
+            counted=counted_bytes(folder, pattern, nbytes) if pattern == "halo2d" else [],
         )
+
+
+def counted_bytes(folder: Path, pattern: str, nbytes: int) -> list[tuple[int, NDArray[np.float64]]]:
+    """Return mappings and the bytes that the links counted in a run, without acknowledgements."""
+    found = []
+    for run in ("A", "C"):
+        with np.load(folder / f"counters_{run}.npz") as file:
+            samples = (file["pattern"] == pattern) & (file["msg_bytes"] == nbytes)
+            every = dict(zip(file["mapping_id"][samples], file["counters"][samples], strict=True))
+        found += [
+            (int(number), counters[:, 0] / ACKNOWLEDGED) for number, counters in every.items()
+        ]
+    return found
+
+
+def link_ratios(case: Case) -> NDArray[np.float64]:
+    """Return the counted over the simulated bytes of every link that carries some."""
+    ratios = []
+    for number, seen in case.counted:
+        wire_bytes = simulate(case.workload, case.torus, case.mappings[number]).wire_bytes
+        if (seen[wire_bytes == 0] > 0).any():
+            raise ValueError(f"{case.name}: links that no route takes carried something")
+        ratios.append(seen[wire_bytes > 0] / wire_bytes[wire_bytes > 0])
+    return np.concatenate(ratios)
 
 
 READERS = {"flit-level": flit_cases, "flow-level": flow_cases, "emulated-torus": emulated_cases}
@@ -252,6 +282,9 @@ def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
     )
     if len(loads):
         summary["rcc_max_link_bytes"] = pair_order(seen, loads[case.seen.index].to_numpy(), 0.0)
+    if case.counted:
+        near = np.abs(link_ratios(case) - 1) < 0.01
+        summary["links_within_1_percent"] = float(near.mean())
     if len(case.busiest):
         rows["busiest_seen"] = case.busiest.to_numpy()
     return rows, summary

@@ -8,7 +8,7 @@ import click
 
 from . import options
 from .inputs import load_application, load_mappings, load_torus
-from .output import Output, check_writable, records, write_parquet
+from .output import Output, records, write_parquet
 from .selection import names_of
 from .tables import new_table, print_table, printable
 from .units import number
@@ -62,14 +62,12 @@ def command(
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check()
+    output.check(parquet=parquet_path)
     if listing:
         _list(output)
         return
     if comm is None or torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    if parquet_path is not None:
-        check_writable(parquet_path)
     application = load_application(comm, traffic, iterations, grid)
     host = load_torus(torus)
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,32 @@ class Output:
         if len(to_stdout) > 1:
             raise click.UsageError(f"only one of {' and '.join(to_stdout)} can go to stdout")
 
-    def check(self) -> None:
-        """Raise early what writing would raise after the work."""
-        for path in self._paths.values():
-            if path != STDOUT:
-                check_writable(path)
+    def check(self, folder: str | None = None, **others: str | None) -> None:
+        """Raise early what writing would raise after the work.
+
+        Parameters
+        ----------
+        folder : str, optional
+            Where ``--out`` goes, in which no other file may be.
+        others : str, optional
+            More files, by the names of their options.
+
+        Raises
+        ------
+        UsageError
+            If one would replace another.
+        InputError
+            If a file cannot be written.
+        """
+        named = self._paths | {f"--{name}": path for name, path in others.items() if path}
+        files = {option: Path(path).resolve() for option, path in named.items() if path != STDOUT}
+        for (one, path), (other, same) in combinations(files.items(), 2):
+            if path == same:
+                raise click.UsageError(f"{one} and {other} name the same file")
+        for option, path in files.items():
+            if folder is not None and path.is_relative_to(Path(folder).resolve()):
+                raise click.UsageError(f"{option} names a file in the folder of --out")
+            check_writable(named[option])
 
     @property
     def _paths(self) -> dict[str, str]:

@@ -97,8 +97,8 @@ def fit(
     from toruscast.scaling import FitOptions
 
     fitted = _fitted(file, callpath, FitOptions(**how))
-    table = pd.concat([models.summary() for models in fitted], ignore_index=True)
-    notes = [note for models in fitted for note in models.notes()]
+    table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
+    notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
     records = table.to_dict("records")
     content = {"models": [{**row, "notes": n} for row, n in zip(records, notes, strict=True)]}
     table["notes"] = ["; ".join(some) for some in notes]
@@ -145,15 +145,16 @@ def predict(
     notes: list[list[str]] = []
     named: list[tuple[str, str]] = []
     search = FitOptions(**how)
-    for models in _fitted(file, callpath, search):
+    for models, keep in _fitted(file, callpath, search):
         data = models.measurements
         X = [_place(text, data.parameters) for text in places]
         values = models.predict(X)
         here = models.notes_at(X)
-        notes += [some + here for some in models.notes()]
-        named += zip(data.callpaths, data.metrics, strict=True)
+        found = models.notes()
+        notes += [found[k] + here for k in keep]
+        named += [(data.callpaths[k], data.metrics[k]) for k in keep]
         bounds = bootstrap(models, X, search, interval) if interval else None
-        for k in range(models.n_paths):
+        for k in keep:
             for m, text in enumerate(places):
                 row: dict[str, Any] = {
                     "callpath": data.callpaths[k],
@@ -212,8 +213,8 @@ def plot(
     search = FitOptions(**how)
     matching = [
         (models, k)
-        for models in _fitted(file, callpath, search)
-        for k in range(models.n_paths)
+        for models, keep in _fitted(file, callpath, search)
+        for k in keep
         if metric in (None, models.measurements.metrics[k])
     ]
     # A name in full is meant even where it is a part of others.
@@ -234,21 +235,24 @@ def plot(
     save_model_figure(models, k, figure, search, held, interval)
 
 
-def _fitted(file: str, callpath: str | None, search: FitOptions) -> list[Models]:
-    from toruscast.scaling import Measurements, fit_many, read_measurements
+def _fitted(file: str, callpath: str | None, search: FitOptions) -> list[tuple[Models, list[int]]]:
+    """Fit each table of a file; returns its models and which of them are wanted.
 
-    result = []
-    for data in read_measurements(file):
-        keep = [k for k in range(data.n_paths) if callpath is None or callpath in data.callpaths[k]]
-        if keep:
-            part = Measurements(
-                data.parameters, data.points, data.values[keep],
-                [data.callpaths[k] for k in keep], [data.metrics[k] for k in keep],
-            )  # fmt: skip
-            result.append(fit_many(part, search))
-    if not result:
+    All paths are fitted even where one is wanted: how values scatter is learnt from all of them.
+    """
+    from toruscast.scaling import fit_many, read_measurements
+
+    tables = [
+        (
+            data,
+            [k for k in range(data.n_paths) if callpath is None or callpath in data.callpaths[k]],
+        )
+        for data in read_measurements(file)
+    ]
+    wanted = [(fit_many(data, search), keep) for data, keep in tables if keep]
+    if not wanted:
         raise click.UsageError(f"no call path contains {callpath}")
-    return result
+    return wanted
 
 
 def _say(output: Output, notes: list[list[str]], named: list[tuple[str, str]]) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .rank import Ranking
 
 BOTTOM = 3
+# Share of the bytes that are left out.
+_WORTH_SAYING = 0.001
 SHOWN = ("rcc", "tau_b", "r2", "regret_1")
 BINDING = {
     "link": "the busiest link",
@@ -51,6 +53,9 @@ def application_line(application: Application) -> str:
         line += f" per iteration (1/{application.iterations:g} of the capture)"
     if application.traffic != "all":
         line += f", {application.traffic.replace('_', '-')} only"
+    left_out = comm.nbytes[comm.n_messages.round() == 0].sum() / max(comm.nbytes.sum(), 1e-300)
+    if left_out >= _WORTH_SAYING:
+        line += f"; {left_out:.1%} of them in edges of less than half a message, not simulated"
     return line
 
 

@@ -8,7 +8,7 @@ import click
 
 from . import options
 from .inputs import load_mapping, load_phases, load_torus
-from .output import Output, check_writable, write_text
+from .output import Output, write_text
 from .rank_report import application_line
 from .simulate_files import check_folder, labelled_links, write_folder
 from .simulate_network import change_network
@@ -93,12 +93,12 @@ def command(
     toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet, links)
-    output.check()
     check_options(coarsening, error, out, trace)
-    if trace is not None:
-        check_writable(trace)
+    output.check(out, trace=trace)
     if out is not None:
         check_folder(out)
+    if interval is not None and out is None and trace is None:
+        raise click.UsageError("--interval needs --out or --trace")
     every = None if interval is None else read_interval(interval)
     application, workload = load_phases(comm, traffic, iterations, grid, dependent)
     host = change_network(load_torus(torus), changes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from . import options
-from .output import Output, check_writable, records
+from .output import Output, records
 from .quality import print_quality
 from .sampling import obtain_samples
 from .selection import names_of, needed_level
@@ -60,8 +60,7 @@ def command(
     toruscast train --samples samples.parquet --out model.skops --features analytic
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check()
-    check_writable(out)
+    output.check(out=out)
     names = names_of(chosen) if comm is not None else ()
     table = obtain_samples(
         comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,

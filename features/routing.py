@@ -13,6 +13,7 @@ from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workloa
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
 from ._adaptive_kernels import add_adaptive_loads
+from .offsets import offset_table
 from .runs import run_table
 
 Routing = Literal["deterministic", "adaptive", "by_size"]
@@ -275,19 +276,15 @@ def _adaptive_loads(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     grid = grid_of(torus)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, torus.diameter + 2)))])
     load = np.zeros(torus.n_links)
-    here, target = mapping.node[comm.src], torus.coords[mapping.node[comm.dst]]
+    here, target = mapping.node[comm.src], mapping.node[comm.dst]
     # All routes of a zone end at one node: the next zone's start there.
     for zone in torus.zones or (tuple(range(torus.ndim)),):
-        coords = torus.coords[here]
-        coords[:, zone] = target[:, zone]
-        there = torus.node(coords)
-        gap = coords - torus.coords[here]
-        gap = np.where(np.array(torus.wrap), gap % np.array(torus.shape), gap)
-        by_offset = np.lexsort(gap.T)
-        add_adaptive_loads(
-            grid, here[by_offset], there[by_offset], weight[by_offset], log_factorial, load
-        )
+        part = torus.coords[:, zone] @ grid.stride[list(zone)]
+        there = here - part[here] + part[target]
+        # Of 16 bits, sorting takes a pass.
+        by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
+        table = offset_table(torus, tuple(zone))
+        add_adaptive_loads(grid, table, here, there, by_end, weight, load)
         here = there
     return load

@@ -155,7 +155,7 @@ def from_rows(
         Column that holds the measured value.
     callpath, metric : str, optional
         Columns that name what was measured. Without `metric`, all rows are of one metric; a column
-        "metric" or "callpath" with several values must then be absent.
+        "metric" or "callpath" (in capitals or not) with several values must then be absent.
 
     Returns
     -------
@@ -188,11 +188,12 @@ def from_rows(
         )
     if rows.empty:
         raise ScalingInputError("the table has no rows")
-    for name in ("callpath", "metric"):
-        if name in rows.columns and name not in names and rows[name].nunique() > 1:
+    for name in rows.columns.difference(names, sort=False):
+        kind = str(name).lower()
+        if kind in ("callpath", "metric") and rows[name].nunique() > 1:
             raise ScalingInputError(
                 f"rows of several values of {name} would pass for repetitions",
-                found=", ".join(map(str, rows[name].unique()[:5])), expected=f"{name}={name!r}",
+                found=", ".join(map(str, rows[name].unique()[:5])), expected=f"{kind}={name!r}",
             )  # fmt: skip
     for name in [*parameters, value]:
         if not pd.api.types.is_numeric_dtype(rows[name]) or np.iscomplexobj(rows[name]):

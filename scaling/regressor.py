@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .bootstrap import interval
-from .errors import ScalingWarning
+from .errors import ScalingInputError, ScalingWarning
 from .fit import FitOptions, fit_many
 from .formula import Term
 from .measurements import Measurements, check_points, gather
@@ -96,12 +96,16 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ScalingInputError
-            If a parameter is negative.
+            If a parameter is negative, or y holds None.
         """
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         names = self._names()
         check_points(x, names)
-        points, values = gather(x, np.asarray(target, dtype=float))
+        goal = np.asarray(target, dtype=float)
+        # Of objects, scikit-learn lets None pass.
+        if not np.isfinite(goal).all():
+            raise ScalingInputError("y holds NaN; leave such rows out")
+        points, values = gather(x, goal)
         options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
         self.models_: Models = fit_many(Measurements(names, points, values[None]), options)
         self.terms_: list[Term] = self.models_.terms()

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -58,6 +59,28 @@ def test_predict(file):
     assert lines[0] == "callpath,metric,at,prediction,low,high"
     assert float(lines[1].split(",")[3]) == pytest.approx(259)
     assert float(lines[2].split(",")[5]) == pytest.approx(515)
+
+
+def test_one_call_path_is_fitted_among_all(tmp_path):
+    # From its repetitions alone a path cannot tell how values scatter, which all together do.
+    random = np.random.default_rng(3)
+    lines = ["PARAMETER p", "POINTS 4 8 16 32 64"]
+    for number in range(40):
+        values = (number + 1) * np.array([4.0, 8, 16, 32, 64])[:, None]
+        lines += [f"REGION path {number:02}"]
+        lines += ["DATA " + " ".join(map(str, row))
+                  for row in values * random.uniform(0.9, 1.1, (5, 5))]  # fmt: skip
+    path = tmp_path / "many.txt"
+    path.write_text("\n".join(lines))
+    at = ("--at", "p=512", "--csv", "-")
+    every = run("predict", path, *at).stdout.splitlines()
+    for number in range(0, 40, 8):
+        name = f"path {number:02}"
+        assert run("predict", path, "--callpath", name, *at).stdout.splitlines()[1:] == [
+            line for line in every if line.startswith(name)
+        ]
+    models = json.loads(run("fit", path, "--callpath", "path 0", "--json", "-").stdout)["models"]
+    assert [model["callpath"] for model in models] == [f"path 0{k}" for k in range(10)]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,9 @@ def test_json_lines(write):
         ('{"parameters": ["p"], "measurements": [3]}', "layout"),
         (JSON % '[{"point": [1, 2], "values": [1]}]', "one value a parameter"),
         (JSON % '[{"point": [1], "values": [true]}]', "bad number"),
+        (JSON % '[{"point": "1", "values": [1]}]', "layout"),
+        (JSON.replace('["p"]', '["p"], "parameters": ["p"]') % "[]",
+         "a key stands twice: found parameters"),
         ('{"params": {"p": 1}, "value": 1}\n{"params": {"q": 1}, "value": 1}', "other parameters"),
         ('{"params": {"p": 1}, "value": 1}\n[]', "bad line"),
         ('{"params": "p", "value": 1}', ':1: bad line: .* expected an object such as {"params"'),
@@ -257,6 +260,7 @@ def test_no_real_prediction_is_negative(shared_data, name):
     ("change", "arguments", "message"),
     [
         ({}, {}, "several values of metric would pass for repetitions.*metric='metric'"),
+        ({"Metric": ["a", "b"] * 3}, {"metric": "metric"}, "of Metric .*metric='Metric'"),
         ({"metric": ["time", None] * 3}, {"metric": "metric"}, "column metric has empty cells"),
         ({"value": [1.0, float("nan")] * 3}, {"metric": "metric"}, "column value holds NaN"),
         ({"p": [1, -2] * 3}, {"metric": "metric"}, "Negative values in data for parameter p"),

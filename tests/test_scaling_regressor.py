@@ -54,6 +54,12 @@ def test_fit_and_predict():
     assert rest
 
 
+def test_none_is_no_repetition():
+    values = np.array([1.0, 2.0, None, 4.0, 5.0], dtype=object)
+    with pytest.raises(ValueError, match="y holds NaN"):
+        PMNFRegressor().fit([[1], [2], [4], [8], [16]], values)
+
+
 def test_order_of_rows_does_not_matter():
     X, y = repeated(lambda x: 10 + 2 * x, 0.05, 4, 3)
     order = np.random.default_rng(0).permutation(len(y))

@@ -19,16 +19,25 @@ def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
     json.JSONDecodeError
         If it is no JSON.
     ScalingInputError
-        If it is more than the decoder takes.
+        If it is more than the decoder takes, or an object has a key twice.
 
     Examples
     --------
     >>> decoded('{"a": [1, 2.5]}', "a.json")
     {'a': [1, 2.5]}
     """
+
+    def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries: dict[str, Any] = {}
+        for name, entry in pairs:
+            if name in entries:
+                raise ScalingInputError("a key stands twice", file=file, line=line, found=name)
+            entries[name] = entry
+        return entries
+
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return json.loads(text, object_pairs_hook=only_once)
+    except (json.JSONDecodeError, ScalingInputError):
         raise
     except RecursionError:
         raise ScalingInputError("is nested too deeply", file=file, line=line) from None
@@ -119,6 +128,8 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
     for callpath, metrics in document["measurements"].items():
         for metric, rows in metrics.items():
             for row in rows:
+                if not isinstance(row["point"], list):
+                    raise TypeError
                 point = tuple(number(x, file) for x in row["point"])
                 if len(point) != len(parameters):
                     raise ScalingInputError(
