@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping._jit import kernel
+from toruscast.mapping._jit import kernel, trailing_zeros
 
 from ._route_kernels import Grid
 from .offsets import OffsetTable
@@ -37,6 +37,8 @@ def add_adaptive_loads(
     ports = 2 * ndim
     last = table.distance.size - 1
     flow = np.zeros(last + 1)
+    # A bit for each offset that something is at: of many they are few, as a rule.
+    filled = np.zeros((last >> 6) + 1, dtype=np.uint64)
     e = 0
     while e < by_end.size:
         target = end[by_end[e]]
@@ -47,22 +49,28 @@ def add_adaptive_loads(
             for k in range(ndim):
                 gap = np.int64(grid.coords[target, k]) - grid.coords[start[edge], k]
                 place += (gap + table.shift[k] + (gap < 0) * table.wrap[k]) * table.stride[k]
-            at = table.at[place]
+            at = np.int64(table.at[place])
             flow[at] += weight[edge]
+            filled[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
             farthest = max(farthest, table.distance[at])
             e += 1
-        for at in range(table.first[farthest], last):
-            amount = flow[at]
-            if amount == 0:
-                continue
-            flow[at] = 0
-            node = 0
-            for k in range(ndim):
-                c = np.int64(grid.coords[target, k]) - table.gap[at, k]
-                size = grid.shape[k]
-                node += (c + size * ((c < 0) - np.int64(c >= size))) * grid.stride[k]
-            for port in range(ports):
-                share = amount * table.share[at, port]
-                load[node * ports + port] += share
-                flow[table.next[at, port]] += share
-        flow[last] = 0
+        # What an offset passes on comes later, perhaps in the same word.
+        for word in range(table.first[farthest] >> 6, filled.size):
+            while filled[word] != 0:
+                at = 64 * word + trailing_zeros(filled[word])
+                filled[word] &= filled[word] - np.uint64(1)
+                amount = flow[at]
+                flow[at] = 0
+                if at == last:
+                    break
+                node = 0
+                for k in range(ndim):
+                    c = np.int64(grid.coords[target, k]) - table.gap[at, k]
+                    size = grid.shape[k]
+                    node += (c + size * ((c < 0) - np.int64(c >= size))) * grid.stride[k]
+                for port in range(ports):
+                    share = amount * table.share[at, port]
+                    behind = np.int64(table.next[at, port])
+                    load[node * ports + port] += share
+                    flow[behind] += share
+                    filled[behind >> 6] |= np.uint64(1) << np.uint64(behind & 63)
