@@ -59,7 +59,7 @@ def command(
     toruscast convert --mapping --torus 8x8x8 nodes.csv best.map
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check()
+    output.check(others={"IN": source, "OUT": target})
     if mapping:
         if torus is None:
             raise click.UsageError("--mapping needs --torus")

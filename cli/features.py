@@ -62,7 +62,7 @@ def command(
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check(parquet=parquet_path)
+    output.check({"--parquet": parquet_path}, {"--comm": comm})
     if listing:
         _list(output)
         return

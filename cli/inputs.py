@@ -64,9 +64,6 @@ def load_application(
         graph = graph.renamed(graph.name, _grid(grid, graph.n_tasks))
     if not graph.n_messages.sum():
         raise InputError("communication graph without a message", file=comm)
-    if not graph.n_messages.round().sum():
-        found = f"at most {graph.n_messages.max():.3g} an edge"
-        raise InputError("less than half a message on every edge", file=comm, found=found)
     return Application(graph, comm, traffic, iterations)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -49,15 +49,19 @@ class Output:
         if len(to_stdout) > 1:
             raise click.UsageError(f"only one of {' and '.join(to_stdout)} can go to stdout")
 
-    def check(self, folder: str | None = None, **others: str | None) -> None:
+    def check(
+        self,
+        files: Mapping[str, str | None] | None = None,
+        others: Mapping[str, str | None] | None = None,
+    ) -> None:
         """Raise early what writing would raise after the work.
 
         Parameters
         ----------
-        folder : str, optional
-            Where ``--out`` goes, in which no other file may be.
-        others : str, optional
-            More files, by the names of their options.
+        files : mapping, optional
+            More files to write, by the names of their options.
+        others : mapping, optional
+            What none of the files may replace, by name: what is read, or written without a check.
 
         Raises
         ------
@@ -66,15 +70,17 @@ class Output:
         InputError
             If a file cannot be written.
         """
-        named = self._paths | {f"--{name}": path for name, path in others.items() if path}
-        files = {option: Path(path).resolve() for option, path in named.items() if path != STDOUT}
-        for (one, path), (other, same) in combinations(files.items(), 2):
-            if path == same:
+        ours = {
+            option: path
+            for option, path in (self._paths | dict(files or {})).items()
+            if path is not None and path != STDOUT
+        }
+        every = ours | {name: path for name, path in (others or {}).items() if path is not None}
+        for one, other in combinations(every, 2):
+            if one in ours and Path(every[one]).resolve() == Path(every[other]).resolve():
                 raise click.UsageError(f"{one} and {other} name the same file")
-        for option, path in files.items():
-            if folder is not None and path.is_relative_to(Path(folder).resolve()):
-                raise click.UsageError(f"{option} names a file in the folder of --out")
-            check_writable(named[option])
+        for path in ours.values():
+            check_writable(path)
 
     @property
     def _paths(self) -> dict[str, str]:

@@ -153,8 +153,8 @@ def predict(
         found = models.notes()
         notes += [found[k] + here for k in keep]
         named += [(data.callpaths[k], data.metrics[k]) for k in keep]
-        bounds = bootstrap(models, X, search, interval) if interval else None
-        for k in keep:
+        bounds = bootstrap(models, X, search, interval, paths=keep) if interval else None
+        for row_of, k in enumerate(keep):
             for m, text in enumerate(places):
                 row: dict[str, Any] = {
                     "callpath": data.callpaths[k],
@@ -163,7 +163,7 @@ def predict(
                 }
                 row["prediction"] = float(values[k, m])
                 if bounds:
-                    row["low"], row["high"] = float(bounds[0][k, m]), float(bounds[1][k, m])
+                    row["low"], row["high"] = (float(end[row_of, m]) for end in bounds)
                 rows.append(row)
     said = [
         {"callpath": path, "metric": metric, "notes": some}

@@ -103,7 +103,7 @@ def command(
     if train is not None and model is not None:
         raise click.UsageError("--train and --model exclude each other")
     output = Output(json_path, csv_path, quiet)
-    output.check()
+    output.check(others={"--comm": comm, "--out": out})
     if out is not None:
         check_writable(out, (".map", ".txt", ".csv"), folder_allowed=True)
     application = load_application(comm, traffic, iterations, grid)

@@ -10,7 +10,7 @@ from . import options
 from .inputs import load_mapping, load_phases, load_torus
 from .output import Output, write_text
 from .rank_report import application_line
-from .simulate_files import check_folder, labelled_links, write_folder
+from .simulate_files import check_folder, inside, labelled_links, write_folder
 from .simulate_network import change_network
 from .simulate_options import check_interval, check_options, read_interval, read_watch
 from .simulate_progress import progress_of_packets
@@ -94,13 +94,17 @@ def command(
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet, links)
     check_options(coarsening, error, out, trace)
-    output.check(out, trace=trace)
+    output.check({"--trace": trace}, {"--comm": comm[0], "--mapping": mapping, **inside(out)})
     if out is not None:
         check_folder(out)
     if interval is not None and out is None and trace is None:
         raise click.UsageError("--interval needs --out or --trace")
     every = None if interval is None else read_interval(interval)
     application, workload = load_phases(comm, traffic, iterations, grid, dependent)
+    from toruscast.mapping import InputError
+
+    if not any(phase.n_messages.round().any() for phase in workload):
+        raise InputError("at most half a message on every edge: nothing to send", file=comm[0])
     host = change_network(load_torus(torus), changes)
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
     watched = read_watch(watch, workload)

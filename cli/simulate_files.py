@@ -68,6 +68,18 @@ def labelled_life(result: Simulation) -> pd.DataFrame:
     return table
 
 
+_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series", "log", "life")
+
+
+def inside(folder: str | None) -> dict[str, str | None]:
+    """Return the folder and the files in it that `write_folder` may write, by name."""
+    if folder is None:
+        return {}
+    files = (*(f"{name}.csv" for name in _TABLES), "summary.json", "trace.json")
+    paths: dict[str, str | None] = {f"{file} of --out": str(Path(folder) / file) for file in files}
+    return paths | {"--out": folder}
+
+
 def write_folder(
     folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
 ) -> None:
@@ -78,18 +90,18 @@ def write_folder(
     """
     from toruscast.features.trace import write_trace
 
-    tables: dict[str, Callable[[], pd.DataFrame] | None] = {
-        "messages": result.messages,
-        "tasks": result.tasks,
-        "phases": result.phases,
-        "links": lambda: links,
-        "fifos": result.fifos,
-        "series": result.series if any(s.snapshots for s in result.stretches) else None,
-        "log": result.log if any(len(s.log) for s in result.stretches) else None,
-        "life": partial(labelled_life, result)
-        if any(len(s.log) for s in result.stretches)
-        else None,
-    }
+    logged = any(len(s.log) for s in result.stretches)
+    made: tuple[Callable[[], pd.DataFrame] | None, ...] = (
+        result.messages,
+        result.tasks,
+        result.phases,
+        lambda: links,
+        result.fifos,
+        result.series if any(s.snapshots for s in result.stretches) else None,
+        result.log if logged else None,
+        partial(labelled_life, result) if logged else None,
+    )
+    tables = dict(zip(_TABLES, made, strict=True))
     place = Path(os.path.realpath(folder))
     with _ended_by_signals():
         stage = _stage(place)

@@ -12,7 +12,7 @@ from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workloa
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
-from ._adaptive_kernels import add_adaptive_loads
+from ._adaptive_kernels import add_adaptive_loads, widen_reach
 from .offsets import offset_table
 from .runs import run_table
 
@@ -284,7 +284,9 @@ def _adaptive_loads(
         there = here - part[here] + part[target]
         # Of 16 bits, sorting takes a pass.
         by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
-        table = offset_table(torus, tuple(zone))
+        minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
+        widen_reach(grid, here, there, minus, plus)
+        table = offset_table(minus, plus)
         add_adaptive_loads(grid, table, here, there, by_end, weight, load)
         here = there
     return load

@@ -77,12 +77,13 @@ def interval(
             "too few points for an interval", found=len(data.points),
             expected=f"at least {least}",
         )  # fmt: skip
-    rng = np.random.default_rng(seed)
     tails = ((1 - level) / 2, (1 + level) / 2)
     expected, fitted = models.predict(X), models.predict(data.points, average=False)
     spread = models.spread(X, (tails[0], 0.5, tails[1]))
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
+        # Each path draws for itself: an interval does not depend on which others are asked for.
+        rng = np.random.default_rng([seed, p])
         values = data.values[p]
         known = np.isfinite(values)
         law = "bounded" if models.bounded[p] else "normal"

@@ -150,6 +150,21 @@ def test_sums_along_routes_equal_those_of_the_walk(case):
         np.testing.assert_array_equal(most, [path.max(initial=0) for path in paths])
 
 
+@pytest.mark.parametrize(
+    ("torus", "hops"), [(Torus((5,) * 8, False), 32), (Torus((300, 300)), 300)], ids=str
+)
+def test_adaptive_loads_of_few_messages_on_a_large_network(torus, hops):
+    # As far as can be on 390,625 nodes of a mesh: no table of all offsets would fit.
+    far = torus.node([size // 2 if wrap else size - 1
+                      for size, wrap in zip(torus.shape, torus.wrap, strict=True)])  # fmt: skip
+    mapping = TaskMapping([0, int(far)], torus)
+    load = link_loads(CommGraph(2, [0], [1], [1e6]), torus, mapping, routing="adaptive")
+    assert load.sum() == pytest.approx(1e6 * hops, rel=1e-11)
+    ports = 2 * torus.ndim
+    start = load.reshape(-1, ports)[0]
+    assert start[start > 0] == pytest.approx(1e6 / np.count_nonzero(start))
+
+
 def test_ties_by_the_sum_of_coordinates_on_a_worked_example():
     # On a ring of 4 beside one of 3, all from node (1, 0) to the far side of the first ring: the
     # destinations (3, 0), (3, 1) and (3, 2) add 0, 1 and 2 to the source's 1: minus, plus, minus.
