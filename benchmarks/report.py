@@ -116,8 +116,8 @@ def fill(page: Path, tables: dict[str, str]) -> None:
 def main(results: str, docs: str) -> None:
     """Fill in the pages."""
     fill(Path(docs) / "simulator.md", simulator_tables(Path(results)))
-    composed = pd.read_csv(Path(results) / "composition.csv")
-    fill(Path(docs) / "composition.md", {"measured": markdown(composed)})
+    if (composed := Path(results) / "composition.csv").exists():
+        fill(Path(docs) / "composition.md", {"measured": markdown(pd.read_csv(composed))})
     names = (
         "forecast", "buffers", "coarsening", "error-targets", "validation-summary", "kernels"
     )  # fmt: skip
