@@ -1,4 +1,4 @@
-"""Write `docs/measurements.md`, and the tables of two other pages, from CSV files.
+"""Write `docs/measurements.md`, and the tables of three other pages, from CSV files.
 
 python benchmarks/report.py benchmarks/results docs
 """
@@ -43,9 +43,9 @@ tasks; and the RCC of the two.
 {coarsening}
 
 With `error=0.03` packets are halved until the time changes little, as
-[simulator.md](simulator.md) says: the error that is left, on mappings of two seeds, of 512 tasks on
-8x8x8 and of 64 on 4x4x4; how many of them have merged packets in the end; and the cost, that of
-real packets being 1.
+[simulator-cost.md](simulator-cost.md) says: the error that is left, on mappings of two seeds, of
+512 tasks on 8x8x8 and of 64 on 4x4x4; how many of them have merged packets in the end; and the
+cost, that of real packets being 1.
 
 {error_targets}
 
@@ -69,65 +69,44 @@ message in the simulator. The peers run in the same process.
 {kernels}
 """
 
-COARSENING = """With `error=0.03`, mappings of two seeds, of 512 tasks on 8x8x8 and of 64 on 4x4x4.
-*Merged* counts the mappings that did not end at real packets; real packets cost 1.
-
-"""
-
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return a table with its numbers in four digits; what is missing stays empty."""
-    texts = table.map(lambda v: f"{v:.4g}" if isinstance(v, float) and v % 1 else str(v))
-    texts = texts.mask(table.isna(), "")
+    """Return a table with its numbers in four digits, whole ones in full; NaN stays empty."""
+    texts = table.map(
+        lambda v: format(v, ".4g" if v % 1 else ".0f") if isinstance(v, float) else str(v)
+    ).mask(table.isna(), "")
     rows = [list(table.columns), ["---"] * len(table.columns), *texts.to_numpy().tolist()]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def simulator_tables(results: Path) -> dict[str, str]:
-    """Return the tables of the simulator's page by name."""
-    targets = pd.read_csv(results / "error-targets.csv")
-    targets["bytes"] = targets["bytes"].astype(int)
-    cost = pd.read_csv(results / "kernels.csv").iloc[:, :7]
-    tables = {
-        "missed": markdown(missed(results)),
-        "coarsening": COARSENING + markdown(targets),
-        "speed": markdown(cost[cost["case"].str.startswith("simulate")]),
-    }
-    if (results / "cachegrind.csv").exists():
-        tables["speed"] += "\n\n" + markdown(pd.read_csv(results / "cachegrind.csv"))
-    if (results / "bisection.csv").exists():
-        tables["bisection"] = markdown(pd.read_csv(results / "bisection.csv").round(3))
-    return tables
-
-
-def fill(page: Path, tables: dict[str, str]) -> None:
-    """Put tables between the marks of a page."""
-    text = page.read_text()
-    for name, table in tables.items():
-        mark = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
-        text, found = re.subn(
-            mark, lambda m, table=table: f"{m[1]}\n{table}\n\n{m[2]}", text, flags=re.S
-        )
-        if found != 1:
-            raise ValueError(f"{page}: found {found} marks of {name}, expected one")
+def fill(page: Path, name: str, table: pd.DataFrame) -> None:
+    """Put a table between its marks of a page."""
+    mark = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
+    text, found = re.subn(
+        mark, lambda m: f"{m[1]}\n{markdown(table)}\n\n{m[2]}", page.read_text(), flags=re.S
+    )
+    if found != 1:
+        raise ValueError(f"{page}: found {found} marks of {name}, expected one")
     page.write_text(text)
 
 
 def main(results: str, docs: str) -> None:
     """Fill in the pages."""
-    fill(Path(docs) / "simulator.md", simulator_tables(Path(results)))
-    if (composed := Path(results) / "composition.csv").exists():
-        fill(Path(docs) / "composition.md", {"measured": markdown(pd.read_csv(composed))})
+    folder, pages = Path(results), Path(docs)
+    fill(pages / "simulator.md", "missed", missed(folder))
+    for page, name in (
+        ("simulator", "bisection"), ("simulator-cost", "cachegrind"), ("composition", "composition")
+    ):  # fmt: skip
+        fill(pages / f"{page}.md", name, pd.read_csv(folder / f"{name}.csv"))
     names = (
         "forecast", "buffers", "coarsening", "error-targets", "validation-summary", "kernels"
     )  # fmt: skip
-    tables = {name.replace("-", "_"): pd.read_csv(Path(results) / f"{name}.csv") for name in names}
+    tables = {name.replace("-", "_"): pd.read_csv(folder / f"{name}.csv") for name in names}
     machine = tables["kernels"].iloc[0]
     tables["kernels"] = tables["kernels"].iloc[:, :7]
-    tables["coarsening"]["bytes"] = tables["coarsening"]["bytes"].astype(int)
     texts = {name: markdown(table) for name, table in tables.items()}
     fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}
-    (Path(docs) / "measurements.md").write_text(TEXT.format(**fields, **texts))
+    (pages / "measurements.md").write_text(TEXT.format(**fields, **texts))
 
 
 if __name__ == "__main__":

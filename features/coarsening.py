@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 # How much less than the error accepted the time may change when packets are halved once more. Less
-# than half would do if errors fell evenly; they do not where a network is full (docs/simulator.md).
+# than half would do if errors fell evenly; they do not where a network is full
+# (docs/simulator-cost.md).
 _STEP = 1 / 8
 # How often in a row: once may be by chance.
 _TIMES = 2
