@@ -68,8 +68,10 @@ def interval(
     """
     if not 0 < level < 1:
         raise ScalingInputError("level must lie between 0 and 1", found=level)
-    if n_bootstrap < 1:
-        raise ScalingInputError("n_bootstrap must be at least 1", found=n_bootstrap)
+    if n_bootstrap < 1 or n_bootstrap != int(n_bootstrap):
+        raise ScalingInputError(
+            "n_bootstrap must be a whole number of at least 1", found=n_bootstrap
+        )
     data = models.measurements
     least = points_needed(models)
     if len(data.points) < least:

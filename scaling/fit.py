@@ -12,7 +12,7 @@ from ._enumerate import largest_block
 from ._exact import Hypotheses
 from ._search import Options, Problem, search
 from .errors import ScalingInputError
-from .measurements import Measurements
+from .measurements import Measurements, logarithms
 from .models import Models
 from .noise import Centres, centres, scale_of
 from .term_space import TermSpace
@@ -66,8 +66,8 @@ class FitOptions:
             )
         if self.signed not in ("auto", True, False):
             raise ScalingInputError("signed must be True, False or 'auto'", found=self.signed)
-        if self.keep < 1:
-            raise ScalingInputError("keep must be at least 1", found=self.keep)
+        if self.keep < 1 or self.keep != int(self.keep):
+            raise ScalingInputError("keep must be a whole number of at least 1", found=self.keep)
 
 
 def fit_many(measurements: Measurements, options: FitOptions | None = None) -> Models:
@@ -172,7 +172,7 @@ def _active(points: Array, centre: Array) -> list[int]:
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MOST_PARAMETERS:
         return varied
-    logs = np.log(points[:, varied])
+    logs = logarithms(points[:, varied])
     logs = (logs - logs.mean(axis=0)) / logs.std(axis=0)
     y = centre - centre.mean(axis=1, keepdims=True)
     y = y / np.maximum(y.std(axis=1, keepdims=True), 1e-300)

@@ -18,7 +18,7 @@ LARGEST = 1e50
 LARGEST_PARAMETER = 1e20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurements:
     """Values of call paths and metrics, measured at one set of points.
 
@@ -124,6 +124,20 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
                 found=size.max() if size.max() > LARGEST_PARAMETER else size.min(),
                 expected=f"0 or {1 / LARGEST_PARAMETER:g} to {LARGEST_PARAMETER:g}",
             )
+
+
+def logarithms(points: Array) -> Array:
+    """Logarithms of points; of a 0 that of half the least positive value of its parameter.
+
+    Examples
+    --------
+    >>> logarithms(np.array([[0.0], [2.0], [np.e]])).round(3).ravel().tolist()
+    [0.0, 0.693, 1.0]
+    """
+    positive = points > 0
+    least = np.where(positive, points, np.inf).min(axis=0)
+    logs: Array = np.log(np.where(positive, points, least / 2))
+    return logs
 
 
 def _real(numbers: ArrayLike, what: str) -> Array:

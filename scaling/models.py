@@ -131,8 +131,12 @@ class Models:
         result = self._middle(self._found, places)
         centre = self._centred.centre
         which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self.signed)
-        if which.size and len(places) and places.min() > 0 and self.measurements.points.min() > 0:
-            result[which] = self._with_local_growth(which, places, result[which])
+        # A place with a 0 has no growth near it; the others do not depend on it.
+        near = np.flatnonzero((places > 0).all(axis=1))
+        measured = self.measurements.points[:, self._active]
+        if which.size and near.size and (measured > 0).all():
+            own = np.ix_(which, near)
+            result[own] = self._with_local_growth(which, places[near], result[own])
         return result
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from .measurements import logarithms
+
 Array = NDArray[np.float64]
 
 # Share of a direction's length below which logarithms of points do not extend along it.
@@ -129,9 +131,8 @@ def confounded(points: Array) -> list[list[int]]:
     """
     if points.shape[1] < 2:
         return []
-    least = np.where(points > 0, points, np.inf).min(axis=0)
-    logs = np.log(np.where(points > 0, points, least / 2))
-    logs = logs - logs.mean(axis=0)
+    logs = logarithms(points)
+    logs -= logs.mean(axis=0)
     logs /= np.linalg.norm(logs, axis=0)
     values, directions = np.linalg.eigh(logs.T @ logs)
     flat = directions[:, values < _FLAT]

@@ -29,7 +29,7 @@ _FINE_PRIOR = 0.1
 _LARGEST = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TermSpace:
     """Exponents of the terms to search, with the probability given to each beforehand.
 

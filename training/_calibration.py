@@ -22,7 +22,8 @@ class Calibration:
     """Cross-validated misses, each divided by the spread of the trees plus a floor.
 
     A miss is the sum of what its group has in common and of its own deviation; without groups the
-    common part is nil.
+    common part is nil. From the mean of a group of m, misses deviate by sqrt((m - 1) / m) of what
+    they do from what the group has in common, which is made up for.
     """
 
     floor: float
@@ -72,6 +73,8 @@ def calibrate(
                 found=f"{names.size} groups of {members.size} samples",
                 expected=f"2 or more groups of {score.size} samples",
             )
+        if np.bincount(members).max() < 2:
+            raise InputError("bad groups", found="one sample each", expected="some of 2 or more")
         folds = GroupKFold(min(n_folds, names.size))
     middle, spread = np.empty_like(score), np.empty_like(score)
     for kept, left_out in folds.split(matrix, groups=members):
@@ -83,5 +86,11 @@ def calibrate(
     misses = (score - middle) / (spread + floor)
     if members is None:
         return Calibration(floor, misses, np.zeros(1), misses)
-    common = np.bincount(members, misses) / np.bincount(members)
-    return Calibration(floor, misses, common, misses - common[members])
+    size = np.bincount(members)
+    common = np.bincount(members, misses) / size
+    several = size[members] > 1
+    of_several = members[several]
+    deviations = misses[several] - common[of_several]
+    return Calibration(
+        floor, misses, common, deviations * np.sqrt(size / np.maximum(size - 1, 1))[of_several]
+    )

@@ -19,6 +19,7 @@ from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workloa
 from .evaluate import repeated_splits, summarise
 from .feature_sets import feature_set
 from .predictor import TimePredictor
+from .sample_store import LABELS
 from .samples import build_samples
 
 METRICS = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
@@ -217,7 +218,7 @@ def train_for(
     quality = summarise(
         repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
     )
-    learner.fit(samples, samples["time"])
+    learner.fit(samples.drop(columns=["time", *LABELS]), samples["time"])
     learner.provenance_ = samples.attrs["provenance"]
     return Training(learner, samples, quality, n_twins)
 

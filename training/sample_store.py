@@ -24,7 +24,7 @@ def write_samples(
     Parameters
     ----------
     table : DataFrame
-        A row per sample; columns ``workload``, ``torus`` and ``mapping`` name it.
+        A row per sample; columns ``workload``, ``torus``, ``mapping`` and ``key`` name it.
     path : path-like
         The file.
     provenance : dict, optional

@@ -95,7 +95,8 @@ def build_samples(
     -------
     DataFrame
         A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
-        hash of all that the sample depends on), the features, and ``time`` in seconds.
+        hash of all that the sample depends on, a feature by its name: one of your own that has
+        changed needs another name or store), the features, and ``time`` in seconds.
 
     Raises
     ------

@@ -49,7 +49,8 @@ def _run(inputs: Inputs) -> Findings:
         "0.95; empty where none had it.",
         {"learning-curve": curve, "learning-curve-mean": mean, "mappings-needed": needed},
         tuple(
-            Bar(f"cases of {len(some)} with RCC {level}, {name}, {_FEW} mappings run",
+            Bar(f"cases of {len(some)} that reach RCC {level} with {_FEW} mappings run or fewer, "
+                f"{name}",
                 float((some[f"for_{level}"] <= _FEW).sum()), float("nan"), "show")
             for name, some in needed.groupby("predictor", sort=False)
             for level in (0.95, 0.98)

@@ -163,8 +163,7 @@ def run(inputs: Inputs) -> Findings:
         shown=("link_counts_regions",),
         notes=(
             "Only region 1 is a pattern known beforehand: a nearest-neighbour exchange that does "
-            "not close. For the others the pattern is assumed, by what fits; that several "
-            "neighbourhoods fit alike means that the counters do not tell them apart.",
+            "not close. For the others the pattern is assumed, by what fits.",
             "Region -2 is the whole run. Region 0 counted nothing.",
             "Where the pattern is called not known, no neighbourhood explains the counters. The "
             "regions look like the coarse levels of a multigrid cycle, in which tasks far apart "

@@ -73,8 +73,7 @@ def _run(inputs: Inputs) -> Findings:
         ("mixture", "mixture-noise", "mixture-cases"),
         (
             f"{simulated.share_within_cases(first, str(best['learner'])):.0%} of the wrong pairs "
-            f"of {best['learner']} (first split) are two mappings of one benchmark and size: what "
-            "is missed is the order within a case, as in the experiments hybrids.",
+            f"of {best['learner']} (first split) are two mappings of one benchmark and size.",
             "The best learner is chosen by the scores shown.",
         ),
     )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..evaluate import random_splits
 from ..metrics import r2, rcc
 from ..predictor import TimePredictor
 from .scores import forecast
@@ -36,6 +37,14 @@ def ceiling(times: NDArray[np.float64], quiet: NDArray[np.float64]) -> dict[str,
     0.67
     """
     return {"ceiling": rcc(times, quiet), "r2_ceiling": r2(times, quiet)}
+
+
+def ceiling_of_splits(
+    times: NDArray[np.float64], quiet: NDArray[np.float64], n_splits: int
+) -> dict[str, float]:
+    """Return the mean `ceiling` of the mappings that are forecast in the splits of `evaluate`."""
+    found = [ceiling(times[test], quiet[test]) for _, test in random_splits(len(times), n_splits)]
+    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
 
 
 def forecast_under_noise(

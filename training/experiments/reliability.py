@@ -65,8 +65,7 @@ def _run(inputs: Inputs) -> Findings:
         ("coverage", "reliability"),
         (
             f"{inside:.4f} has a standard error of {error_of_share:.4f} ({len(table):,} mappings). "
-            "Misses are those of models that learned from nine tenths of the mappings, and so the "
-            "intervals err on the wide side.",
+            "Misses are those of models that learned from nine tenths of the mappings that train.",
         ),
     )  # fmt: skip
 
