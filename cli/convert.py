@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 
 from . import options
-from .inputs import load_torus, read_graph
+from .inputs import load_torus, per_iteration, read_graph
 from .output import Output, check_writable
 from .units import nbytes
 
@@ -59,17 +59,17 @@ def command(
     toruscast convert --mapping --torus 8x8x8 nodes.csv best.map
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check(others={"IN": source, "OUT": target})
+    output.check(also={"OUT": target})
     if mapping:
+        options.refuse("without --mapping", "traffic", "iterations", "tasks", "form", "messages")
         if torus is None:
             raise click.UsageError("--mapping needs --torus")
         content = _mappings(source, target, torus, tasks_per_node)
     else:
-        if torus is not None:
-            raise click.UsageError("--torus goes with --mapping")
+        options.refuse("with --mapping", "torus", "tasks_per_node")
         check_writable(target, GRAPHS)
         graph, _ = read_graph(source, traffic, n_tasks=tasks, format=form, messages=messages)
-        graph = graph if iterations is None else graph.scaled(1 / iterations)
+        graph = per_iteration(graph, iterations)
         from toruscast.mapping.formats import write_comm
 
         write_comm(graph, target)

@@ -84,7 +84,7 @@ def command(
     toruscast evaluate --samples samples.parquet --features prior --features H5
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check(others={"--comm": comm, "--samples": samples})
+    output.check(also={"--samples": samples})
     mine = load_plugin(plugin) if plugin is not None else ()
     if not chosen and mine:
         chosen = (MINE,)

@@ -62,8 +62,10 @@ def command(
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check({"--parquet": parquet_path}, {"--comm": comm})
+    output.check({"--parquet": parquet_path})
     if listing:
+        if parquet_path is not None:
+            raise click.UsageError("--list writes no --parquet")
         _list(output)
         return
     if comm is None or torus is None:

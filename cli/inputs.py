@@ -56,15 +56,37 @@ def load_application(
 
     graph, known = read_graph(comm, traffic)
     iterations = known if iterations is None else iterations
-    if iterations is not None and not math.isfinite(iterations):
-        raise InputError("bad --iterations", found=iterations, expected="a finite number")
-    if iterations is not None and iterations != 1:
-        graph = graph.scaled(1 / iterations)
+    graph = per_iteration(graph, iterations)
     if grid is not None:
         graph = graph.renamed(graph.name, _grid(grid, graph.n_tasks))
     if not graph.n_messages.sum():
         raise InputError("communication graph without a message", file=comm)
     return Application(graph, comm, traffic, iterations)
+
+
+def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
+    """Divide a graph by the iterations that it was captured over.
+
+    Raises
+    ------
+    InputError
+        If that is no finite number.
+    """
+    from toruscast.mapping import InputError
+
+    if iterations is None or iterations == 1:
+        return graph
+    if not math.isfinite(iterations):
+        raise InputError("bad --iterations", found=iterations, expected="a finite number")
+    return graph.scaled(1 / iterations)
+
+
+def check_sends(traffic: Workload | CommGraph, file: str) -> None:
+    """Raise, naming the file, unless a simulation has something to send."""
+    from toruscast.mapping import InputError, as_workload
+
+    if not any(phase.whole_messages.any() for phase in as_workload(traffic)):
+        raise InputError("at most half a message on every edge: nothing to send", file=file)
 
 
 def load_phases(
@@ -203,6 +225,9 @@ def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, floa
         return read_comm(comm, include=traffic, **how), None
     known = datasets.names()
     if comm in known:
+        for option, value in how.items():
+            if value not in (None, "auto"):
+                raise InputError(f"a shipped dataset takes no {option}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
         graph = datasets.load(comm, include=traffic)
         return graph, None if iterations is None else float(iterations)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -201,3 +202,12 @@ def _with(function: F, *options: Callable[[F], F]) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def refuse(where: str, *names: str) -> None:
+    """Raise if one of these options was given, which mean something only elsewhere."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and given is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} goes {where}")

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 STDOUT = "-"
+
+
+def _read() -> Iterator[tuple[str, Path]]:
+    """Give what the present command was given that exists, by option or argument."""
+    context = click.get_current_context(silent=True)
+    for parameter in context.command.params if context is not None else ():
+        value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
+        name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str):
+                with suppress(OSError, ValueError):
+                    place = Path(text).resolve()
+                    if place.exists():
+                        yield name or parameter.opts[0].upper(), place
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,7 @@ class Output:
     def check(
         self,
         files: Mapping[str, str | None] | None = None,
-        others: Mapping[str, str | None] | None = None,
+        also: Mapping[str, str | None] | None = None,
     ) -> None:
         """Raise early what writing would raise after the work.
 
@@ -60,13 +74,13 @@ class Output:
         ----------
         files : mapping, optional
             More files to write, by the names of their options.
-        others : mapping, optional
-            What none of the files may replace, by name: what is read, or written without a check.
+        also : mapping, optional
+            What is written besides and looked at elsewhere, such as folders.
 
         Raises
         ------
         UsageError
-            If one would replace another.
+            If one would replace another, or something that the command reads.
         InputError
             If a file cannot be written.
         """
@@ -75,10 +89,12 @@ class Output:
             for option, path in (self._paths | dict(files or {})).items()
             if path is not None and path != STDOUT
         }
-        every = ours | {name: path for name, path in (others or {}).items() if path is not None}
-        for one, other in combinations(every, 2):
-            if one in ours and Path(every[one]).resolve() == Path(every[other]).resolve():
-                raise click.UsageError(f"{one} and {other} name the same file")
+        written = ours | {name: path for name, path in (also or {}).items() if path is not None}
+        places = {name: Path(path).resolve() for name, path in written.items()}
+        others = [(name, place) for name, place in _read() if name not in places]
+        for pair in combinations([*places.items(), *others], 2):
+            if pair[0][0] in places and pair[0][1] == pair[1][1]:
+                raise click.UsageError(f"{pair[0][0]} and {pair[1][0]} name the same file")
         for path in ours.values():
             check_writable(path)
 

@@ -89,8 +89,8 @@ def compose(
         raise click.UsageError("nothing to compose: expected an EXPRESSION or --measure")
     if repetitions or sizes:
         raise click.UsageError("--repetitions and --sizes need --measure")
-    if against and not places:
-        raise click.UsageError("--against needs --at")
+    if against and (span or not places):
+        raise click.UsageError("--against needs --at, and takes no --range")
     if span and len(places) > 1:
         raise click.UsageError("--range takes one --at, with the other parameters")
     _compose(output, expressions, tasks, places, span, against)

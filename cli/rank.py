@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from . import options
-from .inputs import Application, load_application, load_mappings, load_torus
+from .inputs import Application, check_sends, load_application, load_mappings, load_torus
 from .output import Output, check_writable, records
 
 if TYPE_CHECKING:
@@ -103,10 +103,11 @@ def command(
     if train is not None and model is not None:
         raise click.UsageError("--train and --model exclude each other")
     output = Output(json_path, csv_path, quiet)
-    output.check(others={"--comm": comm, "--out": out})
+    output.check(also={"--out": out})
     if out is not None:
         check_writable(out, (".map", ".txt", ".csv"), folder_allowed=True)
     application = load_application(comm, traffic, iterations, grid)
+    check_sends(application.comm, comm)
     host = load_torus(torus)
     chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     found = _forecast(

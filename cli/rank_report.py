@@ -53,7 +53,7 @@ def application_line(application: Application) -> str:
         line += f" per iteration (1/{application.iterations:g} of the capture)"
     if application.traffic != "all":
         line += f", {application.traffic.replace('_', '-')} only"
-    left_out = comm.nbytes[comm.n_messages.round() == 0].sum() / max(comm.nbytes.sum(), 1e-300)
+    left_out = comm.nbytes[comm.whole_messages == 0].sum() / max(comm.nbytes.sum(), 1e-300)
     if left_out >= _WORTH_SAYING:
         line += f"; {left_out:.1%} of them in edges of less than half a message, not simulated"
     return line

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from .inputs import load_application, load_mappings, load_torus
+from . import options
+from .inputs import check_sends, load_application, load_mappings, load_torus
 from .output import Output, check_writable
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def obtain_samples(
     if comm is None:
         if samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
-        if number is not None or torus is not None:
-            raise click.UsageError("-n and --torus go with --comm")
+        options.refuse(
+            "with --comm", "number", "torus", "tasks_per_node", "traffic", "iterations", "grid",
+            "routing", "level",
+        )  # fmt: skip
         from toruscast.training import read_samples
 
         return read_samples(samples)
@@ -52,6 +55,7 @@ def obtain_samples(
     if samples is not None:
         check_writable(samples)
     application = load_application(comm, traffic, iterations, grid)
+    check_sends(application.comm, comm)
     host = load_torus(torus)
     n = DEFAULT_SAMPLES if number is None else number
     mappings = load_mappings(application.comm, host, None, n, tasks_per_node, seed)

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from . import options
-from .inputs import load_mapping, load_phases, load_torus
+from .inputs import check_sends, load_mapping, load_phases, load_torus
 from .output import Output, write_text
 from .rank_report import application_line
 from .simulate_files import check_folder, inside, labelled_links, write_folder
@@ -94,17 +94,14 @@ def command(
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet, links)
     check_options(coarsening, error, out, trace)
-    output.check({"--trace": trace}, {"--comm": comm[0], "--mapping": mapping, **inside(out)})
+    output.check({"--trace": trace}, inside(out))
     if out is not None:
         check_folder(out)
     if interval is not None and out is None and trace is None:
         raise click.UsageError("--interval needs --out or --trace")
     every = None if interval is None else read_interval(interval)
     application, workload = load_phases(comm, traffic, iterations, grid, dependent)
-    from toruscast.mapping import InputError
-
-    if not any(phase.n_messages.round().any() for phase in workload):
-        raise InputError("at most half a message on every edge: nothing to send", file=comm[0])
+    check_sends(workload, comm[0])
     host = change_network(load_torus(torus), changes)
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
     watched = read_watch(watch, workload)

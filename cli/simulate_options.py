@@ -110,7 +110,7 @@ def read_watch(texts: Sequence[str], workload: Workload) -> tuple[int, int] | No
             "--watch: no such phase", found=phase, expected=f"0 to {len(workload) - 1}"
         )
     comm = workload.phases[phase]
-    sends = np.rint(comm.n_messages) > 0
+    sends = comm.whole_messages > 0
     edges = np.flatnonzero((comm.src == src) & (comm.dst == dst) & sends)
     if not edges.size:
         partners = comm.dst[(comm.src == src) & sends][:3].tolist()

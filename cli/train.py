@@ -60,7 +60,7 @@ def command(
     toruscast train --samples samples.parquet --out model.skops --features analytic
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
-    output.check({"--out": out}, {"--comm": comm, "--samples": samples})
+    output.check({"--out": out}, {"--samples": samples})
     names = names_of(chosen) if comm is not None else ()
     table = obtain_samples(
         comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,

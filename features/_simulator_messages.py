@@ -50,7 +50,7 @@ def list_messages(
         if coarsening > 1:
             real += float(packet_counts(comm, torus)[0][edge][src != dst].sum())
         nbytes = comm.nbytes[edge]
-        size = nbytes / np.rint(comm.n_messages[edge])
+        size = nbytes / comm.whole_messages[edge]
         asks = (size > network.eager_limit) & (src != dst)
         columns.append(
             (np.full(edge.size, number), edge, task, src, dst, receiver,

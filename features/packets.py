@@ -18,7 +18,7 @@ def packet_counts(
     A message without a byte still sends one packet.
     """
     network = torus.network
-    messages = np.rint(comm.n_messages)
+    messages = comm.whole_messages
     sent = messages > 0
     each = comm.nbytes / np.maximum(messages, 1)
     packets = messages * np.maximum(np.ceil(each / network.payload), 1)
@@ -33,7 +33,7 @@ def packet_counts(
 
 def software_times(comm: CommGraph, network: Network) -> NDArray[np.float64]:
     """Return the seconds of software that each edge costs its task, ``(n_edges,)``."""
-    messages = np.rint(comm.n_messages)
+    messages = comm.whole_messages
     short = comm.nbytes <= network.short_limit * messages
     each = np.where(short & (network.short_limit > 0), network.short_overhead, network.overhead)
     return np.asarray(messages * each)

@@ -51,7 +51,8 @@ def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
     """
     if routing != "by_size":
         return routing
-    longest = (comm.nbytes / np.maximum(np.rint(comm.n_messages), 1)).max(initial=0.0)
+    sent = comm.whole_messages > 0
+    longest = (comm.nbytes[sent] / comm.whole_messages[sent]).max(initial=0.0)
     return "adaptive" if longest > torus.network.deterministic_limit else "deterministic"
 
 

@@ -54,8 +54,8 @@ def simulate(
     traffic : Workload or CommGraph
         Phases run one after the other, a barrier between them; those of a workload with
         ``dependent=True`` are rounds, which each task enters when it has finished the one before.
-        An edge sends its bytes in ``round(n_messages)`` messages, spread evenly over their packets;
-        an edge of less than half a message sends nothing.
+        An edge sends its bytes in `CommGraph.whole_messages`, spread evenly over their packets; one
+        of half a message or less sends nothing.
     torus, mapping
         Where the tasks run. The constants are those of ``torus.network``.
     routing : {"deterministic", "adaptive", "by_size"}
@@ -148,11 +148,7 @@ def simulate(
     if error is None:
         return _simulate(workload, options, coarsening)
     longest = max(
-        int(
-            (packet_counts(phase, torus)[0] / np.maximum(np.rint(phase.n_messages), 1)).max(
-                initial=0
-            )
-        )
+        int((packet_counts(phase, torus)[0] / np.maximum(phase.whole_messages, 1)).max(initial=0))
         for phase in workload
     )
     hops = sum(_packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)

@@ -93,7 +93,7 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
         # It waits for the first of each window to come before the next one goes.
         whole, rest = divmod(int(packets[edge]) - 1, network.window)
         alone = (whole + 1) * head + (rest + 1) * each
-    if nbytes / np.rint(comm.n_messages[edge]) > network.eager_limit:
+    if nbytes / comm.whole_messages[edge] > network.eager_limit:
         # A question and its answer, a header each.
         alone += 2 * (head + network.header / rate)
     return alone

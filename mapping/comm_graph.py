@@ -127,6 +127,11 @@ class CommGraph:
         return int(self.src.size)
 
     @cached_property
+    def whole_messages(self) -> NDArray[np.float64]:
+        """Messages that a simulation sends over each edge: rounded, halves to even, (n_edges,)."""
+        return np.rint(self.n_messages)
+
+    @cached_property
     def first(self) -> NDArray[np.int64]:
         """First edge of each task, ``(n_tasks + 1,)``: those of t are ``first[t]:first[t + 1]``.
 

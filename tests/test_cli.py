@@ -129,7 +129,7 @@ BAD = {
     "train --comm halo.csv --out m.skops": "--comm needs --torus",
     "train --samples absent.parquet --out m.skops": "absent.parquet: cannot be read",
     "train --samples binary.txt --out m.skops": "binary.txt: not a readable Parquet file",
-    "train --samples binary.txt -n 20 --out m.skops": "-n and --torus go with --comm",
+    "train --samples binary.txt -n 20 --out m.skops": "-n goes with --comm",
     "evaluate --samples empty.txt": "empty.txt: not a readable Parquet file",
     "evaluate --comm halo.csv --torus 4x4 --plugin fails.py": "fails.py:2: plugin failed: found",
     "evaluate --comm halo.csv --torus 4x4 --plugin leaves.py": "leaves.py:1: plugin failed: found",
