@@ -144,9 +144,11 @@ def link_loads(
     check_routing(routing)
     if phase_routing(routing, comm, torus) == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
-    # A split tie halves weights: twice their size, half of them is a whole number too.
+    fixed, scale = _fixed_point(weight)
+    # A split tie halves weights: twice their number, half of them is a whole number too.
     halves = torus.tie in ("split", "random")
-    fixed, scale = _fixed_point(2 * weight if halves else weight)
+    if halves:
+        fixed, scale = 2 * fixed, scale / 2
     grid = grid_of(torus)
     load = np.zeros(torus.n_links, dtype=np.int64)
     runs = run_table(torus, comm.n_edges)
@@ -156,7 +158,7 @@ def link_loads(
         run = np.zeros(runs.n_runs, dtype=np.int64)
         run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run)
         run_kernels.spread_runs(grid, runs, run, load)
-    return np.asarray(load * (scale / 2 if halves else scale), dtype=np.float64)
+    return np.asarray(load * scale, dtype=np.float64)
 
 
 def loads_along_routes(

@@ -119,10 +119,8 @@ def simulate(
     (892, 892)
     """
     workload = as_workload(traffic)
-    for value, kind in ((torus, Torus), (mapping, TaskMapping)):
-        if not isinstance(value, kind):
-            found, expected = type(value).__name__, f"a {kind.__name__}"
-            raise InputError("bad argument", found=found, expected=expected)
+    if not isinstance(mapping, TaskMapping):
+        raise InputError("bad mapping", found=mapping, expected="a TaskMapping")
     mapping.check(workload.n_tasks, torus)
     check_routing(routing)
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)

@@ -96,7 +96,11 @@ def from_scipy(
 def _coo(matrix: Any) -> Any:
     from scipy import sparse
 
-    return sparse.coo_array(matrix)
+    array = sparse.coo_array(matrix)
+    if array.dtype.kind not in "iufb":
+        raise InputError("bad matrix", found=array.dtype, expected="numbers")
+    # In the matrix's own type sums of duplicates could overflow.
+    return array.astype(np.float64)
 
 
 def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any) -> CommGraph:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from .errors import InputError
 from .network import Network
 from .torus import Torus, parse_torus
+from .validation import whole_sizes
 
 # Nodes: shape, and the routing order where it can be read off routes recorded on Mira and Vesta.
 _BLUEGENE_Q: dict[int, tuple[tuple[int, ...], str]] = {
@@ -297,7 +298,7 @@ def get(text: str) -> Torus:
         raise InputError("unknown machine", found=name, expected=" or ".join(_PRESETS))
     if not rest.strip():
         return preset()
-    if preset is bluegene_q and rest.strip().isdigit():
+    if preset is bluegene_q and rest.strip().isascii() and rest.strip().isdigit():
         return bluegene_q(nodes=int(rest.strip()[:12]))
     given = parse_torus(rest)
     if all(given.wrap):
@@ -341,7 +342,7 @@ def _accelerator(ndim: int, memory: float) -> Network:
 
 
 def _sizes(shape: Sequence[int], ndims: tuple[int, ...], machine: str) -> tuple[int, ...]:
-    sizes = Torus(tuple(shape)).shape
+    sizes = whole_sizes(shape, "torus shape")
     if len(sizes) not in ndims:
         expected = " or ".join(map(str, ndims)) + " sizes"
         raise InputError(f"bad {machine} shape", found=sizes, expected=expected)

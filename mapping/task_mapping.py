@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
-from .torus import MAX_NODES, Torus
+from .torus import MAX_NODES, Torus, check_torus
 from .validation import whole_array, whole_number
 
 MAX_SLOTS = 2**24
@@ -131,6 +131,7 @@ class TaskMapping:
 
     def check(self, n_tasks: int, torus: Torus) -> None:
         """Raise `InputError` unless this maps ``n_tasks`` tasks onto ``torus``."""
+        check_torus(torus)
         label = f"mapping {self.name}".rstrip()
         if self.n_tasks != n_tasks:
             raise InputError(f"{label} does not fit the graph", found=f"{self.n_tasks} tasks",

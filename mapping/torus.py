@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 from .network import Network
-from .validation import whole_array, whole_sizes
+from .validation import whole_array, whole_number, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
 TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split"]
@@ -110,7 +110,7 @@ class Torus:
         if any(not (isinstance(b, Real) and math.isfinite(b) and b > 0) for b in bandwidth):
             raise InputError("bad bandwidth", found=bandwidth, expected="positive bytes per second")
         bandwidth = tuple(float(b) for b in bandwidth)
-        order = tuple(whole_array(tuple(self.order), "routing order").tolist())
+        order = tuple(whole_array(tuple(self.order or ()), "routing order").tolist())
         order = order or tuple(range(ndim))
         if sorted(order) != list(range(ndim)):
             raise InputError(
@@ -215,18 +215,32 @@ class Torus:
         """Return the number of the link that leaves ``node`` along ``dimension``.
 
         ``direction`` is +1 or -1.
+
+        Raises
+        ------
+        InputError
+            If there is no such node, dimension or direction.
         """
+        node = whole_number(node, "node", 0, self.n_nodes - 1)
+        dimension = whole_number(dimension, "dimension", 0, self.ndim - 1)
+        if direction not in (1, -1):
+            raise InputError("bad direction", found=direction, expected="1 or -1")
         return node * 2 * self.ndim + 2 * dimension + (0 if direction > 0 else 1)
 
     def link_label(self, link: int) -> str:
         """Return a link's name for people, such as ``(0,2,1) +1``: node, way, dimension.
+
+        Raises
+        ------
+        InputError
+            If there is no such link.
 
         Examples
         --------
         >>> Torus((4, 4, 2)).link_label(5 * 6 + 3)
         '(0,2,1) -1'
         """
-        node, port = divmod(int(link), 2 * self.ndim)
+        node, port = divmod(whole_number(link, "link", 0, self.n_links - 1), 2 * self.ndim)
         place = ",".join(str(int(c)) for c in self.coords[node])
         return f"({place}) {'+-'[port % 2]}{port // 2}"
 
@@ -279,6 +293,12 @@ class Torus:
             str(k) + ("" if w else "m") for k, w in zip(self.shape, self.wrap, strict=True)
         )
         return f"{self.name} {sizes}".strip()
+
+
+def check_torus(torus: object) -> None:
+    """Raise `InputError` unless this is a `Torus`."""
+    if not isinstance(torus, Torus):
+        raise InputError("bad torus", found=torus, expected="a Torus, such as Torus((8, 8, 8))")
 
 
 def parse_torus(text: str) -> Torus:

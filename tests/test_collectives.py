@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toruscast.features import simulate
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus
-from toruscast.mapping.collectives import Round, butterfly_partners, names, schedule
+from toruscast.mapping.collectives import Round, butterfly_partners, names, pipelined, schedule
 from toruscast.mapping.collectives import tree_shapes as shapes
 
 SHAPES = [(2, 2, 2), (8,), (4, 4), (4, 2)]
@@ -198,8 +198,8 @@ def test_any_number_of_tasks(name, n):
 @pytest.mark.parametrize("shape", [(3, 2), (5,), (3, 1, 4)], ids=str)
 @pytest.mark.parametrize("name", sorted(ANY_GRID))
 def test_any_grid(name, shape):
-    n = math.prod(shape)
-    check_result(schedule(name, n, 60.0 * n, shape, ports=2 * len(shape)), 2 * len(shape))
+    n, ports = math.prod(shape), 2 * sum(size > 1 for size in shape)
+    check_result(schedule(name, n, 60.0 * n, shape, ports=ports), ports)
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - ANY_NUMBER - ANY_GRID))
@@ -216,16 +216,22 @@ def test_segments_of_pipelined_trees(kind, segment):
     )
 
 
-def test_pipelined_trees_share_no_link():
-    torus = Torus((4, 4, 4))
+@pytest.mark.parametrize("shape", [(4, 4, 4), (4, 1, 3), (1, 5)], ids=str)
+def test_pipelined_trees_share_no_link(shape):
+    torus = Torus(shape)
+    ports = 2 * sum(size > 1 for size in shape)
+    plan = schedule("bcast/pipelined_trees", torus.n_nodes, 60.0, shape, ports=ports)
     links = [
-        (int(parent[task]), task)
-        for port in range(6)
-        for parent in [shapes.dimension_chains(torus.shape, port)]
-        for task in range(1, 64)
+        (a, b)
+        for lane in plan.lanes
+        for step in lane
+        for a, b in zip(step.src.tolist(), step.dst.tolist(), strict=True)
     ]
+    assert len(links) == ports * (torus.n_nodes - 1)
     assert len(set(links)) == len(links)
     assert all(torus.distance(a, b) == 1 for a, b in links)
+    with pytest.raises(InputError, match=f"bad number of trees: found {ports + 1}"):
+        pipelined.broadcast(torus.n_nodes, 60.0, shape, trees=ports + 1)
 
 
 def test_sent_bytes_in_closed_form():

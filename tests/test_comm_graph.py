@@ -171,3 +171,17 @@ def test_bad_tables(table):
 def test_bad_matrices(matrices):
     with pytest.raises(InputError):
         from_scipy(*matrices)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16])
+def test_sums_of_duplicates_do_not_overflow(dtype):
+    most = np.iinfo(dtype).max
+    matrix = sparse.coo_matrix(
+        (np.full(3, most, dtype=dtype), ([0, 0, 0], [1, 1, 1])), shape=(2, 2)
+    )
+    assert from_scipy(matrix).nbytes.tolist() == [3.0 * most]
+
+
+def test_matrices_of_other_than_numbers_are_refused():
+    with pytest.raises(InputError, match="bad matrix: found complex128, expected numbers"):
+        from_scipy(sparse.coo_array(np.array([[0, 1j], [0, 0]])))

@@ -363,3 +363,26 @@ def _wraps(torus, link):
     node, far = link // (2 * torus.ndim), naive.far_end(torus, link)
     apart = np.abs(torus.coords[node] - torus.coords[far])
     return bool(apart.sum() > 1)
+
+
+@pytest.mark.parametrize("tie", ["split", "random"])
+@pytest.mark.parametrize("weight", [0.5, 0.7, 1.5])
+def test_half_a_weight_is_split_too(tie, weight):
+    comm = CommGraph(2, [0], [1], [8])
+    loads = link_loads(comm, Torus((2,), tie=tie), TaskMapping([0, 1], 2), weights=[weight])
+    assert loads == pytest.approx([weight / 2, weight / 2, 0, 0], rel=1e-12)
+
+
+def test_an_edge_that_sends_nothing_does_not_decide_how_a_phase_is_routed():
+    comm = patterns.halo_2d((4, 4), 1000)
+    silent = CommGraph(
+        16, [*comm.src, 0], [*comm.dst, 10], [*comm.nbytes, 1e6], [*comm.n_messages, 0.4]
+    )
+    assert routing_module.phase_routing("by_size", silent, Torus((4, 4))) == "deterministic"
+
+
+@pytest.mark.parametrize("torus", [(4, 4), "4x4", None])
+def test_no_torus_is_a_clear_error(torus):
+    comm = patterns.halo_2d((4, 4), 1000)
+    with pytest.raises(InputError, match="bad torus"):
+        link_loads(comm, torus, TaskMapping(range(16), 16))

@@ -234,3 +234,9 @@ def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         write_comm(EDGES, tmp_path / "g.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_comments_of_any_length_before_the_number_of_tasks(tmp_path):
+    path = tmp_path / "graph.edges"
+    path.write_text("# " + "x" * 5000 + "\n# n_tasks 1234\n0 1 100\n")
+    assert read_comm(path).n_tasks == 1234

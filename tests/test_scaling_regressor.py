@@ -270,3 +270,24 @@ def test_signed_can_be_forced():
         Measurements(["p"], P[:, None], (100 - P)[None, :, None]), FitOptions(signed=True)
     )
     assert models.formulas() == ["100 - p"]
+
+
+@pytest.mark.parametrize("space", ["default", "published"])
+def test_a_prediction_does_not_depend_on_the_other_places(space):
+    rng = np.random.default_rng(4)
+    x = 2.0 ** np.arange(2, 7)[:, None]
+    alone = np.array([[128.0]])
+    for _ in range(10):
+        y = 3 + 0.1 * x[:, 0] ** 1.5 * np.exp(0.3 * rng.normal(size=5))
+        model = PMNFRegressor(space=space, warn=False).fit(x, y)
+        others = [[32.0], [0.0]] if space == "published" else [[32.0], [1e-3]]
+        assert model.predict([*alone, *others])[0] == pytest.approx(model.predict(alone)[0])
+        wide = PMNFRegressor(space=space, warn=False).fit(np.c_[x, np.zeros(5)], y)
+        assert wide.predict([[128.0, 0.0]]) == pytest.approx(model.predict(alone))
+
+
+def test_of_many_parameters_one_with_zeros_is_not_left_out():
+    rng = np.random.default_rng(5)
+    x = np.c_[np.repeat(np.arange(5.0), 8), rng.integers(1, 9, (40, 4))]
+    model = PMNFRegressor(warn=False).fit(x, 1 + 100 * x[:, 0] + 0.01 * x[:, 1])
+    assert model.predict([[4.0, 1, 1, 1, 1]])[0] == pytest.approx(401, rel=0.05)

@@ -193,3 +193,14 @@ def test_bad_nodes(nodes):
 def test_distance_is_symmetric(a, b):
     torus = Torus((4, 4), wrap=(True, False))
     assert torus.distance(a, b) == torus.distance(b, a)
+
+
+def test_links_that_are_not_there():
+    torus = Torus((4, 4))
+    assert torus.link_label(torus.link(5, 1, -1)) == "(1,1) -1"
+    for arguments in ((16, 0, 1), (-1, 0, 1), (3, 2, 1), (3, 0, 0)):
+        with pytest.raises(InputError, match=r"bad (node|dimension|direction)"):
+            torus.link(*arguments)
+    for link in (-1, torus.n_links):
+        with pytest.raises(InputError, match="bad link"):
+            torus.link_label(link)

@@ -52,6 +52,27 @@ def test_scores_are_those_of_mappings_kept_out():
     assert scores["rcc"][0] == rcc(test["time"], model.predict(test))
 
 
+def test_single_features_do_not_depend_on_the_order_of_the_rows():
+    data = table(30).assign(same=1.0, steps=lambda t: t["useful"].round(1))
+    scores = single_features(data)
+    assert scores["rcc"]["same"] == 0.5
+    assert scores["rcc"]["useful"] > scores["rcc"]["steps"] > 0.85
+    for order in (slice(None, None, -1), np.random.default_rng(3).permutation(30)):
+        pd.testing.assert_frame_equal(single_features(data.iloc[order]), scores)
+
+
+def test_a_metric_that_no_split_defines_is_missing_without_a_warning():
+    data = table(30).assign(time=1e-5)
+    quality = summarise(repeated_splits(data, small(["useful"]), n_splits=6))
+    tau = quality.set_index("metric").loc["tau_b"]
+    assert np.isnan([tau["mean"], tau["low"], tau["high"]]).all()
+
+
+def test_no_predictor_is_an_error():
+    with pytest.raises(InputError, match="no predictor to score"):
+        repeated_splits(table(30), [])
+
+
 def test_splits_repeat_and_do_not_depend_on_threads():
     first = repeated_splits(table(30), small(["useful"]), n_splits=3, seed=2)
     again = repeated_splits(table(30), small(["useful"]), n_splits=3, seed=2, n_jobs=2)

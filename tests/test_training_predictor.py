@@ -141,13 +141,35 @@ def test_probability_of_best():
     assert model.probability_of_best(same) == pytest.approx(0.25, abs=0.05)
 
 
-def test_draws_in_blocks_are_the_same_draws(monkeypatch):
+@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(8), 5)], ids=["alike", "grouped"])
+def test_draws_in_blocks_are_the_same_draws(monkeypatch, groups):
     X, y = made_up(40, 10)
-    model = small().fit(X, y)
+    model = small().fit(X, y, groups=groups)
+    whole = model.draw(X, 7)
     monkeypatch.setattr("toruscast.training.predictor._BLOCK", 100)
-    p = model.probability_of_best(X, 1000)
-    assert p.sum() == pytest.approx(1)
-    assert model.draw(X, 7).shape == (7, 40)
+    assert (model.draw(X, 7) == whole).all()
+    assert model.probability_of_best(X, 1000).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_deviations_from_small_groups_are_not_too_small(size):
+    # Misses of random times that nothing foretells: what a group has in common is nil, and all of
+    # a miss is its own.
+    X, y = made_up(400, 13)
+    y = np.exp(np.random.default_rng(14).normal(size=400))
+    model = small(features=["a"], min_samples_leaf=50)
+    groups = np.random.default_rng(15).permutation(np.arange(400) // size)
+    found = model.fit(X, y, groups=groups).calibration_
+    assert found.deviations.std() == pytest.approx(found.misses.std(), rel=0.05)
+    assert found.deviations.size == 400
+
+
+def test_single_samples_say_nothing_of_deviations():
+    X, y = made_up(40, 16)
+    groups = np.r_[np.repeat(np.arange(10), 3), 10 + np.arange(10)]
+    assert small().fit(X, y, groups=groups).calibration_.deviations.size == 30
+    with pytest.raises(InputError, match="bad groups: found one sample each"):
+        small().fit(X, y, groups=np.arange(40))
 
 
 def test_equal_times_are_forecast_exactly():

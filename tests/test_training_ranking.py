@@ -54,6 +54,13 @@ def test_relative_features_have_no_unit():
     assert np.allclose(slow_table, fast_table)
 
 
+def test_training_on_all_features_leaves_labels_and_time_out():
+    model = TimePredictor(n_estimators=10, calibration_folds=3)
+    found = train_for(COMM, TORUS, n=20, model=model, n_splits=2)
+    assert not {"time", "workload", "mapping", "key"} & set(found.model.feature_names_in_)
+    assert len(found.model.predict(found.samples)) == 20
+
+
 def test_training_keeps_the_candidates_out(training):
     assert len(training.samples) == 60
     placed = [strategies.make(name, COMM, TORUS, seed=2) for name in training.samples["mapping"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +42,12 @@ class Calibration:
         rank = (ordered.size + 1) * coverage
         return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
 
-    def draw(self, rng: np.random.Generator, n_draws: int, n: int) -> Floats:
-        """Return scaled misses of ``n`` mappings of one group, shape ``(n_draws, n)``."""
+    def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
+        """Draw scaled misses of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""
         common = rng.choice(self.common, size=(n_draws, 1))
-        return np.asarray(common + rng.choice(self.deviations, size=(n_draws, n)))
+        for start in range(0, n_draws, block):
+            part = common[start : start + block]
+            yield part + rng.choice(self.deviations, size=(len(part), n))
 
 
 def calibrate(

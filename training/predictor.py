@@ -238,8 +238,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         centre, width = self._scores(X)
         calibration = self._calibrated()
         block = max(1, _BLOCK // centre.size)
-        for start in range(0, n_draws, block):
-            misses = calibration.draw(rng, min(block, n_draws - start), centre.size)
+        for misses in calibration.draws(rng, n_draws, centre.size, block):
             yield self._time(centre + misses * width, X)
 
     def _scores(self, X: pd.DataFrame | ArrayLike) -> tuple[Floats, Floats]:

@@ -87,9 +87,9 @@ def powers_of_two(shape: Sequence[int]) -> tuple[int, ...]:
     InputError
         If one is not.
     """
-    sizes = whole_sizes(tuple(shape), "task grid")
+    sizes = whole_sizes(shape, "task grid")
     if not sizes or any(size < 1 or size & (size - 1) for size in sizes):
-        raise InputError("bad task grid", found=tuple(shape), expected="powers of two")
+        raise InputError("bad task grid", found=sizes, expected="powers of two")
     return sizes
 
 

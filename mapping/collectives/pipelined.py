@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
-from ..validation import whole_sizes
+from ..validation import whole_number, whole_sizes
 from .schedule import Lane, Round, Schedule
 from .tree_shapes import depths, dimension_chains
 
@@ -25,10 +25,13 @@ def broadcast(
 ) -> Schedule:
     """Broadcast from task 0 in segments of at most ``segment`` bytes; 0: one segment a tree.
 
+    Around a side of two tasks both ways lead to the same one, so that there a tree and its mirror
+    image share links.
+
     Raises
     ------
     InputError
-        If there are not 1 to 2d trees.
+        If there are not 1 to 2d trees, d the sides of two tasks or more.
 
     Examples
     --------
@@ -36,7 +39,8 @@ def broadcast(
     >>> [list(zip(phase.src.tolist(), phase.dst.tolist())) for phase in plan.workload()]
     [[(0, 1)], [(0, 1), (1, 2)], [(1, 2), (2, 3)], [(2, 3)]]
     """
-    sizes = whole_sizes(tuple(shape), "task grid")
+    # A side of one task has no links, and no tree of its own.
+    sizes = tuple(size for size in whole_sizes(shape, "task grid") if size > 1) or (1,)
     if not 1 <= trees <= 2 * len(sizes):
         raise InputError("bad number of trees", found=trees, expected=f"1 to {2 * len(sizes)}")
     lanes = tuple(_down(sizes, nbytes / trees, port, segment) for port in range(trees))
@@ -68,7 +72,7 @@ def _down(sizes: tuple[int, ...], nbytes: float, port: int, segment: float) -> L
     parent = dimension_chains(sizes, port)
     depth = depths(parent)
     longest = int(depth.max())
-    n_segments = max(1, int(np.ceil(nbytes / segment))) if segment else 1
+    n_segments = whole_number(max(1, np.ceil(nbytes / segment)), "segments", 1) if segment else 1
     lane = []
     # In round r an edge that ends at depth d carries segment r - d + 1.
     number = 0

@@ -75,7 +75,7 @@ def schedule(
     n_tasks = whole_number(n_tasks, "number of tasks", 1)
     nbytes = real_number(nbytes, "nbytes", 0)
     segment = real_number(segment, "segment", 0)
-    sizes = (n_tasks,) if shape is None else whole_sizes(tuple(shape), "task grid")
+    sizes = (n_tasks,) if shape is None else whole_sizes(shape, "task grid")
     if math.prod(sizes) != n_tasks:
         raise InputError("tasks do not fill the grid", found=sizes, expected=f"{n_tasks} tasks")
     ports = whole_number(ports, "ports", 1)
@@ -85,12 +85,16 @@ def schedule(
 
 
 def _on_ranks(name: str, build: Callable[[int, float], Schedule]) -> None:
+    _one_port(name, lambda n, nbytes, shape: build(n, nbytes))
+
+
+def _one_port(name: str, build: Callable[[int, float, tuple[int, ...]], Schedule]) -> None:
     def entry(
         n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float
     ) -> Schedule:
         if ports != 1:
             raise InputError(f"{name} drives one port", found=ports, expected=1)
-        return build(n, nbytes)
+        return build(n, nbytes, shape)
 
     _REGISTRY[name] = entry
 
@@ -127,7 +131,7 @@ def _linear_scatter(n: int, nbytes: float) -> Schedule:
 
 
 def _binomial_scatter(n: int, nbytes: float) -> Schedule:
-    lane = trees.rank_binomial(n, nbytes, far_first=True)
+    lane = trees.rank_binomial(n, nbytes)
     return Schedule("scatter/binomial", n, nbytes, (lane,))
 
 
@@ -177,12 +181,4 @@ _pipelined("reduce/pipelined_trees", pipelined.reduce)
 _pipelined("allreduce/pipelined_trees", pipelined.allreduce)
 
 
-def _bine_alltoall(
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float
-) -> Schedule:
-    if ports != 1:
-        raise InputError("alltoall/bine drives one port", found=ports, expected=1)
-    return butterflies.alltoall(n, nbytes, shape)
-
-
-_REGISTRY["alltoall/bine"] = _bine_alltoall
+_one_port("alltoall/bine", butterflies.alltoall)

@@ -96,7 +96,7 @@ def _ring(n_tasks: int, nbytes: float, *, reduces: bool = False) -> Lane:
 
 def _bucket(shape: Sequence[int], nbytes: float, port: int) -> Lane:
     """Reduce-scatter along dimension ``port``, the next, ...: each leaves a share of the buffer."""
-    sizes = whole_sizes(tuple(shape), "task grid")
+    sizes = whole_sizes(shape, "task grid")
     ranks = np.arange(math.prod(sizes)).reshape(sizes)
     direction = 1 if is_mirrored(port, len(sizes)) else -1
     lane = []

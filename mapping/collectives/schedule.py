@@ -110,11 +110,12 @@ class Schedule:
     def workload(self) -> Workload:
         """The messages as a workload of dependent rounds, the lanes of a round merged.
 
-        With ``at_once`` it is a single phase.
+        With ``at_once`` it is a single phase; so it is for one task, which sends nothing.
         """
         phases: list[CommGraph] = []
         for times, steps in self.rounds():
             phases += [merged(self.n_tasks, steps, self.name)] * times
+        phases = phases or [CommGraph(self.n_tasks, [], [], [], name=self.name)]
         if self.at_once:
             total = Workload(phases, name=self.name).total
             return Workload([total], name=self.name, dependent=True)

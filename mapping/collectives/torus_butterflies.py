@@ -72,16 +72,11 @@ def _two_parts(
 ) -> Schedule:  # fmt: skip
     """Scatter and allgather as a broadcast; reduce-scatter and gather as a reduce."""
     halves = butterflies.rabenseifner(n, nbytes, shape, family=family, ports=ports).lanes
+    down = trees.butterfly_scatter(name, nbytes, shape, family=family, ports=ports, far_first=False)
     if name.startswith("bcast"):
-        tree = trees.butterfly_scatter(
-            name, nbytes, shape, family=family, ports=ports, far_first=False
-        )
         second = [lane[len(lane) // 2 :] for lane in halves]
-        lanes = [a + b for a, b in zip(tree.lanes, second, strict=True)]
+        lanes = [a + b for a, b in zip(down.lanes, second, strict=True)]
     else:
-        down = trees.butterfly_scatter(
-            name, nbytes, shape, family=family, ports=ports, far_first=False
-        )
         first = [lane[: len(lane) // 2] for lane in halves]
         lanes = [a + b for a, b in zip(first, trees.upwards(name, down).lanes, strict=True)]
     return Schedule(name, n, nbytes, tuple(lanes))

@@ -50,22 +50,16 @@ def split_binary_broadcast(n_tasks: int, nbytes: float) -> Schedule:
     return Schedule("bcast/split_binary", n_tasks, nbytes, (lane,))
 
 
-def rank_binomial(n_tasks: int, nbytes: float, *, far_first: bool) -> Lane:
-    """Scatter down a binomial tree over ranks, of any number of tasks, far or near ones first."""
+def rank_binomial(n_tasks: int, nbytes: float) -> Lane:
+    """Scatter down a binomial tree over ranks, of any number of tasks, far ones first."""
     n_steps = max(0, n_tasks - 1).bit_length()
     block = nbytes / n_tasks
     lane = []
-    for step in range(n_steps)[:: -1 if far_first else 1]:
-        ranks = np.arange(n_tasks)
-        if far_first:
-            # Whole multiples of a subtree hold the blocks of the tasks just after them.
-            src = ranks[ranks % 2 ** (step + 1) == 0]
-            dst = src + 2**step
-            below = np.minimum(2**step, n_tasks - dst)
-        else:
-            src = ranks[ranks < 2**step]
-            dst = src + 2**step
-            below = (n_tasks - 1 - dst) // 2 ** (step + 1) + 1
+    for step in reversed(range(n_steps)):
+        # Whole multiples of a subtree hold the blocks of the tasks just after them.
+        src = np.arange(0, n_tasks, 2 ** (step + 1))
+        dst = src + 2**step
+        below = np.minimum(2**step, n_tasks - dst)
         there = dst < n_tasks
         lane.append(Round(src[there], dst[there], below[there] * block))
     return tuple(lane)
@@ -80,13 +74,13 @@ def binomial_parents(n_tasks: int) -> Parents:
 
 def butterfly_broadcast(
     name: str, nbytes: float, shape: Sequence[int], *, family: Family, ports: int = 1,
-    far_first: bool = True, segment: float = 0,
+    segment: float = 0,
 ) -> Schedule:  # fmt: skip
     """Broadcast down the tree of a butterfly, on each port its share, in pieces of ``segment``."""
     share = nbytes / ports
     lanes = tuple(
         tuple(Round(src, dst, share, pieces=_pieces(share, segment)) for src, dst in tree)
-        for tree in _trees(shape, family, ports, far_first)
+        for tree in _trees(shape, family, ports, far_first=True)
     )
     return Schedule(name, _count(shape), nbytes, lanes)
 

@@ -24,7 +24,7 @@ COLUMNS = {
 BANNER = re.compile(
     rb"%%MatrixMarket\s+matrix\s+coordinate\s+(real|integer)\s+(general|symmetric)\s*", re.I
 )
-COMMENT = re.compile(rb"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
+COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 
 
 def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
@@ -101,15 +101,12 @@ def _names(parts: list[str]) -> list[str]:
 def _comments(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
     """Task count and task grid from the comments above the first line."""
     count = grid = None
-    for number, line in enumerate(text.data[:4096].split(b"\n"), start=1):
-        if line.strip() and not line.lstrip().startswith((b"#", b"%")):
+    for number, line in enumerate(text.raw_lines(), start=1):
+        if line.strip() and not line.lstrip().startswith(("#", "%")):
             break
         if match := COMMENT.fullmatch(line.strip()):
-            sizes = [
-                whole(text, number, match[1].decode(), size, MAX_TASKS)
-                for size in match[2].decode().split("x")
-            ]
-            if match[1] == b"grid":
+            sizes = [whole(text, number, match[1], size, MAX_TASKS) for size in match[2].split("x")]
+            if match[1] == "grid":
                 grid = tuple(sizes)
             else:
                 count = sizes[0]

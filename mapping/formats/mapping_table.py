@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..task_mapping import TaskMapping
+from ..task_mapping import MAX_SLOTS, TaskMapping
 from ..torus import Torus
 from ._source import Text, at_file, label
 from ._table import WHOLE, Column, Table, fields, read_table, whole
 
 # A node with more places than this is a mistake in the file.
-MAX_SLOTS = 2**16
 NAMES = {"task": "task", "rank": "task", "node": "node", "slot": "slot"}
 
 

@@ -142,7 +142,7 @@ def _sparse(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> tu
         raise InputError("sparse format not supported", file=path, found=kind,
                          expected="coo, csr or csc with all their arrays")  # fmt: skip
     shape = _whole(path, arrays, "shape").tolist()
-    if len(shape) != 2 or shape[0] != shape[1]:
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
         raise InputError("matrix is not square", file=path, found=shape)
     size, values = shape[0], np.asarray(arrays["data"])
     if values.dtype.kind not in "iufb" or values.ndim != 1:

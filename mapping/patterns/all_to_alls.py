@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..comm_graph import CommGraph
+from ..comm_graph import MAX_TASKS, CommGraph
 from ..errors import InputError
-from .edges import all_to_all_along, label, positive
+from ..validation import whole_number
+from .edges import all_to_all_along, label
 
 
 def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
@@ -20,7 +21,7 @@ def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGra
     >>> all_to_all(4, 10)
     CommGraph(all-to-all-4: 4 tasks, 12 edges, 120 bytes, 12 messages)
     """
-    size = positive(n_tasks, "number of tasks")
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     return all_to_all_along((size,), 0, nbytes, n_messages, name=f"all-to-all-{size}")
 
 
@@ -41,7 +42,8 @@ def sub_all_to_all(
     >>> sub_all_to_all(256, 1024)
     CommGraph(sub-all-to-all-4x64: 256 tasks, 16128 edges, 16515072 bytes, 16128 messages)
     """
-    size, members = positive(n_tasks, "number of tasks"), positive(group, "group")
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    members = whole_number(group, "group", 1, MAX_TASKS)
     if size % members:
         raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks")
     grid = (size // members, members)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..errors import InputError
+from ..validation import whole_sizes
 
 
 def halo(
@@ -81,19 +82,12 @@ def faces(ndim: int) -> list[tuple[int, ...]]:
 
 def task_grid(grid: Sequence[int], ndim: int) -> tuple[int, ...]:
     """Return a checked grid of tasks."""
-    sizes = tuple(np.atleast_1d(np.asarray(grid)).tolist())
-    if len(sizes) != ndim or not all(isinstance(k, int) and k >= 1 for k in sizes):
+    sizes = whole_sizes(grid, "task grid")
+    if len(sizes) != ndim:
         raise InputError("bad task grid", found=grid, expected=f"{ndim} sizes of 1 or more")
     if math.prod(sizes) > MAX_TASKS:
         raise InputError("task grid too large", found=grid, expected=f"at most {MAX_TASKS} tasks")
     return sizes
-
-
-def positive(value: int, what: str) -> int:
-    """Return a checked number of tasks."""
-    if isinstance(value, bool) or int(value) != value or not 1 <= value <= MAX_TASKS:
-        raise InputError(f"bad {what}", found=value, expected="1 or more")
-    return int(value)
 
 
 def label(grid: Sequence[int]) -> str:

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..comm_graph import MAX_TASKS
 from ..errors import InputError
+from ..validation import whole_number
 from ..workload import Workload
-from .edges import edges, label, positive
+from .edges import edges, label
 
 
 def pairwise_exchange(
@@ -95,8 +97,8 @@ def xor_exchange(
 
 def _groups(n_tasks: int, group: int | None) -> tuple[int, int]:
     """Return the groups and the tasks of each."""
-    size = positive(n_tasks, "number of tasks")
-    members = size if group is None else positive(group, "group")
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    members = size if group is None else whole_number(group, "group", 1, MAX_TASKS)
     if members < 2 or size % members:
         raise InputError(
             "bad group", found=members, expected=f"a divisor of {size} tasks that is 2 or more"

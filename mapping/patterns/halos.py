@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ..comm_graph import CommGraph
-from .edges import faces, halo, positive, task_grid
+from ..comm_graph import MAX_TASKS, CommGraph
+from ..validation import whole_number
+from .edges import faces, halo, task_grid
 
 
 def halo_2d(
@@ -103,6 +104,6 @@ def ring(
     >>> ring(5, 10)
     CommGraph(ring-5: 5 tasks, 5 edges, 50 bytes, 5 messages)
     """
-    size = positive(n_tasks, "number of tasks")
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     offsets = [(-1,), (1,)] if both_ways else [(1,)]
     return halo((size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}")

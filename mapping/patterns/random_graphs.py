@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..comm_graph import CommGraph
-from ..errors import InputError
-from .edges import edges, positive
+from ..comm_graph import MAX_TASKS, CommGraph
+from ..validation import whole_number
+from .edges import edges
 
 
 def random_pairs(
@@ -26,10 +26,9 @@ def random_pairs(
     >>> random_pairs(10, 3, 100, seed=7)
     CommGraph(random-10-3: 10 tasks, 30 edges, 3000 bytes, 30 messages)
     """
-    size = positive(n_tasks, "number of tasks")
-    if not 0 <= degree < size:
-        raise InputError("bad degree", found=degree, expected=f"0 to {size - 1}")
-    rng = np.random.default_rng(seed)
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    degree = whole_number(degree, "degree", 0, size - 1)
+    rng = np.random.default_rng(whole_number(seed, "seed", 0))
     # Floyd's sampling without replacement, for all tasks at once: the i-th draw is from a range one
     # longer, and a draw that repeats is replaced by the end of the range, which is new.
     chosen = np.full((size, degree), -1, dtype=np.int64)

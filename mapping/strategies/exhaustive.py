@@ -21,14 +21,16 @@ _FEW_TASKS = 20
 @register("nth-K", lambda _: [])
 def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""
-    number = int(variant) if re.fullmatch("[0-9]{1,9}", variant) else -1
-    if not 0 <= number < count_mappings(placement):
+    number = int(variant) if re.fullmatch("[0-9]{1,6}", variant) else -1
+    wanted = itertools.islice(all_mappings(placement), max(number, 0), None)
+    node = next(wanted, None) if number >= 0 else None
+    if node is None:
         raise bad_variant("nth", variant)
-    return np.array(next(itertools.islice(all_mappings(placement), number, None)))
+    return np.array(node)
 
 
-def count_mappings(placement: Placement) -> int:
-    """Return how many different mappings there are; for many tasks a lower bound.
+def count_mappings(placement: Placement) -> int | None:
+    """Return how many different mappings there are; None if too many to count.
 
     Examples
     --------
@@ -41,7 +43,7 @@ def count_mappings(placement: Placement) -> int:
     if nodes == 1:
         return 1
     if tasks > _FEW_TASKS:
-        return math.comb(_FEW_TASKS, _FEW_TASKS // 2)
+        return None
     # ways[t]: of t given tasks on the nodes so far; nodes join by doubling.
     ways, base = [1] + [0] * tasks, [int(t <= capacity) for t in range(tasks + 1)]
     while nodes:
@@ -54,18 +56,24 @@ def count_mappings(placement: Placement) -> int:
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
     """Yield the nodes of the tasks of every mapping, in lexicographic order."""
     free = [placement.capacity] * placement.torus.n_nodes
-
-    def extend(nodes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        if len(nodes) == placement.n_tasks:
-            yield nodes
-            return
-        for node in range(len(free)):
-            if free[node]:
+    chosen: list[int] = []
+    node = 0
+    while True:
+        if len(chosen) == placement.n_tasks:
+            yield tuple(chosen)
+        else:
+            while node < len(free) and not free[node]:
+                node += 1
+            if node < len(free):
                 free[node] -= 1
-                yield from extend((*nodes, node))
-                free[node] += 1
-
-    return extend(())
+                chosen.append(node)
+                node = 0
+                continue
+        if not chosen:
+            return
+        node = chosen.pop()
+        free[node] += 1
+        node += 1
 
 
 def _joined(a: list[int], b: list[int]) -> list[int]:

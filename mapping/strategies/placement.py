@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from ..comm_graph import CommGraph
 from ..errors import InputError
-from ..torus import Torus
+from ..task_mapping import MAX_SLOTS
+from ..torus import Torus, check_torus
+from ..validation import whole_number
 from ..workload import Workload, as_workload
 
 
@@ -51,19 +53,19 @@ class Placement:
     tasks_per_node: int | None = None
 
     def __post_init__(self) -> None:
+        check_torus(self.torus)
         n_tasks, n_nodes = self.n_tasks, self.torus.n_nodes
         capacity = self.tasks_per_node
         if capacity is None:
             capacity = -(-n_tasks // n_nodes)
-        if isinstance(capacity, bool) or int(capacity) != capacity or capacity < 1:
-            raise InputError("bad tasks per node", found=capacity, expected="1 or more")
-        if n_tasks > n_nodes * int(capacity):
+        capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
+        if n_tasks > n_nodes * capacity:
             raise InputError(
                 "too many tasks for the torus",
                 found=n_tasks,
                 expected=f"at most {n_nodes} nodes x {capacity}",
             )
-        object.__setattr__(self, "tasks_per_node", int(capacity))
+        object.__setattr__(self, "tasks_per_node", capacity)
 
     @property
     def capacity(self) -> int:

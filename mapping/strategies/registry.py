@@ -15,6 +15,7 @@ from ..comm_graph import CommGraph
 from ..errors import InputError
 from ..task_mapping import TaskMapping
 from ..torus import Torus
+from ..validation import whole_number
 from ..workload import Workload
 from .placement import Placement
 
@@ -149,7 +150,7 @@ def make(
     array([0, 1, 3, 2], dtype=int32)
     """
     placement = Placement(traffic, torus, tasks_per_node)
-    return mapping(placement, name, nodes(placement, name, seed))
+    return mapping(placement, name, nodes(placement, name, whole_number(seed, "seed", 0)))
 
 
 def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
@@ -159,8 +160,10 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     strategy = STRATEGIES.get(family)
     if strategy is None:
         raise InputError("unknown strategy", found=name, expected=", ".join(names()))
-    if not variant and "-" in strategy.form:
-        raise InputError("strategy without its parameters", found=name, expected=strategy.form)
+    takes = "-" in strategy.form
+    if bool(variant) != takes:
+        what = "strategy without its parameters" if takes else "strategy takes no parameters"
+        raise InputError(what, found=name, expected=strategy.form)
     if at and not re.fullmatch("0|[1-9][0-9]*", draw):
         raise InputError(
             "bad number of a draw", found=name, expected=f"a whole number behind @ as in {plain}@2"

@@ -14,6 +14,7 @@ from ..comm_graph import CommGraph
 from ..errors import InputError
 from ..task_mapping import TaskMapping
 from ..torus import Torus
+from ..validation import whole_number
 from ..workload import Workload
 from . import registry
 from .exhaustive import all_mappings, count_mappings
@@ -77,8 +78,8 @@ def sample(
     ('identity', 'random@2')
     """
     placement = Placement(traffic, torus, tasks_per_node)
-    if isinstance(n, bool) or int(n) != n or n < 1:
-        raise InputError("bad number of mappings", found=n, expected="1 or more")
+    n = whole_number(n, "number of mappings", 1)
+    seed = whole_number(seed, "seed", 0)
     for mapping in exclude:
         mapping.check(placement.n_tasks, torus)
     chosen = _Chosen(placement, seed, exclude)
@@ -117,7 +118,7 @@ class _Chosen:
     def check_possible(self, n: int) -> None:
         """Raise unless ``n`` mappings are left."""
         possible = count_mappings(self.placement)
-        if n + len(self.excluded) > possible:
+        if possible is not None and n + len(self.excluded) > possible:
             left = f", {len(self.excluded)} of them excluded" if self.excluded else ""
             raise InputError(
                 "not enough different mappings", found=f"{possible}{left}", expected=n

@@ -17,8 +17,6 @@ Rng = np.random.Generator
 @register("random", lambda _: [])
 def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Give the tasks different places, every choice equally likely."""
-    if variant:
-        raise bad_variant("random", variant)
     return rng.permutation(placement.n_places)[: placement.n_tasks] // placement.capacity
 
 
