@@ -19,6 +19,7 @@ from pmnf import fit_elsewhere, fit_toruscast, write  # isort: split
 import numpy as np
 import pandas as pd
 
+from report import markdown
 from toruscast.scaling.ms2 import VARIATIONS, PublishedModel, published_models, sample
 
 # As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves
@@ -201,13 +202,6 @@ def pivot(rows: pd.DataFrame, what: str) -> str:
     )
     table.index = [f"T({name})" for name in table.index]
     return markdown(table.rename_axis("model").reset_index())
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """Return a table in Markdown."""
-    texts = table.map(lambda v: f"{v:.4g}" if isinstance(v, float) else str(v))
-    rows = [list(table.columns), ["---"] * len(table.columns), *texts.to_numpy().tolist()]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def main() -> None:

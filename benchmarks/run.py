@@ -10,12 +10,9 @@ shortest path for one message after the other.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import resource
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from toruscast.features import dilations, extract, injection_fifos, link_loads, 
 from toruscast.features.routing import grid_of
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.mapping._jit import kernel
+from toruscast.report.machine import describe_machine
 
 # Task grid and node grid, 16 tasks a node.
 SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
@@ -126,18 +124,9 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
 
 def machine() -> dict[str, Any]:
     """Describe where this runs."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = lines[0].partition(":")[2].strip() if lines else cpu
-    libraries = ("toruscast", "numpy", "numba")
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in libraries},
-    }
+    found = describe_machine()
+    wanted = ("cpu", "cores", "Python", "toruscast", "numpy", "numba")
+    return {name.lower(): found[name] for name in wanted}
 
 
 def main() -> None:

@@ -32,19 +32,16 @@ def describe_bar(bar: Bar) -> BarText:
     --------
     >>> describe_bar(Bar("RCC", 0.98999, 0.99, published=0.95))
     BarText(published='0.95', bar='>= 0.99', measured='0.98999', verdict='missed')
-    >>> describe_bar(Bar("RCC", 0.6, 0.61, "show")).bar
+    >>> describe_bar(Bar("RCC", 0.6, published=0.61)).bar
     '-'
     """
-    published = bar.published
-    if bar.kind == "show":
-        # Such a bar may hold the published figure instead.
-        published = bar.bar if math.isnan(published) else published
-        return BarText(_published(published), NOTHING, _short(bar.measured), NOTHING)
+    if bar.met is None:
+        return BarText(_published(bar.published), NOTHING, _short(bar.measured), NOTHING)
     digits = 4
     while digits < _MOST_DIGITS and not _tells(bar, digits):
         digits += 1
     return BarText(
-        _published(published),
+        _published(bar.published),
         f"{_SIGNS[bar.kind]} {_exact(bar.bar)}",
         _short(bar.measured, digits),
         "met" if bar.met else "missed",

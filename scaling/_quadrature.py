@@ -20,6 +20,7 @@ from scipy.special import log_ndtr, logsumexp
 
 from ._bounded import Repetitions, weigh
 from ._evidence import log_shares
+from ._refine import lift
 
 Array = NDArray[np.float64]
 
@@ -77,9 +78,7 @@ def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray
     free = (used & ~nodes.is_worst)[:, :, None, :]
     z = np.where(free, nodes.mean / sigma, 30.0)
     log_positive = log_ndtr(z)
-    cut = np.clip(z, -30.0, 30.0)
-    lift = np.exp(-0.5 * cut**2 - 0.5 * np.log(2 * pi) - log_ndtr(cut))
-    value = np.where(free, np.maximum(nodes.mean + sigma * lift, 0.0), 0.0)
+    value = np.where(free, np.maximum(nodes.mean + sigma * lift(z), 0.0), 0.0)
     value = np.where(nodes.is_worst[:, :, None, :], nodes.value[:, :, :, None], value)
     log_weight = -0.5 * nodes.offset**2 + log_positive.sum(axis=3)
     return _with_prior(value, log_weight, nodes.step, inverse, used)

@@ -114,7 +114,7 @@ def truncate(
     zw = np.take_along_axis(z, worst, 2)
     row = np.take_along_axis(inverse, worst[:, :, :, None], 2)[:, :, 0]
     covariance = np.einsum("phab,phb->pha", inverse, row) * variance[:, :, None]
-    shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * _lift(zw)
+    shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * lift(zw)
     result = coefficient + np.where(used, np.nan_to_num(shift), 0.0)
     again = (result < 0) & (np.arange(result.shape[2]) != worst)
     pair = np.nonzero(again.any(axis=2))
@@ -145,7 +145,7 @@ def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[A
         z = np.where(left, mean / spread, np.inf)
         worst = z.argmin(axis=1)
         zw = z[rows, worst]
-        step = np.where(np.isfinite(zw), spread[rows, worst] * _lift(zw), 0.0)
+        step = np.where(np.isfinite(zw), spread[rows, worst] * lift(zw), 0.0)
         along = covariance[rows, :, worst] / spread[rows, worst, None] ** 2
         mean += np.where(left, along * step[:, None], 0.0)
         covariance = covariance - along[:, :, None] * covariance[rows, worst][:, None, :]
@@ -154,9 +154,9 @@ def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[A
     return np.maximum(mean, 0.0), log_probability
 
 
-def _lift(z: Array) -> Array:
+def lift(z: Array) -> Array:
     """Mean of a standard normal variable above -z: -z and hardly more, far out in its tail."""
     cut = np.clip(z, -30.0, 30.0)
-    lift = np.exp(-0.5 * cut**2 - _LOG_ROOT_TWO_PI - log_ndtr(cut))
-    result: Array = np.where(z < cut, -z, lift)
+    inside = np.exp(-0.5 * cut**2 - _LOG_ROOT_TWO_PI - log_ndtr(cut))
+    result: Array = np.where(z < cut, -z, inside)
     return result

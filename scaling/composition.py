@@ -182,6 +182,9 @@ def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
             "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
         )
     unknown = [str(name) for name in at if name not in parameters]
+    strange = [repr(name) for name in at if not isinstance(name, str)]
+    if strange:
+        raise ScalingInputError("names of places must be text", found=", ".join(strange))
     if parameters and unknown:
         raise ScalingInputError(
             "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)

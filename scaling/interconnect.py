@@ -73,7 +73,15 @@ class Interconnect:
     def communication(
         self, messages: float, message_bytes: float, latency: float, bandwidth: float
     ) -> float:
-        """Return the communication time (s)."""
+        """Return the communication time (s).
+
+        Raises
+        ------
+        ScalingInputError
+            If the bandwidth is not positive.
+        """
+        if not bandwidth > 0:
+            raise ScalingInputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
         seconds = messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
         return float(seconds)
 

@@ -91,7 +91,17 @@ class Models:
             Number of the call path.
         rank : int
             0 for the most probable hypothesis, 1 for the next.
+
+        Raises
+        ------
+        ScalingInputError
+            If there is no such path, or no such hypothesis was kept.
         """
+        for value, size, what in (
+            (path, self.n_paths, "call path"), (rank, self._found.used.shape[1], "hypothesis"),
+        ):  # fmt: skip
+            if not 0 <= value < size:
+                raise ScalingInputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
         found, n_parameters = self._found, len(self.measurements.parameters)
         result: list[Term] = []
         for k in np.flatnonzero(found.used[path, rank]):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .bootstrap import interval
@@ -124,7 +126,11 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return prediction
 
     def predict_interval(
-        self, X: ArrayLike, level: float = 0.9, n_bootstrap: int = 100, random_state: int = 0
+        self,
+        X: ArrayLike,
+        level: float = 0.9,
+        n_bootstrap: int = 100,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[Array, Array]:
         """Interval that should hold the true value with probability `level`.
 
@@ -139,7 +145,10 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
-        low, high = interval(self.models_, X, options, level, n_bootstrap, random_state)
+        seed = random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        low, high = interval(self.models_, X, options, level, n_bootstrap, int(seed))
         return low[0], high[0]
 
     def _names(self) -> list[str]:

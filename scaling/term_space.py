@@ -63,9 +63,15 @@ class TermSpace:
     def __init__(
         self, polynomial: ArrayLike, logarithm: ArrayLike, prior: ArrayLike | None = None
     ) -> None:
-        i = np.asarray(polynomial, dtype=float)
-        j = np.asarray(logarithm, dtype=float)
-        p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
+        try:
+            i = np.asarray(polynomial, dtype=float)
+            j = np.asarray(logarithm, dtype=float)
+            p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
+        except (TypeError, ValueError):
+            raise ScalingInputError(
+                "exponents and their prior must be lists of numbers",
+                found=f"{polynomial!r}, {logarithm!r} and {prior!r}",
+            ) from None
         if i.size == 0:
             raise ScalingInputError(
                 "a term space without a term", expected="pairs of exponents, in a list to use twice"

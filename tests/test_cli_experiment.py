@@ -19,7 +19,7 @@ LABELS = {"workload": ["a"], "torus": ["4x4"], "mapping": ["m"], "key": ["k"], "
 
 def learned(inputs):
     n = len(read_samples(inputs.samples))
-    bars = (Bar("samples", n, 1), Bar("RCC", 0.9, 0.95, published=0.8), Bar("x", 0.5, 0.4, "show"))
+    bars = (Bar("samples", n, 1), Bar("RCC", 0.9, 0.95, published=0.8), Bar("x", 0.5))
     charts = (Chart("rcc", "bars", "scores", "features", "rcc"),)
     return Findings("Learned.", {"scores": SCORES}, bars, charts, ("scores",), ("Too few.",))
 

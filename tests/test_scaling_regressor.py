@@ -10,12 +10,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.scaling import (
     FitOptions,
+    Interconnect,
     Measurements,
     PMNFRegressor,
     ScalingInputError,
     ScalingWarning,
     TermSpace,
     fit_many,
+    sequential,
 )
 from toruscast.scaling.noise import centres
 from toruscast.scaling.notes import of_points
@@ -291,3 +293,24 @@ def test_of_many_parameters_one_with_zeros_is_not_left_out():
     x = np.c_[np.repeat(np.arange(5.0), 8), rng.integers(1, 9, (40, 4))]
     model = PMNFRegressor(warn=False).fit(x, 1 + 100 * x[:, 0] + 0.01 * x[:, 1])
     assert model.predict([[4.0, 1, 1, 1, 1]])[0] == pytest.approx(401, rel=0.05)
+
+
+def test_what_is_no_number_is_a_clear_error():
+    x, y = 2.0 ** np.arange(2, 7)[:, None], np.arange(5.0) + 1
+    model = PMNFRegressor(warn=False).fit(x, y)
+    seeds = [model.predict_interval(x, n_bootstrap=3, random_state=seed) for seed in (7, 7, None)]
+    assert (seeds[0][0] == seeds[1][0]).all()
+    random = np.random.RandomState(3)
+    assert np.isfinite(model.predict_interval(x, n_bootstrap=3, random_state=random)).all()
+    for call in (
+        lambda: model.predict_interval(x, n_bootstrap=2.5),
+        lambda: FitOptions(keep=2.5),
+        lambda: TermSpace("a", "b"),
+        lambda: model.models_.terms(1),
+        lambda: model.models_.terms(0, 99),
+        lambda: Interconnect(3.6, 1.6).communication(1, 1, 1e-6, 0),
+        lambda: sequential("a", "3").predict({1: 2}),
+    ):
+        with pytest.raises(ScalingInputError):
+            call()
+    assert hash(FitOptions(space=[(1, 0)])) is not None

@@ -227,3 +227,11 @@ def test_altered_models_are_refused(path, change, message):
     altered(path, change)
     with pytest.raises(InputError, match=message):
         load_predictor(path)
+
+
+def test_parameters_may_be_numbers_of_numpy(tmp_path):
+    model = TimePredictor(n_estimators=np.int64(10), random_state=np.int64(3))
+    model.fit(np.eye(6), np.arange(1.0, 7.0))
+    save_predictor(model, tmp_path / "m.skops")
+    again = load_predictor(tmp_path / "m.skops")
+    assert (again.n_estimators, again.random_state) == (10, 3)

@@ -246,3 +246,12 @@ def test_equal_mappings_share_the_probability_of_being_best():
     model = TimePredictor(["load"], "slowdown", n_estimators=50).fit(table, times)
     share = model.probability_of_best(pd.concat([table[:1]] * 3, ignore_index=True))
     np.testing.assert_allclose(share, 1 / 3, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"n_estimators": 0}, {"calibration_folds": 2.5}, {"features": 5}], ids=str
+)
+def test_parameters_that_are_none(bad):
+    X, y = made_up(20, 1)
+    with pytest.raises(InputError):
+        small(**bad).fit(X, y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from toruscast.mapping import InputError
@@ -92,7 +92,7 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
                 "unknown feature set", found=features, expected=" or ".join(FEATURE_SETS)
             )
         return FEATURE_SETS[features]
-    names = tuple(features)
+    names = tuple(features) if isinstance(features, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError("bad feature list", found=names, expected="one or more names")
     twice = [name for i, name in enumerate(names) if name in names[:i]]

@@ -66,9 +66,12 @@ def save_predictor(
     check_is_fitted(model, "forest_")
     names = getattr(model, "feature_names_in_", None)
     parameters = {name: getattr(model, name) for name in _PARAMETERS}
+    # NumPy's numbers are none of JSON's.
+    parameters |= {k: v.item() for k, v in parameters.items() if isinstance(v, np.generic)}
     if parameters["features"] is not None and not isinstance(parameters["features"], str):
         parameters["features"] = list(parameters["features"])
     seed = model.random_state
+    seed = int(seed) if isinstance(seed, np.integer) else seed
     metadata = {
         "format": FORMAT,
         "version": VERSION,

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.mapping import InputError
+from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
 from .feature_sets import feature_set
@@ -133,6 +134,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "bad target", found=self.target, expected=" or ".join(get_args(Target))
             )
+        whole_number(self.n_estimators, "number of trees", 1)
+        whole_number(self.calibration_folds, "number of folds", 0)
         matrix, y = self._validated(X, y)
         bound = self._bound(X)
         if self.target == "slowdown" and y.min() <= 0:

@@ -67,7 +67,7 @@ def _run(inputs: Inputs) -> Findings:
         {"chance": summary, "chance-mappings": every},
         tuple(
             Bar(f"RCC of a hop of 41 ns with a hop of 40 ns, {row['benchmark']} {_SIZE}",
-                float(row["rcc"]), float("nan"), "show")
+                float(row["rcc"]))
             for _, row in first.iterrows()
         ),
         (

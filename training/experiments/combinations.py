@@ -49,7 +49,6 @@ def _run(inputs: Inputs) -> Findings:
     picked = chosen[["search", "set", "features"]].drop_duplicates().reset_index(drop=True)
     n_combinations = sum(math.comb(_FEATURES, k) for k in (2, 3))
     first = searched.groupby("search")["rcc"].max().mean()
-    nan = float("nan")
     return Findings(
         f"{simulated.text(table)} Messages of {_SIZE}. {_SEARCHES} times, {_HELD_OUT} mappings of "
         f"each benchmark are held out; on the others all {n_combinations:,} pairs and triples of "
@@ -62,9 +61,9 @@ def _run(inputs: Inputs) -> Findings:
          "combinations-screened": searched},
         (
             Bar(f"minutes for all pairs and triples of {_FEATURES} features, {len(cases)} "
-                "benchmarks", float(minutes), nan, "show"),
-            *(Bar(f"mean RCC held out, {label}", float(mean.set_index("set")["rcc"][label]), nan,
-                  "show") for label in (_CHOSEN, _HYBRID)),
+                "benchmarks", float(minutes)),
+            *(Bar(f"mean RCC held out, {label}", float(mean.set_index("set")["rcc"][label]))
+              for label in (_CHOSEN, _HYBRID)),
         ),
         (),
         ("combinations", "combinations-chosen"),

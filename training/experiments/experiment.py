@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,16 +24,16 @@ class Bar:
         What was measured, such as "RCC, 2,048 processes and more".
     measured : float
     bar : float
-    kind : {"at least", "at most", "show"}
-        ``show`` states a figure without a bar; ``bar`` is then the published one or NaN.
+        What is wanted of it; NaN states a figure without a bar.
+    kind : {"at least", "at most"}
     published : float
         Figure of the source that the experiment repeats; NaN if there is none.
     """
 
     what: str
     measured: float
-    bar: float
-    kind: Literal["at least", "at most", "show"] = "at least"
+    bar: float = float("nan")
+    kind: Literal["at least", "at most"] = "at least"
     published: float = float("nan")
 
     @property
@@ -44,7 +45,7 @@ class Bar:
         >>> Bar("RCC", 0.97, 0.96).met, Bar("regret", 0.2, 0.1, "at most").met
         (True, False)
         """
-        if self.kind == "show":
+        if math.isnan(self.bar):
             return None
         return self.measured >= self.bar if self.kind == "at least" else self.measured <= self.bar
 

@@ -130,7 +130,7 @@ def _bars(summary: pd.DataFrame, baseline: pd.DataFrame, tests: list[str]) -> tu
             ]  # fmt: skip
         for again in baseline[baseline["shape"] == shape].to_dict("records"):
             what = f"mean RCC, {shape}, algorithms also run on {CALIBRATION}, {again['method']}"
-            bars.append(Bar(what, again["mean RCC"], float("nan"), "show"))
+            bars.append(Bar(what, again["mean RCC"]))
     return tuple(bars)
 
 

@@ -192,7 +192,6 @@ def _bars(quality: pd.DataFrame) -> tuple[Bar, ...]:
             row, where = ours.loc[(split, subset)], f"{split}, {subset}"
             bars.append(Bar(f"RCC, learn {where}", float(row["rcc"]), 0.96, "at least"))
             bars.append(Bar(f"R^2 (log), learn {where}", float(row["r2_log"]), 0.95, "at least"))
-    nan = float("nan")
     last = quality[quality["split"] == SPLITS[1][0]]
     for subset in ("all", QUOTED):
         for name, published in (
@@ -203,7 +202,7 @@ def _bars(quality: pd.DataFrame) -> tuple[Bar, ...]:
             for column, quoted in published.items() if len(found) else ():
                 row = found.iloc[0]
                 what = f"{'RCC' if column == 'rcc' else 'R^2 (log)'}, {name}, {subset}"
-                bars.append(Bar(what, float(row[column]), nan, "show", published=quoted))
+                bars.append(Bar(what, float(row[column]), published=quoted))
     return tuple(bars)
 
 

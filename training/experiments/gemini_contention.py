@@ -209,21 +209,15 @@ def _bars(best: pd.DataFrame, quality: pd.DataFrame) -> tuple[Bar, ...]:
         if name in found
     ]
     bars += [
-        Bar(
-            f"bandwidth of {name.upper()} in GB/s, fitted",
-            float(found[name]),
-            float("nan"),
-            "show",
-            known,
-        )
+        Bar(f"bandwidth of {name.upper()} in GB/s, fitted", float(found[name]), published=known)
         for name, known in KNOWN.items()
         if name in found
     ]
     ours = quality[quality["forecast"] == "model"].set_index("dimension")
     for name, error, order in zip(ours.index, ours["mean_error"], ours["rcc"], strict=True):
         what = f"{LARGE} ranks from {SMALL}, {name}"
-        bars.append(Bar(f"mean relative error, {what}", float(error), float("nan"), "show"))
-        bars.append(Bar(f"RCC, {what}", float(order), float("nan"), "show"))
+        bars.append(Bar(f"mean relative error, {what}", float(error)))
+        bars.append(Bar(f"RCC, {what}", float(order)))
     return tuple(bars)
 
 

@@ -93,8 +93,7 @@ def _run(inputs: Inputs) -> Findings:
         "empty.",
         {"learners": result, "learners-mean": mean},
         (
-            Bar(f"mean RCC, best learner ({mean['learner'][0]})", float(mean["rcc"][0]),
-                float("nan"), "show"),
+            Bar(f"mean RCC, best learner ({mean['learner'][0]})", float(mean["rcc"][0])),
         ),
         (
             Chart("learners", "bars", "learners", "size", "rcc", "learner", "benchmark",

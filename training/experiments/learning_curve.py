@@ -51,7 +51,7 @@ def _run(inputs: Inputs) -> Findings:
         tuple(
             Bar(f"cases of {len(some)} that reach RCC {level} with {_FEW} mappings run or fewer, "
                 f"{name}",
-                float((some[f"for_{level}"] <= _FEW).sum()), float("nan"), "show")
+                float((some[f"for_{level}"] <= _FEW).sum()))
             for name, some in needed.groupby("predictor", sort=False)
             for level in (0.95, 0.98)
         ),

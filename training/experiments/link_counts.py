@@ -180,10 +180,7 @@ def _bars(regions: pd.DataFrame) -> tuple[Bar, ...]:
     bars = []
     for region, kept in zip(regions["region"], regions["correlation_kept"], strict=True):
         what = f"correlation with counted packets, region {region}"
-        if region == 1:
-            bars.append(Bar(what, float(kept), 0.99, "at least"))
-        else:
-            bars.append(Bar(what, float(kept), float("nan"), "show"))
+        bars.append(Bar(what, float(kept), 0.99 if region == 1 else float("nan")))
     return tuple(bars)
 
 

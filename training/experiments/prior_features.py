@@ -27,14 +27,11 @@ def _run(inputs: Inputs) -> Findings:
              "name": scores.index[0], "rcc": scores.iloc[0]}
         )  # fmt: skip
         best = "avg_bytes" if benchmark == "Sub A2A" else "max_bytes"
-        bars.append(
-            Bar(f"RCC of {best}, {benchmark} {size}", float(scores[best]), float("nan"), "show",
-                _PUBLISHED.get((benchmark, size), 0.91))
-        )  # fmt: skip
-        bars.append(
-            Bar(f"RCC of max_dilation, {benchmark} {size}", float(scores["max_dilation"]),
-                float("nan"), "show", 0.60)
-        )  # fmt: skip
+        quoted = {best: _PUBLISHED.get((benchmark, size), 0.91), "max_dilation": 0.60}
+        bars += [
+            Bar(f"RCC of {name}, {benchmark} {size}", float(scores[name]), published=figure)
+            for name, figure in quoted.items()
+        ]
     long = pd.DataFrame(rows)
     spread = table.groupby(["benchmark", "size"], sort=False)["time"].agg(["min", "median", "max"])
     spread["spread"] = spread["max"] / spread["min"]

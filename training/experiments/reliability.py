@@ -55,8 +55,7 @@ def _run(inputs: Inputs) -> Findings:
         (
             Bar("share of times in their 90 % interval", inside, 0.88),
             Bar("share of times in their 90 % interval (not above)", inside, 0.92, "at most"),
-            Bar("mean distance of P(a faster than b) from the share that was", error,
-                float("nan"), "show"),
+            Bar("mean distance of P(a faster than b) from the share that was", error),
         ),
         (
             Chart("reliability", "scatter", "reliability", "share", "probability",

@@ -53,9 +53,9 @@ def _run(inputs: Inputs) -> Findings:
                 0.99, published=0.975),
             Bar(f"RCC, best hybrid ({hybrid['learner']})", float(hybrid["rcc"]), 0.99,
                 published=0.975),
-            Bar(f"RCC, {baseline['learner']}", float(baseline["rcc"]), float("nan"), "show"),
+            Bar(f"RCC, {baseline['learner']}", float(baseline["rcc"])),
             Bar(f"RCC, all four sizes, best learner ({wide['learner'][0]})",
-                float(wide["rcc"][0]), float("nan"), "show"),
+                float(wide["rcc"][0])),
         ),
         (
             Chart("transfer", "scatter", "transfer-predictions", "observed", "predicted",

@@ -28,8 +28,7 @@ def _run(inputs: Inputs) -> Findings:
         f"{len(list(simulated.cases(table)))} cases.",
         {"unseen-mean": mean, "unseen": cases},
         (
-            Bar(f"mean RCC on a benchmark never seen, {best['learner']}", float(best["rcc"]),
-                float("nan"), "show"),
+            Bar(f"mean RCC on a benchmark never seen, {best['learner']}", float(best["rcc"])),
         ),
         (
             Chart("unseen", "bars", "unseen", "size", "rcc", "learner", "benchmark",
