@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from toruscast.training.experiments.plan import Block
 
 NEEDS = {"samples": "simulated samples", "data": "measurements (--data)"}
-SIMILAR = 0.4
 
 jobs_option = click.option(
     "--jobs", type=options.POSITIVE, metavar="N", default=os.cpu_count() or 1,

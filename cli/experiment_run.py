@@ -161,8 +161,9 @@ def _run_one(experiment: Experiment, inputs: Inputs, folder: Path, outcome: Outc
 def _failed(name: str, error: Exception, outcome: Outcome, output: Output) -> int:
     """Note why an experiment found nothing; the others still can."""
     from toruscast.mapping import InputError
+    from toruscast.scaling import ScalingInputError
 
-    wrong = isinstance(error, InputError)
+    wrong = isinstance(error, InputError | ScalingInputError)
     reason = str(error) if wrong else f"{type(error).__name__}: {error}"
     reason = printable(" ".join(reason.split()))
     outcome.failed[name] = f"failed, {reason}"

@@ -192,12 +192,8 @@ class CommGraph:
         return sparse.csr_array((getattr(self, values), (self.src, self.dst)), shape=shape)
 
     def _with(self, **changes: Any) -> CommGraph:
-        new = object.__new__(CommGraph)
-        for field in ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name"):
-            object.__setattr__(new, field, changes.get(field, getattr(self, field)))
-        return CommGraph(
-            new.n_tasks, new.src, new.dst, new.nbytes, new.n_messages, grid=new.grid, name=new.name
-        )
+        fields = ("n_tasks", "src", "dst", "nbytes", "n_messages", "grid", "name")
+        return CommGraph(**{field: getattr(self, field) for field in fields} | changes)
 
     def _select(self, mask: NDArray[np.bool_]) -> CommGraph:
         columns = ("src", "dst", "nbytes", "n_messages")
