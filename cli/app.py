@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -70,6 +71,10 @@ class Toruscast(click.Group):
         options["standalone_mode"] = False
         options.setdefault("prog_name", "toruscast")
         code = 0
+        for stream in (sys.stdout, sys.stderr):
+            # Names of files may hold what the terminal cannot show.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings(), one_line_errors() as failure:
             warnings.showwarning = _show_warning
             # It warns of what an interruption leaves undone.

@@ -73,6 +73,10 @@ def command(
         from toruscast.mapping.formats import write_comm
 
         write_comm(graph, target)
+        if target.endswith(".mtx") and (graph.n_messages != 1).any():
+            output.message(
+                f"{target}: Matrix Market files hold bytes only; message counts are lost"
+            )
         content = {
             "out": target,
             "tasks": graph.n_tasks,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -224,6 +225,8 @@ def check_writable(path: str, suffixes: tuple[str, ...] = (), folder_allowed: bo
         raise InputError("cannot be written", file=path, found="a folder", expected="a file name")
     if not target.parent.is_dir():
         raise InputError("cannot be written", file=path, found="no such folder")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError("cannot be written", file=path, found="a folder without permission")
     if suffixes and target.suffix.lower() not in suffixes:
         found, expected = target.suffix or "none", " or ".join(suffixes)
         raise InputError("unknown suffix", file=path, found=found, expected=expected)

@@ -224,11 +224,11 @@ def _scores(table: pd.DataFrame) -> dict[str, float]:
     scores = {}
     if len(table) > 1:
         scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
-        from toruscast.training import rcc
+        from toruscast.training.metrics import rcc_ties_halved
 
         for name in ("lower_bound", "sketch_time"):
             if name in table.columns:
-                scores[f"rcc_of_{name}"] = rcc(observed, table[name])
+                scores[f"rcc_of_{name}"] = rcc_ties_halved(observed, table[name])
     within = (table["low"] <= observed) & (observed <= table["high"])
     return {**scores, "within_interval": float(within.mean())}
 

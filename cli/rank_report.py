@@ -53,6 +53,8 @@ def application_line(application: Application) -> str:
         line += f" per iteration (1/{application.iterations:g} of the capture)"
     if application.traffic != "all":
         line += f", {application.traffic.replace('_', '-')} only"
+    if comm.n_edges and min(comm.src.min(), comm.dst.min()) > 0:
+        line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
     left_out = comm.nbytes[comm.whole_messages == 0].sum() / max(comm.nbytes.sum(), 1e-300)
     if left_out >= _WORTH_SAYING:
         line += f"; {left_out:.1%} of them in edges of less than half a message, not simulated"

@@ -199,9 +199,12 @@ def _block_of_pairs(n_terms: int) -> Block:
 
 
 def is_grid(points: Array) -> bool:
-    """Every combination of the parameters' values was measured."""
-    distinct = [np.unique(column).size for column in points.T]
-    return len(np.unique(points, axis=0)) == np.prod(distinct)
+    """Every combination of the parameters' values was measured, and is one point.
+
+    Where parameters were left out of the search, several points may be of one combination.
+    """
+    size = np.prod([np.unique(column).size for column in points.T])
+    return bool(len(points) == size == len(np.unique(points, axis=0)))
 
 
 def largest_block(points: Array, terms: Sequence[Array]) -> int:

@@ -319,3 +319,16 @@ def test_iterations_must_be_finite(text):
     result = CliRunner().invoke(main, line.split())
     assert result.exit_code == 2
     assert f"bad --iterations: found {text}" in result.stderr
+
+
+def test_what_matrix_market_files_lose_is_said(run, tmp_path):
+    (tmp_path / "many.csv").write_text("src,dst,nbytes,n_messages\n0,1,100,7\n1,0,100,7\n")
+    many = tmp_path / "many"
+    assert "message counts are lost" in run(f"convert {many}.csv {many}.mtx").stderr
+    assert "lost" not in run(f"convert {many}.csv {many}.npz").stderr
+
+
+def test_tasks_numbered_from_one_are_pointed_out(run, tmp_path):
+    (tmp_path / "one.edges").write_text("1 2 100\n2 3 100\n3 1 100\n")
+    shown = run(f"simulate --comm {tmp_path}/one.edges --torus 4 --mapping identity").stdout
+    assert "task 0 neither sends nor receives" in " ".join(shown.split())

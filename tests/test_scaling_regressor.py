@@ -1,5 +1,6 @@
 """The estimator, its intervals and its warnings."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -314,3 +315,11 @@ def test_what_is_no_number_is_a_clear_error():
         with pytest.raises(ScalingInputError):
             call()
     assert hash(FitOptions(space=[(1, 0)])) is not None
+
+
+@pytest.mark.parametrize("n_values", [3, 4])
+def test_a_complete_grid_of_five_parameters(n_values):
+    x = np.array(list(itertools.product(range(1, n_values + 1), repeat=5)), dtype=float)
+    model = PMNFRegressor(warn=False).fit(x, 1 + 10 * x[:, 0] + x[:, 1] * x[:, 2])
+    assert "x0" in model.formula_
+    assert model.predict(x[-1:])[0] == pytest.approx(1 + 10 * n_values + n_values**2, rel=0.2)

@@ -17,6 +17,7 @@ from toruscast.training import (
     train_for,
 )
 from toruscast.training.ranking import hot_links
+from toruscast.training.reasons import explain
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
@@ -95,11 +96,11 @@ def test_level_2_models_simulate_where_they_must():
 
 
 def test_hot_links_are_the_busiest_for_their_bandwidth():
-    # 0 -> 1 along the slow dimension 0 with half of the bytes takes as long as 0 -> 2 along 1.
+    # 32 bytes of header go with 512 of payload: 3192 bytes at 1 GB/s, 4256 at 2 and 532 at 1.
     torus = Torus((2, 2), bandwidth=(1e9, 2e9), tie="plus")
     comm = CommGraph(4, [0, 0, 3], [2, 1, 1], [3000, 4000, 500])
     assert hot_links(comm, torus, TaskMapping([0, 1, 2, 3], 4)) == (
-        "(0,0) +0 3.0 us, (0,0) +1 2.0 us, (1,1) +0 0.5 us"
+        "(0,0) +0 3.2 us, (0,0) +1 2.1 us, (1,1) +0 0.5 us"
     )
     assert hot_links(comm, torus, TaskMapping([0, 0, 0, 0], 4)) == ""
 
@@ -132,3 +133,9 @@ def test_default_training_calibrates_by_workload_and_torus(training):
     model = train_default(both)
     assert model.calibration_.common.size == 2
     assert model.target == "slowdown"
+
+
+def test_the_busiest_link_is_busy_as_long_as_its_bound():
+    for mapping in CANDIDATES[:5]:
+        why = explain(COMM, TORUS, mapping)
+        assert why.links["busy"].iloc[0] == pytest.approx(why.bounds["link"])

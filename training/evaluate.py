@@ -14,7 +14,7 @@ from toruscast.mapping import InputError
 
 from .feature_sets import feature_set
 from .gains import gains
-from .metrics import r2, rcc, regret, tau_b
+from .metrics import r2, rcc, rcc_ties_halved, regret, tau_b
 from .predictor import TimePredictor
 from .sample_store import LABELS
 
@@ -171,9 +171,7 @@ def single_features(
 ) -> pd.DataFrame:
     """Return how well each feature alone ranks the mappings, more meaning slower; best first.
 
-    RCC is the mean over the order of the rows and its reverse, so that a pair tied in the feature
-    or the time alone counts half. A feature often ties, and by the place of the rows alone one that
-    says nothing would look good where good mappings stand first.
+    A pair tied in the feature or the time alone counts half (`rcc_ties_halved`).
 
     Examples
     --------
@@ -188,7 +186,7 @@ def single_features(
     columns = {name: table[name].to_numpy() for name in names}
     scores = {
         name: {
-            "rcc": (rcc(observed, column) + rcc(observed[::-1], column[::-1])) / 2,
+            "rcc": rcc_ties_halved(observed, column),
             "tau_b": tau_b(observed, column),
         }
         for name, column in columns.items()

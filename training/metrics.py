@@ -79,6 +79,26 @@ def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
     return 1.0 - wrong_pairs(observed, predicted) / (n * (n - 1) / 2)
 
 
+def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
+    """Return `rcc` with a pair counted half that is tied in one of the two only.
+
+    It is the mean over the order of the mappings and its reverse, and does not depend on it: what
+    ties often, such as a feature alone, would else be scored by the place of its rows.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two values, they differ in number, or one is not finite.
+
+    Examples
+    --------
+    >>> rcc_ties_halved([1, 2, 3], [7, 7, 7])
+    0.5
+    """
+    x, y = _pair(observed, predicted)
+    return (rcc(x, y) + rcc(x[::-1], y[::-1])) / 2
+
+
 def tau_b(observed: ArrayLike, predicted: ArrayLike) -> float:
     """Return Kendall's tau-b, -1 to 1; NaN where all values of one side are equal.
 

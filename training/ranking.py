@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from toruscast.features import FEATURES, Routing, dilations, extract, link_loads
+from toruscast.features.packets import packet_counts
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .evaluate import repeated_splits, summarise
@@ -141,11 +142,11 @@ def hot_links(
     --------
     >>> comm = CommGraph(2, [0, 1], [1, 0], [2000, 1000])
     >>> hot_links(comm, Torus((8,)), TaskMapping([0, 1], 8))
-    '(0) +0 1.0 us, (1) -0 0.5 us'
+    '(0) +0 1.1 us, (1) -0 0.5 us'
     """
-    busy: NDArray[np.float64] = (
-        link_loads(comm, torus, mapping, routing=routing) / torus.link_bandwidth
-    )
+    packets, wire_bytes = packet_counts(comm, torus)
+    wire = link_loads(comm, torus, mapping, packets * wire_bytes, routing=routing)
+    busy: NDArray[np.float64] = wire / torus.link_bandwidth
     hottest = np.argsort(-busy, kind="stable")[:n]
     return ", ".join(
         f"{torus.link_label(int(link))} {1e6 * busy[link]:.1f} us"

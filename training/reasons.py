@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.features import Routing, link_loads, time_bounds
+from toruscast.features.packets import packet_counts
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
 
@@ -25,7 +26,8 @@ class Reasons:
         Which of them is the largest.
     links : DataFrame
         The hottest links, a row each: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean of
-        all links) and ``busy`` (seconds at full bandwidth), indexed by link number.
+        all links) and ``busy`` (seconds at full bandwidth, headers included), indexed by link
+        number.
     """
 
     bounds: dict[str, float]
@@ -66,7 +68,9 @@ def explain(
     """
     total = as_workload(traffic).total
     load = link_loads(total, torus, mapping, routing=routing)
-    busy = load / torus.link_bandwidth
+    packets, wire_bytes = packet_counts(total, torus)
+    wire = link_loads(total, torus, mapping, packets * wire_bytes, routing=routing)
+    busy = wire / torus.link_bandwidth
     hottest = np.argsort(-busy, kind="stable")[:n]
     hottest = hottest[load[hottest] > 0]
     mean = float(load[torus.link_exists].mean()) if torus.link_exists.any() else 0.0
