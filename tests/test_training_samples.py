@@ -262,3 +262,27 @@ def test_writing_refuses_what_cannot_be_stored(store):
     with pytest.raises(InputError, match="cannot be stored"):
         write_samples(table, store, {"x": object()})
     assert not store.exists()
+
+
+def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
+    mappings = shuffled(3)
+
+    def built(function):
+        features.register("own_metric")(function)
+        try:
+            table = build_samples([(HALO, TORUS, mappings)], store, features=["own_metric"])
+            return table["own_metric"].tolist()
+        finally:
+            features.unregister("own_metric")
+
+    assert built(lambda traffic: 1.0) == [1.0] * 3
+    assert built(lambda traffic: 1.0) == [1.0] * 3
+    assert len(computed) == 3
+    assert built(lambda traffic: sum(2.0 for _ in range(2))) == [4.0] * 3
+    assert built(lambda traffic: sum(3.0 for _ in range(2))) == [6.0] * 3
+
+
+def test_keys_of_built_in_features_are_those_of_the_stored_samples():
+    from toruscast.features import FEATURES
+
+    assert all(samples._mark(feature) == name for name, feature in FEATURES.items())

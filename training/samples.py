@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,8 +96,8 @@ def build_samples(
     -------
     DataFrame
         A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
-        hash of all that the sample depends on, a feature by its name: one of your own that has
-        changed needs another name or store), the features, and ``time`` in seconds.
+        hash of all that the sample depends on; of a metric of your own its function, without what
+        that calls), the features, and ``time`` in seconds.
 
     Raises
     ------
@@ -170,7 +171,7 @@ def _job(
         torus.zones,
         network,
     )
-    names = tuple(feature.name for feature in how.features)
+    names = tuple(map(_mark, how.features))
     merges = how.coarsening != 1 or any(name.startswith("sketch") for name in names)
     common = _digest(
         toruscast.__version__,
@@ -184,6 +185,20 @@ def _job(
     )
     keys = tuple(_digest(common, mapping.node, mapping.slot) for mapping in several)
     return _Job(workload, torus, several, keys)
+
+
+def _mark(feature: Feature) -> str:
+    """Name of a feature, and of one that is not toruscast's own its code, which may change."""
+    code = getattr(feature.function, "__code__", None)
+    if code is None or feature.function.__module__.startswith("toruscast."):
+        return feature.name
+    return f"{feature.name} {_digest(_content(code))}"
+
+
+def _content(code: CodeType) -> tuple[object, ...]:
+    """What a function does, wherever it stands; what it calls is not looked at."""
+    values = (_content(v) if isinstance(v, CodeType) else repr(v) for v in code.co_consts)
+    return (code.co_code, code.co_names, *values)
 
 
 def _digest(*values: object) -> str:
