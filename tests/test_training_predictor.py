@@ -255,3 +255,13 @@ def test_parameters_that_are_none(bad):
     X, y = made_up(20, 1)
     with pytest.raises(InputError):
         small(**bad).fit(X, y)
+
+
+def test_times_in_another_order_than_the_features_are_refused():
+    X, y = made_up(20, 1)
+    times = pd.Series(y, index=X.index)
+    assert small().fit(X, times).n_samples_ == 20
+    with pytest.raises(InputError, match="times in another order than the features"):
+        small().fit(X, times[::-1])
+    # Labels that are others say nothing of the order.
+    small().fit(X, times.set_axis(range(100, 120)))

@@ -128,11 +128,22 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If a value is not finite, a column missing, or a parameter not valid.
+            If a value is not finite, a column missing, or a parameter not valid; or if times and
+            features have the same labels in another order.
         """
         if self.target not in get_args(Target):
             raise InputError(
                 "bad target", found=self.target, expected=" or ".join(get_args(Target))
+            )
+        # Rows go by place; the same labels in another order are a mistake.
+        if (
+            isinstance(X, pd.DataFrame)
+            and isinstance(y, pd.Series)
+            and not y.index.equals(X.index)
+            and set(y.index) == set(X.index)
+        ):
+            raise InputError(
+                "times in another order than the features", expected="such as y.loc[X.index]"
             )
         whole_number(self.n_estimators, "number of trees", 1)
         whole_number(self.calibration_folds, "number of folds", 0)
