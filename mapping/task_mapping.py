@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
-from .torus import MAX_NODES, Torus, check_torus
+from .torus import MAX_NODES, Torus
 from .validation import whole_array, whole_number
 
 MAX_SLOTS = 2**24
+
+
+def check_torus(torus: object) -> None:
+    """Raise `InputError` unless this is a `Torus`."""
+    if not isinstance(torus, Torus):
+        raise InputError("bad torus", found=torus, expected="a Torus, such as Torus((8, 8, 8))")
 
 
 @dataclass(frozen=True, eq=False)

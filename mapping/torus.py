@@ -295,12 +295,6 @@ class Torus:
         return f"{self.name} {sizes}".strip()
 
 
-def check_torus(torus: object) -> None:
-    """Raise `InputError` unless this is a `Torus`."""
-    if not isinstance(torus, Torus):
-        raise InputError("bad torus", found=torus, expected="a Torus, such as Torus((8, 8, 8))")
-
-
 def parse_torus(text: str) -> Torus:
     """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
 

@@ -17,6 +17,7 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
+from ._table import check_order, columns_of
 from .feature_sets import feature_set
 
 Floats = NDArray[np.float64]
@@ -135,16 +136,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "bad target", found=self.target, expected=" or ".join(get_args(Target))
             )
-        # Rows go by place; the same labels in another order are a mistake.
-        if (
-            isinstance(X, pd.DataFrame)
-            and isinstance(y, pd.Series)
-            and not y.index.equals(X.index)
-            and set(y.index) == set(X.index)
-        ):
-            raise InputError(
-                "times in another order than the features", expected="such as y.loc[X.index]"
-            )
+        check_order(X, y)
         whole_number(self.n_estimators, "number of trees", 1)
         whole_number(self.calibration_folds, "number of folds", 0)
         matrix, y = self._validated(X, y)
@@ -302,7 +294,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "slowdown needs a table", found=type(X).__name__, expected="a DataFrame"
             )
-        bound = _columns(X, [LOWER_BOUND])[LOWER_BOUND].to_numpy(dtype=np.float64)
+        bound = columns_of(X, [LOWER_BOUND])[LOWER_BOUND].to_numpy(dtype=np.float64)
         bad = np.flatnonzero(~(np.isfinite(bound) & (bound > 0)))
         if bad.size:
             raise InputError(
@@ -319,7 +311,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(
                     "named features need a table", found=type(X).__name__, expected="a DataFrame"
                 )
-            X = _columns(X, feature_set(self.features))
+            X = columns_of(X, feature_set(self.features))
         try:
             return validate_data(  # type: ignore[no-any-return]
                 self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
@@ -331,7 +323,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Normalised features of mappings to forecast."""
         check_is_fitted(self, "forest_")
         if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
-            X = _columns(X, self.feature_names_in_)
+            X = columns_of(X, self.feature_names_in_)
         try:
             return self._normal(validate_data(self, X, dtype=np.float64, reset=False))
         except ValueError as error:
@@ -347,10 +339,3 @@ def _normalisation(values: Floats) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each column, the latter 1 where it is 0."""
     scale = values.std(axis=0)
     return values.mean(axis=0), np.where(scale > 0, scale, 1.0)
-
-
-def _columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        raise InputError("missing features", found=list(table.columns), expected=", ".join(missing))
-    return table[list(names)]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..comm_graph import CommGraph
 from ..errors import InputError
-from ..task_mapping import MAX_SLOTS
-from ..torus import Torus, check_torus
+from ..task_mapping import MAX_SLOTS, check_torus
+from ..torus import Torus
 from ..validation import whole_number
 from ..workload import Workload, as_workload
 

@@ -1,0 +1,27 @@
+"""Tables of features: their columns, and whether times belong to their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from toruscast.mapping import InputError
+
+
+def check_order(table: object, times: object) -> None:
+    """Raise if times have the table's labels in another order: rows go by place."""
+    if not (isinstance(table, pd.DataFrame) and isinstance(times, pd.Series)):
+        return
+    if not times.index.equals(table.index) and set(times.index) == set(table.index):
+        raise InputError(
+            "times in another order than the features", expected="such as y.loc[X.index]"
+        )
+
+
+def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Columns of these names, or an error that names those that are missing."""
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise InputError("missing features", found=list(table.columns), expected=", ".join(missing))
+    return table[list(names)]
