@@ -32,13 +32,16 @@ BINDING = {
 
 def print_ranking(found: Ranking, top: int, console: Console) -> None:
     """Print what is ranked, the table, the reasons, the quality, and the answer in words."""
+    from toruscast.features.routing import ways_are_open
+
     console.print(_header(found))
     console.print()
-    _print_table(found.table, top, console)
+    estimated = ways_are_open(found.application.comm, found.torus, found.routing)
+    _print_table(found.table, top, estimated, console)
     console.print()
-    _print_reasons(found, console)
+    _print_reasons(found, estimated, console)
     console.print()
-    for line in _quality(found):
+    for line in _quality(found, estimated):
         console.print(line)
     console.print()
     console.print(_answer(found), style="bold")
@@ -95,16 +98,17 @@ def _header(found: Ranking) -> str:
     )
 
 
-def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
+def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Console) -> None:
     """Print the first and the last rows."""
     times = table[["predicted_time", "lower_bound"]].to_numpy().ravel()
     scale, unit = time_unit(times)
     per_byte, byte_name = byte_unit(table["max_bytes"])
     checked = "observed_time" in table.columns
+    bound = "bound,\nesti-\nmated" if estimated else "lower\nbound"
     shown = new_table(
         "#", "mapping", f"pre-\ndicted\n{unit}", f"90 %\ninterval\n{unit}", "P(best)",
         *([f"simu-\nlated\n{unit}", "simu-\nlated\nrank"] if checked else []),
-        f"lower\nbound\n{unit}", f"max\nlink\n{byte_name}", "hops\nper\nbyte", "max\nFIFO",
+        f"{bound}\n{unit}", f"max\nlink\n{byte_name}", "hops\nper\nbyte", "max\nFIFO",
         left=("mapping",),
     )  # fmt: skip
     if checked:
@@ -133,11 +137,8 @@ def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
     print_table(shown, console, keep=7 if checked else 5)
 
 
-def _print_reasons(found: Ranking, console: Console) -> None:
+def _print_reasons(found: Ranking, estimated: bool, console: Console) -> None:
     """Print the hottest links of the best and the worst, and what bounds them."""
-    from toruscast.features.routing import ways_are_open
-
-    estimated = ways_are_open(found.application.comm, found.torus, found.routing)
     for place, name in zip(("best", "worst"), found.reasons, strict=False):
         why = found.reasons[name]
         console.print(f"Hottest links of the {place}, {printable(name)}:", style="bold")
@@ -155,7 +156,7 @@ def _print_reasons(found: Ranking, console: Console) -> None:
         console.print(link_note(labels[0]), style="dim")
 
 
-def _quality(found: Ranking) -> list[str]:
+def _quality(found: Ranking, estimated: bool) -> list[str]:
     """Return how good the forecast is, in lines."""
     lines = []
     n = len(found.table)
@@ -178,8 +179,9 @@ def _quality(found: Ranking) -> list[str]:
             f"{percent(s['within_interval'])} of the simulated times."
         )
         sketch = s.get("rcc_of_sketch_time")
+        bound = "estimated" if estimated else "lower"
         lines.append(
-            f"Without learning: RCC {s['rcc_of_lower_bound']:.3f} by the lower bound"
+            f"Without learning: RCC {s['rcc_of_lower_bound']:.3f} by the {bound} bound"
             + (
                 f", {sketch:.3f} by the sketch, a coarser simulation that the model reads."
                 if sketch is not None

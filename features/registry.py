@@ -35,6 +35,11 @@ class Feature:
     unit: str
     description: str
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it comes with toruscast."""
+        return self.function.__module__.startswith("toruscast.")
+
 
 FEATURES: dict[str, Feature] = {}
 

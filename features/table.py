@@ -49,7 +49,7 @@ def extract(
     Raises
     ------
     InputError
-        If a mapping does not fit or a feature is not known.
+        If a mapping does not fit, a feature is not known, or one of your own fails.
 
     Examples
     --------
@@ -90,5 +90,19 @@ def tabulate(
 
 
 def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool) -> list[float]:
-    row = [float(feature.function(traffic)) for feature in chosen]
+    row = [_value(feature, traffic) for feature in chosen]
     return [*row, traffic.simulation.time] if with_time else row
+
+
+def _value(feature: Feature, traffic: RoutedTraffic) -> float:
+    """A feature's value; what fails in a user's own function is told by the feature's name."""
+    try:
+        return float(feature.function(traffic))
+    except Exception as error:
+        if isinstance(error, InputError | MemoryError) or feature.is_built_in:
+            raise
+        raise InputError(
+            f"feature {feature.name} failed on mapping {traffic.mapping.name or '(no name)'}",
+            found=f"{type(error).__name__}: {error}",
+            expected="a number",
+        ) from error

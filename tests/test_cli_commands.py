@@ -145,10 +145,11 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
 
 
 def test_rank_calls_what_is_no_bound_an_estimate(run):
-    line = "rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops"
+    line = "rank --comm halo.csv --torus 4x4 --candidates 5 --train 12 --check"
     for routing in ("deterministic", "adaptive"):
         text = run(f"{line} --routing {routing}").stdout
         assert ("an estimate of" in text) == (routing == "adaptive") == (" at least (" not in text)
+        assert ("by the estimated bound" in text) == ("esti-" in text) == (routing == "adaptive")
 
 
 def test_rank_of_a_single_mapping(run):

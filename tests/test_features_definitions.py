@@ -185,6 +185,14 @@ def test_own_feature_in_three_lines(own_name):
         register(own_name)
 
 
+def test_a_failing_feature_of_ones_own_is_named(own_name):
+    register(own_name)(lambda traffic: 1 / 0)
+    comm, torus, node = AWKWARD["ring of two"]
+    mapping = TaskMapping(node, torus, name="identity")
+    with pytest.raises(InputError, match="own_feature failed on mapping identity: found ZeroDiv"):
+        extract(comm, torus, [mapping], features=[own_name])
+
+
 @pytest.mark.parametrize("name", ["", "two words", "1st", "max-bytes", None, 3])
 def test_bad_feature_names(name):
     with pytest.raises(InputError, match="bad feature name"):

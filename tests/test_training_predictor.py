@@ -265,3 +265,10 @@ def test_times_in_another_order_than_the_features_are_refused():
         small().fit(X, times[::-1])
     # Labels that are others say nothing of the order.
     small().fit(X, times.set_axis(range(100, 120)))
+
+
+def test_labels_and_time_are_no_features():
+    X, y = made_up(20, 6)
+    samples = X.assign(time=y, workload="a", torus="b", mapping="c", key="d")
+    model = TimePredictor(n_estimators=5, calibration_folds=0).fit(samples, samples["time"])
+    assert list(model.feature_names_in_) == list(X.columns)

@@ -139,3 +139,17 @@ def test_the_busiest_link_is_busy_as_long_as_its_bound():
     for mapping in CANDIDATES[:5]:
         why = explain(COMM, TORUS, mapping)
         assert why.links["busy"].iloc[0] == pytest.approx(why.bounds["link"])
+
+
+def test_a_model_of_another_routing_is_used_with_a_warning(training):
+    with pytest.warns(UserWarning, match="learned from deterministic routing, not adaptive"):
+        rank(COMM, TORUS, CANDIDATES[:2], training.model, routing="adaptive")
+    # Short messages are routed alike either way.
+    rank(COMM, TORUS, CANDIDATES[:2], training.model, routing="by_size")
+
+
+def test_a_model_of_shorter_times_is_used_with_a_warning(training):
+    table = training.samples
+    fast = TimePredictor("prior", n_estimators=10).fit(table, table["time"] / 1000)
+    with pytest.warns(UserWarning, match="2 of 2 mappings below the time that they take"):
+        rank(COMM, TORUS, CANDIDATES[:2], fast)

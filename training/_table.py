@@ -1,4 +1,4 @@
-"""Tables of features: their columns, and whether times belong to their rows."""
+"""Tables of features: which columns those are, and whether times belong to their rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from toruscast.mapping import InputError
+
+from .sample_store import LABELS
 
 
 def check_order(table: object, times: object) -> None:
@@ -25,3 +27,8 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     if missing:
         raise InputError("missing features", found=list(table.columns), expected=", ".join(missing))
     return table[list(names)]
+
+
+def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
+    """Table without the labels of samples and their time, which is no feature of itself."""
+    return table.drop(columns=[time, *LABELS], errors="ignore")

@@ -12,11 +12,11 @@ from sklearn.base import clone
 
 from toruscast.mapping import InputError
 
+from ._table import features_only
 from .feature_sets import feature_set
 from .gains import gains
 from .metrics import r2, rcc, rcc_ties_halved, regret, tau_b
 from .predictor import TimePredictor
-from .sample_store import LABELS
 
 Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, TimePredictor]
 
@@ -93,7 +93,7 @@ def repeated_splits(
         for name, predictor in named.items()
         for split, parts in enumerate(splits)
     ]
-    features = table.drop(columns=[time, *LABELS], errors="ignore")
+    features = features_only(table, time)
     # Processes, for scikit-learn's fits change the warning filters, which threads share.
     rows = Parallel(n_jobs=n_jobs)(
         delayed(_score)(features, observed, predictor, *parts) for _, predictor, _, parts in work
@@ -180,7 +180,7 @@ def single_features(
     {'a': 1.0, 'b': 0.333}
     """
     observed = _observed(table, time)
-    numeric = table.drop(columns=[time, *LABELS], errors="ignore").select_dtypes("number")
+    numeric = features_only(table, time).select_dtypes("number")
     names = list(numeric.columns) if features is None else list(feature_set(features))
     _check_columns(table, names)
     columns = {name: table[name].to_numpy() for name in names}

@@ -17,7 +17,7 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
-from ._table import check_order, columns_of
+from ._table import check_order, columns_of, features_only
 from .feature_sets import feature_set
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     features : str or sequence of str, optional
-        A named set of `FEATURE_SETS` or column names; every column if not given. Needs tables.
+        A named set of `FEATURE_SETS` or column names, which need tables; if not given, every column
+        but the ``time`` and the labels of samples.
     target : {"time", "slowdown"}
         What the trees learn: the time itself, as published, or the logarithm of time over
         ``lower_bound``, a column that the tables must then have. The second carries over to other
@@ -312,6 +313,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                     "named features need a table", found=type(X).__name__, expected="a DataFrame"
                 )
             X = columns_of(X, feature_set(self.features))
+        elif isinstance(X, pd.DataFrame):
+            X = features_only(X)
         try:
             return validate_data(  # type: ignore[no-any-return]
                 self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,12 @@ from sklearn.base import clone
 
 from toruscast.features import FEATURES, Routing, dilations, extract, link_loads
 from toruscast.features.packets import packet_counts
+from toruscast.features.routing import phase_routing, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .evaluate import repeated_splits, summarise
 from .feature_sets import feature_set
 from .predictor import TimePredictor
-from .sample_store import LABELS
 from .samples import build_samples
 
 METRICS = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
@@ -88,6 +89,12 @@ def rank(
     ------
     InputError
         If there is no mapping, one does not fit, or the model needs a feature that is not known.
+
+    Warns
+    -----
+    UserWarning
+        If the model learned from times under another routing, or puts mappings below the time that
+        they take at least.
     """
     if not mappings:
         raise InputError("no mapping to rank")
@@ -116,12 +123,26 @@ def rank(
             **{name: table[name].to_numpy() for name in (*METRICS, *sketch)},
         }
     )
+    phases = as_workload(traffic)
+    learned = getattr(model, "provenance_", {}).get("routing", routing)
+    if any(
+        phase_routing(learned, phase, torus) != phase_routing(routing, phase, torus)
+        for phase in phases
+    ):
+        warnings.warn(f"the model learned from {learned} routing, not {routing}", stacklevel=2)
+    too_fast = int((ranking["high"] < ranking["lower_bound"]).sum())
+    if too_fast and not ways_are_open(traffic, torus, routing):
+        warnings.warn(
+            f"the model puts {too_fast} of {len(ranking)} mappings below the time that they take "
+            "at least: it learned from another application or machine",
+            stacklevel=2,
+        )
     if observed is not None:
         times = np.asarray(observed, dtype=np.float64)
         if times.shape != (len(mappings),):
             raise InputError("bad observed times", found=times.shape, expected=(len(mappings),))
         ranking.insert(2, "observed_time", times)
-    total = as_workload(traffic).total
+    total = phases.total
     ranking["hot_links"] = [hot_links(total, torus, m, routing=routing) for m in mappings]
     ranking = ranking.sort_values("predicted_time", kind="stable", ignore_index=True)
     ranking.insert(0, "rank", np.arange(1, len(ranking) + 1))
@@ -219,7 +240,7 @@ def train_for(
     quality = summarise(
         repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
     )
-    learner.fit(samples.drop(columns=["time", *LABELS]), samples["time"])
+    learner.fit(samples, samples["time"])
     learner.provenance_ = samples.attrs["provenance"]
     return Training(learner, samples, quality, n_twins)
 

@@ -190,7 +190,7 @@ def _job(
 def _mark(feature: Feature) -> str:
     """Name of a feature, and of one that is not toruscast's own its code, which may change."""
     code = getattr(feature.function, "__code__", None)
-    if code is None or feature.function.__module__.startswith("toruscast."):
+    if code is None or feature.is_built_in:
         return feature.name
     return f"{feature.name} {_digest(_content(code))}"
 
