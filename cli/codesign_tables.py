@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .tables import new_table, print_table
+
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
@@ -66,11 +68,11 @@ def print_systems(console: Console, table: pd.DataFrame) -> None:
         table[["published_largest_problem", "published_wall_time"]].notna().any().any()
     )
     names = ["n", "largest_problem", "wall_time"]
-    headings = ["application", "system", "n a process", "largest problem", "wall time (s)"]
+    headings = ["application", "system", "n a\nprocess", "largest\nproblem", "wall\ntime (s)"]
     if known:
         names.insert(2, "published_largest_problem")
         names.append("published_wall_time")
-        headings[4:] = ["published", "wall time (s)", "published"]
+        headings[4:] = ["published", "wall\ntime (s)", "published"]
     rows = []
     for row in table.to_dict("records"):
         cells = [str(row["application"]), str(row["system"])]
@@ -115,14 +117,10 @@ def agrees(value: float, published: float) -> bool:
 
 
 def _print(console: Console, headings: list[str], rows: list[list[str]], left: int) -> None:
-    from rich.table import Table
-
-    view = Table(box=None, pad_edge=False)
-    for k, heading in enumerate(headings):
-        view.add_column(heading, justify="left" if k < left else "right", overflow="fold")
+    view = new_table(*headings, left=tuple(headings[:left]))
     for row in rows:
         view.add_row(*row)
-    console.print(view)
+    print_table(view, console, keep=left + 1)
 
 
 def _ratio(value: float) -> str:

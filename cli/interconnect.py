@@ -9,6 +9,7 @@ import click
 
 from . import options
 from .output import Output, records
+from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,13 +164,9 @@ def _print_constants(output: Output, model: Interconnect) -> None:
 
 def _print_times(output: Output, table: pd.DataFrame, formats: dict[str, str]) -> None:
     """Print a table of seconds."""
-    from rich.table import Table
-
-    view = Table(box=None, pad_edge=False)
-    for name in table.columns:
-        number = table[name].dtype.kind == "f"
-        title = str(name).replace("_", " ")
-        view.add_column(title, justify="right" if number else "left")
+    titles = {name: str(name).replace("_", " ") for name in table.columns}
+    words = tuple(titles[name] for name in table.columns if table[name].dtype.kind != "f")
+    view = new_table(*titles.values(), left=words)
     longest = table.select_dtypes("number").abs().max().max()
     digits = 0 if longest >= 1000 else 3
     for row in table.itertuples(index=False):
@@ -182,7 +179,7 @@ def _print_times(output: Output, table: pd.DataFrame, formats: dict[str, str]) -
         )  # fmt: skip
     console = output.console()
     console.print("Times in seconds.")
-    console.print(view)
+    print_table(view, console, keep=3)
 
 
 def _remark(output: Output, model: Interconnect) -> None:

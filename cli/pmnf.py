@@ -11,6 +11,7 @@ from . import options
 from .output import Output, check_writable
 from .pmnf_compose import compose
 from .pmnf_places import by_name
+from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -286,12 +287,8 @@ def _finish(output: Output, content: dict[str, Any], table: pd.DataFrame, shown:
     output.write(content, table)
     if not output.for_people:
         return
-    from rich.table import Table
-
-    view = Table(box=None, pad_edge=False)
-    for name in shown:
-        number = table[name].dtype.kind == "f"
-        view.add_column(name, justify="right" if number else "left", overflow="fold")
+    numbers = {name for name in shown if table[name].dtype.kind == "f"}
+    view = new_table(*shown, left=tuple(name for name in shown if name not in numbers))
     for row in table[shown].itertuples(index=False):
         view.add_row(*[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row])
-    output.console().print(view)
+    print_table(view, output.console(), keep=3)
