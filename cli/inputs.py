@@ -227,7 +227,8 @@ def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, floa
     if comm in known:
         for option, value in how.items():
             if value not in (None, "auto"):
-                raise InputError(f"a shipped dataset takes no {option}", file=comm, found=value)
+                name = "--tasks" if option == "n_tasks" else f"--{option}"
+                raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
         graph = datasets.load(comm, include=traffic)
         return graph, None if iterations is None else float(iterations)

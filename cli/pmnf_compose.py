@@ -192,7 +192,9 @@ def _measure(
         "comparison": records(table),
         "measurements": records(rows),
     }
-    tables = {"tasks": _frame(models), "comparison": table}
+    # What does not fit into a terminal is left out from the end.
+    order = ["pattern", *MEASURED, "composed", "measured", "waited"]
+    tables = {"tasks": _frame(models), "comparison": table.reindex(columns=order)}
     _finish(output, content, {name: frame for name, frame in tables.items() if len(frame)})
     for note in of_points(["n"], np.unique(rows[["n"]].to_numpy(float), axis=0), [0]):
         output.message(note)
@@ -232,7 +234,7 @@ def _finish(output: Output, content: dict[str, Any], tables: dict[str, pd.DataFr
             view.add_row(*[f"{c:.4g}" if isinstance(c, float) else str(c) for c in row])
         if number:
             console.print()
-        print_table(view, console, keep=3)
+        print_table(view, console, keep=4)
 
 
 def _heading(name: str) -> str:

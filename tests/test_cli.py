@@ -136,7 +136,7 @@ BAD = {
     "evaluate --samples empty.txt --level 2": "--level goes with --comm",
     "convert --mapping --torus 4x4 good.map a.csv --tasks 3": "--tasks goes without --mapping",
     "convert halo.csv a.csv --tasks-per-node 3": "--tasks-per-node goes with --mapping",
-    "convert lammps-lj-64 a.csv --tasks 100": "a shipped dataset takes no n_tasks: found 100",
+    "convert lammps-lj-64 a.csv --tasks 100": "a shipped dataset takes no --tasks: found 100",
     "convert halo.csv a.csv --iterations inf": "bad --iterations: found inf",
     "features --list --parquet a": "--list writes no --parquet",
     f"{SIMULATE} --trace no/t.json": "no/t.json: cannot be written: found no such folder",
