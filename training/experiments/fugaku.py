@@ -69,10 +69,15 @@ def _findings(
     table: pd.DataFrame, left_out: pd.DataFrame, constants: Constants, methods: dict[str, Floats],
     groups: pd.DataFrame, again: pd.DataFrame,
 ) -> Findings:  # fmt: skip
+    shapes = table["shape"].unique().tolist()
+    tests = [shape for shape in shapes if shape != CALIBRATION]
     summary = summarise(groups, ["shape", "method"])
+    if len(tests) > 1:
+        every = groups[groups["shape"] != CALIBRATION].assign(shape=" and ".join(tests))
+        together = summarise(every, ["shape", "method"])
+        summary = pd.concat([summary, together], ignore_index=True)
     baseline = summarise(again, ["shape", "method"])
     by_collective = summarise(groups[groups["method"] == _MODEL], ["shape", "collective"])
-    shapes = table["shape"].unique().tolist()
     by_size = summarise(groups[groups["method"] == _MODEL], ["shape", "nbytes"])
     by_size = by_size.sort_values("nbytes", kind="stable", ignore_index=True)
     by_size = by_size.sort_values(
@@ -82,7 +87,6 @@ def _findings(
     times = table[columns].assign(predicted=methods[_MODEL], corrected=methods[_CORRECTED])
     factors = pd.DataFrame({"software": constants.software, "local": constants.local})
     counts = left_out.groupby(["collective", "algorithm"]).size().rename("rows").reset_index()
-    tests = [shape for shape in shapes if shape != CALIBRATION]
     return Findings(
         text=_text(table, left_out, groups),
         tables={
@@ -96,7 +100,7 @@ def _findings(
             "fugaku_left_out": counts,
             "fugaku_times": times,
         },
-        bars=_bars(summary, baseline, tests),
+        bars=_bars(summary, baseline),
         charts=(
             Chart(
                 "fugaku_rcc", "bars", "fugaku_collectives", "collective", "mean RCC",
@@ -116,9 +120,11 @@ def _findings(
     )  # fmt: skip
 
 
-def _bars(summary: pd.DataFrame, baseline: pd.DataFrame, tests: list[str]) -> tuple[Bar, ...]:
+def _bars(summary: pd.DataFrame, baseline: pd.DataFrame) -> tuple[Bar, ...]:
     bars = []
-    for shape in tests:
+    for shape in summary["shape"].unique():
+        if shape == CALIBRATION:
+            continue
         for method in (_MODEL, _CORRECTED):
             row = summary[(summary["shape"] == shape) & (summary["method"] == method)].iloc[0]
             bars += [
