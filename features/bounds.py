@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
 from .packets import hand_over_times, packet_counts
-from .routing import Routing, dilations, injection_fifos, link_loads, phase_routing
+from .routing import Routing, dilations, injection_fifos, link_loads, phase_routings
 
 
 class Bounds(NamedTuple):
@@ -35,7 +35,8 @@ def time_bounds(
 
     The busiest link must carry its bytes (headers included) at its bandwidth, the busiest injection
     FIFO its messages at the bandwidth of the fastest link, the busiest receiver its bytes at the
-    memory bandwidth; and every message needs its software overhead, its hops and its serialisation.
+    memory bandwidth; and every message needs its software overhead, its hops and its serialisation
+    (an edge of several messages that of all of them, for they are handed over together).
     With adaptive routing the link bound is that of an even split, an estimate and not a bound;
     where ties are split or random, it is that of the expected load. Rounds of a dependent workload
     overlap, so their loads count together and of the latencies the longest.
@@ -48,7 +49,11 @@ def time_bounds(
     (54.4, 54.4)
     """
     workload = as_workload(traffic)
-    phases = [_phase_seconds(phase, torus, mapping, routing) for phase in workload]
+    ways = phase_routings(routing, workload, torus)
+    phases = [
+        _phase_seconds(phase, torus, mapping, way)
+        for phase, way in zip(workload, ways, strict=True)
+    ]
     if workload.dependent:
         *shared, latencies = zip(*phases, strict=True)
         # Rounds overlap: what a link, FIFO or receiver takes of all of them counts together.
@@ -105,6 +110,6 @@ def _have_two_ways(
     """Whether the packets of an edge may take different routes; shape ``(n_edges,)``."""
     gap = np.abs(torus.coords[mapping.node[comm.dst]] - torus.coords[mapping.node[comm.src]])
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
-    if phase_routing(routing, comm, torus) == "adaptive":
+    if routing == "adaptive":
         return np.asarray(tied | ((gap > 0).sum(axis=1) > 1))
     return np.asarray(tied & (torus.tie in ("random", "split")))

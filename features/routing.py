@@ -56,6 +56,26 @@ def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
     return "adaptive" if longest > torus.network.deterministic_limit else "deterministic"
 
 
+def phase_routings(
+    routing: Routing, traffic: Workload | CommGraph, torus: Torus
+) -> tuple[Routing, ...]:
+    """Return how each phase is routed; rounds of a dependent workload are all routed alike.
+
+    Examples
+    --------
+    >>> short, long = CommGraph(2, [0], [1], [1000]), CommGraph(2, [0], [1], [100_000])
+    >>> phase_routings("by_size", Workload([short, long]), Torus((8,)))
+    ('deterministic', 'adaptive')
+    >>> phase_routings("by_size", Workload([short, long], dependent=True), Torus((8,)))
+    ('adaptive', 'adaptive')
+    """
+    workload = as_workload(traffic)
+    each = tuple(phase_routing(routing, phase, torus) for phase in workload)
+    if workload.dependent and "adaptive" in each:
+        return ("adaptive",) * len(each)
+    return each
+
+
 def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
     """Return whether packets of a message may go different ways; loads of links are estimates then.
 
@@ -65,8 +85,7 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
     >>> ways_are_open(comm, Torus((8,)), "by_size"), ways_are_open(comm, Torus((8,)), "adaptive")
     (False, True)
     """
-    phases = as_workload(traffic)
-    adaptive = any(phase_routing(routing, phase, torus) == "adaptive" for phase in phases)
+    adaptive = "adaptive" in phase_routings(routing, traffic, torus)
     return adaptive or torus.tie in ("random", "split")
 
 

@@ -19,7 +19,7 @@ from ._simulator_messages import Messages, list_messages
 from ._simulator_setup import LARGEST_PACKET, build_state
 from .coarsening import PLACES, refine
 from .packets import packet_counts
-from .routing import Routing, check_routing, phase_routing
+from .routing import Routing, check_routing, phase_routings
 from .simulation import Simulation
 from .stall import check_finished
 from .stretch import Snapshot, Stretch
@@ -236,8 +236,8 @@ def _run(
         phase, edge = options.watch
         which = np.flatnonzero((messages.round == phase - numbers[0]) & (messages.edge == edge))
         watched = int(which[0]) if which.size else records.NONE
-    routings = {phase_routing(options.routing, options.phases[i], torus) for i in numbers}
-    routing: Routing = "adaptive" if "adaptive" in routings else "deterministic"
+    together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
+    routing = phase_routings(options.routing, together, torus)[0]
     state, tick = build_state(
         messages, len(numbers), torus, options.mapping, routing,
         seed=options.seed, watched=watched, places=options.places,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
 from .bounds import Bounds, time_bounds
+from .packets import packet_counts
 from .routing import (
     Routing,
     check_routing,
@@ -19,6 +20,7 @@ from .routing import (
     injection_fifos,
     link_loads,
     loads_along_routes,
+    phase_routings,
 )
 from .simulation import Simulation
 from .simulator import simulate
@@ -79,10 +81,25 @@ class RoutedTraffic:
     @cached_property
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
-        # Phases may be routed differently; those of a dependent workload count as one.
-        parts = [self.comm] if self.routing != "by_size" else list(self.workload)
-        loads = (link_loads(part, self.torus, self.mapping, routing=self.routing) for part in parts)
-        return np.asarray(np.sum(list(loads), axis=0), dtype=np.float64)
+        if self.routing != "by_size":
+            loads = link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
+            return np.asarray(loads, dtype=np.float64)
+        return self._loads([phase.nbytes for phase in self.workload])
+
+    @cached_property
+    def all_wire_bytes(self) -> NDArray[np.float64]:
+        """The same with the headers of the packets, shape ``(n_links,)``."""
+        counts = [packet_counts(phase, self.torus) for phase in self.workload]
+        return self._loads([packets * wire for packets, wire in counts])
+
+    def _loads(self, weights: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Loads of the links by a weight of every edge, summed over phases routed as they are."""
+        ways = phase_routings(self.routing, self.workload, self.torus)
+        loads = [
+            link_loads(phase, self.torus, self.mapping, weight, routing=way)
+            for phase, weight, way in zip(self.workload, weights, ways, strict=True)
+        ]
+        return np.asarray(np.sum(loads, axis=0), dtype=np.float64)
 
     @cached_property
     def link_bytes(self) -> NDArray[np.float64]:

@@ -5,8 +5,16 @@ import pandas as pd
 import pytest
 
 from toruscast import features
-from toruscast.features import FEATURES, simulate
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, patterns, strategies
+from toruscast.features import FEATURES, RoutedTraffic, simulate, time_bounds
+from toruscast.mapping import (
+    CommGraph,
+    InputError,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+    strategies,
+)
 from toruscast.training import (
     FEATURE_SETS,
     TimePredictor,
@@ -99,10 +107,10 @@ def test_hot_links_are_the_busiest_for_their_bandwidth():
     # 32 bytes of header go with 512 of payload: 3192 bytes at 1 GB/s, 4256 at 2 and 532 at 1.
     torus = Torus((2, 2), bandwidth=(1e9, 2e9), tie="plus")
     comm = CommGraph(4, [0, 0, 3], [2, 1, 1], [3000, 4000, 500])
-    assert hot_links(comm, torus, TaskMapping([0, 1, 2, 3], 4)) == (
+    assert hot_links(RoutedTraffic(comm, torus, TaskMapping([0, 1, 2, 3], 4))) == (
         "(0,0) +0 3.2 us, (0,0) +1 2.1 us, (1,1) +0 0.5 us"
     )
-    assert hot_links(comm, torus, TaskMapping([0, 0, 0, 0], 4)) == ""
+    assert hot_links(RoutedTraffic(comm, torus, TaskMapping([0, 0, 0, 0], 4))) == ""
 
 
 def test_bad_requests_are_refused(training):
@@ -153,3 +161,26 @@ def test_a_model_of_shorter_times_is_used_with_a_warning(training):
     fast = TimePredictor("prior", n_estimators=10).fit(table, table["time"] / 1000)
     with pytest.warns(UserWarning, match="2 of 2 mappings below the time that they take"):
         rank(COMM, TORUS, CANDIDATES[:2], fast)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_the_busiest_link_of_phases_routed_differently_is_that_of_the_bounds(dependent):
+    torus = Torus((4, 4, 4))
+    nodes = np.arange(64)
+    short = CommGraph(64, nodes[:-1], nodes[1:], [40_000] * 63)
+    long = CommGraph(64, [0], [42], [1_000_000])
+    workload = Workload([short, long], dependent=dependent)
+    mapping = TaskMapping(np.random.default_rng(1).permutation(64), torus)
+    busiest = explain(workload, torus, mapping, routing="by_size").links["busy"].iloc[0]
+    bounds = time_bounds(workload, torus, mapping, routing="by_size")
+    alone = explain(long, torus, mapping, routing="adaptive").links["busy"].iloc[0]
+    assert alone < busiest <= bounds.link
+    assert busiest == pytest.approx(bounds.link) or not dependent
+    result = simulate(workload, torus, mapping, routing="by_size")
+    together = RoutedTraffic(workload, torus, mapping, "by_size")
+    if not dependent:
+        # Of the short ones dimension order tells every link.
+        order = simulate(short, torus, mapping).wire_bytes
+        routes = RoutedTraffic(short, torus, mapping).all_wire_bytes
+        assert np.allclose(order, routes)
+    assert result.wire_bytes.sum() == pytest.approx(together.all_wire_bytes.sum())

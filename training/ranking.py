@@ -11,20 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from toruscast.features import FEATURES, Routing, dilations, extract, link_loads
-from toruscast.features.packets import packet_counts
-from toruscast.features.routing import phase_routing, ways_are_open
+from toruscast.features import FEATURES, RoutedTraffic, Routing, dilations, extract
+from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .evaluate import repeated_splits, summarise
 from .feature_sets import feature_set
 from .predictor import TimePredictor
+from .reasons import hottest_links
 from .samples import build_samples
 
-METRICS = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
+RANKING_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 HOT_LINKS = 3
 
 
@@ -103,7 +103,7 @@ def rank(
         raise InputError("model without feature names", expected="one fitted on a table")
     # The sketch is simulated for the model anyway: its own word is worth seeing.
     sketch = ("sketch_time",) if "sketch_slowdown" in needed else ()
-    names = tuple(dict.fromkeys((*needed, *METRICS, *sketch)))
+    names = tuple(dict.fromkeys((*needed, *RANKING_FEATURES, *sketch)))
     table = extract(
         traffic,
         torus,
@@ -120,18 +120,15 @@ def rank(
             "low": interval[:, 0],
             "high": interval[:, 1],
             "p_best": model.probability_of_best(table),
-            **{name: table[name].to_numpy() for name in (*METRICS, *sketch)},
+            **{name: table[name].to_numpy() for name in (*RANKING_FEATURES, *sketch)},
         }
     )
-    phases = as_workload(traffic)
+    workload = as_workload(traffic)
     learned = getattr(model, "provenance_", {}).get("routing", routing)
-    if any(
-        phase_routing(learned, phase, torus) != phase_routing(routing, phase, torus)
-        for phase in phases
-    ):
+    if phase_routings(learned, workload, torus) != phase_routings(routing, workload, torus):
         warnings.warn(f"the model learned from {learned} routing, not {routing}", stacklevel=2)
     too_fast = int((ranking["high"] < ranking["lower_bound"]).sum())
-    if too_fast and not ways_are_open(traffic, torus, routing):
+    if too_fast and not ways_are_open(workload, torus, routing):
         warnings.warn(
             f"the model puts {too_fast} of {len(ranking)} mappings below the time that they take "
             "at least: it learned from another application or machine",
@@ -142,37 +139,27 @@ def rank(
         if times.shape != (len(mappings),):
             raise InputError("bad observed times", found=times.shape, expected=(len(mappings),))
         ranking.insert(2, "observed_time", times)
-    total = phases.total
-    ranking["hot_links"] = [hot_links(total, torus, m, routing=routing) for m in mappings]
+    ranking["hot_links"] = [
+        hot_links(RoutedTraffic(workload, torus, mapping, routing)) for mapping in mappings
+    ]
     ranking = ranking.sort_values("predicted_time", kind="stable", ignore_index=True)
     ranking.insert(0, "rank", np.arange(1, len(ranking) + 1))
     return ranking
 
 
-def hot_links(
-    comm: CommGraph,
-    torus: Torus,
-    mapping: TaskMapping,
-    *,
-    routing: Routing = "deterministic",
-    n: int = HOT_LINKS,
-) -> str:
+def hot_links(traffic: RoutedTraffic, n: int = HOT_LINKS) -> str:
     """Return the ``n`` links that are busy longest, as text.
 
     Examples
     --------
     >>> comm = CommGraph(2, [0, 1], [1, 0], [2000, 1000])
-    >>> hot_links(comm, Torus((8,)), TaskMapping([0, 1], 8))
+    >>> hot_links(RoutedTraffic(comm, Torus((8,)), TaskMapping([0, 1], 8)))
     '(0) +0 1.1 us, (1) -0 0.5 us'
     """
-    packets, wire_bytes = packet_counts(comm, torus)
-    wire = link_loads(comm, torus, mapping, packets * wire_bytes, routing=routing)
-    busy: NDArray[np.float64] = wire / torus.link_bandwidth
-    hottest = np.argsort(-busy, kind="stable")[:n]
+    links = hottest_links(traffic, n)
     return ", ".join(
-        f"{torus.link_label(int(link))} {1e6 * busy[link]:.1f} us"
-        for link in hottest
-        if busy[link] > 0
+        f"{label} {1e6 * busy:.1f} us"
+        for label, busy in zip(links["label"], links["busy"], strict=True)
     )
 
 

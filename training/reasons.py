@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toruscast.features import Routing, link_loads, time_bounds
-from toruscast.features.packets import packet_counts
+from toruscast.features import RoutedTraffic, Routing, time_bounds
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
 
@@ -66,19 +65,23 @@ def explain(
     >>> why.binding, why.links["label"].tolist()
     ('link', ['(0) +0', '(1) +0'])
     """
-    total = as_workload(traffic).total
-    load = link_loads(total, torus, mapping, routing=routing)
-    packets, wire_bytes = packet_counts(total, torus)
-    wire = link_loads(total, torus, mapping, packets * wire_bytes, routing=routing)
-    busy = wire / torus.link_bandwidth
-    hottest = np.argsort(-busy, kind="stable")[:n]
-    hottest = hottest[load[hottest] > 0]
-    mean = float(load[torus.link_exists].mean()) if torus.link_exists.any() else 0.0
+    routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
     bounds = time_bounds(traffic, torus, mapping, routing=routing)
     seconds = {
         name: getattr(bounds, name) for name in ("link", "injection", "reception", "latency")
     }
-    links = pd.DataFrame(
+    binding = max(seconds, key=lambda name: seconds[name])
+    return Reasons(seconds, bounds.total, binding, hottest_links(routed, n))
+
+
+def hottest_links(traffic: RoutedTraffic, n: int) -> pd.DataFrame:
+    """Return the ``n`` links that are busy longest, as in `Reasons`."""
+    torus, load = traffic.torus, traffic.all_link_bytes
+    busy = traffic.all_wire_bytes / torus.link_bandwidth
+    hottest = np.argsort(-busy, kind="stable")[:n]
+    hottest = hottest[busy[hottest] > 0]
+    mean = float(load[torus.link_exists].mean()) if torus.link_exists.any() else 0.0
+    return pd.DataFrame(
         {
             "label": [torus.link_label(int(link)) for link in hottest],
             "nbytes": load[hottest],
@@ -87,5 +90,3 @@ def explain(
         },
         index=pd.Index(hottest, name="link"),
     )
-    binding = max(seconds, key=lambda name: seconds[name])
-    return Reasons(seconds, bounds.total, binding, links)
