@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, InputError, Network, Torus
+from toruscast.mapping import CommGraph, InputError, Network, Torus, Workload
 
 from ._route_kernels import take_turns
 
@@ -51,3 +51,18 @@ def hand_over_times(
     ready = np.empty(comm.n_edges)
     take_turns(comm.first, comm.dst, software_times(comm, network), order, ready)
     return order, ready
+
+
+def longest_message(workload: Workload, torus: Torus) -> int:
+    """Packets of the longest message of all phases.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [5000, 2000], [2, 1])
+    >>> longest_message(Workload([comm]), Torus((4,)))
+    5
+    """
+    return max(
+        int((packet_counts(phase, torus)[0] / np.maximum(phase.whole_messages, 1)).max(initial=0))
+        for phase in workload
+    )

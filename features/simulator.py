@@ -18,7 +18,7 @@ from ._simulator_kernels import run, start
 from ._simulator_messages import Messages, list_messages
 from ._simulator_setup import LARGEST_PACKET, build_state
 from .coarsening import PLACES, refine
-from .packets import packet_counts
+from .packets import longest_message
 from .routing import Routing, check_routing, phase_routings
 from .simulation import Simulation
 from .stall import check_finished
@@ -145,14 +145,10 @@ def simulate(
     )
     if error is None:
         return _simulate(workload, options, coarsening)
-    longest = max(
-        int((packet_counts(phase, torus)[0] / np.maximum(phase.whole_messages, 1)).max(initial=0))
-        for phase in workload
-    )
     hops = sum(_packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
     network = torus.network
     result, change = refine(
-        error, longest, hops, network.buffer_packets,
+        error, longest_message(workload, torus), hops, network.buffer_packets,
         lambda merged, places: _simulate(workload, options._replace(places=places), merged),
         1 if network.window else LARGEST_PACKET // (network.payload + network.header),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from toruscast.features import (
     top_outliers,
     unregister,
 )  # fmt: skip
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
 
 PUBLISHED = [
     "max_dilation", "avg_bytes", "max_bytes", "avg_bytes_AO", "avg_bytes_TO", "avg_buffer",
@@ -170,6 +170,24 @@ def test_simulated_features_are_aggregates_of_the_counters():
         assert row[f"avg_{name}_AO"] == pytest.approx(naive.mean(naive.average_outliers(values)))
         assert row[f"avg_{name}_TO"] == pytest.approx(naive.mean(naive.top_outliers(values)))
     assert row["time"] == result.time
+
+
+def test_packets_are_counted_alike_under_every_mapping():
+    # Of messages so long the error of the time lets some mappings merge packets, others not.
+    torus = Torus((4, 4), network=Network(buffer_packets=8))
+    comm = CommGraph(16, np.arange(16), np.roll(np.arange(16), 3), np.full(16, 512 * 3000))
+    near, far = (
+        TaskMapping(range(16), torus),
+        TaskMapping(np.random.default_rng(2).permutation(16), torus),
+    )
+    for mapping in (near, far):
+        traffic = RoutedTraffic(comm, torus, mapping)
+        assert traffic.counted.coarsening == 2
+        counts = simulate(comm, torus, mapping, coarsening=2).buffer_length
+        assert np.array_equal(traffic.buffer_length, counts[torus.link_exists])
+    short = RoutedTraffic(comm.scaled(1 / 4), torus, near)
+    assert short.counted.coarsening == 1
+    assert short.simulation is short.counted
 
 
 def test_own_feature_in_three_lines(own_name):

@@ -27,11 +27,8 @@ from .sample_store import FORMAT, LABELS, read_samples, write_samples
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 _PART = 8
-# Parts of the network that the model has got since samples were first stored, and the values that
-# change nothing: left out of the keys, so that those stay as they are.
-_ADDED = [("window", 0)]
-# How packets are merged: in the keys where some are, to be raised when that changes.
-_MERGING = 2
+# To be raised when the same names and numbers give other samples.
+_KEY_VERSION = 3
 
 
 class _Job(NamedTuple):
@@ -84,7 +81,7 @@ def build_samples(
     features : sequence of str, optional
         Names of the features; all of the level if not given.
     coarsening : int, optional
-        Real packets in one simulated packet; as few as change the time by 3 % if not given.
+        Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
     progress : callable, optional
         Called with the number of samples done and the number of all.
     provenance : dict, optional
@@ -161,24 +158,15 @@ def _job(
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
     # The name of a torus changes nothing; every other field does.
-    network = [item for item in asdict(torus.network).items() if item not in _ADDED]
-    host = (
-        torus.shape,
-        torus.wrap,
-        torus.bandwidth,
-        torus.order,
-        torus.tie,
-        torus.zones,
-        network,
-    )
-    names = tuple(map(_mark, how.features))
-    merges = how.coarsening != 1 or any(name.startswith("sketch") for name in names)
+    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.zones)
     common = _digest(
+        _KEY_VERSION,
         toruscast.__version__,
-        names,
+        tuple(map(_mark, how.features)),
         how.routing,
-        (how.coarsening, _MERGING) if merges else how.coarsening,
+        how.coarsening,
         host,
+        asdict(torus.network),
         workload.n_tasks,
         workload.dependent,
         *arrays,
