@@ -19,7 +19,7 @@ from pmnf import fit_elsewhere, fit_toruscast, write  # isort: split
 import numpy as np
 import pandas as pd
 
-from report import markdown
+from toruscast.report import markdown
 from toruscast.scaling.ms2 import VARIATIONS, PublishedModel, published_models, sample
 
 # As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves
@@ -49,10 +49,11 @@ Written by
 
 with the raw figures in `benchmarks/results/ms2.csv`.
 
-[Shudler18] modelled the run time of the molecular simulator ms2 by eight functions of p processes,
-n molecules and the parameters m, d and c. Here each is taken for the truth, sampled on the study's
-grid (six values of each parameter, every combination, ten repetitions) with the four coefficients
-of variation that the study saw, and fitted again, {draws} times for each (seed {seed}).
+[Shudler18] ([references.md](references.md)) modelled the run time of the molecular simulator ms2 by
+eight functions of p processes, n molecules, m component types, the density d and the cut-off radius
+c. Here each is taken for the truth, sampled on the study's grid (six values of each parameter,
+every combination, ten repetitions) with the four coefficients of variation that the study saw, and
+fitted again, {draws} times for each (seed {seed}).
 
 {models}
 
@@ -64,13 +65,14 @@ Choices:
 - log is the logarithm to base 2, as everywhere in the normal form. With it every model that falls
   with p stays positive on the grid.
 - The values of d lie 0.15 apart, those of p 12.
-- Four models fall with p by a *negative coefficient*, such as -2.2 log2(p). They turn negative
-  beyond some p, which a time cannot, so that toruscast by default looks for falling powers of p
-  instead, which is *not negative* below. The column *toruscast* lets coefficients take either sign
+- Four models fall with p by a *negative coefficient*, such as -2.2 log2(p). Beyond some p they turn
+  negative, which a time cannot, so that by default toruscast looks for falling powers of p instead:
+  that is *not negative* below. The column *toruscast* lets coefficients take either sign
   and builds from the terms that Extra-P searches, as the study did:
   `FitOptions(space="published", signed=True)`, or `--terms published --signed`.
 - T(n,c) and T(m,c) are negative where c and m are small. They are sampled as they are.
-- In T(n,c) as printed the logarithm is invisible. A factor n seems lost; the last row supposes it.
+- In T(n,c) as printed the term with the logarithm is too small to be found. A factor n seems to be
+  missing; the last row supposes it.
 
 ## Models found exactly
 
@@ -179,7 +181,7 @@ def page(rows: pd.DataFrame, seed: int) -> str:
         for name, part in total
     )
     return TEXT.format(
-        draws=rows.draws.max(), seed=seed, models=markdown(pd.DataFrame(described)),
+        draws=rows.draws.max(), seed=seed, models=markdown.table(pd.DataFrame(described)),
         exact=tables["exact"], active=tables["active"], error=tables["error_pct"],
         summary=summary,
     )  # fmt: skip
@@ -201,7 +203,7 @@ def pivot(rows: pd.DataFrame, what: str) -> str:
         .unstack(sort=False)
     )
     table.index = [f"T({name})" for name in table.index]
-    return markdown(table.rename_axis("model").reset_index())
+    return markdown.table(table.rename_axis("model").reset_index())
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from report import markdown
+from toruscast.report import markdown
 
 REAL = {
     "relearn_2p.txt": "RELeARN, 2 parameters",
@@ -75,10 +75,10 @@ def real_table(results: Path) -> str:
         })  # fmt: skip
     n = int(corner.loc["toruscast", "paths"])
     return "\n\n".join([
-        markdown(pd.DataFrame(lines)),
+        markdown.table(pd.DataFrame(lines)),
         f"RELeARN at (512, 9000) from the other 24 points, share of its {n} regions (the one that "
         "took no time counts as met by 0):",
-        markdown(pd.DataFrame(shares)),
+        markdown.table(pd.DataFrame(shares)),
         "More than 10 % off, with the variation of the repetitions: " + "; ".join(
             f"{row.region} {100 * row.error:.0f} % ({100 * row.variation:.0f} %)"
             for row in off.itertuples()
@@ -116,7 +116,7 @@ def known_table(file: Path) -> str:
         if own["lead_exact"] < peer["lead_exact"]:
             missed.append(f"{where}: fewer lead exponents than Extra-P")
     return "\n\n".join([
-        markdown(pd.DataFrame(lines)),
+        markdown.table(pd.DataFrame(lines)),
         "Functions of one parameter with two terms, without noise: "
         f"{100 * float(rows.loc[('toruscast', 'a', 0.0), 'two_terms_recovered']):.0f} % recovered.",
         _misses(missed),

@@ -12,100 +12,186 @@ from pathlib import Path
 import pandas as pd
 from bars import missed
 
+from toruscast.report import markdown
+
 TEXT = """# Measurements
 
 Written by `make bench`; the raw figures are in `benchmarks/results`. Machine: {cpu}, {cores} cores;
 Python {python}, numpy {numpy}, numba {numba}.
 
+RCC is the share of pairs of mappings that are put in the right order. Errors, regrets and coverages
+are shares: 0.03 is 3 %.
+
 ## Forecasts of the captured applications
 
-84 candidate mappings each, all simulated (`benchmarks/forecast.py`). RCC with the simulated times:
-the lower bound and the sketch, unlearned; models trained on 168 other mappings, of level-1 features
-alone and with the sketch (*trained*, what `toruscast rank` does); the default model, which never
-saw the application. Then R^2, regret of the mapping predicted best, and the share of times in the
-90 % interval.
+84 candidate mappings of each application, all simulated, and five forecasts of their times
+(`benchmarks/forecast.py`). Two learn nothing: the *lower bound* and the *sketch*, a simulation with
+packets four times as long. Two are models trained on 168 other mappings: *level 1* with level-1
+features alone, *trained* with the sketch too, as `toruscast rank` does. *Default* is the model that
+is shipped, which never saw the application. Regret is how much longer the mapping predicted best
+takes than the fastest; coverage, the share of times within the 90 % interval.
 
 {forecast}
 
 ## Buffer depth
 
 The 84 candidates of `make rank` simulated at several buffer depths. RCC with these times of: the
-lower bound; the sketch (packets four times as long); the same machine with a hop of 41 in place of
-40 ns, which shows how much of the order is chance. Last, the median time over its lower bound.
+lower bound; the sketch; the same machine with 41 ns instead of 40 ns a hop: an RCC below 1 here is
+order that a negligible change destroys. Last, the median of time over lower bound.
 
 {buffers}
 
 ## Coarser packets
 
-Time of coarse over that of real packets: median, least and largest of 16 mappings on 4x4x4x4x2, 512
-tasks; and the RCC of the two.
+Time with coarser packets over time with real ones, of 16 mappings of 512 tasks on 4x4x4x4x2, and
+the RCC between the two.
 
 {coarsening}
 
 With `error=0.03` packets are halved until the time changes little, as
-[simulator-cost.md](simulator-cost.md) says: the error that is left, on mappings of two seeds, of
-512 tasks on 8x8x8 and of 64 on 4x4x4; how many of them have merged packets in the end; and the
-cost, that of real packets being 1.
+[simulator-cost.md](simulator-cost.md) says. The mappings are those of two seeds, of 512 tasks on
+8x8x8 and of 64 on 4x4x4. *Merged* counts those whose packets are still merged in the end; the
+errors are what is left against real packets; the cost is processor time, 1 with real packets.
 
 {error_targets}
 
 ## Independent engines and measured times
 
-`benchmarks/validation.py` on measurements that are not part of the repository: a flit-level engine
-(completion cycles), a flow-level engine running MPI programs, and times measured on an emulated
-4x4x4 torus. Every constant is read off the engine's description. RCC over all pairs and over pairs
-more than 5 % apart (equal times left out, equal forecasts half), the common factor seen /
-simulated, the median error after it, processor seconds a mapping, and how many times less
-than the other engine's.
+`benchmarks/validation.py` compares the simulator with times that are not part of the repository:
+completion cycles of a flit-level engine, times of MPI programs in a flow-level engine, and times
+measured on an emulated 4x4x4 torus. Every constant is read off the engine's description, but the
+window and the packets of the flow-level cases, which that engine has not.
+
+RCC is over pairs with different times (equal forecasts count half), and over those more than 5 %
+apart. The factor is the median of the engine's or measured times over the simulated ones, the
+median error what is left after it. Seconds are processor time; *times less* is by how much that is
+less than the other engine's. For comparison, *busiest link* is the RCC of the bytes of that link
+alone. Last, the share of links whose simulated bytes are within 1 % of those counted.
 
 {validation_summary}
 
 ## Cost
 
 Processor seconds of one core, and for the simulator the most memory that the process, Python
-included, has taken. A periodic 15-point halo under a random mapping, 16 tasks a node; 16 packets a
-message in the simulator. The peers run in the same process.
+included, has taken so far. A periodic 15-point halo under a random mapping, 16 tasks a node; 16
+packets a message in the simulator. The peers, other ways to the same result, run in the same
+process.
 
 {kernels}
 """
 
+# By CSV file; columns that are not named keep their name.
+HEADINGS = {
+    "forecast": {
+        "spread": "slowest / fastest",
+        "lower_bound": "RCC, lower bound",
+        "sketch_alone": "RCC, sketch",
+        "level_1": "RCC, level 1",
+        "trained": "RCC, trained",
+        "trained_r2": "R^2, trained",
+        "trained_regret": "regret, trained",
+        "trained_coverage": "coverage, trained",
+        "default": "RCC, default",
+        "default_r2": "R^2, default",
+        "default_regret": "regret, default",
+        "default_coverage": "coverage, default",
+    },
+    "buffers": {
+        "buffer_packets": "buffer, packets",
+        "rcc_lower_bound": "RCC, lower bound",
+        "rcc_sketch": "RCC, sketch",
+        "rcc_hop_of_41_ns": "RCC, 41 ns a hop",
+        "median_slowdown": "median time / lower bound",
+    },
+    "coarsening": {
+        "bytes": "bytes a message",
+        "coarsening": "packets in one",
+        "median_ratio": "median ratio",
+        "least_ratio": "least ratio",
+        "largest_ratio": "largest ratio",
+        "rcc": "RCC",
+    },
+    "error-targets": {
+        "bytes": "bytes a message",
+        "buffer_packets": "buffer, packets",
+        "median_error": "median error",
+        "largest_error": "largest error",
+        "rcc": "RCC",
+    },
+    "validation-summary": {
+        "rcc": "RCC",
+        "rcc_5_percent_apart": "RCC, over 5 % apart",
+        "factor": "factor, theirs / simulated",
+        "median_error": "median error",
+        "seconds_a_mapping": "seconds a mapping",
+        "times_less": "times less",
+        "rcc_max_link_bytes": "RCC, busiest link",
+        "links_within_1_percent": "links within 1 %",
+    },
+    "kernels": {
+        "count": "units",
+        "per_second": "units a second",
+        "peak_gb": "peak memory, GB",
+    },
+    "bisection": {
+        "packets_a_message": "packets a message",
+        "packet_hops": "packet-hops",
+        "reached": "share of the bound",
+        **{f"busy_{d}": f"busy, dimension {d}" for d in range(3)},
+        **{f"buffered_{d}": f"buffered, dimension {d}" for d in range(3)},
+    },
+    "cachegrind": {
+        "first_level_misses": "first-level misses",
+        "last_level_misses": "last-level misses",
+        "mispredicted": "mispredicted branches",
+        "instructions_a_cycle": "instructions a cycle",
+        "cycle_ns": "ns a cycle",
+        "memory_jump_ns": "ns a jump in memory",
+    },
+    "composition": {
+        "composed": "composed, microseconds",
+        "measured": "measured, microseconds",
+        "error": "error, %",
+        "median_error": "median error, %",
+        "largest_error": "largest error, %",
+    },
+}
+MEASUREMENTS = (
+    "forecast", "buffers", "coarsening", "error-targets", "validation-summary", "kernels"
+)  # fmt: skip
 
-def markdown(table: pd.DataFrame) -> str:
-    """Return a table with its numbers in four digits, whole ones in full; NaN stays empty."""
-    texts = table.map(
-        lambda v: format(v, ".4g" if v % 1 else ".0f") if isinstance(v, float) else str(v)
-    ).mask(table.isna(), "")
-    rows = [list(table.columns), ["---"] * len(table.columns), *texts.to_numpy().tolist()]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+def table(results: Path, name: str, columns: int | None = None) -> str:
+    """Return the first columns of a CSV file, all if not given, as a table with headings."""
+    values = pd.read_csv(results / f"{name}.csv").iloc[:, :columns]
+    return markdown.table(values.rename(columns=HEADINGS[name]))
 
 
-def fill(page: Path, name: str, table: pd.DataFrame) -> None:
-    """Put a table between its marks of a page."""
-    mark = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
-    text, found = re.subn(
-        mark, lambda m: f"{m[1]}\n{markdown(table)}\n\n{m[2]}", page.read_text(), flags=re.S
-    )
-    if found != 1:
-        raise ValueError(f"{page}: found {found} marks of {name}, expected one")
+def fill(page: Path, contents: dict[str, str]) -> None:
+    """Put texts between their marks of a page."""
+    text = page.read_text()
+    for name, content in contents.items():
+        mark = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
+        text, found = re.subn(
+            mark, lambda m, new=content: f"{m[1]}\n{new}\n\n{m[2]}", text, flags=re.S
+        )
+        if found != 1:
+            raise ValueError(f"{page}: found {found} marks of {name}, expected one")
     page.write_text(text)
 
 
 def main(results: str, docs: str) -> None:
     """Fill in the pages."""
     folder, pages = Path(results), Path(docs)
-    fill(pages / "simulator.md", "missed", missed(folder))
-    for page, name in (
-        ("simulator", "bisection"), ("simulator-cost", "cachegrind"), ("composition", "composition")
-    ):  # fmt: skip
-        fill(pages / f"{page}.md", name, pd.read_csv(folder / f"{name}.csv"))
-    names = (
-        "forecast", "buffers", "coarsening", "error-targets", "validation-summary", "kernels"
-    )  # fmt: skip
-    tables = {name.replace("-", "_"): pd.read_csv(folder / f"{name}.csv") for name in names}
-    machine = tables["kernels"].iloc[0]
-    tables["kernels"] = tables["kernels"].iloc[:, :7]
-    texts = {name: markdown(table) for name, table in tables.items()}
+    bars = markdown.table(missed(folder))
+    fill(pages / "simulator.md", {"missed": bars, "bisection": table(folder, "bisection")})
+    for page, name in (("simulator-cost", "cachegrind"), ("composition", "composition")):
+        fill(pages / f"{page}.md", {name: table(folder, name)})
+    # Behind its first columns kernels.csv describes the machine.
+    tables = {name: table(folder, name, 7 if name == "kernels" else None) for name in MEASUREMENTS}
+    machine = pd.read_csv(folder / "kernels.csv").iloc[0]
     fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}
+    texts = {name.replace("-", "_"): text for name, text in tables.items()}
     (pages / "measurements.md").write_text(TEXT.format(**fields, **texts))
 
 

@@ -38,7 +38,7 @@ class Feature:
     @property
     def is_built_in(self) -> bool:
         """Whether it comes with toruscast."""
-        return self.function.__module__.startswith("toruscast.")
+        return (self.function.__module__ or "").startswith("toruscast.")
 
 
 FEATURES: dict[str, Feature] = {}

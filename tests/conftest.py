@@ -1,11 +1,29 @@
+import os
 from pathlib import Path
 
 import pytest
 
+# What this variable names; without it, the folder beside the clone.
+VARIABLE = "TORUSCAST_DATA"
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+
+
+class Measurements(type(Path())):
+    """The folder of public measurements; a test skips that asks for a part that is not there."""
+
+    def __truediv__(self, part):
+        path = Path(self) / part
+        if not path.exists():
+            pytest.skip(f"{part}: no such measurements in {self}")
+        return path
+
 
 @pytest.fixture(scope="session")
 def shared_data():
-    folder = Path(__file__).parents[2] / "shared" / "data"
+    named = os.environ.get(VARIABLE)
+    folder = Measurements(named or BESIDE)
     if not folder.is_dir():
-        pytest.skip("real measurements not found")
+        if named:
+            pytest.fail(f"{VARIABLE}: {named} is not a folder")
+        pytest.skip(f"no measurements: {VARIABLE} names no folder, and there is no {BESIDE}")
     return folder

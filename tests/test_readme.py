@@ -12,10 +12,10 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_python_examples_run(capsys):
     text = README.read_text()
-    program, metric, rounds = re.findall(r"```python\n(.*?)```", text, re.S)
-    shown = re.search(r"```python\n.*?```\n\n```text\n(.*?)```", text, re.S)[1]
+    programs = re.findall(r"```python\n(.*?)```", text, re.S)
+    shown = "".join(re.findall(r"```python\n[^`]*```\n\n```text\n(.*?)```", text, re.S))
     try:
-        exec(compile(program + metric + rounds, str(README), "exec"), {})
+        exec(compile("".join(programs), str(README), "exec"), {})
         assert "busiest_share" in FEATURES
     finally:
         unregister("busiest_share")

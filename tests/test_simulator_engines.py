@@ -1,85 +1,69 @@
 """The packet simulator against independent engines and measured times, where they are at hand.
 
-Each figure has what it should reach. Where it does not, what is checked is just short of what it
-does reach, so that it gets no worse, and a comment says so.
+What each figure should reach stands in `benchmarks/bars.py`. Where it does not, what is checked is
+just short of what it does reach, so that it gets no worse, and a comment says why.
 """
 
 import importlib.util
 import sys
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from toruscast.features import simulate
 
-ROOT = Path(__file__).parents[1]
-DATA = ROOT.parent / "shared" / "data"
 
-spec = importlib.util.spec_from_file_location("validation", ROOT / "benchmarks" / "validation.py")
-validation = importlib.util.module_from_spec(spec)
-
-
-@pytest.fixture(scope="module")
-def case():
-    sys.modules["validation"] = validation  # where its dataclasses look for their annotations
-    spec.loader.exec_module(validation)
-
-    def find(source, name):
-        if not (DATA / source).is_dir():
-            pytest.skip(f"the measurements of {source} are not there")
-        cases = validation.READERS[source](DATA / source)
-        return next(case for case in cases if case.name == name)
-
-    return find
+def load(name):
+    """Return a module of `benchmarks`, which is no package."""
+    path = Path(__file__).parents[1] / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where its dataclasses look for their annotations
+    spec.loader.exec_module(module)
+    return module
 
 
-class Bar(NamedTuple):
-    """What a figure of a case should reach, and what is checked where it does not."""
+bars = load("bars")
+validation = load("validation")
 
-    source: str
-    name: str
-    figure: str
-    wanted: float
-    checked: float
-
-
+# Tests never assert on time.
+TIMES = {"times_less"}
 HALO = "halo2d5_16x32 2048 B dor"
-K4N5 = "halo2d5_32x32 2048 B dor"
-SUBA2A = pytest.mark.slow
-SUBA2A_4M = "suba2a64 4194304 B"
-BARS = [
-    Bar("emulated-torus", "halo2d 8192 B", "rcc", 0.90, 0.90),
-    Bar("emulated-torus", "halo2d 8192 B", "rcc_5_percent_apart", 0.97, 0.97),
-    Bar("emulated-torus", "halo2d 32768 B", "rcc", 0.90, 0.90),
-    Bar("emulated-torus", "halo2d 32768 B", "rcc_5_percent_apart", 0.97, 0.97),
-    Bar("emulated-torus", "suba2a8 8192 B", "rcc", 0.84, 0.84),
-    Bar("emulated-torus", "suba2a8 8192 B", "rcc_5_percent_apart", 0.90, 0.90),
-    Bar("flit-level", HALO, "rcc", 0.93, 0.93),
-    Bar("flit-level", HALO, "median_error", 0.08, 0.08),
-    Bar("flit-level", K4N5, "rcc", 0.93, 0.93),
-    Bar("flit-level", K4N5, "median_error", 0.08, 0.08),
-    # Missed: 0.875, 0.90 wanted. Far-travelling packets starve more in that engine.
-    Bar("flit-level", "a2a_sub64 256 B dor", "rcc", 0.90, 0.874),
-    Bar("flit-level", "a2a_sub64 256 B dor", "median_error", 0.08, 0.08),
-    # Missed: 0.863, 0.90 wanted; and 0.21. Its adaptive channel is one packet deep.
-    Bar("flit-level", "halo2d5_16x32 2048 B adaptive", "rcc", 0.90, 0.862),
-    Bar("flit-level", "halo2d5_16x32 2048 B adaptive", "median_error", 0.08, 0.211),
-    Bar("flow-level", "halo2d 4194304 B", "rcc", 0.95, 0.95),
-    Bar("flow-level", "halo2d 4194304 B", "median_error", 0.005, 0.005),
-    Bar("flow-level", "halo2d 16384 B", "rcc", 0.95, 0.95),
-    # Missed, both: 0.871 and 0.862, 0.90 wanted. Of pairs 5 % apart 0.979 and 0.985 are right.
-    pytest.param(Bar("flow-level", "suba2a64 16384 B", "rcc", 0.90, 0.871), marks=SUBA2A),
-    pytest.param(Bar("flow-level", SUBA2A_4M, "rcc", 0.90, 0.862), marks=SUBA2A),
-    pytest.param(Bar("flow-level", SUBA2A_4M, "rcc_5_percent_apart", 0.97, 0.97), marks=SUBA2A),
+LOWERED = {
+    # Counted bytes: without acknowledgements 99.9 % of the links are within 1 %, all within 4 %.
+    ("emulated-torus", "halo2d 32768 B", "links_within_1_percent"): 0.998,
+    # 0.081, of twelve times only, each of one seed of that engine.
+    ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.09,
+    # 0.875. Far-travelling packets starve more in that engine.
+    ("flit-level", "a2a_sub64 256 B dor", "rcc"): 0.874,
+    # 0.863 and 0.21. Its adaptive channel is one packet deep.
+    ("flit-level", "halo2d5_16x32 2048 B adaptive", "rcc"): 0.862,
+    ("flit-level", "halo2d5_16x32 2048 B adaptive", "median_error"): 0.211,
+    # 0.871 and 0.862. Of pairs 5 % apart 0.979 and 0.985 are right.
+    ("flow-level", "suba2a64 16384 B", "rcc"): 0.871,
+    ("flow-level", "suba2a64 4194304 B", "rcc"): 0.862,
+}
+CHECKED = [
+    pytest.param(
+        *bar[:3],
+        LOWERED.get(bar[:3], bar[3]),
+        id=f"{bar[1]} {bar[2]}",
+        marks=pytest.mark.slow if bar[1].startswith("suba2a64") else (),
+    )
+    for bar in bars.VALIDATION
+    if bar[2] not in TIMES
 ]
 
 
-def least(figure):
-    """Whether more of a figure is better: shares of pairs, but not errors."""
-    return figure.startswith("rcc")
+@pytest.fixture(scope="module")
+def case(shared_data):
+    def find(source, name):
+        cases = validation.READERS[source](shared_data / source)
+        return next(case for case in cases if case.name == name)
+
+    return find
 
 
 @pytest.fixture(scope="module")
@@ -87,18 +71,22 @@ def compared(case):
     return cache(lambda source, name: validation.compare(case(source, name))[1])
 
 
-@pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.name} {bar.figure}")
-def test_bars(compared, bar):
-    found = compared(bar.source, bar.name)[bar.figure]
-    assert found >= bar.checked if least(bar.figure) else found <= bar.checked
+@pytest.mark.parametrize(("source", "name", "figure", "checked"), CHECKED)
+def test_bars(compared, source, name, figure, checked):
+    found = compared(source, name)[figure]
+    assert found <= checked if figure in bars.AT_MOST else found >= checked
+
+
+def test_only_bars_are_lowered():
+    wanted = {bar[:3]: bar[3] for bar in bars.VALIDATION}
+    for bar, checked in LOWERED.items():
+        assert checked > wanted[bar] if bar[2] in bars.AT_MOST else checked < wanted[bar]
 
 
 def test_the_order_of_few_long_messages(compared):
     # Twelve times only, each of one seed of theirs: of the pairs, one more or less is 0.015, and
     # which of them our own sixteen seeds put right is chance too.
-    found = compared("flit-level", "halo2d5_16x32 8192 B dor")
-    assert found["rcc"] >= 0.90
-    assert found["median_error"] <= 0.09
+    assert compared("flit-level", "halo2d5_16x32 8192 B dor")["rcc"] >= 0.90
 
 
 def test_the_order_is_better_than_that_of_the_busiest_link(compared):
@@ -132,10 +120,6 @@ def test_busiest_link_of_the_flit_level_engine(case):
 
 
 def test_bytes_of_every_link_of_the_emulated_torus(case):
-    # Wanted: within 1 % after headers. Without acknowledgements 99.9 % of the links keep to it,
-    # all to 4 %.
     ratios = validation.link_ratios(case("emulated-torus", "halo2d 32768 B"))
-    off = np.abs(ratios - 1)
-    assert off.size > 5000
-    assert (off < 0.01).mean() > 0.998
-    assert off.max() < 0.04
+    assert ratios.size > 5000
+    assert np.abs(ratios - 1).max() < 0.04

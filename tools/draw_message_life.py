@@ -5,11 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("svg")
-
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -25,6 +20,7 @@ from toruscast.features.message_life import (
     watched_message,
 )
 from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.report.drawing import figure, save
 
 # Task 0 sends four packets over two links in dimension 0 and one in dimension 1. The others cross
 # its way: task 1 on the second link, task 3 on the third.
@@ -35,12 +31,6 @@ WATCHED = 0
 COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e08e1b"]
 OTHERS = "#b5b5b5"
 Row = tuple[str, int, str]
-STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "toruscast",
-    "font.family": "sans-serif",
-    "font.size": 9,
-}
 
 
 def lives() -> tuple[list[pd.DataFrame], float, float]:
@@ -74,8 +64,8 @@ def draw(path: Path) -> None:
     # At the receiver no packet waits here.
     rows[-1] = (RECEPTION, -1, f"reception at {place_of(far)}")
 
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(8, 4.6), layout="constrained")
+    with figure(8, 4.6) as drawn:
+        axes = drawn.subplots()
         bar(axes, 0, 0, 1, 0, handed_over, "#555555")
         axes.text(handed_over / 2, 0, "overhead", color="white", ha="center", va="center")
         for y, (station, place, _) in enumerate(rows, start=1):
@@ -98,17 +88,15 @@ def draw(path: Path) -> None:
         axes.set_xlim(0, arrived + 180)
         axes.set_xlabel("time (ns)")
         axes.tick_params(axis="y", length=0)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
+        axes.spines["left"].set_visible(False)
         for y in range(0, len(rows) + 1):
             axes.axhline(y + 0.5, color="#e6e6e6", linewidth=0.6, zorder=0)
         handles: list[Patch | Line2D] = [
             Patch(color=COLOURS[p], label=f"packet {p}") for p in range(packets)
         ]
         handles.append(Patch(color=OTHERS, label="other messages"))
-        figure.legend(handles=handles, loc="outside upper center", ncols=5, frameon=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None, "Creator": None}, facecolor="white")
+        drawn.legend(handles=handles, loc="outside upper center", ncols=5)
+        save(drawn, path)
 
 
 def bar(axes: Axes, y: int, lane: int, lanes: int, begin: float, end: float, colour: str) -> None:

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import sys
 
-import matplotlib as mpl
-
-mpl.use("svg")
-
-import matplotlib.pyplot as plt
 import pandas as pd
 
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "toruscast", "font.size": 9}
+from toruscast.report.drawing import figure, save
+
 TITLES = {
     "flit-level": "flit-level engine",
     "flow-level": "flow-level engine",
@@ -25,8 +21,8 @@ TITLES = {
 def main(table: str, picture: str) -> None:
     """Draw a panel a source; each case is scaled to the median of its seen times."""
     rows = pd.read_csv(table)
-    with mpl.rc_context(STYLE):
-        figure, panels = plt.subplots(1, len(TITLES), figsize=(9.5, 3.6), layout="constrained")
+    with figure(9.5, 3.6) as drawn:
+        panels = drawn.subplots(1, len(TITLES))
         for panel, (source, title) in zip(panels, TITLES.items(), strict=True):
             for case, some in rows[rows["source"] == source].groupby("case"):
                 factor = (some["seen"] / some["simulated"]).median()
@@ -38,9 +34,9 @@ def main(table: str, picture: str) -> None:
             low, high = panel.get_xlim()
             panel.plot([low, high], [low, high], color="0.6", linewidth=0.8, zorder=0)
             panel.set(title=title, xlabel="simulated (times one factor)")
-            panel.legend(fontsize=6.5, loc="upper left", frameon=False)
+            panel.legend(fontsize=6.5, loc="upper left")
         panels[0].set_ylabel("seen, median of the case = 1")
-        figure.savefig(picture, metadata={"Date": None})
+        save(drawn, picture)
 
 
 if __name__ == "__main__":

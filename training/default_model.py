@@ -60,9 +60,8 @@ def train_default(samples: pd.DataFrame) -> TimePredictor:
     model = TimePredictor(
         "sketch", "slowdown", n_estimators=150, min_samples_leaf=2, max_leaf_nodes=400
     )
-    model.fit(samples, samples["time"], groups=samples["workload"] + " on " + samples["torus"])
-    model.provenance_ = samples.attrs.get("provenance", {})
-    return model
+    groups = samples["workload"] + " on " + samples["torus"]
+    return model.fit(samples, samples["time"], groups=groups)
 
 
 def default_cases() -> list[Case]:

@@ -65,6 +65,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Share of each feature in the reduction of variance; they sum to 1.
     n_samples_ : int
         Mappings learned from.
+    provenance_ : dict
+        What the samples say of themselves: their routing, seed, command. Empty if nothing.
 
     References
     ----------
@@ -149,6 +151,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         # Where no time fell below its bound, none is thought to.
         self.bounded_ = bool(bound is not None and learned.min() >= 0)
         self.n_samples_ = matrix.shape[0]
+        self.provenance_ = dict(getattr(X, "attrs", {}).get("provenance", {}))
         # Trees compare in single precision and stop splitting at a fixed variance: both need the
         # unit taken out, for times of a few microseconds would fall below it.
         self.feature_shift_, self.feature_scale_ = _normalisation(matrix)

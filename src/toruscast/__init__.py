@@ -35,7 +35,13 @@ if TYPE_CHECKING:
         write_mapping,
         write_mappings,
     )
-    from toruscast.training import TimePredictor, load_predictor, rank, save_predictor
+    from toruscast.training import (
+        TimePredictor,
+        load_predictor,
+        rank,
+        save_predictor,
+        train_for,
+    )
 
 __version__ = "0.1.0"
 
@@ -65,6 +71,7 @@ __all__ = [
     "save_predictor",
     "simulate",
     "strategies",
+    "train_for",
     "training",
     "write_comm",
     "write_mapping",
@@ -87,7 +94,9 @@ _HOME = {
         ),
         "mapping.formats",
     ),
-    **dict.fromkeys(("TimePredictor", "load_predictor", "rank", "save_predictor"), "training"),
+    **dict.fromkeys(
+        ("TimePredictor", "load_predictor", "rank", "save_predictor", "train_for"), "training"
+    ),
 }  # fmt: skip
 _PACKAGES = {
     "datasets": "datasets",
