@@ -135,6 +135,8 @@ def command(
         },
         "routing": routing,
         "mapping": chosen.name,
+        "tasks_per_node": chosen.tasks_per_node,
+        "seed": seed,
         **summary(found),
     }
     output.write(content, one_row(content))

@@ -199,12 +199,14 @@ def _print_fifos(found: Found, console: Console) -> None:
     if not len(found.fifos):
         return
     console.print("\nInjection FIFOs that waited longest for their links:", style="bold")
-    shown = new_table("node", "FIFO", "messages", "at once", "waited", "a packet", left=("node",))
+    shown = new_table(
+        "node", "FIFO", "messages", "edges at once", "waited", "a packet", left=("node",)
+    )
     torus = found.result.torus
     for row in records(found.fifos):
         node = ",".join(map(str, torus.coords[row["node"]].tolist()))
         shown.add_row(
-            f"({node})", str(row["fifo"]), str(row["messages"]), str(row["most_messages"]),
+            f"({node})", str(row["fifo"]), str(row["messages"]), str(row["most_edges"]),
             seconds(row["waited"]), seconds(row["mean_wait"]),
         )  # fmt: skip
     console.print(shown)

@@ -135,10 +135,10 @@ class Simulation:
         return self.buffer_length / np.maximum(self.packets, 1)
 
     def messages(self) -> pd.DataFrame:
-        """Return the messages, an edge of a phase each.
+        """Return what was sent, an edge of a phase a row: its messages go together.
 
         Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
-        ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
+        ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
         (simulated ones), ``handed_over`` and ``arrived`` (seconds from the start).
         """
         import pandas as pd
@@ -153,6 +153,7 @@ class Simulation:
                         "edge": listed.edge,
                         "src": listed.task,
                         "dst": listed.receiver,
+                        "n_messages": self._n_messages(stretch),
                         "nbytes": listed.nbytes,
                         "hops": self.torus.distance(listed.src, listed.dst),
                         "fifo": listed.fifo,
@@ -164,6 +165,15 @@ class Simulation:
             )
         table = pd.concat(tables, ignore_index=True)
         return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
+
+    def _n_messages(self, stretch: Stretch) -> NDArray[np.int64]:
+        """Messages of each edge that a stretch sent."""
+        listed = stretch.messages
+        counts = np.zeros(listed.edge.size, dtype=np.int64)
+        for number, phase in enumerate(stretch.phases):
+            mine = listed.round == number
+            counts[mine] = self.workload.phases[phase].whole_messages[listed.edge[mine]]
+        return counts
 
     def tasks(self) -> pd.DataFrame:
         """Return the tasks, one a row: node, messages and bytes sent and received, last arrivals.
@@ -178,9 +188,9 @@ class Simulation:
         table = pd.DataFrame(
             {
                 "node": self.mapping.node,
-                "sent_messages": out.size(),
+                "sent_messages": out["n_messages"].sum(),
                 "sent_bytes": out["nbytes"].sum(),
-                "received_messages": into.size(),
+                "received_messages": into["n_messages"].sum(),
                 "received_bytes": into["nbytes"].sum(),
                 "sent": out["arrived"].max(),
                 "received": into["arrived"].max(),
@@ -214,7 +224,7 @@ class Simulation:
                 "name": [phase.name for phase in self.workload],
                 "begin": begin,
                 "end": end,
-                "messages": by_phase.size(),
+                "messages": by_phase["n_messages"].sum(),
                 "nbytes": by_phase["nbytes"].sum(),
             },
             index=index,
@@ -224,10 +234,11 @@ class Simulation:
     def links(self) -> pd.DataFrame:
         """Return the counters of every existing link, one a row, indexed by link number.
 
-        ``chunks`` are units of 32 bytes; ``busy_share`` is the share of the time that the link
-        sends; ``buffer_length``, ``mean_buffered``, ``most_buffered`` and ``delay`` count packets
-        in the buffer behind it (more than ``buffer_packets`` where short ones take less room);
-        ``mean_wait`` is the seconds that a packet spends there.
+        ``chunks`` are units of 32 bytes; ``busy_share`` is the share of the time that its bytes
+        take at its bandwidth (fed by a slower link, it is held for longer); ``buffer_length``,
+        ``mean_buffered``, ``most_buffered`` and ``delay`` count packets in the buffer behind it
+        (more than ``buffer_packets`` where short ones take less room); ``mean_wait`` is the seconds
+        that a packet spends there.
         """
         import pandas as pd
 
@@ -258,20 +269,21 @@ class Simulation:
     def fifos(self) -> pd.DataFrame:
         """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
 
-        ``most_messages`` were in the FIFO at once; ``mean_wait`` is the seconds that packets wait
-        at the router for their links, over ``packets``. Both include the questions and answers of
-        messages that ask first (rendezvous), which the other columns do not count.
+        Messages of ``most_edges`` were in the FIFO at once; ``mean_wait`` is the seconds that
+        packets wait at the router for their links, over ``packets``. Both include the questions and
+        answers of messages that ask first (rendezvous), which the other columns do not count. With
+        the rule ``first_free`` all FIFOs of a node take from one queue, which stands at the first.
         """
         import pandas as pd
 
         fifos = self.torus.network.fifos
         size = self.torus.n_nodes * fifos
-        count, nbytes, packets = np.zeros(size, dtype=np.int64), np.zeros(size), np.zeros(size)
+        count, nbytes, packets = np.zeros(size), np.zeros(size), np.zeros(size)
         for stretch in self.stretches:
             listed = stretch.messages
             remote = listed.fifo >= 0
             place = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
-            count += np.bincount(place, minlength=size)
+            count += np.bincount(place, self._n_messages(stretch)[remote], minlength=size)
             nbytes += np.bincount(place, listed.nbytes[remote], minlength=size)
             packets += np.bincount(place, listed.packets[remote], minlength=size)
         waited = self._sum("fifo_waited")
@@ -280,10 +292,10 @@ class Simulation:
             {
                 "node": node,
                 "fifo": fifo,
-                "messages": count,
+                "messages": count.astype(np.int64),
                 "nbytes": nbytes,
                 "packets": packets.astype(np.int64),
-                "most_messages": np.maximum.reduce([s.fifo_most for s in self.stretches]),
+                "most_edges": np.maximum.reduce([s.fifo_most for s in self.stretches]),
                 "mean_wait": waited / np.maximum(packets, 1),
             }
         )

@@ -123,13 +123,13 @@ def _about(simulation: Simulation, events: list[Event]) -> dict[str, Any]:
         "routing": simulation.routing,
         "coarsening": simulation.coarsening,
         "time_us": microseconds(simulation.time),
-        "messages": sent,
-        "messages shown": shown,
+        "edges": sent,
+        "edges shown": shown,
         "links": int((simulation.packets > 0).sum()),
         "links shown": len(counters),
     }
     if shown < sent:
-        about["left out"] = f"{sent - shown} messages, those that took least"
+        about["left out"] = f"{sent - shown} edges, those whose messages took least"
     if simulation.not_logged:
         about["events of the watched message left out"] = simulation.not_logged
     return about

@@ -190,9 +190,9 @@ def test_only_the_longest_messages_of_a_large_run(phases, tmp_path):
     content = json.loads((tmp_path / "t.json").read_text())
     about, messages = content["otherData"], phases.messages()
     begun = [e for e in content["traceEvents"] if e["ph"] == "b"]
-    assert len(begun) == about["messages shown"] == 3
-    assert about["messages"] == len(messages)
-    assert about["left out"].startswith(f"{len(messages) - 3} messages")
+    assert len(begun) == about["edges shown"] == 3
+    assert about["edges"] == len(messages)
+    assert about["left out"].startswith(f"{len(messages) - 3} edges")
     assert about["links shown"] == 2
     took = (messages["arrived"] - messages["handed_over"]).nlargest(3)
     assert {e["id"] for e in begun} == {f"message {i}" for i in took.index}
