@@ -216,7 +216,7 @@ def _print(outcome: Outcome, folder: Path, output: Output) -> None:
     for name, found in outcome.findings.items():
         for bar in found.bars:
             text = describe_bar(bar)
-            shown.add_row(name, printable(bar.what), text.published, text.bar, text.measured,
+            shown.add_row(name, bar.what, text.published, text.bar, text.measured,
                           text.verdict)  # fmt: skip
     if shown.row_count:
         console.print(shown)

@@ -10,7 +10,7 @@ from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .output import Output, records, write_parquet
 from .selection import names_of
-from .tables import new_table, print_table, printable
+from .tables import new_table, print_table
 from .units import number
 
 SHOWN = (
@@ -96,7 +96,7 @@ def command(
         columns = [*SHOWN, *(["time"] if "time" in table.columns else [])]
     shown = new_table("mapping", *columns, left=("mapping",))
     for name, values in zip(table.index, table[columns].to_numpy(), strict=True):
-        shown.add_row(printable(str(name)), *(number(value, 4) for value in values))
+        shown.add_row(str(name), *(number(value, 4) for value in values))
     print_table(shown, console, keep=2)
     hidden = len(table.columns) - len(columns)
     if hidden:
@@ -110,7 +110,7 @@ def _list(output: Output) -> None:
     """Show what features there are."""
     import pandas as pd
 
-    from toruscast.features import FEATURES, extract  # noqa: F401  (extract registers them)
+    from toruscast.features import FEATURES
 
     table = pd.DataFrame(
         [(f.name, f.level, f.unit, f.description) for f in FEATURES.values()],

@@ -58,7 +58,7 @@ def load_application(
     iterations = known if iterations is None else iterations
     graph = per_iteration(graph, iterations)
     if grid is not None:
-        graph = graph.renamed(graph.name, _grid(grid, graph.n_tasks))
+        graph = graph.renamed(graph.name, _grid(grid))
     if not graph.n_messages.sum():
         raise InputError("communication graph without a message", file=comm)
     return Application(graph, comm, traffic, iterations)
@@ -252,10 +252,11 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def _grid(text: str, n_tasks: int) -> tuple[int, ...]:
+def _grid(text: str) -> tuple[int, ...]:
     from toruscast.mapping import InputError
+    from toruscast.mapping.validation import read_sizes
 
-    parts = text.lower().split("x")
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    sizes = read_sizes(text)
+    if sizes is None:
         raise InputError("bad task grid", found=text, expected="sizes such as 8x8x8")
-    return tuple(int(part[:12]) for part in parts)
+    return sizes

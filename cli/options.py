@@ -164,7 +164,7 @@ def routing_option(function: F) -> F:
     return click.option(
         "--routing", type=click.Choice(["deterministic", "adaptive", "by_size"]),
         default="deterministic", show_default=True,
-        help="Dimension order, minimal adaptive, or the second for long messages only.",
+        help="Dimension order, minimal adaptive, or the second for phases with long messages.",
     )(function)  # fmt: skip
 
 

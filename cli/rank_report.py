@@ -124,7 +124,7 @@ def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Consol
             shown.add_row("...")
         shown.add_row(
             str(row["rank"]),
-            printable(row["mapping"]),
+            row["mapping"],
             number(row["predicted_time"] / scale),
             f"{number(row['low'] / scale)} - {number(row['high'] / scale)}",
             percent(row["p_best"]),

@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 _EXPONENTS = {"s": 0, "": 0, "ms": -3, "us": -6, "ns": -9, "ps": -12}
 _TIME = re.compile(r"([0-9.]+(?:e[-+]?[0-9]{1,3})?)\s*([mun\u00b5p]?s|)", re.I)
 _WATCH = re.compile(r"(?:([0-9]{1,9})\s*:\s*)?([0-9]{1,9})\s*(?:->|[-:,])\s*([0-9]{1,9})")
-# Snapshots of a time series, bytes that they may take together, and about what one takes.
-_MOST_SNAPSHOTS = 100_000
-_MOST_SNAPSHOT_BYTES = 2e9
-_SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
 
 
 def read_seconds(text: str) -> float:
@@ -62,12 +58,12 @@ def read_interval(text: str) -> float:
 
 def check_interval(interval: float, least_time: float, torus: Torus) -> None:
     """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
+    from toruscast.features.simulator import most_snapshots
     from toruscast.mapping import InputError
 
     from .units import seconds
 
-    each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
-    least = least_time * max(each / _MOST_SNAPSHOT_BYTES, 1 / _MOST_SNAPSHOTS)
+    least = least_time / most_snapshots(torus)
     if interval < least:
         raise InputError(
             "--interval too short for this run",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .output import records
 from .rank_report import bound_line, link_note
-from .tables import new_table, print_table, printable
+from .tables import new_table, print_table
 from .units import nbytes, number, percent, seconds
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _print_times(found: Found, console: Console) -> None:
     shown = new_table(kind, "begins", "ends", "messages", "bytes")
     for row in records(found.phases.head(BUSIEST)):
         shown.add_row(
-            f"{row['phase']} {printable(row['name'])}".strip(), seconds(row["begin"]),
+            f"{row['phase']} {row['name']}".strip(), seconds(row["begin"]),
             seconds(row["end"]), str(row["messages"]), nbytes(row["nbytes"]),
         )  # fmt: skip
     console.print(shown)

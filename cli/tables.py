@@ -21,13 +21,20 @@ def printable(text: str) -> str:
 
 
 def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:
-    """Return a table whose cells are never cut short; columns align right unless named ``left``."""
+    """Return a table whose cells are never cut short; columns align right unless named ``left``.
+
+    Cells may hold names from files: what a terminal would take for a command is shown as "?".
+    """
     from rich.box import Box
     from rich.table import Table
 
+    class Printable(Table):
+        def add_row(self, *cells: Any, **how: Any) -> None:
+            super().add_row(*(printable(str(cell)) for cell in cells), **how)
+
     # Blanks between columns and a line under the head: readable in a terminal and in a file.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
-    table = Table(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    table = Printable(box=box, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     lines = max(column.count("\n") for column in columns)
     for column in columns:
         # Short headings stand on the line above the cells.

@@ -32,7 +32,9 @@ def side_by_side(arrays: T) -> T:
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)
     small = size <= _SMALL
     align = _LINE if small else _HUGE
-    block = mmap.mmap(-1, size + 2 * align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # Systems that have no such flags give the same memory without.
+    private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+    block = mmap.mmap(-1, size + 2 * align, **({"flags": private} if private else {}))
     if not small and hasattr(mmap, "MADV_HUGEPAGE"):
         # Where the system has none, the pages stay small and all else is the same.
         with suppress(OSError):

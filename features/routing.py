@@ -71,9 +71,8 @@ def phase_routings(
     """
     workload = as_workload(traffic)
     each = tuple(phase_routing(routing, phase, torus) for phase in workload)
-    if workload.dependent and "adaptive" in each:
-        return ("adaptive",) * len(each)
-    return each
+    adaptive: Routing = "adaptive"
+    return (adaptive,) * len(each) if workload.dependent and adaptive in each else each
 
 
 def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
@@ -264,7 +263,8 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     The rule is that of ``torus.network``. Blue Gene/Q's, as in IBM's messaging library (PAMI): a
     destination that differs in one dimension only takes the FIFO of that dimension and direction,
     any other the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the
-    FIFOs. The direction of a tie that is split or random counts as plus.
+    FIFOs. The direction of a tie that is split or random counts as plus. Where FIFOs take turns,
+    they do so in the order of the edges, those that send nothing last.
 
     Examples
     --------
@@ -274,11 +274,20 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     """
     mapping.check(comm.n_tasks, torus)
     network = torus.network
+    rule = FIFO_RULES[network.fifo_rule]
     fifo = np.empty(comm.n_edges, dtype=np.int32)
+    silent = comm.whole_messages == 0
+    if rule != kernels.ROUND_ROBIN or not silent.any():
+        kernels.pick_fifos(
+            grid_of(torus), rule, network.fifos, comm.src, comm.dst, mapping.node, fifo
+        )
+        return fifo
+    order = np.argsort(silent, kind="stable")
+    picked = np.empty_like(fifo)
     kernels.pick_fifos(
-        grid_of(torus), FIFO_RULES[network.fifo_rule], network.fifos,
-        comm.src, comm.dst, mapping.node, fifo,
-    )  # fmt: skip
+        grid_of(torus), rule, network.fifos, comm.src[order], comm.dst[order], mapping.node, picked
+    )
+    fifo[order] = picked
     return fifo
 
 

@@ -32,6 +32,8 @@ _NEVER = 2**62
 # Snapshots, and bytes that they may take together.
 _MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2 * 10**9
+# About what a snapshot takes.
+_SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
 
 
 def simulate(
@@ -103,11 +105,12 @@ def simulate(
     router forwards a packet when its head has arrived (virtual cut-through; off a slower link no
     faster than it comes) and the buffer behind the next link has room; a place is free again when
     its packet begins to leave. Entering a ring takes two free places, staying on it one, so that a
-    ring never fills up (the bubble rule), or there are two channels and a packet changes to the
-    second where the ring closes (datelines). `docs/simulator.md` has the model in full, with its
-    sources.
+    ring never fills up (the bubble rule), or there are two channels and a packet whose way round
+    crosses the ring's edge takes the second (datelines). `docs/simulator.md` has the model in full,
+    with its sources.
 
-    Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link.
+    Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link; in longer ones
+    where the run would take more than 2**31 of them.
 
     Examples
     --------
@@ -242,7 +245,7 @@ def _run(
     snapshots = []
     until = _NEVER if interval is None else round(min(max(1.0, interval / tick), _NEVER))
     every = until
-    kept = min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // (12 * torus.n_links))
+    kept = most_snapshots(torus)
     while run(state, until, steps.size):
         steps.report(int(state.clock[records.HOPS]))
         if state.clock[records.HELD]:
@@ -290,6 +293,12 @@ def _by_queue(values: NDArray[np.float64], shared_by: int) -> NDArray[np.float64
     sums = np.zeros_like(values)
     sums[::shared_by] = values.reshape(-1, shared_by).sum(axis=1)
     return sums
+
+
+def most_snapshots(torus: Torus) -> int:
+    """Snapshots that a run keeps at most."""
+    each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
+    return min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // each)
 
 
 def _snapshot(state: records.State, now: float, begin: float) -> Snapshot:

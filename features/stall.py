@@ -48,7 +48,7 @@ def check_finished(state: records.State, torus: Torus) -> None:
     try:
         cycle = [edge[0] for edge in nx.find_cycle(waits)]
     except nx.NetworkXNoCycle:
-        raise StallError(f"the network stalled with {left} packets on their way") from None
+        raise StallError(f"the network stalled with {left} packets still to arrive") from None
     names = [torus.link_label(link) + _CHANNEL_NAMES[ch] for link, ch in cycle[:_NAMED]]
     if len(cycle) > _NAMED:
         last, channel = cycle[-1]
@@ -56,6 +56,6 @@ def check_finished(state: records.State, torus: Torus) -> None:
         names.append(torus.link_label(last) + _CHANNEL_NAMES[channel])
     named = " -> ".join(names)
     raise StallError(
-        f"the network stalled with {left} packets on their way: the buffers behind these links are "
-        f'full and wait for each other: {named}; deadlock="bubble" or "dateline" prevents that'
+        f"the network stalled with {left} packets still to arrive: the buffers behind these links "
+        f'are full and wait for each other: {named}; deadlock="bubble" or "dateline" prevents that'
     )

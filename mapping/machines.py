@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from .errors import InputError
 from .network import Network
 from .torus import Torus, parse_torus
-from .validation import whole_sizes
+from .validation import read_sizes, whole_sizes
 
 # Nodes: shape, and the routing order where it can be read off routes recorded on Mira and Vesta.
 _BLUEGENE_Q: dict[int, tuple[tuple[int, ...], str]] = {
@@ -298,8 +298,9 @@ def get(text: str) -> Torus:
         raise InputError("unknown machine", found=name, expected=" or ".join(_PRESETS))
     if not rest.strip():
         return preset()
-    if preset is bluegene_q and rest.strip().isascii() and rest.strip().isdigit():
-        return bluegene_q(nodes=int(rest.strip()[:12]))
+    sizes = read_sizes(rest)
+    if preset is bluegene_q and sizes is not None and len(sizes) == 1:
+        return bluegene_q(nodes=sizes[0])
     given = parse_torus(rest)
     if all(given.wrap):
         return preset(given.shape)

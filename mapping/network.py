@@ -61,8 +61,8 @@ class Network:
         How a message picks its injection FIFO. With ``first_free`` a node's messages wait in one
         queue, and each FIFO at work takes the next packet of it when it is free; a message that
         comes, or comes back from its window, sets one idle FIFO to work, so that one alone without
-        a window goes through one. Counts that know no
-        time deal them out in turn.
+        a window goes through one. Counts that know no time deal them out in turn. ``round_robin``
+        begins anew in every phase and round.
     fifo_packets : int
         Packets of an injection FIFO that may wait at the router for their links at once.
     window : int
@@ -73,26 +73,28 @@ class Network:
     overhead : float
         Seconds of software that a task spends on each message it sends.
     memory_bandwidth : float
-        Bytes per second at which a node takes packets in, and at which messages within a node go.
+        Bytes per second at which a node takes packets in, and at which each message within a node
+        goes, however many others do.
     deadlock : {"bubble", "dateline", "none"}
         How rings are kept from filling up. ``bubble``: a packet enters a ring only if one free
-        place is left on it behind the packet. ``dateline``: two virtual channels; a packet changes
-        to the second where it crosses the ring's edge. ``none``: nothing, a ring may stall.
+        place is left on it behind the packet. ``dateline``: two virtual channels; a packet whose
+        way round crosses the ring's edge takes the second. ``none``: nothing, a ring may stall.
     virtual_channels : int
         First-in first-out queues that each channel behind a link is divided into, each of
         ``buffer_packets``; a packet waits until those before it in its queue have gone. 0: one
         buffer, in which packets for different outputs do not block each other.
     arbitration : {"first_come", "round_robin", "age"}
         Which of the packets that wait for a link goes next: the one that has waited longest there,
-        the next input's in turn, or that of the message that was handed over first.
+        the next input's in turn (21 at most: virtual channels, or FIFOs, beyond share a turn), or
+        that of the message that was handed over first.
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all of the first
         task's, then all of the second's. ``packets``: as ``tasks``, but a FIFO sends one packet of
         each of its messages in turn.
     deterministic_limit : float
-        Bytes up to which a message keeps to dimension order where the routing goes ``by_size``.
-        Infinite for always.
+        Where the routing goes ``by_size``, a phase keeps to dimension order if its longest message
+        has at most so many bytes; else all of it is adaptive. Infinite for never.
     reception_ports : int
         Ports at which a node takes packets in; together they take in ``memory_bandwidth``.
     short_limit : int

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 from .network import Network
-from .validation import whole_array, whole_number, whole_sizes
+from .validation import read_sizes, whole_array, whole_number, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
 TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split"]
@@ -309,13 +309,11 @@ def parse_torus(text: str) -> Torus:
     (True, True, False)
     """
     parts = text.strip().lower().split("x")
-    if not all(
-        part.removesuffix("m").isascii() and part.removesuffix("m").isdigit() for part in parts
-    ):
+    sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
+    if sizes is None:
         raise InputError(
             "bad torus", found=text, expected="sizes such as 8x8x8, or 8x8x8m for a mesh"
         )
-    sizes = tuple(int(part.removesuffix("m")[:12]) for part in parts)
     return Torus(sizes, wrap=tuple(not part.endswith("m") for part in parts))
 
 

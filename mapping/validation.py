@@ -44,6 +44,20 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
     return number
 
 
+def read_sizes(text: str) -> tuple[int, ...] | None:
+    """Read whole numbers joined by ``x``, of at most 12 digits each; None if they are not such.
+
+    Examples
+    --------
+    >>> read_sizes("8x16"), read_sizes("8x1e1")
+    ((8, 16), None)
+    """
+    parts = text.strip().lower().split("x")
+    if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
+        return None
+    return tuple(map(int, parts))
+
+
 def whole_sizes(values: object, what: str) -> tuple[int, ...]:
     """Return sizes of 1 or more, from one or a sequence of them."""
     if isinstance(values, Real):

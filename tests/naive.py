@@ -157,27 +157,28 @@ def adaptive_loads(torus, ends, weights):
     return load
 
 
-def fifos(torus, ends):
+def fifos(torus, ends, silent):
     """Injection FIFO of every edge by the rule of the network; -1 within a node."""
     network = torus.network
     turn = defaultdict(int)
-    picked = []
-    for a, b in ends:
+    picked = {}
+    for e in sorted(range(len(ends)), key=lambda e: silent[e]):
+        a, b = ends[e]
         place, target = coords(torus, a), coords(torus, b)
         differing = [d for d in torus.order if place[d] != target[d]]
         if not differing:
-            picked.append(-1)
+            picked[e] = -1
         elif network.fifo_rule in ("round_robin", "first_free"):
-            picked.append(turn[a] % network.fifos)
+            picked[e] = turn[a] % network.fifos
             turn[a] += 1
         elif network.fifo_rule == "first_dimension" or len(differing) == 1:
             # Blue Gene/Q counts A- A+ B- B+ ...
             plus = chosen_sign(torus, place, target, differing[0]) > 0
-            picked.append((2 * differing[0] + plus) % network.fifos)
+            picked[e] = (2 * differing[0] + plus) % network.fifos
         else:
             apart = sum(abs(s - t) for s, t in zip(place, target, strict=True))
-            picked.append(apart % network.fifos)
-    return picked
+            picked[e] = apart % network.fifos
+    return [picked[e] for e in range(len(ends))]
 
 
 def average_outliers(values):
@@ -246,7 +247,7 @@ def bounds(rounds, torus, mapping):
         wire = [count * each for count, each in split]
         for link, load in enumerate(link_loads(torus, ends, wire)):
             work[link] += load / torus.bandwidth[link % (2 * torus.ndim) // 2]
-        fifo = fifos(torus, ends)
+        fifo = fifos(torus, ends, [count == 0 for count, _ in split])
         _, ready = hand_over(comm, network)
         for e, (a, b) in enumerate(ends):
             if split[e][0] == 0:

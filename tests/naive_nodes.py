@@ -100,7 +100,7 @@ def list_messages(rounds, torus, mapping, coarsening, tick):
     messages = []
     for number, comm in enumerate(rounds):
         rows = naive.edges(comm, mapping)
-        fifo = queues(torus, [(a, b) for a, b, _, _ in rows])
+        fifo = queues(torus, [(a, b) for a, b, _, _ in rows], [round(n) == 0 for *_, n in rows])
         order, _ = naive.hand_over(comm, network)
         software = naive.software(comm, network)
         for e in (e for e in order if round(rows[e][3]) > 0):
@@ -123,7 +123,7 @@ def list_messages(rounds, torus, mapping, coarsening, tick):
         for m in messages
         if m.src != m.dst and _size(rounds[m.round], m.edge) > network.eager_limit
     ]
-    answer_fifo = queues(torus, [(m.dst, m.src) for m in asking])
+    answer_fifo = queues(torus, [(m.dst, m.src) for m in asking], [False] * len(asking))
     for i, m in enumerate(asking):
         number = len(messages) + 2 * i
         answer = Message(number + 1, m.dst, m.src, answer_fifo[i], 1, network.header, sequel=m)
@@ -131,9 +131,9 @@ def list_messages(rounds, torus, mapping, coarsening, tick):
     return messages
 
 
-def queues(torus, ends):
+def queues(torus, ends, silent):
     """FIFO in which each edge's messages wait; FIFOs that take from one queue do so at FIFO 0."""
-    fifo = naive.fifos(torus, ends)
+    fifo = naive.fifos(torus, ends, silent)
     return [min(f, 0) for f in fifo] if torus.network.fifo_rule == "first_free" else fifo
 
 

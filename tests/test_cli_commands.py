@@ -234,7 +234,7 @@ def test_simulate_writes_everything_into_one_folder(run, folder):
     assert summary["slowest_messages"][0]["took"] == pytest.approx(slowest)
     trace = (folder / "run" / "trace.json").read_text()
     assert trace == (folder / "run.json").read_text()
-    assert json.loads(trace)["otherData"]["messages"] == len(messages)
+    assert json.loads(trace)["otherData"]["edges"] == len(messages)
 
     (folder / "run" / "notes.txt").write_text("mine")
     run(f"{line} --out run")

@@ -17,7 +17,15 @@ from random_cases import TIES, cases, tori, zones
 import toruscast.features.routing as routing_module
 from toruscast.features import dilations, injection_fifos, link_loads, routes
 from toruscast.features.routing import loads_along_routes
-from toruscast.mapping import CommGraph, InputError, TaskMapping, TieRule, Torus, patterns
+from toruscast.mapping import (
+    CommGraph,
+    InputError,
+    Network,
+    TaskMapping,
+    TieRule,
+    Torus,
+    patterns,
+)
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16]
 tiny = partial(tori, max_nodes=36, max_dimensions=3)
@@ -89,6 +97,13 @@ def test_loads_of_every_pair_on_a_line(size, wrap, tie):
     np.testing.assert_array_equal(dilations(comm, torus, mapping), hops)
 
 
+def test_an_edge_that_sends_nothing_takes_no_turn():
+    torus = Torus((8,), network=Network(fifos=2, fifo_rule="round_robin"))
+    comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [1e6, 0, 1e6], [1, 0, 1])
+    fifo = injection_fifos(comm, torus, TaskMapping([0, 1, 4, 7], torus))
+    assert fifo.tolist() == [0, 0, 1]
+
+
 @settings(max_examples=60, deadline=None)
 @given(cases())
 def test_loads_hops_and_fifos_equal_their_twins(case):
@@ -100,7 +115,8 @@ def test_loads_hops_and_fifos_equal_their_twins(case):
     np.testing.assert_array_equal(load == 0, twin == 0)
     hops = [naive.dilation(torus, a, b) for a, b in ends]
     np.testing.assert_array_equal(dilations(comm, torus, mapping), hops)
-    np.testing.assert_array_equal(injection_fifos(comm, torus, mapping), naive.fifos(torus, ends))
+    fifos = naive.fifos(torus, ends, comm.whole_messages == 0)
+    np.testing.assert_array_equal(injection_fifos(comm, torus, mapping), fifos)
     assert load.sum() == pytest.approx((np.array(hops) * comm.nbytes).sum(), rel=1e-12)
 
 

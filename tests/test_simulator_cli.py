@@ -61,7 +61,7 @@ def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     log = pd.read_csv(tmp_path / "run" / "log.csv")
     assert log["time"].tolist() == pytest.approx(expected.log()["time"].tolist())
     phases = pd.read_csv(tmp_path / "run" / "phases.csv")
-    assert phases["messages"].tolist() == [FIRST.n_edges, 3, FIRST.n_edges]
+    assert phases["messages"].tolist() == [FIRST.n_edges, SECOND.n_messages.sum(), FIRST.n_edges]
 
 
 def test_a_pair_without_a_phase_is_one_of_the_first(run, tmp_path):

@@ -212,7 +212,7 @@ def test_the_largest_seed_and_a_watch_of_numpy_numbers():
 @pytest.mark.parametrize("limit", ["_MOST_SNAPSHOTS", "_MOST_SNAPSHOT_BYTES"])
 def test_too_many_snapshots(monkeypatch, limit):
     # About 530 us: with the last one, 54 snapshots of 16 links' 12 bytes.
-    monkeypatch.setattr(module, limit, 60 if limit == "_MOST_SNAPSHOTS" else 60 * 16 * 12)
+    monkeypatch.setattr(module, limit, 60 if limit == "_MOST_SNAPSHOTS" else 60 * (1000 + 16 * 12))
     assert run(interval=1e-5).series()["time"].nunique() == 54
     with pytest.raises(InputError, match="interval too short: too many snapshots"):
         run(interval=8e-6)

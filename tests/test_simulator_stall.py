@@ -84,7 +84,7 @@ def test_packets_left_over_are_an_error_even_without_a_ring():
     mapping = TaskMapping(np.arange(4), torus)
     listed = list_messages([all_to_all(4, 600.0)], torus, mapping, 1)
     state, _ = build_state(listed, 1, torus, mapping, "deterministic")
-    with pytest.raises(StallError, match=r"stalled with 24 packets on their way$"):
+    with pytest.raises(StallError, match=r"stalled with 24 packets still to arrive$"):
         check_finished(state, torus)
 
 
