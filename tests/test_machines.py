@@ -84,7 +84,7 @@ def test_plain_torus(text):
         ("cray:8x8", "unknown machine: found cray, expected bluegene_p or"),
         ("bluegene_q:777", "unknown block size: found 777, expected 32, 64"),
         ("bluegene_q:4x4x4", "bad Blue Gene/Q shape"),
-        ("bluegene_q:9" + "9" * 30, "unknown block size"),
+        ("bluegene_q:9" + "9" * 30, "bad torus"),
         ("tofu_d:2x2x2x2", "bad Tofu-D shape"),
         ("tofu_d:2x2x2x3x2x2", "end in 2, 3, 2"),
         ("tpu_v4:32x32x32", "slice too large"),

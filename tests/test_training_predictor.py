@@ -272,3 +272,15 @@ def test_labels_and_time_are_no_features():
     samples = X.assign(time=y, workload="a", torus="b", mapping="c", key="d")
     model = TimePredictor(n_estimators=5, calibration_folds=0).fit(samples, samples["time"])
     assert list(model.feature_names_in_) == list(X.columns)
+
+
+@pytest.mark.parametrize("n", [3, 4, 6, 10])
+def test_intervals_of_few_samples_stay_sane(n):
+    # Most trees agree about most of so few samples: their spread says nothing.
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame({"a": rng.random(n + 20)})
+        y = 1e-6 * np.exp(X["a"] + rng.normal(0, 0.1, n + 20))
+        model = TimePredictor(n_estimators=30).fit(X[:n], y[:n])
+        high = model.predict_interval(X[n:])[:, 1]
+        assert (high / model.predict(X[n:])).max() < 20

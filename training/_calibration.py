@@ -83,8 +83,8 @@ def calibrate(
         middle[left_out], spread[left_out] = centre(
             clone(forest).fit(matrix[kept], goal[kept]), matrix[left_out]
         )
-    # Without a floor, trees that happen to agree would claim certainty.
-    floor = float(np.median(spread)) or 1.0
+    # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
+    floor = float(max(np.median(spread), np.sqrt(np.mean((score - middle) ** 2)) / 2)) or 1.0
     misses = (score - middle) / (spread + floor)
     if members is None:
         return Calibration(floor, misses, np.zeros(1), misses)

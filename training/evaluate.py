@@ -49,7 +49,8 @@ def repeated_splits(
     Parameters
     ----------
     table : DataFrame
-        Features and observed times of mappings.
+        Features and observed times of mappings, a row each: of several runs of one take the median
+        first, for with one run in training and another held out any forecast looks good.
     predictors : TimePredictor, or a sequence or dict of them
         Each is scored on the same splits.
     n_splits : int

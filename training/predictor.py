@@ -127,7 +127,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Observed times, seconds.
         groups : array-like, shape (n_samples,), optional
             Application and machine of each sample. Folds then keep a group together, so that the
-            intervals hold for an application or machine never seen.
+            intervals hold for an application or machine never seen, given ten groups or so; with
+            two or three they hold too little.
 
         Raises
         ------
