@@ -75,7 +75,13 @@ def test_reads_times_in_seconds(tmp_path):
         ("BCAST,2048,x,soon,2x2x2,1\n", r"\.csv:2: bad time: found soon"),
         ("BCAST,2048,x,5,2x2x2,1\nBCAST,-4,x,5,2x2x2,1\n", r"\.csv:3: bad nbytes"),
         ("BCAST,2048,x,inf,2x2x2,1\n", "bad time"),
-        ("BCAST,2048,x,5,2x2x2,4\n", "more than one task"),
+        ("BCAST,2048,x,5,2x2x2,4\n", r"\.csv:2: more than one task"),
+        ("BCAST,2048,x,5,2x2x2,1\nBCAST,2048,x,5,8,1\n", r"\.csv:3: bad torus: found 8"),
+        ("BCAST,2048,x,5,64,1\n", r"\.csv:2: bad torus: found 64"),
+        ("BCAST,2048,x,5,,1\n", r"\.csv:2: no shape"),
+        ("BCAST,2048,x,5,../2x2,1\n", r"\.csv:2: bad torus"),
+        ("BCAST,2048,,5,2x2x2,1\n", r"\.csv:2: no algorithm"),
+        (",2048,x,5,2x2x2,1\n", r"\.csv:2: no collective"),
     ],
 )
 def test_bad_rows(tmp_path, rows, fault):
@@ -181,6 +187,92 @@ def test_names_stand_for_schedules(collective, algorithm, expected):
 )
 def test_unknown_names_are_left_out(algorithm):
     assert parse("allreduce", algorithm, 4.0, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm"),
+    [
+        ("bcast", "RING-X-UTOFU-0-1"), ("alltoall", "RING-X-UTOFU-0-1"),
+        ("allreduce", "RING-X-UTOFU-0-1"), ("allgather", "BRUCK-X-UTOFU-0-1"),
+        ("alltoall", "RECDOUB-LOG-UTOFU-0-1"), ("allreduce", "BINE-L-UTOFU-0-8"),
+        ("allreduce", "BINE-B_CONT-UTOFU-0-12"), ("allreduce", "BINE-L-UTOFU-0-0"),
+        ("scan", "default-linear"),
+    ],
+)  # fmt: skip
+def test_unknown_collectives_and_ports_are_left_out(collective, algorithm):
+    assert parse(collective, algorithm, 2.0**20, 3) is None
+
+
+RUN = [
+    ("default-ring", 40), ("default-recursive_doubling", 20), ("BINE-L-UTOFU-0-1", 10),
+    ("BINE-L-UTOFU-0-6", 12),
+]  # fmt: skip
+
+
+def rows_of(shape, run=RUN, slower=1.0):
+    return "".join(
+        f"ALLREDUCE,{nbytes},{name},{slower * (us * 1000 + nbytes / 5)},{shape},1\n"
+        for name, us in run
+        for nbytes in (2048, 1048576)
+    )
+
+
+def run_on(tmp_path, tables):
+    folder = write(tmp_path / "pico-fugaku", tables[0])
+    for shape in ("4x4x4", "6x6", "64x64"):
+        text = JOB.replace("2x2x2", shape).replace("YZX", "XYZ"[: shape.count("x") + 1])
+        (folder / "jobs" / shape).write_text(text)
+    for number, rows in enumerate(tables[1:]):
+        path = folder / f"b{number}.aggregated_results_summary.csv"
+        path.write_text(HEADER + rows)
+    return EXPERIMENTS["fugaku"].run(Inputs(data=tmp_path))
+
+
+def test_what_was_measured_twice_counts_by_the_median(tmp_path):
+    both = [rows_of(s, RUN, slower) for s in ("2x2x2", "4x4x4") for slower in (1.0, 3.0)]
+    found = run_on(tmp_path, both)
+    assert "16 more, of the same again, are merged" in found.text
+    times = found.tables["fugaku_times"]
+    assert len(times) == 16
+    one = times[(times["algorithm"] == "default-ring") & (times["nbytes"] == 2048)]
+    assert one["time"].tolist() == pytest.approx([2 * (40e-6 + 2048 / 5 * 1e-9)] * 2)
+
+
+def test_what_cannot_run_is_left_out_and_counted(tmp_path):
+    odd = "".join(
+        f"{collective},2048,{name},9000,{shape},1\n"
+        for collective, name, shape in (
+            ("BCAST", "RING-X-UTOFU-0-1", "4x4x4"), ("ALLGATHER", "BRUCK-X-UTOFU-0-1", "4x4x4"),
+            ("ALLREDUCE", "BINE-L-UTOFU-0-8", "4x4x4"), ("ALLREDUCE", "BINE-L-UTOFU-0-1", "6x6"),
+            ("ALLREDUCE", "default-recursive_doubling", "6x6"),
+        )
+    )  # fmt: skip
+    rest = "ALLREDUCE,2048,default-ring,9000,6x6,1\nALLREDUCE,2048,default-ring,9000,4x4x4,1\n"
+    found = run_on(tmp_path, [rows_of("2x2x2"), odd + rest])
+    assert found.tables["fugaku_left_out"]["rows"].sum() == 5
+    assert "5 of them have no name known, or cannot run" in found.text
+    assert [note[:9] for note in found.notes if "nothing to rank" in note] == [
+        "6x6: no t",
+        "4x4x4: no",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("BCAST,2048,default-default,5,2x2x2,1\n", "no algorithm whose schedule is known"),
+        ("BCAST,2048,default-binomial,5,2x2x2,1\n", "nothing to rank"),
+    ],
+)
+def test_tables_without_anything_to_rank(tmp_path, rows, fault):
+    with pytest.raises(InputError, match=fault):
+        run_on(tmp_path, [rows])
+
+
+def test_a_job_script_of_another_torus(tmp_path):
+    folder = write(tmp_path, rows_of("2x2x2"), JOB.replace("2x2x2", "2x2x4"))
+    with pytest.raises(InputError, match=r"job script of another torus: found .*2.*expected 2x2x2"):
+        tabulate(folder)
 
 
 def test_footprint_in_closed_form():

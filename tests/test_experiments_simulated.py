@@ -301,8 +301,14 @@ def test_importance_puts_what_makes_the_time_first(table, planted, monkeypatch):
         monkeypatch.setattr(importance_module, name, 1)
     bound = np.random.default_rng(0).uniform(1e-3, 2e-3, len(table))
     inputs = planted(noise.noisy(bound, 0.01), lower_bound=bound)
-    found = EXPERIMENTS["importance"].run(inputs).tables["importance"]
+    tables = EXPERIMENTS["importance"].run(inputs).tables
+    found = tables["importance"]
     assert found["feature"][0] == "lower_bound"
+    # Three cases: the margin of their mean is 4.3 standard errors, not 1.96.
+    lost = tables["importance-cases"].groupby("feature")["lost"]
+    margin = (found["high"] - found["low"]).to_numpy() / 2
+    error = lost.sem().reindex(found["feature"]).to_numpy()
+    assert margin == pytest.approx(4.303 * error, rel=1e-3)
     # Shuffled, it leaves an order by chance: half of what it had.
     assert found["lost"][0] == pytest.approx(0.5, abs=0.08)
     assert found["lost"][1] < 0.05
@@ -332,6 +338,19 @@ def test_hybrid_whose_features_make_the_time_wins(table, planted, monkeypatch):
     # Handed the time itself the learner does better than with any features.
     assert (best["rcc_given"] >= best["rcc"]).all()
     assert (best["r2_given"] > best["r2"]).all()
+
+
+def test_ties_keep_a_right_forecast_below_one():
+    times = np.repeat(np.random.default_rng(0).random(30), 3)
+    share, left = hybrids_module.ties(times, 10)
+    assert share == pytest.approx(30 * 3 / (90 * 89 / 2))
+    # Half of the tied pairs are drawn in the order that counts as wrong.
+    assert left == pytest.approx(1 - share / 2, abs=0.005)
+    table = pd.DataFrame({"benchmark": "2D Halo", "torus": "t", "size": "8 B", "time": times})
+    (note,) = hybrids_module._note_on_ties(table)
+    assert "2.2% to 2.2% of the pairs" in note
+    assert hybrids_module._note_on_ties(table.assign(time=np.arange(90))) == ()
+    assert hybrids_module._note_on_ties(table.assign(size="4 MB")) == ()
 
 
 def test_few_noisy_splits_of_hybrids_make_no_interval(table, planted, monkeypatch):

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from toruscast.datasets.public import read_amg_messages
-from toruscast.mapping import InputError
+from toruscast.features import link_loads
+from toruscast.mapping import InputError, TaskMapping, Torus
 from toruscast.training.experiments import (
     EXPERIMENTS,
     Inputs,
@@ -15,6 +16,7 @@ from toruscast.training.experiments import (
 )
 from toruscast.training.experiments.amg_features import _MODEL_COLUMNS
 from toruscast.training.experiments.amg_model import AmgTimeModel, alike
+from toruscast.training.experiments.intervals import rcc_interval
 from toruscast.training.experiments.line_model import fit_line
 from toruscast.training.metrics import rcc
 
@@ -87,6 +89,22 @@ def test_amg_jobs_that_are_missing_are_told(tmp_path):
         EXPERIMENTS["gemini-amg"].run(Inputs(data=tmp_path))
 
 
+def test_amg_notes_count_what_was_left_out_and_repeated(tmp_path):
+    folder = tmp_path / "bluewatersmodel" / "amg_models"
+    folder.mkdir(parents=True)
+    for size in (128, 512, 1024, 2048, 8192):
+        (folder / f"any_{size}.out").write_text(AMG.replace("1.5e", f"1.{size}e"))
+    assert gemini_amg.read_all(Inputs(data=tmp_path))[1] == ()
+    other = AMG + AMG.replace("Level 0\n", "").replace("A*x", "P.T*r")
+    two_runs = AMG.replace("1.5e", "1.8192e") + other
+    (folder / "two_8192_8505747.bw.out").write_text(two_runs)
+    table, (left_out, repeats) = gemini_amg.read_all(Inputs(data=tmp_path))
+    assert sorted(table["n_processes"]) == [128, 512, 1024, 2048, 8192, 8192]
+    assert table["file"].tolist().count("two_8192_8505747.bw.out") == 1
+    assert "left out: 1 of another operator." in left_out
+    assert "count once (1): two_8192_8505747.bw.out (any_8192.out)." in repeats
+
+
 def amg_table(n=200):
     generator = np.random.default_rng(0)
     table = pd.DataFrame(0.0, index=range(n), columns=list(_MODEL_COLUMNS))
@@ -130,8 +148,56 @@ def line_times(factors):
     return pd.DataFrame(rows, columns=names)
 
 
+LINE = """Pingpong for
+master: {0}
+partner: {0}
+Num Msgs 1
+SizeMsgs 8
+{1}e-06 8.9e-06
+"""
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Write jobs along a line and read all of them."""
+    folder = tmp_path / "bluewatersmodel" / "contention"
+    folder.mkdir(parents=True)
+
+    def _lines(jobs):
+        for name, (ranks, first) in jobs.items():
+            (folder / name).write_text(LINE.format("1," * (ranks // 2), first))
+        return gemini_contention.read_all(Inputs(data=tmp_path))
+
+    return _lines
+
+
+def test_a_dimension_that_was_not_fitted_is_left_out(lines):
+    jobs = {"x_128.out": (128, 8.1), "x_256.out": (256, 8.2), "y_256.out": (256, 8.3)}
+    table, (note,) = lines(jobs)
+    assert sorted(set(table["job"])) == ["x_128.out", "x_256.out"]
+    assert note == "Left out, for no job of 128 ranks ran along Y: y_256.out."
+
+
+def test_no_dimension_with_both_lengths_is_told(lines):
+    with pytest.raises(InputError, match=r"x at 128 in x_128.out; y at 256 in y_256.out"):
+        lines({"x_128.out": (128, 8.1), "y_256.out": (256, 8.3)})
+
+
+def test_a_job_under_another_name_counts_once(lines):
+    jobs = {"a_x.out": (128, 8.1), "b_x.out": (128, 8.1), "c_x.out": (128, 8.4)}
+    table, (note,) = lines(jobs | {"x_256.out": (256, 8.2)})
+    assert sorted(set(table["job"])) == ["a_x.out", "c_x.out", "x_256.out"]
+    assert note == "Times that stand in two files, one for one, count once (2): b_x.out (a_x.out)."
+
+
+def test_sizes_that_the_naive_forecast_does_not_know_are_passed_over():
+    test = pd.DataFrame({"dimension": list("xxyy"), "observed": [1.0, 2, 3, 4]})
+    found = gemini_contention._quality(test, pd.Series([1.0, 2, np.nan, np.nan]), "naive")
+    assert found["dimension"].tolist() == ["all", "x"]
+
+
 def contention_notes(monkeypatch, table):
-    monkeypatch.setattr(gemini_contention, "read_all", lambda _: table)
+    monkeypatch.setattr(gemini_contention, "read_all", lambda _: (table, ()))
     monkeypatch.setattr(gemini_contention, "N_RESAMPLES", 10)
     return " ".join(gemini_contention.run(Inputs()).notes)
 
@@ -155,6 +221,59 @@ def test_contention_notes_name_the_intervals_that_miss():
     read = pd.DataFrame({"job": ["a", "b", "c"], "bandwidth": [5.5, 3.5, 9.0]})
     note = gemini_contention._note_on_intervals(jobs, read)
     assert "in 1 of 2 jobs; they miss it, GB/s: Y 3.500 (2.000 to 3.000, b)." in note
+
+
+def pairs_one_by_one(x, y, n_resamples):
+    """Interval of RCC over the pairs of different rows among those drawn, pair by pair."""
+    generator = np.random.default_rng(0)
+    values = []
+    for _ in range(n_resamples):
+        rows = np.sort(generator.integers(0, len(x), len(x)))
+        pairs = [(j, i) for at, i in enumerate(rows) for j in rows[:at] if j != i]
+        if pairs:
+            values.append(np.mean([(x[i] >= x[j]) == (y[i] >= y[j]) for j, i in pairs]))
+    return tuple(np.percentile(values, [2.5, 97.5]))
+
+
+@pytest.mark.parametrize("n", [2, 3, 14])
+def test_interval_of_rcc_leaves_out_pairs_of_a_row_with_itself(n):
+    generator = np.random.default_rng(n)
+    for x, y in ((generator.random(n), generator.random(n)), generator.integers(0, 4, (2, n))):
+        assert rcc_interval(x, y, n_resamples=40) == pytest.approx(pairs_one_by_one(x, y, 40))
+    order = np.arange(float(n))
+    assert rcc_interval(order, -order) == (0, 0)
+
+
+def write_links(tmp_path, packets):
+    """Counters of region 3 on every link: ``packets`` by C order of node and direction."""
+    path = tmp_path / link_counts.FILE
+    path.parent.mkdir(parents=True)
+    torus = Torus(link_counts.SHAPE)
+    begin = np.repeat(torus.coords, 6, axis=0)
+    rows = np.column_stack([begin, torus.coords[torus.neighbors.ravel()], np.full(len(begin), 3)])
+    names = ("sx", "sy", "sz", "tx", "ty", "tz", "code_region", "packets")
+    header = "".join(f"- [{name}, int64]\n" for name in names)
+    lines = "\n".join(" ".join(map(str, row)) for row in np.column_stack([rows, packets]))
+    path.write_text(f"---\nkey: TEST\n---\n{header}...\n{lines}\n")
+    return Inputs(data=tmp_path)
+
+
+def test_notes_on_regions_say_what_the_counters_say(tmp_path):
+    torus = Torus(link_counts.SHAPE)
+    mapping = TaskMapping(np.arange(512), torus)
+    load = link_loads(link_counts.neighbourhoods()["6 face neighbours"], torus, mapping)
+    found = link_counts.run(write_links(tmp_path, 9 * load.astype(int)))
+    assert len(found.notes) == 1
+    assert "in region 3 the links that counted nothing are just those" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("packets", "fault"), [(0, "counters without packets"), (-5, "bad packets: found -5")]
+)
+def test_counters_that_count_nothing_are_refused(packets, fault, tmp_path):
+    inputs = write_links(tmp_path, np.full(3072, packets))
+    with pytest.raises(InputError, match=f"bgpc_links.yaml: {fault}"):
+        link_counts.run(inputs)
 
 
 def test_counters_that_are_missing_name_their_file(tmp_path):

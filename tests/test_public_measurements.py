@@ -80,10 +80,103 @@ def test_faults_name_the_file(write, read, text):
         read(write(text))
 
 
+def block(header="A*x", time="1e-05", **fields):
+    fields = {
+        "Max Num Msgs": 3,
+        "Total Bytes": 100,
+        "Byte Hops": 200,
+        "Num Active Processes": 4,
+    } | fields
+    lines = "".join(f"{name}: {value}\n" for name, value in fields.items() if value != "")
+    return f"{header}\n{lines}Comm Time: {time}\n"
+
+
+CLASSES = {
+    f"{word} {protocol}{place}": 0
+    for word in ("Num", "Size") for protocol in ("Short", "Eager", "Rend")
+    for place in ("", " Node", " Socket")
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        # Products with the transposed prolongation, and a communication under another word.
+        (block("P.T*AP:"), "of another operator"),
+        (block("P.T*r"), "of another operator"),
+        (block("P.T*AP TAP:"), "of another operator"),
+        (block("R Communication:"), "of another operator"),
+        (block("Smoother:"), "of another operator"),
+        (block("Coarse Vector Communication"), "of another operator"),
+        # First of the network, then of one process, with byte-hops that are bytes.
+        (block("A*P:", **{"Byte Hops": "100\nTotal Bytes = 60"}), "two counts"),
+        (block(**{"Byte Hops": 100}), "in place of byte-hops"),
+        # One process sent 100 bytes, all of them together crossed too many links for that.
+        (block(**{"Byte Hops": 5000}), "bytes of one process"),
+        (block(**CLASSES | {"Size Eager": 100}), "bytes of one process"),
+        (block(**{"Max Num Msgs": ""}), "without the most messages"),
+    ],
+)
+def test_blocks_of_other_layouts_are_left_out_and_counted(write, text, reason):
+    table = read_amg_messages(write(f"Level 0\n{block('A*P:')}\n{text}{block()}Level 1\n{text}"))
+    assert table[["matrix", "total_nbytes"]].values.tolist() == [[True, 100], [False, 100]]
+    (found,) = table.attrs["left_out"].items()
+    assert (reason in found[0], found[1]) == (True, 2)
+    alone = read_amg_messages(write(f"Level 0\n{text}", "nameless.out"))
+    assert (len(alone), sum(alone.attrs["left_out"].values())) == (0, 1)
+    assert list(alone.columns) == list(table.columns)
+
+
+@pytest.mark.parametrize("tail", ["Comm Time: 6", "Comm Time: 6.68e-0", "Total Bytes = ", "A*"])
+def test_a_last_line_that_was_cut_is_not_believed(write, tail):
+    table = read_amg_messages(write(f"Level 0\n{BLOCK}Level 1\n{BLOCK[: BLOCK.find('Max')]}{tail}"))
+    assert table["time"].tolist() == [1e-05]
+
+
+def test_a_time_that_was_cut_is_not_believed(write):
+    head = "master: 0,\npartner: 1,\n"
+    sizes = "Num Msgs 1\nSizeMsgs {}\n6.68e-06 6.70e-06\n"
+    text = head + sizes.format(1) + sizes.format(2)
+    assert len(read_line_contention(write(text))) == 4
+    cut = read_line_contention(write(text[:-5]))
+    assert cut["time"].tolist() == [6.68e-06, 6.7e-06]
+
+
+HEADER = "Job Id:\t8711073.bw\nJob name:\taniso_512\nRequested resources:\tnodes=32:ppn=32:xe\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "count"),
+    [
+        ("8509542.bw.out", HEADER, 512),
+        ("8509542.bw.out", HEADER.replace("aniso_512", "aniso"), None),
+        ("8711073_aniso_512.out", "", 512),
+        ("aniso_512_8711073.bw.out", "", 512),
+        ("aniso_512_71073.bw.out", "", 512),
+        ("aniso_2048.out", HEADER, 512),
+        ("aniso_2_64.out", "", 64),
+        ("aniso_64.out", HEADER.replace("512", "2048"), 64),
+        ("8711073.out", "", None),
+        ("aniso.out", "", None),
+        ("aniso_2.out", "", None),
+        ("aniso_64.out", HEADER + HEADER.replace("512", "1024"), None),
+    ],
+)
+def test_number_of_processes(write, name, header, count):
+    path = write(f"{header}Level 0\n{BLOCK}", name)
+    if count is None:
+        with pytest.raises(InputError, match=name):
+            read_amg_messages(path)
+    else:
+        assert read_amg_messages(path)["n_processes"].tolist() == [count]
+    assert read_amg_messages(path, n_processes=4)["n_processes"].tolist() == [4]
+
+
 def test_every_row_of_the_real_amg_files(shared_data):
     folder = shared_data / "bluewatersmodel" / "amg_models"
     table = pd.concat(read_amg_messages(path) for path in sorted(folder.glob("*.out")))
     times = sum(path.read_text().count("Comm Time:") for path in folder.glob("*.out"))
     assert len(table) == times
+    assert not table.attrs["left_out"]
     assert sorted(table["n_processes"].unique()) == [128, 512, 1024, 2048, 8192]
     assert np.isfinite(table[["total_nbytes", "byte_hops", "time"]]).all(axis=None)

@@ -1,10 +1,17 @@
-"""Numbers in lines of text, or a fault that names the line."""
+"""Lines of text and the numbers in them, or a fault that names the line."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from toruscast.mapping.formats._source import Text
+
+
+def finished_lines(text: Text) -> Iterator[tuple[int, str]]:
+    """Yield number and content of the lines; a last one without an end may be cut, and is not."""
+    end = text.data.rfind(b"\n") + 1
+    return Text(text.file, text.data[:end]).lines()
 
 
 def whole(text: Text, line: int, token: str) -> int:

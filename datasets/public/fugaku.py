@@ -17,6 +17,7 @@ _COLUMNS = {
     "median": "time", "nnodes": "shape", "tasks_per_node": "tasks_per_node",
 }  # fmt: skip
 _RANK_MAP = re.compile(r'rank-map-bynode=([XYZ]+)"?')
+_SHAPE = re.compile(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){1,2}")
 _NODES = re.compile(r'"node=(\d+(?:x\d+){0,2})')
 
 
@@ -39,7 +40,8 @@ def read_times(folder: Path | str) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no such file, or one does not have the columns or the numbers.
+        If there is no such file, or one does not have the columns or the numbers; says file,
+        line, what was found and what was expected.
     """
     folder = Path(folder)
     files = sorted(folder.glob("*.aggregated_results_summary.csv"))
@@ -51,8 +53,9 @@ def read_times(folder: Path | str) -> pd.DataFrame:
 
 
 def _read(path: Path) -> pd.DataFrame:
+    texts = ("collective_type", "algo_name", "nnodes")
     try:
-        raw = pd.read_csv(path)
+        raw = pd.read_csv(path, dtype=dict.fromkeys(texts, str))
     except (ValueError, OSError) as error:
         raise InputError("not a table", file=str(path), found=str(error)[:80]) from None
     missing = [column for column in _COLUMNS if column not in raw]
@@ -61,20 +64,29 @@ def _read(path: Path) -> pd.DataFrame:
             "columns missing", file=str(path), found=list(raw)[:8], expected=missing
         )  # fmt: skip
     table = raw[list(_COLUMNS)].rename(columns=_COLUMNS)
+    for column in ("collective", "algorithm", "shape"):
+        table[column] = table[column].fillna("")
+        _refuse(path, table[column], table[column] == "", f"no {column}", "a name")
+    unlike = ~table["shape"].map(lambda shape: bool(_SHAPE.fullmatch(shape)))
+    _refuse(path, table["shape"], unlike, "bad torus", "nodes along 2 or 3 dimensions, as 4x4x4")
     for column in ("nbytes", "time"):
         numbers = pd.to_numeric(table[column], errors="coerce")
-        bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
-        if bad.size:
-            raise InputError(
-                f"bad {column}", file=str(path), line=int(bad[0]) + 2,
-                found=table[column].iloc[bad[0]], expected="a positive number",
-            )  # fmt: skip
+        bad = ~(np.isfinite(numbers) & (numbers > 0))
+        _refuse(path, table[column], bad, f"bad {column}", "a positive number")
         table[column] = numbers.astype(float)
     table["time"] /= 1e9
-    table["collective"] = table["collective"].astype(str).str.lower()
-    if (table.pop("tasks_per_node") != 1).any():
-        raise InputError("more than one task a node", file=str(path), expected="one")
+    table["collective"] = table["collective"].str.lower()
+    tasks = table.pop("tasks_per_node")
+    _refuse(path, tasks, tasks != 1, "more than one task a node", "one")
     return table[["shape", "collective", "algorithm", "nbytes", "time"]]
+
+
+def _refuse(path: Path, column: pd.Series, bad: pd.Series, message: str, expected: str) -> None:
+    """Fault the first row that is bad."""
+    rows = np.flatnonzero(bad)
+    if rows.size:
+        line, found = int(rows[0]) + 2, column.iloc[rows[0]]
+        raise InputError(message, file=str(path), line=line, found=found, expected=expected)
 
 
 def read_rank_map(path: Path | str) -> tuple[tuple[int, ...], str]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from toruscast.mapping.formats._source import Text, read_text
 
-from ._numbers import seconds, whole
+from ._numbers import finished_lines, seconds, whole
 
 INT_NBYTES = 4
 _SIZE = re.compile(r"(Num Msgs|SizeMsgs)\s+(\S+)")
@@ -29,8 +29,8 @@ def read_line_contention(path: str | os.PathLike[str]) -> pd.DataFrame:
     Parameters
     ----------
     path : path-like
-        Output of a job; several series may follow each other. A size that was cut off before its
-        times were written is left out.
+        Output of a job; several series may follow each other. A size that was cut off before the
+        line of its times was written to the end is left out.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def read_line_contention(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 def _rows(text: Text) -> Iterator[tuple[int, int, int, int, int, float]]:
     series, ranks, size = -1, {"master": 0, "partner": 0}, dict[str, int]()
-    for number, line in text.lines():
+    for number, line in finished_lines(text):
         if match := _RANKS.fullmatch(line):
             if match[1] == "master":
                 series, ranks = series + 1, {"master": 0, "partner": 0}

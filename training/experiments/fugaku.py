@@ -11,7 +11,7 @@ from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .fugaku_job import is_folded
 from .fugaku_model import ENTRY, Constants, fit, predict, stands_for
 from .fugaku_ranking import Floats, corrections, count_pairs, rank_groups, summarise
-from .fugaku_table import tabulate
+from .fugaku_table import CANNOT_RUN, tabulate
 
 FOLDER = "pico-fugaku"
 CALIBRATION = "2x2x2"
@@ -32,7 +32,8 @@ def run(inputs: Inputs) -> Findings:
     Raises
     ------
     InputError
-        If there is no folder of measurements, or it has none of 2x2x2.
+        If there is no folder of measurements, they cannot be read, there are none of 2x2x2, or
+        no two algorithms can be compared.
     """
     if inputs.data is None:
         raise InputError("no folder of measurements", expected="--data DIR")
@@ -54,6 +55,9 @@ def run(inputs: Inputs) -> Findings:
         logical, _ = tabulate(inputs.data / FOLDER, logical=True)
         methods[_LOGICAL][folded] = predict(logical, constants)
     groups = rank_groups(table, methods)
+    if groups.empty:
+        wanted = "two algorithms of a collective and a size on one torus"
+        raise InputError("nothing to rank", file=str(inputs.data / FOLDER), expected=wanted)
     again = rank_groups(table, {_MODEL: methods[_MODEL], _AS_BEFORE: _as_measured(table)})
     return _findings(table, left_out, constants, methods, groups, again)
 
@@ -69,7 +73,8 @@ def _findings(
     table: pd.DataFrame, left_out: pd.DataFrame, constants: Constants, methods: dict[str, Floats],
     groups: pd.DataFrame, again: pd.DataFrame,
 ) -> Findings:  # fmt: skip
-    shapes = table["shape"].unique().tolist()
+    ranked = set(groups["shape"])
+    shapes = [shape for shape in table["shape"].unique() if shape in ranked]
     tests = [shape for shape in shapes if shape != CALIBRATION]
     summary = summarise(groups, ["shape", "method"])
     if len(tests) > 1:
@@ -141,13 +146,19 @@ def _bars(summary: pd.DataFrame, baseline: pd.DataFrame) -> tuple[Bar, ...]:
 
 
 def _text(table: pd.DataFrame, left_out: pd.DataFrame, groups: pd.DataFrame) -> str:
+    again = int((table["repeats"] - 1).sum() + (left_out["repeats"] - 1).sum())
+    merged = f" {again:,} more, of the same again, are merged with these." if again else ""
+    own = left_out["algorithm"].str.startswith("default-") & (left_out["reason"] != CANNOT_RUN)
+    unlike = int((~own).sum())
+    others = f"; {unlike:,} of them have no name known, or cannot run on their torus"
     n_groups = len(groups[["shape", "collective", "nbytes"]].drop_duplicates())
     total = len(table) + len(left_out)
     return (
-        f"Collectives measured on Fugaku (Tofu-D, one task a node; PICO), {total:,} times. For "
-        f"{len(table):,} the schedule of the algorithm is known; {len(left_out)} are left out, "
+        f"Collectives measured on Fugaku (Tofu-D, one task a node; PICO), {total:,} times.{merged} "
+        f"For {len(table):,} the schedule of the algorithm is known; {len(left_out)} are left out, "
         "counted in `fugaku_left_out`: library defaults, combinations that call them, and "
-        "algorithms of Fujitsu MPI that are not published. Ranks lie as the job's rank map says. "
+        f"algorithms of Fujitsu MPI that are not published{others if unlike else ''}. "
+        "Ranks lie as the job's rank map says. "
         "Two dimensions are laid into the machine's six, the logical Y to and fro through Y and b, "
         "X through X, Z, a and c. That is assumed: how the system does it is not published in "
         "full, and how the job lay is not recorded.\n"
@@ -177,7 +188,11 @@ def _notes(
 ) -> tuple[str, ...]:
     ratio = np.log(predicted / table["time"].to_numpy())
     means = summary.set_index(["shape", "method"])["mean RCC"]
-    notes = []
+    alone = [shape for shape in table["shape"].unique() if shape not in {*tests, CALIBRATION}]
+    notes = [
+        f"{shape}: no two algorithms ran the same collective and size; nothing to rank."
+        for shape in alone
+    ]
     for shape in tests:
         here = (table["shape"] == shape).to_numpy()
         mean = pd.Series(ratio[here]).groupby(table["code"].to_numpy()[here]).mean()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toruscast.mapping.collectives import names
+
+from .fugaku_footprint import N_PORTS
+
 # Fujitsu MPI's choices whose schedule is published; it is built on Open MPI's collectives.
 _MPI = {
     "allgather": {
@@ -53,6 +57,12 @@ _BINE = {
     "scatter": {"BINOMIAL_TREE_CONT_PERMUTE-DEC": "", "BINOMIAL_TREE_CONT_PERMUTE-INC": "_near",
                 "BINOMIAL_TREE_CONT_PERMUTE": "_near"},
 }  # fmt: skip
+# What stands for buckets, and for Bruck's all-to-all.
+_RING = {
+    "allgather": "VEC_DOUBLING_CONT_PERMUTE", "allreduce": "B_CONT",
+    "reduce_scatter": "VEC_HALVING_CONT_PERMUTE",
+}  # fmt: skip
+_BRUCK = {"alltoall": "LOG"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,8 @@ class Variant:
 def parse(collective: str, algorithm: str, nbytes: float, ndim: int) -> Variant | None:
     """Return what a name of the measurements stands for; None if its schedule is not known.
 
+    Numbers of ports that the machine does not have are not known either.
+
     Parameters
     ----------
     collective, algorithm : str
@@ -112,14 +124,13 @@ def parse(collective: str, algorithm: str, nbytes: float, ndim: int) -> Variant 
     library, _, rest = algorithm.partition("-")
     if library == "default":
         return _mpi(collective, rest, nbytes, ndim)
-    try:
-        name, segment, ports = rest.rsplit("-", 2)
-        drives, piece = int(ports), int(segment)
-    except ValueError:
+    name, *numbers = rest.rsplit("-", 2)
+    if len(numbers) != 2 or not all(text.isascii() and text.isdigit() for text in numbers):
         return None
+    piece, drives = map(int, numbers)
     layer = next((part for part in ("UTOFU", "MPI") if part in name.split("-")), "")
     method = "-".join(part for part in name.split("-") if part != layer)
-    if not layer:
+    if not layer or not 1 <= drives <= N_PORTS:
         return None
     return _bine(collective, library, method, layer.lower(), piece, drives)
 
@@ -130,15 +141,16 @@ def _bine(
     code = f"{collective} {library}-{method}-{layer}"
     # Over MPI these work on ranks, without the torus.
     flat = layer == "mpi" and collective in ("scatter", "gather", "alltoall")
-    if library == "BRUCK":
-        return Variant("alltoall/bruck", code, layer, 1, 0, on_torus=False)
-    if library == "RING":
+    if library == "BRUCK" and method == _BRUCK.get(collective):
+        return Variant(f"{collective}/bruck", code, layer, 1, 0, on_torus=False)
+    if library == "RING" and method == _RING.get(collective):
         return Variant(f"{collective}/bucket", code, layer, ports, segment)
     suffix = _BINE.get(collective, {}).get(method)
     family = {"BINE": "bine", "RECDOUB": "torus_binary"}.get(library)
-    if suffix is None or family is None:
+    schedule = f"{collective}/{family}{suffix}"
+    if suffix is None or schedule not in names():
         return None
-    return Variant(f"{collective}/{family}{suffix}", code, layer, ports, segment, not flat)
+    return Variant(schedule, code, layer, ports, segment, not flat)
 
 
 def _mpi(collective: str, key: str, nbytes: float, ndim: int) -> Variant | None:

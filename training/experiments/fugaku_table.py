@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.datasets.public.fugaku import read_times
+from toruscast.mapping import InputError
 from toruscast.mapping.collectives import schedule
 
 from .fugaku_algorithms import Variant, parse
@@ -23,8 +24,8 @@ _LARGE = 2.0**26
 _SMALL = 64
 # Messages up to which a schedule is simulated; above, its rounds count one after the other.
 _MANY = 300_000
-# How MPI gathers the addresses of the bine library's buffers: what it has for short blocks.
-_GATHER = Variant("allgather/recursive_doubling", "", "fjmpi", 1, 0, on_torus=False)
+# Why a row is left out.
+UNKNOWN, CANNOT_RUN = "not known", "cannot run there"
 # Bytes above which the bine library's receivers say that they are ready.
 _NOTICE = 1024
 
@@ -42,33 +43,37 @@ def tabulate(folder: Path, *, logical: bool = False) -> tuple[pd.DataFrame, pd.D
     Returns
     -------
     table : DataFrame
-        Columns of `read_times`; ``n_tasks``; those of `Variant` and, each for a byte of the
+        Columns of `read_times`, ``time`` being the median where the same was measured several times
+        and ``repeats`` how often; ``n_tasks``; those of `Variant` and, each for a byte of the
         buffer where it is bytes, of `Footprint`; ``simulated``; ``pieces`` (messages into which
         segments or blocks cut those of the busiest task); ``copied`` (bytes that a task moves
         locally); ``notices`` (of a receiver that it is ready, one after the other); ``entries`` (of
         the library's tables of blocks); ``addresses`` (bytes that a call gathers from all tasks
         before it starts) and, for a byte of those, ``gathered``, ``gather_rounds, gather_hops``.
     left_out : DataFrame
-        Columns of `read_times`, the rows whose schedule is not known.
+        Columns of `read_times` and ``repeats`` of the rows whose schedule is not known or cannot
+        run on the torus, and which of both as ``reason``.
+
+    Raises
+    ------
+    InputError
+        If the times or a job script cannot be read, or the schedule of no row is known.
     """
-    times = read_times(folder)
+    times = _merged(read_times(folder))
     # Small tori first, and of each small buffers.
     times = times.sort_values("nbytes", kind="stable")
     times = times.sort_values("shape", kind="stable", key=_nodes)
     if logical:
         times = times[times["shape"].map(is_folded)]
-    jobs = {
-        name: read_job(folder / "jobs" / name, folded=not logical)
-        for name in times["shape"].unique()
-    }
-    known: dict[tuple[object, ...], dict[str, float]] = {}
+    jobs = {name: _job(folder, name, logical) for name in times["shape"].unique()}
+    known: dict[tuple[object, ...], dict[str, float] | None] = {}
     rows: list[dict[Any, Any]] = []
-    without = []
+    without: dict[int, str] = {}
     for number, row in enumerate(times.to_dict("records")):
         job = jobs[row["shape"]]
         variant = parse(row["collective"], row["algorithm"], row["nbytes"], len(job.grid))
         if variant is None:
-            without.append(number)
+            without[number] = UNKNOWN
             continue
         pipelined = variant.schedule.endswith("pipelined_trees")
         # Of pipelined trees the rounds depend on the number of segments, of others nothing does.
@@ -76,26 +81,57 @@ def tabulate(folder: Path, *, logical: bool = False) -> tuple[pd.DataFrame, pd.D
         key = (row["shape"], dataclasses.replace(variant, code="", layer="", segment=0), piece)
         if key not in known:
             known[key] = _measure(job, variant, piece)
-        rows.append(
-            row | dataclasses.asdict(variant) | known[key] | {"n_tasks": job.mapping.n_tasks}
-        )
+        measured = known[key]
+        if measured is None:
+            without[number] = CANNOT_RUN
+            continue
+        rows.append(row | dataclasses.asdict(variant) | measured | {"n_tasks": job.mapping.n_tasks})
+    left_out = times.iloc[list(without)].assign(reason=list(without.values()))
+    if not rows:
+        names = ", ".join(left_out["algorithm"].unique()[:5])
+        raise InputError("no algorithm whose schedule is known", file=str(folder), found=names)
     table = pd.DataFrame(rows)
     gathers = pd.DataFrame(
-        {name: _measure(job, _GATHER, 0.0) for name, job in jobs.items()}
+        {name: _measure(job, _gather(job.mapping.n_tasks), 0.0) for name, job in jobs.items()}
     ).T.rename(columns={"simulated": "gathered", "rounds": "gather_rounds", "hops": "gather_hops"})
     table = table.join(gathers[["gathered", "gather_rounds", "gather_hops"]], on="shape")
-    return table.assign(pieces=_pieces(table), copied=_copied(table), **of_library(table)), (
-        times.iloc[without]
-    )
+    table = table.assign(pieces=_pieces(table), copied=_copied(table), **of_library(table))
+    return table, left_out
+
+
+def _merged(times: pd.DataFrame) -> pd.DataFrame:
+    """One row for what was measured several times: the median."""
+    keys = ["shape", "collective", "algorithm", "nbytes"]
+    same = times.groupby(keys, sort=False)["time"]
+    return same.agg(["median", "size"]).set_axis(["time", "repeats"], axis=1).reset_index()
+
+
+def _job(folder: Path, shape: str, logical: bool) -> Job:
+    path = folder / "jobs" / shape
+    job = read_job(path, folded=not logical)
+    if sorted(job.grid) != sorted(map(int, shape.split("x"))):
+        found = "x".join(map(str, job.grid))
+        raise InputError("job script of another torus", file=str(path), found=found, expected=shape)
+    return job
+
+
+def _gather(n_tasks: int) -> Variant:
+    """How MPI gathers the addresses of the bine library's buffers: as it does short blocks."""
+    known = "bruck" if n_tasks & (n_tasks - 1) else "recursive_doubling"
+    return Variant(f"allgather/{known}", "", "fjmpi", 1, 0, on_torus=False)
 
 
 def _nodes(shapes: pd.Series) -> pd.Series:
     return shapes.map(lambda shape: math.prod(map(int, shape.split("x"))))
 
 
-def _measure(job: Job, variant: Variant, piece: float) -> dict[str, float]:
+def _measure(job: Job, variant: Variant, piece: float) -> dict[str, float] | None:
+    """What a schedule asks for; None if it cannot run on the torus or with so many ports."""
     n, grid = job.mapping.n_tasks, job.grid if variant.on_torus else None
-    plan = schedule(variant.schedule, n, 1.0, grid, ports=variant.ports, segment=piece)
+    try:
+        plan = schedule(variant.schedule, n, 1.0, grid, ports=variant.ports, segment=piece)
+    except InputError:
+        return None
     at = (job.torus, job.mapping)
     found = footprint(plan, *at, all_ports=variant.all_ports)
     simulated = found.carried

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -14,8 +16,8 @@ from ..metrics import r2, rcc
 from .amg_candidates import CANDIDATES, LEARNERS, OURS, byte_hops
 from .amg_model import alike
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
-from .intervals import bootstrap_interval
-from .public_data import measurement_files
+from .intervals import bootstrap_interval, rcc_interval
+from .public_data import drop_repeats, measurement_files
 
 Floats = NDArray[np.float64]
 
@@ -31,10 +33,12 @@ _QUOTED_FILES = "aniso"
 # Sizes that the splits ask for.
 SIZES = (128, 512, 1024, 2048, 8192)
 _FOLDS = 10
+# What tells a communication and its time.
+_WHAT = ["level", "operator", "matrix", "node_aware", "variant", "n_processes", "time"]
 
 
-def read_all(inputs: Inputs) -> pd.DataFrame:
-    """Return every communication of every job.
+def read_all(inputs: Inputs) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return every communication of every job, and notes on what was left out.
 
     Raises
     ------
@@ -42,14 +46,29 @@ def read_all(inputs: Inputs) -> pd.DataFrame:
         If the files are not found, one cannot be read, or a size is missing.
     """
     files = measurement_files(inputs, FILES)
-    table = pd.concat([read_amg_messages(path) for path in files], ignore_index=True)
+    tables = [read_amg_messages(path) for path in files]
+    left_out = sum((Counter(table.attrs["left_out"]) for table in tables), Counter[str]())
+    used = [table for table in tables if len(table)]
+    table = pd.concat(used, ignore_index=True) if used else tables[0]
     sizes = set(table["n_processes"])
     if not sizes.issuperset(SIZES):
         raise InputError(
             "jobs missing", file=files[0].parent, found=sorted(sizes),
             expected=f"{', '.join(map(str, SIZES))} processes",
         )  # fmt: skip
-    return table
+    rows = len(table)
+    table, repeats = drop_repeats(table, ["file", "run"], _WHAT)
+    notes = []
+    if left_out:
+        listed = "; ".join(f"{count} {reason}" for reason, count in left_out.items())
+        notes.append(f"Communications left out: {listed}.")
+    if repeats:
+        listed = ", ".join(f"{copy} ({source})" for copy, source in repeats.items())
+        notes.append(
+            "Communications that stand in two files, time for time, count once "
+            f"({rows - len(table)}): {listed}."
+        )
+    return table, tuple(notes)
 
 
 def _subsets(test: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
@@ -65,7 +84,7 @@ def _subsets(test: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
         "all": everything,
         **(sizes if len(sizes) > 1 else {}),
         "matrices": matrix,
-        QUOTED: matrix & test["file"].str.startswith(_QUOTED_FILES).to_numpy(bool),
+        QUOTED: matrix & test["file"].str.contains(_QUOTED_FILES).to_numpy(bool),
         "vectors of A": ~matrix & ~one_sided,
         "vectors of S and P": one_sided,
         "node-aware": test["node_aware"].to_numpy(bool),
@@ -76,7 +95,7 @@ def _quality(observed: Floats, predicted: Floats, *, times: bool = True) -> dict
     """RCC and R^2 of logarithms, with intervals."""
     x, y = np.log(observed), np.log(predicted)
     row = {"rcc": rcc(x, y)}
-    row["rcc_low"], row["rcc_high"] = bootstrap_interval(x, y, rcc)
+    row["rcc_low"], row["rcc_high"] = rcc_interval(x, y)
     if times:
         row["r2_log"] = r2(x, y)
         row["r2_log_low"], row["r2_log_high"] = bootstrap_interval(x, y, r2)
@@ -127,7 +146,7 @@ def run(inputs: Inputs) -> Findings:
     InputError
         If the measurements are not found or cannot be read.
     """
-    table = read_all(inputs)
+    table, left_out = read_all(inputs)
     quality, forecasts, errors = [], [], []
     for split, most, least in SPLITS:
         train, test = table[table["n_processes"] <= most], table[table["n_processes"] >= least]
@@ -178,7 +197,7 @@ def run(inputs: Inputs) -> Findings:
             ),
         ),
         shown=("gemini_amg_quality", "gemini_amg_choice", "gemini_amg_known_sizes"),
-        notes=_notes(table, tables),
+        notes=(*left_out, *_notes(table, tables)),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -11,7 +13,7 @@ from toruscast.mapping import InputError
 from ..metrics import r2, rcc
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .line_model import fit_line
-from .public_data import measurement_files
+from .public_data import drop_repeats, measurement_files
 
 FILES = "bluewatersmodel/contention/*.out"
 # Gigabytes a second that an earlier reading of the same files gave.
@@ -21,8 +23,8 @@ N_RESAMPLES = 200
 _SIZE = ["job", "dimension", "n_ranks", "n_messages", "nbytes"]
 
 
-def read_all(inputs: Inputs) -> pd.DataFrame:
-    """Return the times of every job along a known dimension.
+def read_all(inputs: Inputs) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the times of every job along a known dimension, and notes on what was left out.
 
     Files that collect several jobs name no dimension and repeat times that stand in files of their
     own; they are left out.
@@ -30,15 +32,37 @@ def read_all(inputs: Inputs) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the files are not found or one cannot be read.
+        If the files are not found, one cannot be read, or no dimension was measured with both
+        numbers of ranks.
     """
     files = measurement_files(inputs, FILES)
     table = pd.concat([read_line_contention(path) for path in files], ignore_index=True)
     table = table[table["dimension"] != ""].reset_index(drop=True)
-    sizes = set(table["n_ranks"])
-    if not {SMALL, LARGE} <= sizes:
-        raise InputError("jobs missing", found=sorted(sizes), expected=f"{SMALL} and {LARGE} ranks")
-    return table.rename(columns={"file": "job"})
+    table = table.rename(columns={"file": "job"})
+    rows = len(table)
+    table, repeats = drop_repeats(table, ["job", "series"], [*_SIZE[1:], "repeat", "time"])
+    notes = []
+    if repeats:
+        listed = ", ".join(f"{copy} ({source})" for copy, source in repeats.items())
+        notes.append(
+            f"Times that stand in two files, one for one, count once ({rows - len(table)}): "
+            f"{listed}."
+        )
+    small, large = (set(table["dimension"][table["n_ranks"] == n]) for n in (SMALL, LARGE))
+    if not small & large:
+        found = sorted({f"{row[0]} at {row[1]} in {row[2]}" for row in table[
+            ["dimension", "n_ranks", "job"]].itertuples(index=False)})  # fmt: skip
+        raise InputError(
+            "no dimension measured with both numbers of ranks", file=files[0].parent,
+            found="; ".join(found), expected=f"{SMALL} and {LARGE} ranks",
+        )  # fmt: skip
+    alone = table["dimension"].isin(large - small)
+    if alone.any():
+        notes.append(
+            f"Left out, for no job of {SMALL} ranks ran along {_names(sorted(large - small))}: "
+            f"{', '.join(table['job'][alone].unique())}."
+        )
+    return table[~alone].reset_index(drop=True), tuple(notes)
 
 
 def bandwidths(small: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
@@ -107,7 +131,7 @@ def run(inputs: Inputs) -> Findings:
     InputError
         If the measurements are not found or cannot be read.
     """
-    table = read_all(inputs)
+    table, left_out = read_all(inputs)
     small, large = (table[table["n_ranks"] == ranks] for ranks in (SMALL, LARGE))
     jobs = bandwidths(small)
     # What other jobs do can only slow a line down: the faster job tells what the links can.
@@ -161,7 +185,7 @@ def run(inputs: Inputs) -> Findings:
             "gemini_bandwidths_read_directly",
             "gemini_contention_quality",
         ),
-        notes=_notes(table, jobs, read),
+        notes=(*left_out, *_notes(table, jobs, read)),
     )
 
 
@@ -183,6 +207,8 @@ def _quality(test: pd.DataFrame, predicted: pd.Series, name: str) -> pd.DataFram
     for dimension, part in parts:
         ours = predicted.loc[part.index].to_numpy()
         known = np.isfinite(ours)
+        if known.sum() < 2:
+            continue
         observed = part["observed"].to_numpy()[known]
         error = np.abs(ours[known] / observed - 1)
         logs = np.log(observed), np.log(ours[known])
@@ -257,7 +283,7 @@ def _notes(table: pd.DataFrame, jobs: pd.DataFrame, read: pd.DataFrame) -> tuple
     )
 
 
-def _names(dimensions: pd.Index) -> str:
+def _names(dimensions: Iterable[object]) -> str:
     return " and ".join(str(name).upper() for name in dimensions)
 
 

@@ -9,6 +9,7 @@ from ..metrics import rcc
 from ..predictor import LOWER_BOUND, TimePredictor
 from . import simulated
 from .experiment import Chart, Experiment, Findings, Inputs
+from .intervals import margin_of_mean
 from .plan import SMALL
 from .scores import RELATIVE_COUNTERS
 
@@ -38,11 +39,9 @@ def _run(inputs: Inputs) -> Findings:
     every = pd.DataFrame(rows)
     # One value a case: shuffles of one model are no independent evidence.
     cases = every.groupby(["feature", "benchmark", "size"], sort=False)["lost"].mean().reset_index()
-    summary = cases.groupby("feature", sort=False)["lost"].agg(["mean", "std", "count"])
-    margin = 1.96 * summary["std"] / np.sqrt(summary["count"])
-    result = pd.DataFrame(
-        {"lost": summary["mean"], "low": summary["mean"] - margin, "high": summary["mean"] + margin}
-    )
+    of_feature = cases.groupby("feature", sort=False)["lost"]
+    mean, margin = of_feature.mean(), of_feature.agg(margin_of_mean)
+    result = pd.DataFrame({"lost": mean, "low": mean - margin, "high": mean + margin})
     result = result.sort_values("lost", ascending=False).reset_index()
     return Findings(
         f"{simulated.text(table)} Slowdown over `lower_bound` learned from features without units. "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from time import process_time
 
-import numpy as np
 import pandas as pd
 
 from toruscast.features import FEATURES, RoutedTraffic, simulate
@@ -15,6 +14,7 @@ from ..feature_sets import FEATURE_SETS
 from ..predictor import TimePredictor
 from . import simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
+from .intervals import margin_of_mean
 from .plan import BENCHMARKS, SEED, SMALL, SMALL_HOST, TASKS_PER_NODE, Block, features
 from .scores import RELATIVE_COUNTERS
 
@@ -43,7 +43,7 @@ def _run(inputs: Inputs) -> Findings:
     cost = _cost()
     by_case = result.pivot_table(index=["benchmark", "size"], columns="predictor", values="rcc")
     lost = by_case["routes and counters"] - by_case["routes"]
-    margin = 1.96 * lost.std() / np.sqrt(len(lost))
+    margin = margin_of_mean(lost)
     return Findings(
         f"{simulated.text(table)} Slowdowns learned on the same {_SPLITS} splits from features "
         "that routes alone give, and from these and the counters of the simulation. Processor "

@@ -57,8 +57,8 @@ def counted_packets(path: Path, torus: Torus) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the file cannot be read, a row joins nodes that are no neighbours, or a region lacks
-        links.
+        If the file cannot be read, a row joins nodes that are no neighbours or counts less than
+        nothing, a region lacks links, or nothing was counted.
     """
     table = read_link_counters(path)
     names = {"sx", "sy", "sz", "tx", "ty", "tz", "code_region", "packets"}
@@ -75,6 +75,10 @@ def counted_packets(path: Path, torus: Torus) -> pd.DataFrame:
         raise InputError(
             "link between nodes that are no neighbours", file=path, found=ends[row].tolist()
         )
+    negative = np.flatnonzero(table["packets"] < 0)
+    if negative.size:
+        least = int(table["packets"].iloc[negative[0]])
+        raise InputError("bad packets", file=path, found=least, expected="a number from 0 on")
     link = begin * 2 * torus.ndim + beside.argmax(axis=1)
     packets = table.assign(link=link).pivot_table(
         index="link", columns="code_region", values="packets", aggfunc="sum"
@@ -83,6 +87,8 @@ def counted_packets(path: Path, torus: Torus) -> pd.DataFrame:
         raise InputError(
             "counters missing", file=path, expected=f"{torus.n_links} links in every region"
         )
+    if not packets.to_numpy().any():
+        raise InputError("counters without packets", file=path, expected="one above 0")
     return packets.astype(float)
 
 
@@ -161,15 +167,33 @@ def run(inputs: Inputs) -> Findings:
             ),
         ),
         shown=("link_counts_regions",),
-        notes=(
-            "Only region 1 is a pattern known beforehand: a nearest-neighbour exchange that does "
-            "not close. For the others the pattern is assumed, by what fits.",
-            "Region -2 is the whole run. Region 0 counted nothing.",
-            "Where the pattern is called not known, no neighbourhood explains the counters. The "
-            "regions look like the coarse levels of a multigrid cycle, in which tasks far apart "
-            "exchange; which take part is not published.",
-        ),
+        notes=_notes(packets, regions),
     )
+
+
+def _notes(packets: pd.DataFrame, regions: pd.DataFrame) -> tuple[str, ...]:
+    exact = regions["region"][regions["idle_links_agree"] == 1]
+    idle = "the links that counted nothing are just those that it leaves idle"
+    notes = [
+        "The pattern of a region is assumed, by what fits"
+        + (f"; in region {', '.join(map(str, exact))} {idle}." if len(exact) else ".")
+    ]
+    total = packets.sum(axis=1)
+    whole = [r for r in packets if len(packets.columns) > 1 and (2 * packets[r] >= total).all()]
+    if whole:
+        notes.append(
+            f"Region {whole[0]} counted on every link at least what all others did together: it "
+            "seems to hold theirs."
+        )
+    if silent := [str(region) for region in packets if not packets[region].any()]:
+        notes.append(f"Counted nothing: region {', '.join(silent)}.")
+    unknown = regions["region"][~(regions["correlation_kept"] >= FOUND)]
+    if len(unknown):
+        notes.append(
+            f"No neighbourhood explains the counters of region {', '.join(map(str, unknown))}; "
+            "which tasks exchange there is not published."
+        )
+    return tuple(notes)
 
 
 def _correlation(x: Floats, y: Floats) -> float:
