@@ -62,6 +62,7 @@ def results_page(
         _INTRO,
         _made_with(machine),
         _samples(provenance),
+        _overview(ran, findings),
         "## All bars",
         _summary(ran, findings),
         _left_out(experiments, findings, failed or {}),
@@ -96,6 +97,16 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
     )
 
 
+def _overview(ran: list[Experiment], findings: Mapping[str, Findings]) -> str:
+    """A row an experiment: how many of its bars are met."""
+    body = []
+    for experiment in ran:
+        met, bars = count_bars({experiment.name: findings[experiment.name]})
+        verdict = f"{met} of {bars}" if bars else "-"
+        body.append((f"[{cell(experiment.title)}](#{experiment.name})", verdict))
+    return rows(("experiment", "bars met"), body, (False, True)) if body else ""
+
+
 def _summary(ran: list[Experiment], findings: Mapping[str, Findings]) -> str:
     met, all_bars = count_bars({experiment.name: findings[experiment.name] for experiment in ran})
     body = []
@@ -109,7 +120,9 @@ def _summary(ran: list[Experiment], findings: Mapping[str, Findings]) -> str:
         return "None."
     head = ("experiment", "what", "published", "bar", "measured", "met")
     verdict = f"{met} of {all_bars} bars are met." if all_bars else "No bars are set."
-    return f"{verdict} A dash stands where nothing is published or no bar is set.\n\n" + rows(
+    goals = "Bars are goals of this project, most of them above what was published."
+    dash = "A dash stands where nothing is published or no bar is set."
+    return f"{verdict} {goals} {dash}\n\n" + rows(
         head, body, (False, False, True, True, True, False)
     )
 
