@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from toruscast.mapping import InputError, Network, TaskMapping, Torus
 
 from . import _simulator_state as records
-from ._field_kernels import pack_routes
 from ._memory import blank, side_by_side
-from ._route_kernels import pick_fifos
+from ._message_records import message_records, rounds_of
 from ._simulator_clock import clock_of
 from ._simulator_messages import Messages
 from .coarsening import PLACES
-from .routing import FIFO_RULES, Routing, grid_of
+from .routing import Routing
 
 _LOG_ENTRIES = 2**20
 # Bytes free behind a link are counted in 32 bits.
@@ -81,12 +80,8 @@ def build_state(
 
     ``places`` are the merged packets for which a buffer has room at least, if it has that for real
     ones.
-
-    Message ``i`` of the state is message ``i`` of `messages`; the handshakes of those that ask
-    follow, each with its answer behind it.
     """
     network = torus.network
-    grid = grid_of(torus)
     fields = fields_of(torus)
     adaptive = routing == "adaptive"
     largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
@@ -99,47 +94,9 @@ def build_state(
         )
     tick, wheel = clock_of(messages, torus)
 
-    message, asking = _messages(messages, torus, mapping, tick)
-    answered = np.repeat(asking, 2)
-    forth = np.arange(answered.size) % 2 == 0
-    src = np.concatenate(
-        (messages.src, np.where(forth, messages.src[answered], messages.dst[answered]))
-    )
-    dst = np.concatenate(
-        (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
-    )
-    route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
-    pack_routes(grid, fields, adaptive, src, dst, route, ties)
-    message["route"], message["ties"] = route, ties
-    n = messages.task.size
-    fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
-    fifo[n::2] = messages.fifo[asking]
-    answer = np.empty(asking.size, dtype=np.int32)
-    pick_fifos(
-        grid, FIFO_RULES[network.fifo_rule], network.fifos,
-        src[n + 1 :: 2], dst[n + 1 :: 2], np.arange(torus.n_nodes, dtype=np.int32), answer,
-    )  # fmt: skip
-    if network.fifo_rule == "first_free":
-        answer[:] = 0
-    fifo[n + 1 :: 2] = answer
-    message["fifo"] = np.where(fifo >= 0, src.astype(np.int64) * network.fifos + fifo, NONE)
+    message = message_records(messages, torus, tick, fields, adaptive)
     dependent = n_rounds > 1
-    reacts = dependent or asking.size > 0
-    then = np.full(message.size if reacts else 0, NONE, dtype=np.int32)
-    receiver = np.zeros(n if dependent else 0, dtype=np.int32)
-    rows = messages.task * np.int64(n_rounds) + messages.round
-    # What a task hands over of a message that asks is the question.
-    first = np.arange(n)
-    if asking.size:
-        first[asking] = n + 2 * np.arange(asking.size)
-        then[n::2], then[n + 1 :: 2] = n + 1 + 2 * np.arange(asking.size), asking
-    waits = np.zeros(mapping.n_tasks * n_rounds, dtype=np.int32)
-    if dependent:
-        receiver[:] = messages.receiver * np.int64(n_rounds) + messages.round
-        np.add.at(waits, receiver, 1)
-        np.add.at(waits, rows[asking], 1)
-    begin = np.searchsorted(rows, np.arange(mapping.n_tasks * n_rounds + 1)).astype(np.int32)
-
+    rounds = rounds_of(messages, mapping.n_tasks, n_rounds)
     whole = max(math.ceil(largest), 1)
     if whole > LARGEST_PACKET:
         raise InputError(
@@ -179,7 +136,7 @@ def build_state(
         turns = turns if 2 * torus.ndim * turns < most else 1
         inputs = min(2 * torus.ndim * turns + network.fifos, most)
     words = -(-2 * torus.ndim * records.KINDS * inputs // 64)
-    n_events = n_slots + torus.n_links + n_fifos + then.size + queue.size
+    n_events = n_slots + torus.n_links + n_fifos + rounds.then.size + queue.size
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
     empty["first"], empty["end"] = NONE, records.CHUNK - 1
@@ -201,17 +158,17 @@ def build_state(
         turns_left=blank(n_fifos if gives_way else 0, np.int32),
         message=message,
         receipt=receipt,
-        then=then,
-        first=first.astype(np.int32),
-        receiver=receiver,
-        sender=rows.astype(np.int32) if dependent else receiver,
+        then=rounds.then,
+        first=rounds.first,
+        receiver=rounds.receiver,
+        sender=rounds.sender,
         queued=blank(torus.n_links, np.int64),
         claim=blank(torus.n_links * words if adaptive else 0, np.uint64),
         waiting=blank(torus.n_nodes, np.int32),
         port=blank(torus.n_nodes * network.reception_ports, np.int64),
-        begin=begin,
-        waits=waits,
-        asked=np.full(waits.size if dependent and asking.size else 0, NONE, dtype=np.int32),
+        begin=rounds.begin,
+        waits=rounds.waits,
+        asked=rounds.asked,
         current=blank(mapping.n_tasks, np.int32),
         following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
         worker=worker,
@@ -249,24 +206,6 @@ def build_state(
         watched=watched,
     )
     return side_by_side(state), tick
-
-
-def _messages(
-    messages: Messages, torus: Torus, mapping: TaskMapping, tick: float
-) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Records of the messages and of their handshakes; which of them ask."""
-    network = torus.network
-    asking = np.flatnonzero(messages.asks)
-    n = messages.task.size
-    message = np.zeros(n + 2 * asking.size, dtype=records.MESSAGE)
-    message["next"] = NONE
-    message["wire"][:n] = messages.wire
-    message["wire"][n:] = network.header
-    message["to_send"][:n] = messages.packets
-    message["to_send"][n:] = 1
-    message["overhead"][:n] = np.rint(messages.software / tick)
-    message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
-    return message, asking
 
 
 def _queues(link: NDArray[np.void], virtual_channels: int) -> NDArray[np.void]:
