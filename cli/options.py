@@ -24,6 +24,8 @@ class _Positive(click.IntRange):
         return super().convert(value, param, ctx)
 
 
+TRAINING = 168
+"""Mappings to learn from, if not told otherwise."""
 POSITIVE = _Positive(min=1)
 
 
@@ -133,7 +135,7 @@ def sample_options(function: F) -> F:
         tasks_per_node_option,
         click.option(
             "-n", "number", type=click.IntRange(min=6), metavar="N",
-            help="Mappings to simulate.  [default: 168]",
+            help=f"Mappings to simulate.  [default: {TRAINING}]",
         ),
         click.option(
             "--samples", metavar="FILE.parquet",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,11 +11,12 @@ import click
 from . import options
 from .output import Output, check_writable
 from .pmnf_compose import compose
-from .pmnf_places import by_name
-from .tables import new_table, print_table
+from .pmnf_places import APART, apart_from_formula, bounds_at, by_name, check_points, place
+from .tables import new_table, print_table, printable
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
     from toruscast.scaling import FitOptions, Models
 
@@ -87,6 +89,9 @@ def fit(
     """Fit a model to every call path and metric of FILE.
 
     What the measurements cannot tell is said on stderr, and for each model in the column "notes".
+    --json holds the terms in full precision: coefficients, and for each parameter the exponents of
+    its power and of its logarithm. Where "trusted" is false, no model meets the points within the
+    noise of the repetitions, or there are none.
 
     \b
     toruscast pmnf fit times.txt --csv models.csv
@@ -96,15 +101,23 @@ def fit(
     import pandas as pd
 
     from toruscast.scaling import FitOptions
+    from toruscast.scaling.formula import named
 
     fitted = _fitted(file, callpath, FitOptions(**how))
     table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
     notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
-    records = table.to_dict("records")
-    content = {"models": [{**row, "notes": n} for row, n in zip(records, notes, strict=True)]}
+    terms = [named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep]
+    records = [
+        {**row, "terms": t, "notes": n}
+        for row, t, n in zip(table.to_dict("records"), terms, notes, strict=True)
+    ]
     table["notes"] = ["; ".join(some) for some in notes]
-    _finish(output, content, table, ["callpath", "metric", "formula", "smape", "adjusted_r2"])
-    _say(output, notes, list(zip(table["callpath"], table["metric"], strict=True)))
+    shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
+    _finish(output, {"models": records}, table, shown)
+    names = list(zip(table["callpath"], table["metric"], strict=True))
+    _say(output, notes, names)
+    apart = [some for m, keep in fitted for some in apart_from_formula(m, keep)]
+    _say(output, [[APART] * some for some in apart], names)
 
 
 @command.command("predict")
@@ -132,6 +145,10 @@ def predict(
 ) -> None:
     """Fit FILE, and predict every call path and metric elsewhere.
 
+    A prediction is the median over all likely models, and may differ from the formula that fit
+    prints. Where no model is trusted, which --json says, the growth near the nearest points counts
+    too.
+
     \b
     toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
     """  # noqa: D301
@@ -140,21 +157,29 @@ def predict(
     import pandas as pd
 
     from toruscast.scaling import FitOptions
-    from toruscast.scaling.bootstrap import interval as bootstrap
 
     rows: list[dict[str, Any]] = []
     notes: list[list[str]] = []
-    named: list[tuple[str, str]] = []
+    said: list[dict[str, Any]] = []
     search = FitOptions(**how)
-    for models, keep in _fitted(file, callpath, search):
+    fitted = _fitted(file, callpath, search)
+    if interval:
+        check_points([models for models, _ in fitted])
+    for models, keep in fitted:
         data = models.measurements
-        X = [_place(text, data.parameters) for text in places]
+        X = [place(text, data.parameters) for text in places]
         values = models.predict(X)
         here = models.notes_at(X)
         found = models.notes()
+        bounds = bounds_at(models, X, search, interval, keep) if interval else None
+        if interval and bounds is None:
+            here = [*here, f"too few points for an interval: {len(data.points)}"]
         notes += [found[k] + here for k in keep]
-        named += [(data.callpaths[k], data.metrics[k]) for k in keep]
-        bounds = bootstrap(models, X, search, interval, paths=keep) if interval else None
+        said += [
+            {"callpath": data.callpaths[k], "metric": data.metrics[k],
+             "trusted": models.trusted[k], "notes": found[k] + here}
+            for k in keep
+        ]  # fmt: skip
         for row_of, k in enumerate(keep):
             for m, text in enumerate(places):
                 row: dict[str, Any] = {
@@ -163,16 +188,14 @@ def predict(
                     "at": text,
                 }
                 row["prediction"] = float(values[k, m])
-                if bounds:
-                    row["low"], row["high"] = (float(end[row_of, m]) for end in bounds)
+                if interval:
+                    row["low"], row["high"] = (
+                        (float(end[row_of, m]) for end in bounds) if bounds else (nan, nan)
+                    )
                 rows.append(row)
-    said = [
-        {"callpath": path, "metric": metric, "notes": some}
-        for (path, metric), some in zip(named, notes, strict=True)
-    ]
     content = {"predictions": rows, "models": said}
-    _finish(output, content, pd.DataFrame(rows), list(rows[0]))
-    _say(output, notes, named)
+    _finish(output, content, pd.DataFrame(rows), list(rows[0]), spare=("at", "metric"))
+    _say(output, notes, [(model["callpath"], model["metric"]) for model in said])
 
 
 @command.command("plot")
@@ -272,23 +295,39 @@ def _say(output: Output, notes: list[list[str]], named: list[tuple[str, str]]) -
             output.message(f"{len(same)} of {len(named)} models, such as {path} ({metric}): {note}")
 
 
-def _place(text: str, parameters: tuple[str, ...]) -> list[float]:
-    """One value for every parameter, from "p=2,n=10"."""
-    given = by_name(text)
-    if set(given) != set(parameters):
-        raise click.UsageError(
-            f"--at must name every parameter: found {', '.join(given)}, "
-            f"expected {', '.join(parameters)}"
-        )
-    return [given[name] for name in parameters]
-
-
-def _finish(output: Output, content: dict[str, Any], table: pd.DataFrame, shown: list[str]) -> None:
+def _finish(
+    output: Output,
+    content: dict[str, Any],
+    table: pd.DataFrame,
+    shown: list[str],
+    spare: tuple[str, ...] = (),
+) -> None:
+    """Write and print; with `spare`, of columns too wide together only these are left out."""
     output.write(content, table)
     if not output.for_people:
         return
+    from rich.measure import Measurement
+
+    console = output.console()
+    unlimited = console.options.update(max_width=100_000)
+    left_out = []
+    for name in spare:
+        close = _view(table, shown)
+        close.padding = (0, 0, 0, 0)
+        wide = Measurement.get(console, unlimited, close).maximum > console.width
+        # What tells rows apart stays.
+        if wide and table[name].nunique() == 1:
+            shown = [other for other in shown if other != name]
+            left_out.append(f"{name} {table[name][0]}")
+    print_table(_view(table, shown), console, keep=len(shown) if spare else 3)
+    if left_out:
+        console.print(printable(f"(all: {', '.join(left_out)})"), style="dim")
+
+
+def _view(table: pd.DataFrame, shown: list[str]) -> Table:
     numbers = {name for name in shown if table[name].dtype.kind == "f"}
     view = new_table(*shown, left=tuple(name for name in shown if name not in numbers))
     for row in table[shown].itertuples(index=False):
-        view.add_row(*[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row])
-    print_table(view, output.console(), keep=3)
+        cells = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
+        view.add_row(*["" if cell == "nan" else cell for cell in cells])
+    return view

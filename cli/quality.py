@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+COVERAGE = 0.9
+"""Share of the times that the intervals shall hold."""
 METRICS = {
     "rcc": ("RCC", "share of pairs of mappings in the right order"),
     "tau_b": ("tau-b", "Kendall's rank correlation"),

@@ -12,6 +12,7 @@ import click
 from . import options
 from .inputs import Application, check_sends, load_application, load_mappings, load_torus
 from .output import Output, check_writable, records
+from .quality import COVERAGE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from toruscast.training.reasons import Reasons
 
 Routing = Literal["deterministic", "adaptive", "by_size"]
-
-DEFAULT_TRAINING = 168
-COVERAGE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +48,8 @@ class Ranking:
 @options.mapping_options
 @click.option(
     "--train", type=click.IntRange(min=6), metavar="N",
-    help="Train on N other simulated mappings of the same application.  [default: 168]",
+    help="Train on N other simulated mappings of the same application.  "
+    f"[default: {options.TRAINING}]",
 )  # fmt: skip
 @click.option(
     "--model",
@@ -111,7 +110,7 @@ def command(
     host = load_torus(torus)
     chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     found = _forecast(
-        application, host, chosen, DEFAULT_TRAINING if train is None else train, model,
+        application, host, chosen, options.TRAINING if train is None else train, model,
         routing, check, seed, jobs, output,
     )  # fmt: skip
     if out is not None:

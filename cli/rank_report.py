@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .output import records
-from .quality import METRICS, between, score
+from .quality import COVERAGE, METRICS, between, score
 from .tables import new_table, print_table, printable
 from .units import byte_unit, nbytes, number, percent, seconds, time_unit
 
@@ -106,7 +106,8 @@ def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Consol
     checked = "observed_time" in table.columns
     bound = "bound,\nesti-\nmated" if estimated else "lower\nbound"
     shown = new_table(
-        "#", "mapping", f"pre-\ndicted\n{unit}", f"90 %\ninterval\n{unit}", "P(best)",
+        "#", "mapping", f"pre-\ndicted\n{unit}",
+        f"{percent(COVERAGE)}\ninterval\n{unit}", "P(best)",
         *([f"simu-\nlated\n{unit}", "simu-\nlated\nrank"] if checked else []),
         f"{bound}\n{unit}", f"max\nlink\n{byte_name}", "hops\nper\nbyte", "max\nFIFO",
         left=("mapping",),
@@ -175,7 +176,7 @@ def _quality(found: Ranking, estimated: bool) -> list[str]:
         lines.append(
             f"Forecast quality on the {n} candidates ({origin}): "
             f"{', '.join(f'{METRICS[m][0]} {score(m, s[m])}' for m in SHOWN)}; "
-            f"the 90 % intervals hold "
+            f"the {percent(COVERAGE)} intervals hold "
             f"{percent(s['within_interval'])} of the simulated times."
         )
         sketch = s.get("rcc_of_sketch_time")
@@ -210,7 +211,7 @@ def _answer(found: Ranking) -> str:
     best = records(table.iloc[:1])[0]
     text = (
         f"{printable(best['mapping'])} is predicted fastest: {seconds(best['predicted_time'])} "
-        f"(90 % interval {seconds(best['low'])} to {seconds(best['high'])})"
+        f"({percent(COVERAGE)} interval {seconds(best['low'])} to {seconds(best['high'])})"
     )
     others = table.iloc[1:]
     identity = others[others["mapping"] == "identity"]["predicted_time"]

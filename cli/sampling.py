@@ -15,8 +15,6 @@ from .output import Output, check_writable
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT_SAMPLES = 168
-
 
 def obtain_samples(
     comm: str | None,
@@ -57,7 +55,7 @@ def obtain_samples(
     application = load_application(comm, traffic, iterations, grid)
     check_sends(application.comm, comm)
     host = load_torus(torus)
-    n = DEFAULT_SAMPLES if number is None else number
+    n = options.TRAINING if number is None else number
     mappings = load_mappings(application.comm, host, None, n, tasks_per_node, seed)
     from toruscast.training import build_samples
 

@@ -17,7 +17,7 @@ def size_of(state: State, wire: float) -> int:
     The bubble rule counts places: in bytes, a bubble could fall apart into pieces too small for any
     packet.
     """
-    if state.places:
+    if state.whole_places:
         return state.largest
     return min(max(np.int64(np.ceil(wire)), 1), state.largest)
 

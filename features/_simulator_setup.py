@@ -184,7 +184,7 @@ def build_state(
         clock=clock,
         special=None if is_usual(network, routing) else 1,
         fifos=network.fifos,
-        places=int(network.deadlock == "bubble"),
+        whole_places=int(network.deadlock == "bubble"),
         virtual=max(1, network.virtual_channels),
         turns=turns,
         inputs=inputs,

@@ -183,7 +183,7 @@ class State(NamedTuple):
     clock: NDArray[np.int64]  # (11,)
     special: int | None  # None on the usual network, 1 on others; see `is_usual`
     fifos: int  # a node
-    places: int  # whether every packet takes the room of the largest
+    whole_places: int  # whether every packet takes the room of the largest
     virtual: int  # virtual channels of each channel, 1 where packets do not queue behind others
     turns: int  # turns that an input port has among the lanes: its virtual channels, or one
     inputs: int  # lanes of each kind: one, or one for each input port and FIFO
