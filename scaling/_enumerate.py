@@ -134,7 +134,7 @@ def sweep_all(
         for rows in np.array_split(
             wanting, max(1, -(-wanting.size * block.size // _PAIRS_AT_ONCE))
         ):
-            pairs = fit_pairs(terms[0], log_prior[0], weight[rows], target[rows])
+            pairs = fit_pairs(terms[0], log_prior[0], weight[rows], target[rows], known[rows])
             value = pairs.base + log_fit(pairs.residual, 3, n_points, known[rows])
             if non_negative:
                 value -= against_sign(pairs.against, pairs.residual, 3, n_points, known[rows])

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._evidence import EXPECTED
+
 Array = NDArray[np.float64]
 
 
@@ -20,7 +22,9 @@ class Pairs(NamedTuple):
     base: Array
 
 
-def fit_pairs(terms: Array, log_prior: Array, weight: Array, target: Array) -> Pairs:
+def fit_pairs(
+    terms: Array, log_prior: Array, weight: Array, target: Array, known: NDArray[np.bool_]
+) -> Pairs:
     """Fit a constant and two different terms of the one parameter, for all pairs.
 
     With the constant projected out, all that is left of a pair is its correlation.
@@ -30,6 +34,8 @@ def fit_pairs(terms: Array, log_prior: Array, weight: Array, target: Array) -> P
     terms : array, shape (t, n)
     log_prior : array, shape (t,)
     weight, target : array, shape (p, n)
+    known : array of bool, shape (p,)
+        The weights are those of the points' errors; otherwise their scale says nothing.
     """
     first, second = np.triu_indices(len(terms), 1)
     total = weight.sum(axis=1, keepdims=True)
@@ -54,4 +60,16 @@ def fit_pairs(terms: Array, log_prior: Array, weight: Array, target: Array) -> P
     against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
     unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
+    # Of terms alike each may be negative within its error, and both together far beyond it: what
+    # is left then is one of them, or the constant.
+    alone = unexplained - np.maximum(slope, 0.0) ** 2
+    below = np.minimum(level * np.sqrt(total) - slope * mean, 0.0)
+    alone += np.where(slope > 0, below**2 / (1.0 + mean * mean), 0.0)
+    alone = np.minimum(alone.take(first, axis=1), alone.take(second, axis=1)) - residual
+    against = np.where((only_a < 0) | (only_b < 0), np.maximum(against, alone), against)
+    # Terms alike leave open which of them it is, but each has between nothing and all of a value.
+    freedom = max(target.shape[1] - 3, 1)
+    spread = np.where(known[:, None], 1.0, np.maximum(residual, EXPECTED**2 / 100) / freedom)
+    widest = spread / np.minimum(norm_a, norm_b) ** 2
+    rest = np.maximum(rest, np.minimum(widest, 1.0))
     return Pairs(residual, against, prior_a + prior_b - 0.5 * np.log(rest * total))

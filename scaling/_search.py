@@ -134,7 +134,9 @@ def search(
         known = known & ~missed
         _replace(sweep, sweep_of(np.flatnonzero(missed)), missed)
     # The more points, the fewer hypotheses remain likely.
-    keep = min(most, max(8, _POINTS_KEPT // len(points)), sweep.score.shape[1])
+    # Pairs of terms stand for nothing where they were not tried.
+    tried = sum(block.size for block in sweep.blocks if not block.pairs)
+    keep = min(most, max(8, _POINTS_KEPT // len(points)), tried)
     chosen = _best(sweep.score, keep)
     kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)

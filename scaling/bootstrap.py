@@ -86,7 +86,7 @@ def interval(
     for p in range(models.n_paths) if paths is None else paths:
         # Each path draws for itself: an interval does not depend on which others are asked for.
         rng = np.random.default_rng([seed, p])
-        values = data.values[p]
+        values = np.where(models.left_out[p], np.nan, data.values[p])
         known = np.isfinite(values)
         law = "bounded" if models.bounded[p] else "normal"
         if (known.sum(axis=1) > 1).any():

@@ -12,7 +12,7 @@ from .formula import Term, joined
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S))"
+    r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S))"
 )
 _LONGEST = 10_000
 # What is meant by names that a formula written elsewhere may hold, and that are no parameters here.
@@ -28,7 +28,8 @@ def parsed(formula: str) -> tuple[tuple[str, ...], list[Term]]:
     ----------
     formula : str
         Factors stand side by side, a blank after a number, or with ``*`` or ``/`` between them.
-        ``n^2``, ``n**2``, ``n^(1/2)``, ``log2(n)``, ``log2(n)^2`` and ``log2 n`` are read.
+        ``n^2``, ``n**2``, ``n^(1/2)``, ``log2(n)``, ``log2(n)^2`` and ``log2 n`` are read. A name
+        that is no identifier stands in backquotes.
 
     Returns
     -------
@@ -107,7 +108,7 @@ class _Reader:
                 before = powers.get(name, (0.0, 0.0))
                 powers[name] = (before[0] + i, before[1] + j)
             mark = self.taken("*", "/")
-            if mark is None and self.kind not in ("number", "name"):
+            if mark is None and self.kind not in ("number", "name", "quoted"):
                 return total, powers
             divide = mark == "/"
 
@@ -120,7 +121,7 @@ class _Reader:
                 return float(text) ** self.exponent(), None, 0.0, 0.0
             except (OverflowError, ZeroDivisionError):
                 raise self.fault("a finite number", place) from None
-        if kind != "name":
+        if kind not in ("name", "quoted"):
             raise self.fault("a number, a parameter or log2(...)")
         self.next += 1
         if text != "log2":
@@ -129,7 +130,7 @@ class _Reader:
             return 1.0, self.parameter(place), self.exponent(), 0.0
         before = self.exponent()
         bracket = self.taken("(")
-        if self.kind != "name" or self.text == "log2":
+        if self.kind not in ("name", "quoted") or self.text == "log2":
             raise self.fault("a parameter under log2")
         name = self.parameter(self.next)
         self.next += 1
@@ -139,7 +140,9 @@ class _Reader:
         return 1.0, name, 0.0, before * (self.exponent() if bracket else 1.0)
 
     def parameter(self, place: int) -> str:
-        name = self.tokens[place][1]
+        kind, name, _ = self.tokens[place]
+        if kind == "quoted":
+            return name[1:-1].replace("``", "`")
         if name.lower() in _MEANT:
             raise self.fault(_MEANT[name.lower()], place)
         return name

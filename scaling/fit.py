@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
@@ -15,6 +16,7 @@ from .errors import ScalingInputError
 from .measurements import Measurements, logarithms
 from .models import Models
 from .noise import Centres, centres, scale_of
+from .outliers import outlying, suspects
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
@@ -66,8 +68,10 @@ class FitOptions:
             )
         if self.signed not in ("auto", True, False):
             raise ScalingInputError("signed must be True, False or 'auto'", found=self.signed)
-        if self.keep < 1 or self.keep != int(self.keep):
+        whole = isinstance(self.keep, numbers.Real) and self.keep == self.keep // 1
+        if not whole or isinstance(self.keep, bool) or self.keep < 1:
             raise ScalingInputError("keep must be a whole number of at least 1", found=self.keep)
+        object.__setattr__(self, "keep", int(self.keep))
 
 
 def fit_many(measurements: Measurements, options: FitOptions | None = None) -> Models:
@@ -99,6 +103,12 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     options = options or FitOptions()
     values = measurements.values
     centred = centres(values, options.noise)
+    left_out = np.zeros(values.shape, dtype=bool)
+    some = suspects(centred.farthest, centred.variation, np.isfinite(values).sum(axis=2))
+    left_out[some] = outlying(values[some])
+    if left_out.any():
+        values = np.where(left_out, np.nan, values)
+        centred = centres(values, options.noise)
     space = TermSpace.of(options.space)
     active = _active(measurements.points, centred.centre)
     points = measurements.points[:, active]
@@ -110,7 +120,9 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     else:
         signed = np.full(len(values), bool(options.signed))
     if not active:
-        return Models(measurements, active, spaces, centred, _constants(centred), None, signed)
+        return Models(
+            measurements, active, spaces, centred, _constants(centred), None, signed, left_out
+        )
     scale = scale_of(centred.centre)
     problem = Problem(
         points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
@@ -125,7 +137,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
         unknown = np.full(centre.shape, np.nan)
         problem = replace(problem.take(rest), error=unknown, scale=even)
         absolute = _in_chunks(problem, terms, prior, signed[rest], options)
-    return Models(measurements, active, spaces, centred, found, absolute, signed)
+    return Models(measurements, active, spaces, centred, found, absolute, signed, left_out)
 
 
 def _in_chunks(

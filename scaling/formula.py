@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,10 @@ from .term_space import term_values
 Array = NDArray[np.float64]
 Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+# Names that are something else where a formula is read.
+RESERVED = frozenset(("log2", "log", "ln", "log10", "nan", "inf", "infinity"))
 
 
 def text(terms: Sequence[Term], parameters: Sequence[str], digits: int = 4) -> str:
@@ -24,12 +30,14 @@ def text(terms: Sequence[Term], parameters: Sequence[str], digits: int = 4) -> s
     '3 + 2 p^(1/2) log2(p)'
     >>> text([(1.0, ((0, 0),)), (-2.5, ((1, 0),))], ["n"])
     '1 - 2.5 n'
+    >>> text([(2.0, ((2, 0),))], ["number of ranks"])
+    '2 `number of ranks`^2'
     """
     result = ""
     for coefficient, exponents in terms:
         factors = [
             factor
-            for (i, j), name in zip(exponents, parameters, strict=True)
+            for (i, j), name in zip(exponents, map(quoted, parameters), strict=True)
             for factor in (_power(name, i), _power(f"log2({name})", j))
             if factor
         ]
@@ -40,6 +48,20 @@ def text(terms: Sequence[Term], parameters: Sequence[str], digits: int = 4) -> s
         else:
             result = f"-{body}" if coefficient < 0 else body
     return result or "0"
+
+
+def quoted(name: str) -> str:
+    """Name of a parameter as it stands in a formula: in backquotes if it would be misread.
+
+    Examples
+    --------
+    >>> quoted("p"), quoted("p^2"), quoted("log2")
+    ('p', '`p^2`', '`log2`')
+    """
+    name = str(name)  # a table's columns may be numbers
+    if NAME.fullmatch(name) and name.lower() not in RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
 
 
 def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
@@ -56,6 +78,20 @@ def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
     if not total:
         total[((0.0, 0.0),) * n_parameters] = 0.0
     return [(total[e], e) for e in sorted(total, key=lambda e: (any(map(any, e)), e))]
+
+
+def named(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
+    """Terms as plain numbers: a coefficient, and [i, j] for each parameter.
+
+    Examples
+    --------
+    >>> named([(2.0, ((0.5, 1.0),))], ["p"])
+    [{'coefficient': 2.0, 'exponents': {'p': [0.5, 1.0]}}]
+    """
+    return [
+        {"coefficient": c, "exponents": dict(zip(parameters, map(list, e), strict=True))}
+        for c, e in terms
+    ]
 
 
 def evaluate(terms: Sequence[Term], X: ArrayLike) -> Array:

@@ -176,7 +176,8 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         # A difference of two runs varies by twice the variance of one.
         residual = float(np.sqrt(2 * rest / free))
     else:
-        message = "two jobs leave nothing to tell intervals from; give more"
+        runs = f"{len(checked)} runs of {inside.ngroups} job{'s' * (inside.ngroups > 1)}"
+        message = f"{runs} leave nothing to tell intervals from; give more"
         warnings.warn(message, ScalingWarning, stacklevel=2)
     alpha, beta = (float(c) for c in coefficients)
     bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,16 +46,20 @@ class Scenario:
     def __post_init__(self) -> None:
         for name in ("latency", "latency_factor"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0):
+            if value is not None and not 0 <= _number(value) < math.inf:
                 raise ScalingInputError(
                     f"scenario {self.name}: bad {name}", found=value, expected="0 or more"
                 )
         for name in ("bandwidth", "bandwidth_factor"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not _number(value) > 0:
                 raise ScalingInputError(
                     f"scenario {self.name}: bad {name}", found=value, expected="above 0"
                 )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, numbers.Real) else math.nan
 
 
 SCENARIOS = (

@@ -12,12 +12,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .noise import scale_of
+
 Array = NDArray[np.float64]
 
 # Each step of the measured grid away from a place divides a point's weight by these.
 _SLOPE_DECAY = 1000.0
 _ANCHOR_DECAY = 100.0
 _RIDGE = 1e-3
+# From the largest value on, no model grows by so many times more a step than the measured values
+# ever did: what only the last point shows may have any exponent.
+_STEEPER = 8.0
+# Inside the measured range, no prediction is more times off the power law through the near points.
+_OFF = 3.0
 
 
 def steps(points: Array, places: Array) -> Array:
@@ -74,6 +81,59 @@ def local_growth(points: Array, centre: Array, places: Array) -> Array:
         solved = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
         result[:, k] = solved[0] - middle @ solved[1:]
     return np.exp(result)
+
+
+def lifted(centre: Array) -> Array:
+    """Values with half of the least clear one in place of each next to nothing, for logarithms.
+
+    Examples
+    --------
+    >>> lifted(np.array([[0.0, 4.0, 16.0]])).tolist()
+    [[2.0, 4.0, 16.0]]
+    """
+    scale = scale_of(np.maximum(centre, 0.0))
+    return np.where(centre < scale, scale / 2, centre)
+
+
+def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end: Array) -> Array:
+    """Readings of one parameter's growth that go no further than growth was measured.
+
+    Parameters
+    ----------
+    points : array, shape (n, 1)
+    centre : array, shape (p, n)
+        Positive.
+    places : array, shape (m, 1)
+    readings : array, shape (.., p, m)
+    at_end : array, shape (.., p, 1)
+        The readings at the largest point.
+    """
+    order = np.argsort(points[:, 0])
+    x, logs = np.log(points[order, 0]), np.log(centre[:, order])
+    steepest = np.maximum((np.diff(logs, axis=1) / np.diff(x)).max(axis=1), 0.0)
+    beyond = np.log(places[:, 0]) - x[-1]
+    slope = steepest[:, None] + np.log(_STEEPER) / (x[-1] - x[-2])
+    most = at_end * np.exp(slope * np.maximum(beyond, 0.0))
+    return np.where(beyond > 0, np.minimum(readings, most), readings)
+
+
+def bounds(points: Array, centre: Array, places: Array, growth: Array) -> tuple[Array, Array]:
+    """Least and most to predict inside the measured range, 0 and infinity outside.
+
+    Parameters
+    ----------
+    points : array, shape (n, q)
+    centre : array, shape (p, n)
+        Next to a value of nothing there is no least.
+    places : array, shape (m, q)
+    growth : array, shape (p, m)
+        As from `local_growth`.
+    """
+    inside = (places >= points.min(axis=0)) & (places <= points.max(axis=0))
+    within = inside.all(axis=1)
+    nothing = (centre <= 0)[:, steps(points, places).argmin(axis=1)]
+    least = np.where(within & ~nothing, growth / _OFF, 0.0)
+    return least, np.where(within, growth * _OFF, np.inf)
 
 
 def anchor(points: Array, centre: Array, at_points: Array, places: Array) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import formula, notes
 from ._exact import Hypotheses
 from .errors import ScalingInputError
-from .local_growth import anchor, local_growth
+from .local_growth import anchor, bounds, lifted, local_growth, slowed
 from .measurements import Measurements, check_points
 from .mixture import densest, quantiles
 from .noise import Centres
@@ -29,6 +29,8 @@ Term = formula.Term
 # they predict is not drawn towards the others.
 _FAR = 4.0
 _DENSEST = 0.15
+# Part of the median prediction below which the size of another one no longer counts.
+_LEAST_SIZE = 0.1
 
 
 class Models:
@@ -45,6 +47,8 @@ class Models:
         The noise among repetitions looks bounded rather than normal.
     signed : array of bool, shape (n_paths,)
         Coefficients may be negative.
+    left_out : array of bool, shape (n_paths, n_points, n_repetitions)
+        Repetitions so far from the others that they were not fitted.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Models:
         found: Hypotheses,
         absolute: Hypotheses | None,
         signed: NDArray[np.bool_],
+        left_out: NDArray[np.bool_],
     ) -> None:
         self.measurements = measurements
         self.trusted = found.trusted
@@ -66,6 +71,7 @@ class Models:
         self._found = found
         self._absolute = absolute
         self.signed = signed
+        self.left_out = left_out
 
     @property
     def n_paths(self) -> int:
@@ -140,7 +146,7 @@ class Models:
             return self._values(self._found, places, 1)[:, 0]
         result = self._middle(self._found, places)
         centre = self._centred.centre
-        which = np.flatnonzero(~self.trusted & (centre > 0).all(axis=1) & ~self.signed)
+        which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & ~self.signed)
         # A place with a 0 has no growth near it; the others do not depend on it.
         near = np.flatnonzero((places > 0).all(axis=1))
         measured = self.measurements.points[:, self._active]
@@ -200,6 +206,10 @@ class Models:
         result = [common + notes.of_path(*path) for path in paths]
         for p in np.flatnonzero((centre < 0).any(axis=1) & ~self.signed):
             result[p].append(notes.NEGATIVE)
+        for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
+            result[p].append(
+                notes.of_left_out(data.parameters, data.points, data.values[p], self.left_out[p])
+            )
         return result
 
     def notes_at(self, X: ArrayLike) -> list[str]:
@@ -270,7 +280,7 @@ class Models:
                 # error|, the median weighed by 1 / value, keeps wild ones from counting.
                 size = np.maximum(np.abs(value[doubtful]), 1e-300)
                 size = size / np.median(size, axis=1, keepdims=True)
-                counts[doubtful] = weight[doubtful] / np.maximum(size, 1e-12)
+                counts[doubtful] = weight[doubtful] / np.maximum(size, _LEAST_SIZE)
             result[:, m] = quantiles(value, counts, 0.5)
         return result
 
@@ -296,19 +306,25 @@ class Models:
         corrected by their errors at the nearest points.
         """
         points = self.measurements.points[:, self._active]
-        centre = self._centred.centre[which]
+        measured = self._centred.centre[which]
+        clear = lifted(measured)
+        centre = np.where(measured > 0, measured, clear)
         growth = local_growth(points, centre, places)
         if self._absolute is not None:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
-            first = self._middle(self._absolute, places)[place]
-            second = self._values(self._found, places, 1)[which, 0]
+            there = np.vstack([places, points.max(axis=0)])
+            first = self._middle(self._absolute, there)[place]
+            second = self._values(self._found, there, 1)[which, 0]
+            models = np.stack([first, second])
+            first, second = slowed(points, clear, places, models[..., :-1], models[..., -1:])
         else:
             first = median
-            second = median * anchor(
-                points, centre, self._middle(self._found, points)[which], places
-            )
-        middle: Array = np.median(np.stack([first, second, growth]), axis=0)
-        return middle
+            at_points = self._middle(self._found, points)[which]
+            second = median * anchor(points, centre, at_points, places)
+        middle = np.median(np.stack([first, second, growth]), axis=0)
+        least, most = bounds(points, measured, places, growth)
+        result: Array = np.clip(middle, least, most)
+        return result
 
 
 def _weights(found: Hypotheses) -> Array:

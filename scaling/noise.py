@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 # Relative spread below which repetitions count as equal.
 EXACT = 1e-9
-# A point's scale is at least this share of the call path's median, for values near zero.
+# Share of the call path's median below which a value is next to nothing.
 _SMALL = 1e-3
 # Call paths that the share of bounded noise is guessed from before any is seen: bounded, normal.
 _PRIOR_PATHS = (3.0, 1.0)
@@ -41,6 +41,8 @@ class Centres:
         Probability of the bounded law.
     variation : array, shape (n_paths,)
         Coefficient of variation of the repetitions, pooled over the points; NaN without any.
+    farthest : array, shape (n_paths,)
+        Largest deviation of a repetition from its point's mean, in units of `variation`.
     repetitions : Repetitions
         Extremes and number of the repetitions, each of shape (n_paths, n_points).
     """
@@ -49,6 +51,7 @@ class Centres:
     error: Array
     bounded: Array
     variation: Array
+    farthest: Array
     repetitions: Repetitions
 
 
@@ -81,6 +84,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     freedom = (n - 1).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         variation = np.sqrt(squares.sum(axis=1) / freedom)
+        farthest = np.abs(deviation).max(axis=(0, 2)) / variation
     centre, error = mean, variation[:, None] * scale / np.sqrt(n)
     bounded = np.zeros(len(mean))
     lowest = np.where(there, values, np.inf).min(axis=0)
@@ -90,7 +94,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
     candidates = (freedom >= 3) & (variation > EXACT) & positive
     if law == "normal" or not candidates.any():
-        return Centres(centre, error, bounded, variation, repetitions)
+        return Centres(centre, error, bounded, variation, farthest, repetitions)
     chosen = np.flatnonzero(candidates)
     middle, width, evidence = _bounded(lowest[chosen], highest[chosen], n[chosen])
     if law == "auto":
@@ -101,11 +105,13 @@ def centres(values: Array, law: str = "auto") -> Centres:
     bounded[chosen] = share[:, 0]
     centre[chosen] = share * middle + (1 - share) * centre[chosen]
     error[chosen] = np.sqrt(share * width**2 + (1 - share) * error[chosen] ** 2)
-    return Centres(centre, error, bounded, variation, repetitions)
+    return Centres(centre, error, bounded, variation, farthest, repetitions)
 
 
 def scale_of(centre: Array) -> Array:
-    """What errors are proportional to: the size of a value, but not next to nothing; positive.
+    """What errors are proportional to: the size of a value; positive.
+
+    Of a value next to nothing, it is the size of the smallest other one.
 
     Parameters
     ----------
@@ -114,11 +120,16 @@ def scale_of(centre: Array) -> Array:
     Examples
     --------
     >>> scale_of(np.array([[-2.0, 0.0, 4.0]])).tolist()
-    [[2.0, 0.002, 4.0]]
+    [[2.0, 2.0, 4.0]]
     """
     size = np.abs(centre)
-    scale: Array = np.maximum(size, _SMALL * np.median(size, axis=1, keepdims=True))
-    scale[scale == 0] = 1.0
+    scale: Array = size.copy()
+    small = size <= _SMALL * np.median(size, axis=1, keepdims=True)
+    for p in np.flatnonzero(small.any(axis=1)):
+        # A value next to nothing says that it is less than the others, not how much.
+        some = size[p, size[p] > 0]
+        clear = some[some > _SMALL * np.median(some)] if some.size else np.ones(1)
+        scale[p] = np.maximum(size[p], clear.min())
     return scale
 
 

@@ -48,6 +48,17 @@ def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> lis
         for name, n in zip(names, counts, strict=True)
         if n < _LEVELS
     ]
+    for q in active:
+        least = points[:, q].min()
+        if least == 0:
+            result.append(
+                f"no logarithm and no falling power of parameter {names[q]} was searched: it has "
+                "the value 0"
+            )
+        elif least < 1:
+            result.append(
+                f"no logarithm of parameter {names[q]} was searched: it has values below 1"
+            )
     if not active:
         result.append("no parameter was varied: the model is a constant")
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
@@ -119,6 +130,33 @@ def of_path(
             f"{100 * off:.0f} %"
         )
     return result
+
+
+def of_left_out(
+    names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
+) -> str:
+    """Say which repetitions of one call path were not fitted.
+
+    Parameters
+    ----------
+    points : array, shape (n, q)
+    values, left_out : array, shape (n, n_repetitions)
+
+    Examples
+    --------
+    >>> values = np.array([[9.0, 10.0, 11.0, 30.0]])
+    >>> of_left_out(["p"], np.array([[64.0]]), values, values == 30)
+    'a repetition far from the others is left out: at p=64 it is 3 times their median'
+    """
+    said = []
+    for point, row, out in zip(points, values, left_out, strict=True):
+        if out.any():
+            where = ", ".join(f"{name}={x:g}" for name, x in zip(names, point, strict=True))
+            others = np.nanmedian(row[~out])
+            # Of values next to nothing there is no ratio.
+            by = f"{row[out][0] / others:.2g} times" if others else f"{row[out][0]:.3g} beside 0,"
+            said.append(f"at {where} it is {by} their median")
+    return "a repetition far from the others is left out: " + "; ".join(said)
 
 
 def confounded(points: Array) -> list[list[int]]:

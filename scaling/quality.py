@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .formula import Term, evaluate
+from .noise import scale_of
 
 Array = NDArray[np.float64]
 
@@ -53,9 +54,7 @@ def quality(
         size = np.abs(centre) + np.abs(fitted)
         smape = 200 * np.where(size > 0, np.abs(residual) / size, 0.0).mean(axis=1)
     adjusted[total == 0] = np.nan
-    scale = np.abs(centre)
-    scale = np.maximum(scale, 1e-3 * np.median(scale, axis=1, keepdims=True))
-    scale[scale == 0] = 1.0
+    scale = scale_of(centre)
     left_out = [
         _leave_one_out(points, residual[p] / scale[p], scale[p], terms)
         for p, terms in enumerate(models)

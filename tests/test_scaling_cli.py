@@ -32,7 +32,14 @@ def test_fit(file, tmp_path):
     table = pd.read_csv(tmp_path / "models.csv")
     assert table.formula.tolist() == ["3 + 2 p"]
     content = json.loads(run("fit", file, "--json", "-").stdout)
-    assert content["models"][0]["notes"] == []
+    (model,) = content["models"]
+    assert model["notes"] == []
+    assert model["trusted"] is True
+    assert model["terms"] == [
+        {"coefficient": pytest.approx(3, rel=1e-12), "exponents": {"p": [0, 0]}},
+        {"coefficient": pytest.approx(2, rel=1e-12), "exponents": {"p": [1, 0]}},
+    ]
+    assert "differ from the formula" not in result.stderr
 
 
 def test_how_to_search(file, tmp_path):
@@ -211,3 +218,56 @@ def test_too_few_points_for_an_interval(tmp_path):
     assert result.exit_code == 2
     assert "too few points for an interval: found 2, expected at least 3" in result.stderr
     assert run("plot", path, tmp_path / "model.svg").exit_code == 0
+
+
+MIXED = {
+    "parameters": ["p"],
+    "measurements": {
+        name: {"time": [{"point": [p], "values": [2 * p + 1]} for p in points]}
+        for name, points in (("main", [4, 8, 16, 32, 64]), ("init", [4, 8]), ("end", [4, 8]))
+    },
+}
+
+
+def test_call_paths_of_too_few_points_get_no_interval(tmp_path):
+    path = tmp_path / "mixed.json"
+    path.write_text(json.dumps(MIXED))
+    at = ("predict", path, "--at", "p=128", "--interval", "0.9")
+    result = run(*at, "--json", tmp_path / "mixed-out.json")
+    assert result.exit_code == 0
+    assert "2 of 3 models, such as init (time): too few points for an interval: 2" in result.stderr
+    content = json.loads((tmp_path / "mixed-out.json").read_text())
+    rows = {row["callpath"]: row for row in content["predictions"]}
+    assert rows["main"]["low"] == pytest.approx(257)
+    assert [rows[name][end] for name in ("init", "end") for end in ("low", "high")] == [None] * 4
+    assert {model["callpath"]: model["trusted"] for model in content["models"]}["main"] is True
+    assert run(*at, "--csv", "-").stdout.splitlines()[2].endswith(",,")
+    assert "nan" not in result.stdout
+
+
+def test_a_prediction_may_differ_from_the_formula(tmp_path):
+    path = tmp_path / "noisy.txt"
+    path.write_text("PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\n" + "".join(
+        f"DATA {v}\n" for v in (10, 23, 37, 88, 150)
+    ))  # fmt: skip
+    lines = run("fit", path).stderr.splitlines()
+    assert sum("predictions differ from the formula" in line for line in lines) == 1
+    said = json.loads(run("predict", path, "--at", "p=128", "--json", "-").stdout)
+    assert said["models"][0]["trusted"] is False
+    assert "may differ from the formula" in " ".join(run("predict", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(("width", "columns"), [(80, 6), (38, 5), (32, 4)])
+def test_what_was_asked_for_stays_in_a_narrow_terminal(file, monkeypatch, width, columns):
+    monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", width)
+    at = ("predict", file, "--at", "p=128", "--interval", "0.9")
+    lines = run(*at).stdout.splitlines()
+    head = ["callpath", "metric", "at", "prediction", "low", "high"]
+    gone = ["at", "metric"][: 6 - columns]
+    assert lines[0].split() == [name for name in head if name not in gone]
+    told = {"at": "at p=128", "metric": "metric time"}
+    assert not gone or lines[-1].strip() == f"(all: {', '.join(map(told.get, gone))})"
+    # Two places are told apart.
+    both = run(*at, "--at", "p=256").stdout
+    assert "128" in both
+    assert "256" in both
