@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import click
 
+from .tables import one_line
+
 FAILED = 1
 WRONG_INPUT = 2
 INTERRUPTED = 130
@@ -111,7 +113,7 @@ def one_line_errors() -> Iterator[dict[str, int]]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"toruscast: warning: {' '.join(str(message).split())}", err=True)
+    click.echo(f"toruscast: warning: {one_line(str(message))}", err=True)
 
 
 def _described(error: Exception) -> tuple[str, int]:
@@ -138,9 +140,8 @@ def _usage(error: click.ClickException) -> str:
 
 def _end(message: str, code: int) -> int:
     """Say why on stderr, on one line, and return the exit code."""
-    line = " ".join(message.split())
     with suppress(OSError):
-        click.echo(f"toruscast: error: {line}", err=True)
+        click.echo(f"toruscast: error: {one_line(message)}", err=True)
     return code
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .output import Output, plain, write_text
-from .tables import new_table, printable
+from .tables import new_table, one_line
 
 if TYPE_CHECKING:
     from toruscast.training.experiments import Experiment, Findings, Inputs
@@ -165,7 +165,7 @@ def _failed(name: str, error: Exception, outcome: Outcome, output: Output) -> in
 
     wrong = isinstance(error, InputError | ScalingInputError)
     reason = str(error) if wrong else f"{type(error).__name__}: {error}"
-    reason = printable(" ".join(reason.split()))
+    reason = one_line(reason)
     outcome.failed[name] = f"failed, {reason}"
     output.message(f"error: {name}: {reason}")
     return WRONG_INPUT if wrong else FAILED

@@ -256,7 +256,7 @@ def _grid(text: str) -> tuple[int, ...]:
     from toruscast.mapping import InputError
     from toruscast.mapping.validation import read_sizes
 
-    sizes = read_sizes(text)
+    sizes = read_sizes(text.strip())
     if sizes is None:
         raise InputError("bad task grid", found=text, expected="sizes such as 8x8x8")
     return sizes

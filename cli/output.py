@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .tables import printable
+from .tables import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +121,7 @@ class Output:
     def message(self, text: str) -> None:
         """Say something on stderr."""
         if not self.quiet:
-            click.echo(f"toruscast: {printable(' '.join(text.split()))}", err=True)
+            click.echo(f"toruscast: {one_line(text)}", err=True)
 
     def write(self, content: dict[str, Any], table: pd.DataFrame, *, index: bool = False) -> None:
         """Write JSON and CSV where they are wanted."""

@@ -20,6 +20,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+def one_line(text: str) -> str:
+    """Return a text as one line that a terminal can show."""
+    return printable(" ".join(text.split()))
+
+
 def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:
     """Return a table whose cells are never cut short; columns align right unless named ``left``.
 

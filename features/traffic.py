@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
+from ._simulator_setup import LARGEST_PACKET
 from .bounds import Bounds, time_bounds
 from .packets import longest_message, packet_counts
 from .routing import (
@@ -151,13 +152,14 @@ class RoutedTraffic:
 
         How many the time asks for differs from mapping to mapping, and so would the counts.
         """
+        network = self.torus.network
         merged = self.coarsening
         if merged is None:
-            merged = max(1, longest_message(self.workload, self.torus) // _COUNTED)
-        if merged == self.coarsening:
+            most = 1 if network.window else LARGEST_PACKET // (network.payload + network.header)
+            merged = max(1, min(longest_message(self.workload, self.torus) // _COUNTED, most))
+        timed = self.__dict__.get("simulation")
+        if merged == self.coarsening or (timed is not None and timed.coarsening == merged):
             return self.simulation
-        if self.torus.network.window:
-            merged = 1
         return simulate(
             self.workload, self.torus, self.mapping, routing=self.routing, coarsening=merged
         )

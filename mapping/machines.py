@@ -298,7 +298,7 @@ def get(text: str) -> Torus:
         raise InputError("unknown machine", found=name, expected=" or ".join(_PRESETS))
     if not rest.strip():
         return preset()
-    sizes = read_sizes(rest)
+    sizes = read_sizes(rest.strip())
     if preset is bluegene_q and sizes is not None and len(sizes) == 1:
         return bluegene_q(nodes=sizes[0])
     given = parse_torus(rest)

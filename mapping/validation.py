@@ -52,7 +52,7 @@ def read_sizes(text: str) -> tuple[int, ...] | None:
     >>> read_sizes("8x16"), read_sizes("8x1e1")
     ((8, 16), None)
     """
-    parts = text.strip().lower().split("x")
+    parts = text.lower().split("x")
     if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
         return None
     return tuple(map(int, parts))

@@ -163,6 +163,15 @@ def test_rank_writes_all_candidates_to_a_folder(run, folder):
     assert len(read_mappings(folder / "all", TORUS)) == 5
 
 
+def test_errors_and_warnings_cannot_paint_the_terminal(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "a\x1b[31m.map").write_text("x\n")
+    line = ["rank", "--comm", "halo.csv", "--torus", "4x4", "--mappings", "a\x1b[31m.map"]
+    result = CliRunner().invoke(main, line)
+    assert result.exit_code == 2
+    assert "a?[31m.map" in result.stderr
+
+
 def test_names_from_files_cannot_paint_the_terminal(run, folder):
     row = ",".join(map(str, range(16)))
     (folder / "names.csv").write_text(f"[red]x[/red] \x1b[31m:smile:,{row}\n")

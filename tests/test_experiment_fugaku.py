@@ -75,7 +75,7 @@ def test_reads_times_in_seconds(tmp_path):
         ("BCAST,2048,x,soon,2x2x2,1\n", r"\.csv:2: bad time: found soon"),
         ("BCAST,2048,x,5,2x2x2,1\nBCAST,-4,x,5,2x2x2,1\n", r"\.csv:3: bad nbytes"),
         ("BCAST,2048,x,inf,2x2x2,1\n", "bad time"),
-        ("BCAST,2048,x,5,2x2x2,4\n", r"\.csv:2: more than one task"),
+        ("BCAST,2048,x,5,2x2x2,4\n", r"\.csv:2: bad tasks_per_node"),
         ("BCAST,2048,x,5,2x2x2,1\nBCAST,2048,x,5,8,1\n", r"\.csv:3: bad torus: found 8"),
         ("BCAST,2048,x,5,64,1\n", r"\.csv:2: bad torus: found 64"),
         ("BCAST,2048,x,5,,1\n", r"\.csv:2: no shape"),

@@ -173,7 +173,7 @@ def test_simulated_features_are_aggregates_of_the_counters():
 
 
 def test_packets_are_counted_alike_under_every_mapping():
-    # Of messages so long the error of the time lets some mappings merge packets, others not.
+    # However many packets the time asks for, 3000 a message are counted as 1500.
     torus = Torus((4, 4), network=Network(buffer_packets=8))
     comm = CommGraph(16, np.arange(16), np.roll(np.arange(16), 3), np.full(16, 512 * 3000))
     near, far = (
@@ -188,6 +188,12 @@ def test_packets_are_counted_alike_under_every_mapping():
     short = RoutedTraffic(comm.scaled(1 / 4), torus, near)
     assert short.counted.coarsening == 1
     assert short.simulation is short.counted
+
+
+def test_packets_too_long_for_the_counters_are_not_made():
+    comm = CommGraph(2, [0, 1], [1, 0], [7e10, 7e10])
+    traffic = RoutedTraffic(comm, Torus((8,)), TaskMapping([0, 3], 8))
+    assert traffic.counted.coarsening < 7e10 / 512 / 1024
 
 
 def test_own_feature_in_three_lines(own_name):

@@ -170,7 +170,8 @@ def test_bad_network(changes):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "4x", "4y4", "4x-4", "0x4", "4x4x", "4 x 4", "mx4", "٤x4", "4.5", "9" * 50]
+    "text",
+    ["", "x", "4x", "4y4", "4x-4", "0x4", "4x4x", "4 x 4", "4x4 m", "mx4", "٤x4", "4.5", "9" * 50],
 )
 def test_bad_text_form(text):
     with pytest.raises(InputError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -152,7 +152,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         # Where no time fell below its bound, none is thought to.
         self.bounded_ = bool(bound is not None and learned.min() >= 0)
         self.n_samples_ = matrix.shape[0]
-        self.provenance_ = dict(getattr(X, "attrs", {}).get("provenance", {}))
+        origin = getattr(X, "attrs", {}).get("provenance")
+        self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
         # Trees compare in single precision and stop splitting at a fixed variance: both need the
         # unit taken out, for times of a few microseconds would fall below it.
         self.feature_shift_, self.feature_scale_ = _normalisation(matrix)

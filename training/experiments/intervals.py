@@ -76,14 +76,13 @@ def rcc_interval(
     Parameters
     ----------
     observed, predicted : ndarray of float, shape (n,)
-        Two rows or more.
     n_resamples : int
     seed : int
 
     Returns
     -------
     tuple of float
-        Lower and upper end.
+        Lower and upper end; not a number where there is no pair.
 
     Examples
     --------
@@ -104,5 +103,7 @@ def rcc_interval(
         right += (times[:, rows] * (times @ same.T.astype(float))).sum(axis=1)
     pairs = (n**2 - (times**2).sum(axis=1)) / 2
     values = right[pairs > 0] / pairs[pairs > 0]
+    if not values.size:
+        return float("nan"), float("nan")
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)

@@ -1,0 +1,49 @@
+"""The pages of the benchmarks say what the recorded CSV files hold, and no bar can vanish."""
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@pytest.fixture(scope="module")
+def bars():
+    spec = importlib.util.spec_from_file_location("bars", ROOT / "benchmarks" / "bars.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bars"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_bar_has_a_figure(bars):
+    found = list(bars.bars(RESULTS))
+    assert len(found) >= len(bars.VALIDATION) + 5
+    assert len({bar.what for bar in found}) == len(found)
+
+
+def test_what_is_missed_stands_on_the_page(bars):
+    page = (ROOT / "docs" / "simulator.md").read_text()
+    for bar in bars.bars(RESULTS):
+        assert (f"| {bar.what} |" in page) == bar.missed
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("validation-summary.csv", lambda table: table.drop(columns="rcc")),
+        ("validation-summary.csv", lambda table: table.iloc[1:]),
+        ("kernels.csv", lambda table: table.assign(per_second=float("nan"))),
+        ("bisection.csv", lambda table: table[table["torus"] != "8x8x8"]),
+    ],
+)
+def test_a_missing_figure_is_an_error(bars, tmp_path, file, change):
+    shutil.copytree(RESULTS, tmp_path / "results")
+    change(pd.read_csv(RESULTS / file)).to_csv(tmp_path / "results" / file, index=False)
+    with pytest.raises(ValueError, match=rf"{file}: found no"):
+        list(bars.bars(tmp_path / "results"))
