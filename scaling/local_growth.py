@@ -25,6 +25,8 @@ _RIDGE = 1e-3
 _STEEPER = 8.0
 # Inside the measured range, no prediction is more times off the power law through the near points.
 _OFF = 3.0
+# Steps of the measured grid between places that are one.
+_SAME = 1e-9
 
 
 def steps(points: Array, places: Array) -> Array:
@@ -120,6 +122,8 @@ def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end:
 def bounds(points: Array, centre: Array, places: Array, growth: Array) -> tuple[Array, Array]:
     """Least and most to predict inside the measured range, 0 and infinity outside.
 
+    Of several parameters only where it was measured: between scattered points growth says little.
+
     Parameters
     ----------
     points : array, shape (n, q)
@@ -131,7 +135,10 @@ def bounds(points: Array, centre: Array, places: Array, growth: Array) -> tuple[
     """
     inside = (places >= points.min(axis=0)) & (places <= points.max(axis=0))
     within = inside.all(axis=1)
-    nothing = (centre <= 0)[:, steps(points, places).argmin(axis=1)]
+    away = steps(points, places)
+    if points.shape[1] > 1:
+        within &= away.min(axis=1) < _SAME
+    nothing = (centre <= 0)[:, away.argmin(axis=1)]
     least = np.where(within & ~nothing, growth / _OFF, 0.0)
     return least, np.where(within, growth * _OFF, np.inf)
 
