@@ -84,7 +84,8 @@ def calibrate(
             clone(forest).fit(matrix[kept], goal[kept]), matrix[left_out]
         )
     # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
-    floor = float(max(np.median(spread), np.sqrt(np.mean((score - middle) ** 2)) / 2)) or 1.0
+    root = np.sqrt(np.mean((score - middle) ** 2) / score.size)
+    floor = float(max(np.median(spread), 2 * root)) or 1.0
     misses = (score - middle) / (spread + floor)
     if members is None:
         return Calibration(floor, misses, np.zeros(1), misses)
