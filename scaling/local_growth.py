@@ -23,7 +23,7 @@ _RIDGE = 1e-3
 # From the largest value on, no model grows by so many times more a step than the measured values
 # ever did: what only the last point shows may have any exponent.
 _STEEPER = 8.0
-# Inside the measured range, no prediction is more times off the power law through the near points.
+# Inside the measured range, no prediction is more times off the measured values beside it.
 _OFF = 3.0
 # Steps of the measured grid between places that are one.
 _SAME = 1e-9
@@ -119,28 +119,33 @@ def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end:
     return np.where(beyond > 0, np.minimum(readings, most), readings)
 
 
-def bounds(points: Array, centre: Array, places: Array, growth: Array) -> tuple[Array, Array]:
-    """Least and most to predict inside the measured range, 0 and infinity outside.
+def bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[Array, Array]:
+    """Least and most to predict between the measured values on both sides of a place.
 
-    Of several parameters only where it was measured: between scattered points growth says little.
+    Of several parameters only where it was measured. Elsewhere 0 and infinity.
 
     Parameters
     ----------
     points : array, shape (n, q)
     centre : array, shape (p, n)
         Next to a value of nothing there is no least.
+    clear : array, shape (p, n)
+        The same as from `lifted`.
     places : array, shape (m, q)
-    growth : array, shape (p, m)
-        As from `local_growth`.
     """
-    inside = (places >= points.min(axis=0)) & (places <= points.max(axis=0))
-    within = inside.all(axis=1)
     away = steps(points, places)
-    if points.shape[1] > 1:
-        within &= away.min(axis=1) < _SAME
-    nothing = (centre <= 0)[:, away.argmin(axis=1)]
-    least = np.where(within & ~nothing, growth / _OFF, 0.0)
-    return least, np.where(within, growth * _OFF, np.inf)
+    below = above = away.argmin(axis=1)
+    within = away.min(axis=1) < _SAME
+    if points.shape[1] == 1:
+        order = np.argsort(points[:, 0])
+        x, place = points[order, 0], places[:, 0]
+        within = (place >= x[0]) & (place <= x[-1])
+        below = order[np.maximum(np.searchsorted(x, place, side="right") - 1, 0)]
+        above = order[np.minimum(np.searchsorted(x, place), x.size - 1)]
+    low = np.minimum(centre[:, below], centre[:, above])
+    high = np.maximum(clear[:, below], clear[:, above])
+    least = np.where(within & (low > 0), low / _OFF, 0.0)
+    return least, np.where(within, high * _OFF, np.inf)
 
 
 def anchor(points: Array, centre: Array, at_points: Array, places: Array) -> Array:

@@ -322,7 +322,7 @@ class Models:
             at_points = self._middle(self._found, points)[which]
             second = median * anchor(points, centre, at_points, places)
         middle = np.median(np.stack([first, second, growth]), axis=0)
-        least, most = bounds(points, measured, places, growth)
+        least, most = bounds(points, measured, clear, places)
         result: Array = np.clip(middle, least, most)
         return result
 

@@ -105,9 +105,32 @@ def test_growth_that_only_the_last_point_shows_is_limited():
 
 
 def test_predictions_are_bounded_where_it_was_measured():
-    points, places = np.array([[1.0], [8.0], [64.0]]), np.array([[8.0], [60.0], [65.0]])
-    least, most = bounds(points, np.array([[1.0, 3.0, 0.0]]), places, np.full((1, 3), 3.0))
-    assert (least.tolist(), most.tolist()) == ([[1.0, 0.0, 0.0]], [[9.0, 9.0, np.inf]])
+    points, places = np.array([[64.0], [1.0], [8.0]]), np.array([[8.0], [2.0], [60.0], [65.0]])
+    centre = np.array([[0.0, 1.0, 3.0]])
+    least, most = bounds(points, centre, lifted(centre), places)
+    assert least[0].tolist() == pytest.approx([1.0, 1 / 3, 0.0, 0.0])
+    assert most.tolist() == [[9.0, 9.0, 9.0, np.inf]]
+
+
+@pytest.mark.parametrize(("n", "seed"), [(20, 4), (80, 1)])
+def test_near_points_that_scatter_bound_by_their_values_not_their_slope(n, seed):
+    rng = np.random.default_rng(seed)
+    x = np.exp(rng.uniform(0, 6, (n, 1)))
+    y = 1e-5 * x[:, 0] ** 0.5 * np.exp(rng.normal(0, 0.3, n))
+    new = np.geomspace(x.min(), x.max(), 60)[:, None]
+    ratio = PMNFRegressor(warn=False).fit(x, y).predict(new) / (1e-5 * new[:, 0] ** 0.5)
+    assert (np.abs(np.log(ratio)) < np.log(2.5)).all()
+
+
+def test_scattered_points_of_two_parameters():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.repeat([512.0, 16384.0], 40), np.exp(rng.uniform(0, 6, 80))])
+    y = x[:, 0] ** 0.25 * x[:, 1] ** 0.5 * np.exp(rng.normal(0, 0.3, 80))
+    new = np.column_stack([x[:, 0], np.exp(rng.uniform(0.2, 5.8, 80))])
+    ratio = PMNFRegressor(warn=False).fit(x, y).predict(new) / (
+        new[:, 0] ** 0.25 * new[:, 1] ** 0.5
+    )
+    assert (np.abs(np.log(ratio)) < np.log(3)).all()
 
 
 @pytest.mark.parametrize("noise", ["auto", "normal", "bounded"])
