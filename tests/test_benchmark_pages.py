@@ -1,24 +1,19 @@
 """The pages of the benchmarks say what the recorded CSV files hold, and no bar can vanish."""
 
-import importlib.util
 import shutil
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from benchmark_modules import BENCHMARKS, load
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = BENCHMARKS / "results"
 
 
 @pytest.fixture(scope="module")
 def bars():
-    spec = importlib.util.spec_from_file_location("bars", ROOT / "benchmarks" / "bars.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bars"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("bars")
 
 
 def test_every_bar_has_a_figure(bars):

@@ -4,26 +4,13 @@ What each figure should reach stands in `benchmarks/bars.py`. Where it does not,
 just short of what it does reach, so that it gets no worse, and a comment says why.
 """
 
-import importlib.util
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmark_modules import load
 
 from toruscast.features import simulate
-
-
-def load(name):
-    """Return a module of `benchmarks`, which is no package."""
-    path = Path(__file__).parents[1] / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where its dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
-
 
 bars = load("bars")
 validation = load("validation")
