@@ -8,7 +8,15 @@ from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
 
 from ._buffer_kernels import channel_of, link_of, room
 from ._claim_kernels import claim_words
-from ._network_kernels import arbitration, inputs, is_adaptive, port_of, zone_of
+from ._network_kernels import (
+    arbitration,
+    inputs,
+    is_adaptive,
+    lane_of,
+    port_of,
+    second_channel,
+    zone_of,
+)
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     AGE,
@@ -44,20 +52,19 @@ def emptiest_link(state: State, node: int, route: int) -> int:
 def kind_of(state: State, p: int, out: int, came: int) -> int:
     """What a packet needs to enter a link in dimension order: FIRST or SECOND.
 
-    ``came`` is the port through which it goes on straight.
+    ``came`` is the port through which it goes on straight. On the usual network this is known when
+    it is sent (`serve`).
     """
     packet = at(state.packet, p)
     link = at(state.link, out)
-    if state.special is None and link.second_channel == 0:
-        return SECOND - np.int64(link.port == came)
     port = np.uint64(link.port)
     straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
-    if link.second_channel == 0:
+    if second_channel(state, out) == 0:
         return FIRST if straight else SECOND
     if straight:
         return channel_of(packet.place)
     hops = (packet.route & state.fields.mask[port]) >> state.fields.shift[port]
-    return SECOND if np.int64(hops) > np.int64(link.to_edge) else FIRST
+    return SECOND if np.int64(hops) > np.int64(at(state.rest, out).to_edge) else FIRST
 
 
 @bare_kernel
@@ -70,8 +77,8 @@ def _first_of(state: State, out: int, ready: int) -> int:
     if rest == 0:
         return best
     if arbitration(state) == ROUND_ROBIN:
-        return _next_in_turn(state, at(state.link, out).turn, ready)
-    base = out * KINDS * inputs(state)
+        return _next_in_turn(state, at(state.rest, out).turn, ready)
+    base = lane_of(state, out, 0)
     p = at(state.lane, base + best).head
     while rest != 0:
         lane = trailing_zeros(rest)
@@ -120,7 +127,7 @@ def open_channels(state: State, out: int) -> int:
     # Sums, not branches: a processor cannot guess how full a buffer is.
     free = np.int64(room(state, out, 0) >= state.largest) << FIRST
     needed = link.entry * state.largest
-    free += np.int64(room(state, out, np.int64(link.second_channel)) >= needed) << SECOND
+    free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
     if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
         free |= 1 << FREE
     return free
@@ -143,8 +150,8 @@ def choose(state: State, out: int, free: int) -> int:
 @bare_kernel
 def _first_of_two(state: State, out: int, ready: int) -> int:
     """Lane of the one that has waited longer, NONE if none is ready; one lane a kind, no branch."""
-    first = at(state.packet, at(state.lane, out * KINDS + FIRST).head).since
-    second = at(state.packet, at(state.lane, out * KINDS + SECOND).head).since
+    first = at(state.lane, lane_of(state, out, FIRST)).since
+    second = at(state.lane, lane_of(state, out, SECOND)).since
     # Of both bits the one that counts is left: 1 or 2, which is a lane more than its number.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1

@@ -6,11 +6,11 @@ import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel
 
-from ._buffer_kernels import link_of
+from ._buffer_kernels import count, link_of
 from ._departure_kernels import leave
 from ._event_kernels import schedule
 from ._lane_kernels import join
-from ._network_kernels import has_queues, inputs, node_of
+from ._network_kernels import counts_arrivals, has_queues, inputs, node_of
 from ._node_kernels import take_in
 from ._simulator_state import (
     ARRIVED,
@@ -31,13 +31,9 @@ def arrive(state: State, p: int, now: int) -> int:
     held = packet.place
     came = link_of(state, held)
     link = at(state.link, came)
-    counter = at(state.counter, came)
-    occupied = link.occupied + 1
-    link.occupied = occupied
-    counter.packets += 1
-    counter.wire_bytes += packet.wire
-    counter.found += occupied
-    counter.most = max(counter.most, occupied)
+    link.occupied += 1
+    if counts_arrivals(state):
+        count(at(state.counter, came), link.occupied, packet.wire)
     packet.since = now
     if packet.message == state.watched:
         note(state, ARRIVED, p, came, now)
@@ -112,7 +108,7 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
                 best = i
         start = max(now, state.port[np.uint64(best)])
         state.port[np.uint64(best)] = start + np.int64(packet.wire * state.reception + 0.5)
-        at(state.link, link_of(state, packet.place)).waited += start - np.int64(
+        at(state.counter, link_of(state, packet.place)).waited += start - np.int64(
             now + np.int64(np.int32(packet.since - now))
         )
         packet.since = start
@@ -120,7 +116,7 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
     wait = np.int64(np.int32(packet.since - now))
     if wait > 0:
         # More than a turn of the wheel perhaps.
-        schedule(state, p, now + min(wait, state.wheel.size - 1))
+        schedule(state, p, now + min(wait, state.wheel.size - 1), link_of(state, packet.place))
         return NONE
     ticks = take_in(state, p, now)
     return leave(state, packet.place, packet.wire, 0, ticks, now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel
@@ -36,6 +38,15 @@ def link_of(state: State, place: int) -> int:
 
 
 @bare_kernel
+def count(counter: Any, packets: int, wire: float) -> None:
+    """Count a packet that comes into a buffer or goes, and how many are in it, itself included."""
+    counter.packets += 1
+    counter.wire_bytes += wire
+    counter.found += packets
+    counter.most = max(counter.most, packets)
+
+
+@bare_kernel
 def roomiest(state: State, out: int, channel: int) -> int:
     """Place in the virtual channel with the most room."""
     best = ((out * state.virtual) << CHANNEL_BITS) | channel
@@ -51,10 +62,10 @@ def room(state: State, out: int, channel: int) -> int:
     """Free bytes in a channel behind a link; of the virtual channel with the most."""
     if has_queues(state):
         return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
-    link = at(state.link, out)
-    if channel == 0:
-        return np.int64(link.credit0)
-    return np.int64(link.credit1 if channel == 1 else link.credit2)
+    if state.special is None or channel == 0:
+        return np.int64(at(state.link, out).credit)
+    rest = at(state.rest, out)
+    return np.int64(rest.second_credit if channel == 1 else rest.adaptive_credit)
 
 
 @bare_kernel
@@ -63,11 +74,11 @@ def take_room(state: State, place: int, size: int) -> None:
     if has_queues(state):
         at(state.queue, place).credit -= size
         return
-    link = at(state.link, place >> CHANNEL_BITS)
+    out = place >> CHANNEL_BITS
     channel = channel_of(place)
-    if channel == 0:
-        link.credit0 -= size
+    if state.special is None or channel == 0:
+        at(state.link, out).credit -= size
     elif channel == 1:
-        link.credit1 -= size
+        at(state.rest, out).second_credit -= size
     else:
-        link.credit2 -= size
+        at(state.rest, out).adaptive_credit -= size

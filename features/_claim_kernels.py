@@ -10,7 +10,7 @@ import numpy as np
 
 from toruscast.mapping._jit import at, bare_kernel, prefetch, trailing_zeros
 
-from ._network_kernels import inputs, port_of, ways_of
+from ._network_kernels import inputs, lane_of, port_of, ways_of
 from ._simulator_state import KINDS, State
 
 
@@ -32,7 +32,7 @@ def withdraw(state: State, holder: int, lane: int) -> None:
     """Take back the claims of the packet at the head of a lane of the link ``holder``."""
     port = np.int64(at(state.link, holder).port)
     bit = port * KINDS * inputs(state) + lane
-    head = at(state.lane, holder * KINDS * inputs(state) + lane).head
+    head = at(state.lane, lane_of(state, holder, lane)).head
     ways = ways_of(state, at(state.packet, head).route)
     while ways != 0:
         way = port_of(state, ways)

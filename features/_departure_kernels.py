@@ -12,17 +12,20 @@ from ._arbitration_kernels import (
     enters_as,
     open_channels,
 )
-from ._buffer_kernels import link_of, room, roomiest, size_of, take_room
+from ._buffer_kernels import count, link_of, room, roomiest, size_of, take_room
 from ._claim_kernels import claim
 from ._event_kernels import schedule
 from ._lane_kernels import join, take_out
 from ._network_kernels import (
     arbitration,
+    counts_arrivals,
     has_queues,
     inputs,
     is_adaptive,
+    lane_of,
     node_of,
     port_of,
+    second_channel,
     ways_of,
 )
 from ._node_kernels import leave_fifo
@@ -49,7 +52,7 @@ def announce(state: State, now: int) -> None:
     lane = state.clock[FIRSTS] & 63
     own = np.int64(at(state.link, holder).port)
     bit = own * KINDS * inputs(state) + lane
-    route = at(state.packet, at(state.lane, holder * KINDS * inputs(state) + lane).head).route
+    route = at(state.packet, at(state.lane, lane_of(state, holder, lane)).head).route
     ordered = port_of(state, route)
     ways = ways_of(state, route)
     while ways != 0:
@@ -65,7 +68,7 @@ def announce(state: State, now: int) -> None:
             or room(state, out, ADAPTIVE_CHANNEL) >= state.largest
         ):
             link.armed = 1
-            schedule(state, state.packet.size + out, max(now, link.free_at))
+            schedule(state, state.packet.size + out, max(now, link.free_at), out)
 
 
 @bare_kernel
@@ -98,18 +101,20 @@ def serve(state: State, out: int, now: int) -> int:
         kind = SECOND if lane >= inputs(state) else FIRST
     channel = 0
     if kind != FIRST:
-        channel = ADAPTIVE_CHANNEL if kind == FREE else np.int64(link.second_channel)
+        channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
     if arbitration(state) == ROUND_ROBIN:
         entrance = lane % inputs(state)
-        link.turn = entrance + 1 if entrance + 1 < inputs(state) else 0
+        at(state.rest, out).turn = entrance + 1 if entrance + 1 < inputs(state) else 0
     size = size_of(state, packet.wire)
     place = (out << CHANNEL_BITS) | channel
     if has_queues(state):
         place = roomiest(state, out, channel)
     take_room(state, place, size)
     # Off a slower link it cannot go faster than it comes.
+    port = np.uint64(link.port)
     ticks = max(
-        np.int64(packet.wire * link.ticks_per_byte + 0.5), np.int64(np.int32(packet.tail - now))
+        np.int64(packet.wire * state.ticks_per_byte[port] + 0.5),
+        np.int64(np.int32(packet.tail - now)),
     )
     link.free_at = now + ticks
     if not link.armed and (
@@ -117,7 +122,7 @@ def serve(state: State, out: int, now: int) -> int:
         or (is_adaptive(state) and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
     ):
         link.armed = 1
-        schedule(state, state.packet.size + out, now + ticks)
+        schedule(state, state.packet.size + out, now + ticks, out)
     held = packet.place
     upstream = NONE
     waited = np.int64(np.int32(now - packet.since))
@@ -125,16 +130,20 @@ def serve(state: State, out: int, now: int) -> int:
         upstream = leave(state, held, packet.wire, waited, ticks, now)
     else:
         leave_fifo(state, -2 - held, waited, now)
-    port = np.uint64(link.port)
     route = packet.route - (np.uint64(1) << state.fields.shift[port])
     if is_adaptive(state):
         # Of a tie, one way is taken now.
         route &= ~state.fields.mask[port ^ np.uint64(1)]
     packet.route = route
     packet.place = place
+    following = out
+    if state.special is None:
+        onward = port_of(state, route)
+        following = link.far * state.fields.shift.size + onward
+        packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
     packet.tail = now + state.latency + ticks
     # A router forwards a packet when its head is there.
-    schedule(state, p, now + state.latency)
+    schedule(state, p, now + state.latency, following)
     if packet.message == state.watched:
         note(state, SENT, p, out, now)
     return upstream
@@ -147,7 +156,7 @@ def _gives_way(state: State, holder: int, lane: int) -> bool:
     Of many packets that wait for a link, a FIFO has one. If it stands for several, each would have
     waited for all the others.
     """
-    p = at(state.lane, holder * KINDS * inputs(state) + lane).head
+    p = at(state.lane, lane_of(state, holder, lane)).head
     packet = at(state.packet, p)
     if packet.place >= 0 or state.turns_left[np.uint64(-2 - packet.place)] <= 1:
         return False
@@ -184,8 +193,11 @@ def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: in
             schedule(state, event, now + ticks)
     behind = link_of(state, held)
     link = at(state.link, behind)
+    counter = at(state.counter, behind)
+    counter.waited += waited
+    if not counts_arrivals(state):
+        count(counter, link.occupied, wire)
     link.occupied -= 1
-    link.waited += waited
     # Both questions at once: a processor guesses one answer better than two.
     if (link.armed != 0) | (link.free_at > now):
         return NONE

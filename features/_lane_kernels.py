@@ -10,8 +10,8 @@ from ._arbitration_kernels import emptiest_link, kind_of
 from ._buffer_kernels import channel_of, size_of
 from ._claim_kernels import withdraw
 from ._event_kernels import schedule
-from ._network_kernels import inputs, is_adaptive, port_of
-from ._simulator_state import ADAPTIVE_CHANNEL, FIRSTS, FREE, KINDS, NONE, State
+from ._network_kernels import inputs, is_adaptive, lane_of, port_of
+from ._simulator_state import ADAPTIVE_CHANNEL, FIRSTS, FREE, NONE, SECOND, State
 
 
 @bare_kernel
@@ -25,17 +25,25 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
         out = emptiest_link(state, node, packet.route)
         state.queued[np.uint64(out)] += size_of(state, packet.wire)
         lane = FREE * inputs(state) + entrance
+    elif state.special is None:
+        lane = int(packet.next)
+        if packet.place < 0:
+            lane = (node * state.fields.shift.size + port_of(state, packet.route)) << 1 | SECOND
+        out = lane >> 1
+        lane &= 1
     else:
         out = node * state.fields.shift.size + port_of(state, packet.route)
         lane = kind_of(state, p, out, came) * inputs(state) + entrance
     link = at(state.link, out)
-    lanes = at(state.lane, out * KINDS * inputs(state) + lane)
+    lanes = at(state.lane, lane_of(state, out, lane))
     bit = np.uint64(1) << np.uint64(lane)
     # Without a branch: the first one is set behind itself for a moment.
     is_first = (link.lanes & bit) == 0
     at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
     packet.next = NONE
     lanes.head = p if is_first else np.int64(lanes.head)
+    if state.special is None:
+        lanes.since = packet.since if is_first else np.int64(lanes.since)
     lanes.tail = p
     link.lanes |= bit
     if is_adaptive(state):
@@ -48,14 +56,14 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
     if link.free_at <= now:
         return out
     link.armed = 1
-    schedule(state, state.packet.size + out, link.free_at)
+    schedule(state, state.packet.size + out, link.free_at, out)
     return NONE
 
 
 @bare_kernel
 def take_out(state: State, holder: int, lane: int) -> int:
     """Take the first packet of a lane out."""
-    lanes = at(state.lane, holder * KINDS * inputs(state) + lane)
+    lanes = at(state.lane, lane_of(state, holder, lane))
     if is_adaptive(state):
         withdraw(state, holder, lane)
     p = lanes.head
@@ -63,6 +71,8 @@ def take_out(state: State, holder: int, lane: int) -> int:
     following = np.int64(packet.next)
     at(state.link, holder).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
     lanes.head = p if following == NONE else following
+    if state.special is None:
+        lanes.since = at(state.packet, lanes.head).since
     if is_adaptive(state):
         state.clock[FIRSTS] = NONE if following == NONE else holder << 6 | lane
         if lane >= FREE * inputs(state):

@@ -1,16 +1,16 @@
 """Kernels that tell what kind of network is simulated, where its FIFOs are, and a route's ports.
 
-Of the usual kind (`State.special` is None) the first five answers are constants that the compiler
-sees: it leaves out all that the others need.
+Of the usual kind (`State.special` is None) the first answers are constants that the compiler sees:
+it leaves out all that the others need.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from toruscast.mapping._jit import bare_kernel, trailing_zeros
+from toruscast.mapping._jit import at, bare_kernel, trailing_zeros
 
-from ._simulator_state import FIRST_COME, State
+from ._simulator_state import FIRST_COME, KINDS, LANES_A_LINK, OWN_LANES, State
 
 
 @bare_kernel
@@ -38,9 +38,33 @@ def window(state: State) -> int:
 
 
 @bare_kernel
+def counts_arrivals(state: State) -> bool:
+    """Whether a buffer's counters count what comes; else what goes, which is the same in the end.
+
+    Every number of packets that a buffer reaches coming it leaves going. What goes is counted
+    beside its wait, in the same cache line; what comes, only while a run is looked at.
+    """
+    return state.special is not None
+
+
+@bare_kernel
 def inputs(state: State) -> int:
     """Lanes of each kind at a link."""
     return 1 if state.special is None else state.inputs
+
+
+@bare_kernel
+def lane_of(state: State, out: int, lane: int) -> int:
+    """Place of a link's lane in `State.lane`; the usual network has one of FIRST, one of SECOND."""
+    if state.special is None:
+        return out * LANES_A_LINK + OWN_LANES + lane
+    return out * KINDS * state.inputs + lane
+
+
+@bare_kernel
+def second_channel(state: State, out: int) -> int:
+    """Channel of the second kind of lane."""
+    return 0 if state.special is None else int(at(state.rest, out).second_channel)
 
 
 @bare_kernel

@@ -12,7 +12,7 @@ from toruscast.mapping._jit import at, bare_kernel
 
 from ._arrival_kernels import arrive, next_in_queue, proceed
 from ._departure_kernels import announce, serve
-from ._event_kernels import bring, next_tick, schedule
+from ._event_kernels import bring, event_of, next_tick, schedule
 from ._network_kernels import is_adaptive
 from ._node_kernels import begin_round, feed, hand_over, message_arrived
 from ._simulator_state import (
@@ -73,13 +73,14 @@ def run(state: State, until: int, budget: int) -> int:
         bring(state, i, slot.end)
         # Events of this tick may add others to it.
         while i != slot.end:
-            event = state.chunk[np.uint64(i)]
+            entry = state.chunk[np.uint64(i)]
             if (i & _LAST) == _LAST:
                 state.spare[np.uint64(state.clock[CHUNKS])] = i - _LAST
                 state.clock[CHUNKS] += 1
-                i = event
+                i = entry
                 bring(state, i, slot.end)
-                event = state.chunk[np.uint64(i)]
+                entry = state.chunk[np.uint64(i)]
+            event = event_of(entry)
             i += 1
             p = NONE
             out = NONE
@@ -93,7 +94,7 @@ def run(state: State, until: int, budget: int) -> int:
                     link.armed = 0
                 else:
                     # It has been served in the meantime.
-                    schedule(state, event, link.free_at)
+                    schedule(state, event, link.free_at, out)
                     out = NONE
             elif event < n_packets + n_links + n_fifos:
                 p = feed(state, event - n_packets - n_links, now)

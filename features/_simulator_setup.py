@@ -31,13 +31,18 @@ _ARBITRATION = {
 NONE = records.NONE
 
 
-def is_usual(network: Network, routing: Routing) -> bool:
-    """Whether a network is of the kind for which there is a kernel of its own."""
+def is_usual(network: Network, routing: Routing, looked_at: bool) -> bool:
+    """Whether a network is of the kind for which there is a kernel of its own.
+
+    ``looked_at``: whether its counters are, before all packets have arrived.
+    """
     return (
         routing == "deterministic"
         and network.arbitration == "first_come"
         and network.virtual_channels == 0
         and network.window == 0
+        and network.deadlock != "dateline"
+        and not looked_at
     )
 
 
@@ -75,6 +80,7 @@ def build_state(
     seed: int = 0,
     watched: int = NONE,
     places: int = PLACES,
+    looked_at: bool = False,
 ) -> tuple[records.State, float]:
     """Return the state before the first event, and the seconds of a tick.
 
@@ -84,6 +90,7 @@ def build_state(
     network = torus.network
     fields = fields_of(torus)
     adaptive = routing == "adaptive"
+    special = None if is_usual(network, routing, looked_at) else 1
     largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
     most = int(messages.packets.max(initial=0))
     if most >= _MOST_PACKETS:
@@ -105,14 +112,18 @@ def build_state(
             expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
         )
     room = _room(network, messages.merged, whole, places)
-    link = _links(torus, tick, adaptive, room)
+    link = _links(torus)
+    credits = _credits(torus, adaptive, room)
+    link["credit"] = credits[0]
+    if special is not None:
+        _fill_rest(link.view(records.REST), torus, credits)
     n_fifos = torus.n_nodes * network.fifos
     fifos = np.zeros(n_fifos, dtype=records.FIFO)
     fifos["head"] = NONE
-    queue = _queues(link, network.virtual_channels)
+    queue = _queues(credits, network.virtual_channels)
     smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
     to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
-    held = sum(int((link[name] // smallest).sum()) for name in ("credit0", "credit1", "credit2"))
+    held = sum(int((credit // smallest).sum()) for credit in credits)
     ratio = _real_places(network) / (room // whole) if messages.merged > 1 else 1.0
     outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
     # All that a buffer holds queues for a link together, while of a FIFO there is one packet, or a
@@ -149,8 +160,9 @@ def build_state(
     state = records.State(
         fields=fields,
         link=link,
+        rest=blank(0, records.REST),
         counter=blank(torus.n_links, records.COUNTER),
-        lane=blank(torus.n_links * records.KINDS * inputs, records.LANE),
+        lane=blank(0 if special is None else link.size * records.KINDS * inputs, records.LANE),
         queue=queue,
         packet=blank(n_slots, records.PACKET),
         fifo=fifos,
@@ -175,20 +187,21 @@ def build_state(
         worker_of=worker_of,
         wheel=empty,
         filled=blank(wheel // 64, np.uint64),
-        chunk=blank(n_chunks * records.CHUNK, np.int32),
+        chunk=blank(n_chunks * records.CHUNK, np.int64),
         spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
         free=np.arange(n_slots, dtype=np.int32),
         heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
         task_queue=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
         log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
         clock=clock,
-        special=None if is_usual(network, routing) else 1,
+        special=special,
         fifos=network.fifos,
         whole_places=int(network.deadlock == "bubble"),
         virtual=max(1, network.virtual_channels),
         turns=turns,
         inputs=inputs,
         latency=round(network.hop_latency / tick),
+        ticks_per_byte=1 / (np.repeat(np.array(torus.bandwidth), 2) * tick),
         largest=whole,
         reception_ports=network.reception_ports,
         reception=network.reception_ports / (network.memory_bandwidth * tick),
@@ -205,16 +218,22 @@ def build_state(
         dependent=int(dependent),
         watched=watched,
     )
-    return side_by_side(state), tick
+    state = side_by_side(state)
+    # A link's memory holds either; see `_simulator_state`.
+    if special is None:
+        state = state._replace(lane=state.link.view(np.uint8).view(records.LANE))
+    else:
+        state = state._replace(rest=state.link.view(records.REST))
+    return state, tick
 
 
-def _queues(link: NDArray[np.void], virtual_channels: int) -> NDArray[np.void]:
-    """Virtual channels at rest, each with the room of its channel."""
-    queue = np.zeros(link.size * virtual_channels * 4, dtype=records.QUEUE)
+def _queues(credits: NDArray[np.int32], virtual_channels: int) -> NDArray[np.void]:
+    """Virtual channels at rest, each with the room of its channel. (3, L) -> (places,)."""
+    n_links = credits.shape[1]
+    queue = np.zeros(n_links * virtual_channels * 4, dtype=records.QUEUE)
     queue["head"] = queue["tail"] = NONE
-    credit = queue["credit"].reshape(link.size, virtual_channels, 4)
-    for channel, name in enumerate(("credit0", "credit1", "credit2")):
-        credit[:, :, channel] = link[name][:, None]
+    credit = queue["credit"].reshape(n_links, virtual_channels, 4)
+    credit[:, :, : len(credits)] = credits.T[:, None]
     return queue
 
 
@@ -235,27 +254,29 @@ def _room(network: Network, merged: float, largest: int, places: int) -> int:
     return min(max(network.buffer_packets * whole, least * largest), _MOST_ROOM)
 
 
-def _links(torus: Torus, tick: float, adaptive: bool, room: int) -> NDArray[np.void]:
-    """Links at rest."""
-    network = torus.network
+def _credits(torus: Torus, adaptive: bool, room: int) -> NDArray[np.int32]:
+    """Bytes that each channel behind a link holds: of dimension order, second, adaptive. (3, L)."""
+    channels = np.array([[True], [torus.network.deadlock == "dateline"], [adaptive]])
+    return np.where(channels & torus.link_exists, np.int32(room), np.int32(0))
+
+
+def _links(torus: Torus) -> NDArray[np.void]:
+    """Links at rest, without credits."""
     link = np.zeros(torus.n_links, dtype=records.LINK)
     link["far"] = torus.neighbors.ravel()
     link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
-    link["ticks_per_byte"] = 1 / (torus.link_bandwidth * tick)
-    exists = torus.link_exists
-    link["credit0"][exists] = room
-    if network.deadlock == "dateline":
-        link["credit1"][exists] = room
-        link["second_channel"] = 1
-    ahead = np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords))
-    to_edge = np.where(torus.wrap, ahead, 2**30)
-    link["to_edge"] = to_edge.transpose(1, 2, 0).ravel()
-    if adaptive:
-        link["credit2"][exists] = room
     link["entry"] = 1
-    if network.deadlock == "bubble":
+    if torus.network.deadlock == "bubble":
         # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
         # free.
         circular = [2 if w and k > 3 else 1 for k, w in zip(torus.shape, torus.wrap, strict=True)]
         link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
     return link
+
+
+def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32]) -> None:
+    """Fill in what networks that are not usual need of links."""
+    _, rest["second_credit"], rest["adaptive_credit"] = credits
+    rest["second_channel"] = torus.network.deadlock == "dateline"
+    ahead = np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords))
+    rest["to_edge"] = np.where(torus.wrap, ahead, 2**30).transpose(1, 2, 0).ravel()

@@ -34,33 +34,50 @@ HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 # Places of `State.clock`.
 NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(11)
 
+LANE = np.dtype(
+    [
+        ("head", np.int32),
+        ("tail", np.int32),
+        ("since", np.int32),  # tick of its head's arrival, on the usual network
+        ("unused", np.int32),  # two of them fill half a cache line
+    ],
+    align=True,
+)
 # One cache line, so that one miss brings all of it.
 LINK = np.dtype(
     [
         ("free_at", np.int64),  # tick when the last packet's tail has gone
         ("lanes", np.uint64),  # bits of the lanes where packets wait
-        ("waited", np.int64),  # ticks that packets spent in the buffer behind it, summed up
-        ("ticks_per_byte", np.float64),
-        ("credit0", np.int32),  # free bytes behind it in each channel
-        ("credit1", np.int32),
-        ("credit2", np.int32),
+        ("credit", np.int32),  # free bytes behind it in the deterministic channel
         ("far", np.int32),  # node at its far end
         ("occupied", np.int32),
-        ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
         ("entry", np.int8),  # largest packets that must fit for one of the second kind to go
-        ("turn", np.int8),  # input after the one served last
         ("armed", np.int8),  # an event will look at it
         ("port", np.int8),
-        ("second_channel", np.int8),  # channel of the second kind of lane
+        ("lane", LANE, 2),  # on the usual network; see `State.lane`
     ],
     align=True,
 )
+# What the other networks need of a link, in the place of those lanes; see `State.rest`.
+REST = np.dtype(
+    [
+        ("common", np.int8, LINK.itemsize - 2 * LANE.itemsize),
+        ("second_credit", np.int32),  # free bytes behind it in the second channel
+        ("adaptive_credit", np.int32),  # and in the adaptive one
+        ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
+        ("turn", np.int8),  # input after the one served last
+        ("second_channel", np.int8),  # channel of the second kind of lane
+        ("unused", np.int8, 18),
+    ]
+)
+# Of the buffer behind a link. Half a cache line.
 COUNTER = np.dtype(
     [
-        ("packets", np.int64),
+        ("waited", np.int64),  # ticks that packets spent in it, summed up
         ("wire_bytes", np.float64),
-        ("found", np.int64),  # packets found in the buffer by each arrival, itself included
-        ("most", np.int64),
+        ("found", np.int64),  # packets found in it by each arrival, itself included
+        ("packets", np.int32),
+        ("most", np.int32),
     ],
     align=True,
 )
@@ -75,7 +92,9 @@ QUEUE = np.dtype(
     ],
     align=True,
 )
-LANE = np.dtype([("head", np.int32), ("tail", np.int32)], align=True)
+# The usual network's lanes in the memory of the links: how many each would hold, where its own are.
+LANES_A_LINK = LINK.itemsize // LANE.itemsize
+OWN_LANES = int(LINK.fields["lane"][1]) // LANE.itemsize  # type: ignore[index]
 # Half a cache line. Ticks are their lowest 32 bits: only differences count.
 PACKET = np.dtype(
     [
@@ -84,7 +103,7 @@ PACKET = np.dtype(
         ("since", np.int32),  # tick of arrival
         ("message", np.int32),
         ("place", np.int32),  # link and channel that hold it, or -2 - FIFO
-        ("next", np.int32),
+        ("next", np.int32),  # in its lane; before, on the usual network, that lane: link * 2 + kind
         ("wire", np.float32),
     ],
     align=True,
@@ -147,8 +166,9 @@ class State(NamedTuple):
 
     fields: Fields
     link: NDArray[Any]  # (L,) LINK
+    rest: NDArray[Any]  # (L,) REST in the links' memory; (0,) on the usual network
     counter: NDArray[Any]  # (L,) COUNTER
-    lane: NDArray[Any]  # (L * 3 * inputs,) LANE
+    lane: NDArray[Any]  # (L * 3 * inputs,) LANE; on the usual network (L * 4,), the links' memory
     queue: NDArray[Any]  # (L * virtual channels * 4,) QUEUE by place; (0,) without
     packet: NDArray[Any]  # (P,) PACKET
     fifo: NDArray[Any]  # (F,) FIFO
@@ -173,7 +193,7 @@ class State(NamedTuple):
     worker_of: NDArray[np.int32]  # (T,)
     wheel: NDArray[Any]  # (K,) WHEEL
     filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
-    chunk: NDArray[np.int32]  # (chunks * 16,)
+    chunk: NDArray[np.int64]  # (chunks * 16,)
     spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
     free: NDArray[np.int32]  # (P,) stack of free packet slots
     # As many rows as workers, with rounds also as messages within nodes, and one more.
@@ -188,6 +208,7 @@ class State(NamedTuple):
     turns: int  # turns that an input port has among the lanes: its virtual channels, or one
     inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
+    ticks_per_byte: NDArray[np.float64]  # (2 * D,) of each port's links
     largest: int  # bytes of the largest packet: what must be free for any to go
     reception_ports: int
     reception: float  # ticks a byte

@@ -240,6 +240,7 @@ def _run(
     state, tick = build_state(
         messages, len(numbers), torus, options.mapping, routing,
         seed=options.seed, watched=watched, places=options.places,
+        looked_at=interval is not None,
     )  # fmt: skip
     start(state)
     snapshots = []
@@ -274,11 +275,11 @@ def _run(
         messages=messages,
         handed_over=begin + first * tick,
         arrived=np.asarray(begin + finish, dtype=np.float64),
-        packets=state.counter["packets"].copy(),
+        packets=state.counter["packets"].astype(np.int64),
         wire_bytes=state.counter["wire_bytes"].copy(),
         found=state.counter["found"].copy(),
-        most=state.counter["most"].copy(),
-        waited=state.link["waited"] * tick,
+        most=state.counter["most"].astype(np.int64),
+        waited=state.counter["waited"] * tick,
         fifo_waited=_by_queue(state.fifo["waited"] * tick, state.shared_by),
         fifo_most=state.filling["most"].copy(),
         snapshots=tuple(snapshots),

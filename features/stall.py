@@ -10,6 +10,7 @@ import numpy as np
 from toruscast.mapping import Torus
 
 from . import _simulator_state as records
+from ._network_kernels import lane_of, second_channel
 
 # Links of a ring that are named at most.
 _NAMED = 8
@@ -32,8 +33,8 @@ def check_finished(state: records.State, torus: Torus) -> None:
             if not (int(link["lanes"]) >> lane) & 1:
                 continue
             kind = lane // state.inputs
-            channel = int(link["second_channel"]) if kind == records.SECOND else 0
-            p = int(state.lane[out * records.KINDS * state.inputs + lane]["head"])
+            channel = second_channel(state, int(out)) if kind == records.SECOND else 0
+            p = int(state.lane[lane_of(state, int(out), lane)]["head"])
             while p != records.NONE:
                 held = int(state.packet[p]["place"])
                 if held >= 0:

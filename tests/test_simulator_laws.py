@@ -22,7 +22,6 @@ ROUTINGS = ["deterministic", "adaptive"]
 routing = st.sampled_from(ROUTINGS)
 FIXED_TIES = ["plus", "source_parity", "sum_parity", "simgrid"]
 NEVER = 2**62
-CREDITS = ("credit0", "credit1", "credit2")
 
 
 @st.composite
@@ -31,6 +30,12 @@ def simulated(draw, max_nodes=30, networks=simulated_networks):
     torus = draw(tori(max_nodes=max_nodes, max_dimensions=3, network=draw(networks())))
     mapping = draw(mapped(torus))
     return draw(graphs(mapping.n_tasks, 25)), torus, mapping
+
+
+def credits_of(state):
+    """Free bytes of every channel."""
+    names = ("second_credit", "adaptive_credit")
+    return [state.link["credit"], *(state.rest[name] for name in names), state.queue["credit"]]
 
 
 def asking(comm, torus, mapping):
@@ -87,7 +92,7 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
     comm, torus, mapping = case
     messages = list_messages([comm], torus, mapping, coarsening)
     state, _ = build_state(messages, 1, torus, mapping, routing)
-    room = [state.link[name].copy() for name in CREDITS] + [state.queue["credit"].copy()]
+    room = [credit.copy() for credit in credits_of(state)]
     start(state)
     assert not run(state, NEVER, NEVER)
     # No packet is missing, none came twice: each slot is free once.
@@ -100,8 +105,7 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
     assert not state.link["lanes"].any()
     assert not state.fifo["busy"].any()
     assert not state.filling["length"].any()
-    after = [state.link[name] for name in CREDITS] + [state.queue["credit"]]
-    for a, b in zip(room, after, strict=True):
+    for a, b in zip(room, credits_of(state), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
