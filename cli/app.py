@@ -14,13 +14,11 @@ from typing import Any, NoReturn
 
 import click
 
+from .failures import FAILED, INTERRUPTED, WRONG_INPUT, described, wants_traceback
+from .names import SubCommands
 from .tables import one_line
 
-FAILED = 1
-WRONG_INPUT = 2
-INTERRUPTED = 130
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-TRACEBACK = "TORUSCAST_TRACEBACK"
 
 COMMANDS = {
     "rank": "Rank candidate mappings by predicted time, with reasons.",
@@ -36,7 +34,7 @@ COMMANDS = {
 }
 
 
-class Toruscast(click.Group):
+class Toruscast(SubCommands):
     """A group that imports a sub-command when it is used and gives every error one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -49,19 +47,6 @@ class Toruscast(click.Group):
             return None
         command: click.Command = import_module(f"toruscast.cli.{cmd_name}").command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the sub-command; name similar ones where there is none."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            close = difflib.get_close_matches(args[0], COMMANDS, n=2, cutoff=0.4) or COMMANDS
-            raise click.UsageError(
-                f"unknown command: found {args[0]}, expected {' or '.join(close)}"
-            )
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the sub-commands without importing them."""
@@ -107,29 +92,13 @@ def one_line_errors() -> Iterator[dict[str, int]]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         failure["code"] = FAILED
     except Exception as error:
-        if os.environ.get(TRACEBACK):
+        if wants_traceback():
             raise
-        failure["code"] = _end(*_described(error))
+        failure["code"] = _end(*described(error))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"toruscast: warning: {one_line(str(message))}", err=True)
-
-
-def _described(error: Exception) -> tuple[str, int]:
-    """Return one line for an error, and the exit code."""
-    # Whatever raised an input error has imported the module that defines it.
-    for room, name in (("mapping", "InputError"), ("scaling", "ScalingInputError")):
-        errors = sys.modules.get(f"toruscast.{room}.errors")
-        if errors is not None and isinstance(error, getattr(errors, name)):
-            return str(error), WRONG_INPUT
-    if isinstance(error, MemoryError):
-        return "out of memory", FAILED
-    if isinstance(error, OSError):
-        reason = error.strerror or str(error) or type(error).__name__
-        return f"{error.filename}: {reason}" if error.filename else reason, FAILED
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"unexpected {text} (set {TRACEBACK}=1 to see where)", FAILED
 
 
 def _usage(error: click.ClickException) -> str:

@@ -9,13 +9,14 @@ import click
 
 from . import options
 from .codesign_tables import print_models, print_systems, print_upgrades, with_published
+from .names import SubCommands
 from .output import Output, records
 
 if TYPE_CHECKING:
     from toruscast.scaling import Application
 
 
-@click.group("codesign")
+@click.group("codesign", cls=SubCommands)
 def command() -> None:
     """Tell from requirement models what an upgrade or a machine offers an application.
 

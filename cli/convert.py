@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from . import options
 from .inputs import load_torus, per_iteration, read_graph
+from .mapping_files import check_target, is_folder, write_to_folder
 from .output import Output, check_writable
 from .units import nbytes
 
 GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
-MAPPINGS = (".map", ".txt", ".csv")
 
 
 @click.command("convert")
@@ -64,7 +63,7 @@ def command(
         options.refuse("without --mapping", "traffic", "iterations", "tasks", "form", "messages")
         if torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content = _mappings(source, target, torus, tasks_per_node)
+        content = _mappings(source, target, torus, tasks_per_node, output)
     else:
         options.refuse("with --mapping", "torus", "tasks_per_node")
         check_writable(target, GRAPHS)
@@ -92,16 +91,18 @@ def command(
         click.echo(_words(content))
 
 
-def _mappings(source: str, target: str, torus: str, capacity: int | None) -> dict[str, Any]:
+def _mappings(
+    source: str, target: str, torus: str, capacity: int | None, output: Output
+) -> dict[str, Any]:
     """Convert one mapping to a file, or several to a folder."""
     from toruscast.mapping import InputError
-    from toruscast.mapping.formats import read_mappings, write_mapping, write_mappings
+    from toruscast.mapping.formats import read_mappings, write_mapping
 
-    check_writable(target, MAPPINGS, folder_allowed=True)
+    check_target(target)
     host = load_torus(torus)
     mappings = read_mappings(source, host, tasks_per_node=capacity)
-    if target.endswith("/") or Path(target).is_dir():
-        write_mappings(mappings, host, target)
+    if is_folder(target):
+        write_to_folder(mappings, host, target, output)
     elif len(mappings) > 1:
         raise InputError(
             "one file cannot take several mappings", file=target, found=len(mappings),

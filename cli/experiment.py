@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
 from . import options
+from .names import SubCommands
 from .output import Output, check_writable
 from .tables import new_table
 
@@ -16,28 +16,8 @@ if TYPE_CHECKING:
 
 NEEDS = {"samples": "simulated samples", "data": "measurements (--data)"}
 
-jobs_option = click.option(
-    "--jobs", type=options.POSITIVE, metavar="N", default=os.cpu_count() or 1,
-    help="Threads; all processors if not given.",
-)  # fmt: skip
 
-
-class Experiments(click.Group):
-    """A group that names similar sub-commands where there is none of a name."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the sub-command."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            from .inputs import closest
-
-            expected = closest(args[0], sorted(self.commands))
-            raise click.UsageError(f"unknown command: found {args[0]}, expected {expected}", ctx)
-        return super().resolve_command(ctx, args)
-
-
-@click.group("experiment", cls=Experiments)
+@click.group("experiment", cls=SubCommands)
 def command() -> None:
     """Run the published experiments again, or make their samples anew.
 
@@ -79,7 +59,7 @@ def list_experiments() -> None:
     help="Only blocks whose name contains this, in any case; repeat for more.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="List the blocks and stop.")
-@jobs_option
+@options.jobs_option
 @options.quiet_option
 def build_samples(
     out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quiet: bool
@@ -160,7 +140,7 @@ def _print_blocks(blocks: tuple[Block, ...]) -> None:
     "--samples", metavar="FILE.parquet",
     help="Simulated samples.  [default: those that are shipped]",
 )  # fmt: skip
-@jobs_option
+@options.jobs_option
 @options.quiet_option
 def run_experiments(
     names: tuple[str, ...],
@@ -180,4 +160,6 @@ def run_experiments(
     """  # noqa: D301
     from .experiment_run import run
 
-    return run(names, out, data, samples, jobs, Output(quiet=quiet))
+    output = Output(quiet=quiet)
+    output.check(also={"--out": out})
+    return run(names, out, data, samples, jobs, output)

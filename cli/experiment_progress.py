@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .output import Output
+from .progress import bar_on_stderr
 
 
 @contextmanager
@@ -21,25 +21,17 @@ def progress_of_blocks(output: Output, n_blocks: int) -> Iterator[Callable[[str,
         started.setdefault(block, done)
         return f"block {len(started)} of {n_blocks}: {block}"
 
-    if output.quiet or not sys.stderr.isatty():
+    def tell(block: str, done: int, total: int) -> None:
+        first = block not in started
+        text = numbered(block, done)
+        if first or done == total:
+            output.message(f"{text}: {done} of {total} samples")
 
-        def tell(block: str, done: int, total: int) -> None:
-            first = block not in started
-            text = numbered(block, done)
-            if first or done == total:
-                output.message(f"{text}: {done} of {total} samples")
-
-        yield tell
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeRemainingColumn
-
-    bar = Progress(
-        "{task.description}", BarColumn(), "{task.fields[count]}", TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task("choosing mappings", total=None, count="")
+    with bar_on_stderr("Choosing mappings", output.quiet) as shown:
+        if shown is None:
+            yield tell
+            return
+        bar, task = shown
 
         def move(block: str, done: int, total: int) -> None:
             first = block not in started

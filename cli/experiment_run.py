@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import Output, plain, write_text
+from .failures import described, wants_traceback
+from .names import closest
+from .output import Output, check_folder, plain, write_text
 from .tables import new_table, one_line
 
 if TYPE_CHECKING:
     from toruscast.training.experiments import Experiment, Findings, Inputs
 
 ALL = "all"
-FAILED, WRONG_INPUT = 1, 2
 
 
 @dataclass
@@ -55,7 +55,8 @@ def run(
     table = _samples(samples) if any(e.needs == "samples" for e in chosen) else None
     inputs = Inputs(table, _folder(data), jobs)
     # What would fail after the work fails before it.
-    folder = _writable(out)
+    check_folder(out)
+    folder = Path(out)
     with figure(1, 1):
         pass
     provenance = None if table is None else read_samples(table).attrs["provenance"]
@@ -68,7 +69,7 @@ def run(
         try:
             _run_one(experiment, inputs, folder, outcome)
         except Exception as error:
-            if len(chosen) == 1 or os.environ.get("TORUSCAST_TRACEBACK"):
+            if len(chosen) == 1 or wants_traceback():
                 raise
             code = max(code, _failed(experiment.name, error, outcome, output))
         _write(folder, outcome)
@@ -80,8 +81,6 @@ def _chosen(names: tuple[str, ...], data: str | None) -> tuple[list[Experiment],
     """Return the experiments to run, and those that "all" leaves out with the reason."""
     from toruscast.mapping import InputError
     from toruscast.training.experiments import EXPERIMENTS
-
-    from .inputs import closest
 
     known = [*EXPERIMENTS, ALL]
     for name in names:
@@ -128,30 +127,11 @@ def _folder(data: str | None) -> Path | None:
     raise InputError("no such folder", file=data, expected="--data with the measurements")
 
 
-def _writable(out: str) -> Path:
-    """Return the folder of the results, or raise what writing into it would raise."""
-    from toruscast.mapping import InputError
-
-    if not out:
-        raise InputError("bad folder for the results", found="nothing", expected="--out DIR")
-    folder = Path(out)
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise InputError("cannot be written", file=out, found="a file", expected="a folder")
-        if not folder.parent.is_dir():
-            raise InputError("cannot be written", file=out, found="no such folder")
-    except OSError as error:
-        raise InputError("cannot be written", file=out, found=error.strerror) from None
-    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        raise InputError("cannot be written", file=out, found="no permission")
-    return folder
-
-
 def _run_one(experiment: Experiment, inputs: Inputs, folder: Path, outcome: Outcome) -> None:
     from toruscast.report.results_folder import write_findings
 
     start = time.perf_counter()
-    findings = experiment.find(inputs)
+    findings = experiment.run(inputs)
     seconds = time.perf_counter() - start
     write_findings(experiment.name, findings, folder)
     outcome.findings[experiment.name] = findings
@@ -160,15 +140,11 @@ def _run_one(experiment: Experiment, inputs: Inputs, folder: Path, outcome: Outc
 
 def _failed(name: str, error: Exception, outcome: Outcome, output: Output) -> int:
     """Note why an experiment found nothing; the others still can."""
-    from toruscast.mapping import InputError
-    from toruscast.scaling import ScalingInputError
-
-    wrong = isinstance(error, InputError | ScalingInputError)
-    reason = str(error) if wrong else f"{type(error).__name__}: {error}"
-    reason = one_line(reason)
+    text, code = described(error)
+    reason = one_line(text)
     outcome.failed[name] = f"failed, {reason}"
     output.message(f"error: {name}: {reason}")
-    return WRONG_INPUT if wrong else FAILED
+    return code
 
 
 def _write(folder: Path, outcome: Outcome) -> None:

@@ -64,8 +64,11 @@ def command(
     output = Output(json_path, csv_path, quiet)
     output.check({"--parquet": parquet_path})
     if listing:
-        if parquet_path is not None:
-            raise click.UsageError("--list writes no --parquet")
+        options.refuse(
+            "without --list", "comm", "iterations", "traffic", "grid", "torus", "mappings",
+            "candidates", "tasks_per_node", "level", "chosen", "routing", "seed", "jobs",
+            "parquet_path",
+        )  # fmt: skip
         _list(output)
         return
     if comm is None or torus is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from .names import closest
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -179,9 +180,11 @@ def load_mapping(
         check_mappings([chosen], mapping, comm, torus)
         return chosen
     if mapping.partition("@")[0].partition("-")[0] not in strategies.STRATEGIES:
-        forms = ", ".join(form for form in strategies.names())
+        forms = strategies.names()
         raise InputError(
-            "neither a file nor a mapping strategy", found=mapping, expected=f"a file or {forms}"
+            "neither a file nor a mapping strategy",
+            found=mapping,
+            expected=f"a file or {closest(mapping, forms, ', '.join(forms))}",
         )
     return strategies.make(mapping, comm, torus, tasks_per_node=tasks_per_node, seed=seed)
 
@@ -199,12 +202,6 @@ def check_mappings(
         raise InputError(
             error.message, file=file, found=error.found, expected=error.expected
         ) from None
-
-
-def closest(name: str, known: Sequence[str], otherwise: str = "") -> str:
-    """Return the names like ``name``, or where there are none, ``otherwise`` or all."""
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
-    return " or ".join(close) or otherwise or " or ".join(known)
 
 
 def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, float | None]:

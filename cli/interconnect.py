@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .names import SubCommands, closest
 from .output import Output, records
 from .tables import new_table, print_table
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from toruscast.scaling import Interconnect
 
 
-@click.group("interconnect")
+@click.group("interconnect", cls=SubCommands)
 def command() -> None:
     """Fit what latency and bandwidth cost an application, and ask what others would give.
 
@@ -113,7 +114,7 @@ def what_if(
         known = list(dict.fromkeys(jobs["interconnect"]))
         if net not in known:
             raise click.UsageError(
-                f"no run on such an interconnect: found {net}, expected {' or '.join(known)}"
+                f"no run on such an interconnect: found {net}, expected {closest(net, known)}"
             )
         jobs = jobs[jobs["interconnect"] == net]
     scenarios = list(SCENARIOS)

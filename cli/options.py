@@ -26,6 +26,7 @@ class _Positive(click.IntRange):
 
 TRAINING = 168
 """Mappings to learn from, if not told otherwise."""
+MAX_JOBS = 4096
 POSITIVE = _Positive(min=1)
 
 
@@ -170,16 +171,21 @@ def routing_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def jobs_option(function: F) -> F:
+    """Add the number of threads."""
+    return click.option(
+        "--jobs", type=_Positive(1, MAX_JOBS), metavar="N", default=os.cpu_count() or 1,
+        help="Threads; all processors if not given.",
+    )(function)  # fmt: skip
+
+
 def work_options(function: F) -> F:
     """Add seed and number of threads."""
     return _with(
         function,
         seed_option,
-        click.option(
-            "--jobs", type=POSITIVE, metavar="N", default=os.cpu_count() or 1,
-            help="Threads; all processors if not given.",
-        ),
-    )  # fmt: skip
+        jobs_option,
+    )
 
 
 def output_options(function: F) -> F:

@@ -11,10 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .progress import bar_on_stderr
 from .tables import one_line
 
 if TYPE_CHECKING:
@@ -83,10 +85,14 @@ class Output:
         Raises
         ------
         UsageError
-            If one would replace another, or something that the command reads.
+            If one would replace another, or something that the command reads, or go to stdout where
+            only JSON and tables can.
         InputError
             If a file cannot be written.
         """
+        for option, path in {**(files or {}), **(also or {})}.items():
+            if path == STDOUT:
+                raise click.UsageError(f"{option} cannot go to stdout")
         ours = {
             option: path
             for option, path in (self._paths | dict(files or {})).items()
@@ -133,29 +139,27 @@ class Output:
             write_text(text, self.csv_path)
 
     @contextmanager
-    def progress(self, what: str, then: str = "") -> Iterator[Callable[[int, int], None]]:
+    def progress(
+        self,
+        what: str,
+        then: str = "",
+        count: Callable[[int, int], str] = "{}/{}".format,
+    ) -> Iterator[Callable[[int, int], None]]:
         """Give a function of (done, all) that moves a bar on stderr, hidden without a terminal.
 
-        Once all is done, the bar says what comes ``then``.
+        Beside the bar stands the ``count`` of both; once all is done, what comes ``then``.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda done, total: None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TimeRemainingColumn
-
-        bar = Progress(
-            "[progress.description]{task.description}", BarColumn(), "{task.fields[count]}",
-            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
-        )  # fmt: skip
-        with bar:
-            task = bar.add_task(what, total=None, count="")
+        with bar_on_stderr(what, self.quiet) as shown:
+            if shown is None:
+                yield lambda done, total: None
+                return
+            bar, task = shown
 
             def move(done: int, total: int) -> None:
                 if then and done == total:
                     bar.update(task, description=then, completed=0, total=None, count="")
                 else:
-                    bar.update(task, completed=done, total=total, count=f"{done}/{total}")
+                    bar.update(task, completed=done, total=total, count=count(done, total))
 
             yield move
 
@@ -208,7 +212,7 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def check_writable(path: str, suffixes: tuple[str, ...] = (), folder_allowed: bool = False) -> None:
+def check_writable(path: str, suffixes: tuple[str, ...] = ()) -> None:
     """Raise early what writing to ``path`` would raise after the work.
 
     Raises
@@ -221,14 +225,41 @@ def check_writable(path: str, suffixes: tuple[str, ...] = (), folder_allowed: bo
     if not path:
         raise InputError("cannot be written", found="an empty path", expected="a file name")
     target = Path(path)
-    if folder_allowed and (path.endswith("/") or target.is_dir()):
-        return
-    if target.is_dir():
-        raise InputError("cannot be written", file=path, found="a folder", expected="a file name")
-    if not target.parent.is_dir():
-        raise InputError("cannot be written", file=path, found="no such folder")
+    try:
+        if target.is_dir():
+            raise InputError(
+                "cannot be written", file=path, found="a folder", expected="a file name"
+            )
+        if not target.parent.is_dir():
+            raise InputError("cannot be written", file=path, found="no such folder")
+    except OSError as error:
+        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
     if not os.access(target.parent, os.W_OK):
         raise InputError("cannot be written", file=path, found="a folder without permission")
     if suffixes and target.suffix.lower() not in suffixes:
         found, expected = target.suffix or "none", " or ".join(suffixes)
         raise InputError("unknown suffix", file=path, found=found, expected=expected)
+
+
+def check_folder(folder: str) -> None:
+    """Raise early what writing into ``folder``, which may be new, would raise after the work.
+
+    Raises
+    ------
+    InputError
+        If it is empty, something else than a folder, or cannot be made.
+    """
+    from toruscast.mapping import InputError
+
+    if not folder:
+        raise InputError("cannot be written", found="an empty path", expected="a folder")
+    try:
+        place = Path(os.path.realpath(folder))
+        if place.exists() and not place.is_dir():
+            raise InputError("cannot be written", file=folder, found="a file", expected="a folder")
+        if not place.parent.is_dir():
+            raise InputError("cannot be written", file=folder, found="no such folder")
+        with TemporaryDirectory(prefix=".", dir=place if place.exists() else place.parent):
+            pass
+    except OSError as error:
+        raise InputError("cannot be written", file=folder, found=error.strerror or error) from None

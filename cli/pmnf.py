@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .names import SubCommands
 from .output import Output, check_writable
 from .pmnf_compose import compose
 from .pmnf_places import APART, apart_from_formula, bounds_at, by_name, check_points, place
-from .tables import new_table, print_table, printable
+from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
     from toruscast.scaling import FitOptions, Models
 
 SPACES = ("default", "published", "fine")
 
 
-@click.group("pmnf")
+@click.group("pmnf", cls=SubCommands)
 def command() -> None:
     """Fit scaling models to measured values, predict with them, and compose them.
 
@@ -113,7 +113,7 @@ def fit(
     ]
     table["notes"] = ["; ".join(some) for some in notes]
     shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
-    _finish(output, {"models": records}, table, shown)
+    _finish(output, {"models": records}, table, shown, keep=3)
     names = list(zip(table["callpath"], table["metric"], strict=True))
     _say(output, notes, names)
     apart = [some for m, keep in fitted for some in apart_from_formula(m, keep)]
@@ -194,7 +194,8 @@ def predict(
                     )
                 rows.append(row)
     content = {"predictions": rows, "models": said}
-    _finish(output, content, pd.DataFrame(rows), list(rows[0]), spare=("at", "metric"))
+    shown = list(rows[0])
+    _finish(output, content, pd.DataFrame(rows), shown, keep=len(shown))
     _say(output, notes, [(model["callpath"], model["metric"]) for model in said])
 
 
@@ -233,6 +234,7 @@ def plot(
     from toruscast.report.scaling_figure import save_model_figure
     from toruscast.scaling import FitOptions
 
+    Output().check({"FIGURE": figure})
     check_writable(figure, SUFFIXES)
     search = FitOptions(**how)
     matching = [
@@ -255,7 +257,7 @@ def plot(
             "choose by --callpath and --metric"
         )
     models, k = matching[0]
-    held = by_name(fixed) if fixed else {}
+    held = {} if fixed is None else by_name(fixed)
     save_model_figure(models, k, figure, search, held, interval)
 
 
@@ -296,38 +298,15 @@ def _say(output: Output, notes: list[list[str]], named: list[tuple[str, str]]) -
 
 
 def _finish(
-    output: Output,
-    content: dict[str, Any],
-    table: pd.DataFrame,
-    shown: list[str],
-    spare: tuple[str, ...] = (),
+    output: Output, content: dict[str, Any], table: pd.DataFrame, shown: list[str], keep: int
 ) -> None:
-    """Write and print; with `spare`, of columns too wide together only these are left out."""
+    """Write, and print the columns `shown`; the first of them that `keep` counts always."""
     output.write(content, table)
     if not output.for_people:
         return
-    from rich.measure import Measurement
-
-    console = output.console()
-    unlimited = console.options.update(max_width=100_000)
-    left_out = []
-    for name in spare:
-        close = _view(table, shown)
-        close.padding = (0, 0, 0, 0)
-        wide = Measurement.get(console, unlimited, close).maximum > console.width
-        # What tells rows apart stays.
-        if wide and table[name].nunique() == 1:
-            shown = [other for other in shown if other != name]
-            left_out.append(f"{name} {table[name][0]}")
-    print_table(_view(table, shown), console, keep=len(shown) if spare else 3)
-    if left_out:
-        console.print(printable(f"(all: {', '.join(left_out)})"), style="dim")
-
-
-def _view(table: pd.DataFrame, shown: list[str]) -> Table:
     numbers = {name for name in shown if table[name].dtype.kind == "f"}
     view = new_table(*shown, left=tuple(name for name in shown if name not in numbers))
     for row in table[shown].itertuples(index=False):
         cells = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
         view.add_row(*["" if cell == "nan" else cell for cell in cells])
-    return view
+    print_table(view, output.console(), keep, spare=("metric", "at"))

@@ -81,17 +81,17 @@ def compose(
     output = Output(json_path, csv_path, quiet)
     output.check()
     if measure:
-        if tasks or places or span or against:
+        if tasks or places or span is not None or against is not None:
             raise click.UsageError("--measure takes no --task, --at, --range or --against")
         _measure(output, expressions, repetitions or 5, sizes)
         return
     if not expressions:
         raise click.UsageError("nothing to compose: expected an EXPRESSION or --measure")
-    if repetitions or sizes:
+    if repetitions is not None or sizes is not None:
         raise click.UsageError("--repetitions and --sizes need --measure")
-    if against and (span or not places):
+    if against is not None and (span is not None or not places):
         raise click.UsageError("--against needs --at, and takes no --range")
-    if span and len(places) > 1:
+    if span is not None and len(places) > 1:
         raise click.UsageError("--range takes one --at, with the other parameters")
     _compose(output, expressions, tasks, places, span, against)
 
@@ -115,7 +115,7 @@ def _compose(
             raise click.UsageError(f"bad --task: found {found}, expected NAME=FORMULA")
         known[name.strip()] = sequential(name.strip(), formula)
     programs = [composed(text, known) for text in expressions]
-    reference = sequential("reference", against) if against else None
+    reference = None if against is None else sequential("reference", against)
     tables: dict[str, list[dict[str, Any]]] = {
         "models": [
             {"expression": str(p), "normal_form": str(p.simplified()), "formula": p.formula()}
@@ -126,7 +126,7 @@ def _compose(
     parameters = sorted({name for model in models for name in model.parameters})
     for text in places:
         check_names(parameters, by_name(text))
-    if span:
+    if span is not None:
         name, low, high = _span(span)
         fixed = by_name(places[0]) if places else {}
         tables["pieces"] = [
@@ -178,7 +178,7 @@ def _measure(
         raise click.UsageError(
             f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"
         )
-    with output.progress("measuring") as progress:
+    with output.progress("Measuring") as progress:
         rows = measure(expressions or EXPRESSIONS, items, repetitions, progress=progress)
     tasks, table = compare(rows)
     models = [

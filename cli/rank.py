@@ -11,7 +11,8 @@ import click
 
 from . import options
 from .inputs import Application, check_sends, load_application, load_mappings, load_torus
-from .output import Output, check_writable, records
+from .mapping_files import check_target, is_folder, write_to_folder
+from .output import Output, records
 from .quality import COVERAGE
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def command(
     output = Output(json_path, csv_path, quiet)
     output.check(also={"--out": out})
     if out is not None:
-        check_writable(out, (".map", ".txt", ".csv"), folder_allowed=True)
+        check_target(out)
     application = load_application(comm, traffic, iterations, grid)
     check_sends(application.comm, comm)
     host = load_torus(torus)
@@ -114,7 +115,7 @@ def command(
         routing, check, seed, jobs, output,
     )  # fmt: skip
     if out is not None:
-        _write_mappings(found, out)
+        _write_mappings(found, out, output)
     output.write(_content(found), found.table)
     if output.for_people:
         from .rank_report import print_ranking
@@ -232,12 +233,12 @@ def _scores(table: pd.DataFrame) -> dict[str, float]:
     return {**scores, "within_interval": float(within.mean())}
 
 
-def _write_mappings(found: Ranking, out: str) -> None:
+def _write_mappings(found: Ranking, out: str, output: Output) -> None:
     """Write the best mapping to a file, or all to a folder."""
-    from toruscast.mapping.formats import write_mapping, write_mappings
+    from toruscast.mapping.formats import write_mapping
 
-    if out.endswith("/") or Path(out).is_dir():
-        write_mappings(found.mappings, found.torus, out)
+    if is_folder(out):
+        write_to_folder(found.mappings, found.torus, out, output)
         return
     best = found.table["mapping"].iloc[0]
     chosen = [m for i, m in enumerate(found.mappings) if (m.name or str(i)) == best]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .names import closest
+
 MINE = "mine"
 
 
@@ -46,8 +48,6 @@ def names_of(
         elif part == MINE:
             raise InputError("no features of your own", found=MINE, expected="--plugin FILE.py")
         else:
-            from .inputs import closest
-
             similar = closest(part, (*sets, *features), f"a name in {', '.join(sets)} or a feature")
             raise InputError("unknown feature or feature set", found=part, expected=similar)
     return tuple(dict.fromkeys(found))

@@ -8,12 +8,11 @@ import click
 
 from . import options
 from .inputs import check_sends, load_mapping, load_phases, load_torus
-from .output import Output, write_text
+from .output import Output, check_folder, write_text
 from .rank_report import application_line
-from .simulate_files import check_folder, inside, labelled_links, write_folder
+from .simulate_files import inside, labelled_links, write_folder
 from .simulate_network import change_network
 from .simulate_options import check_interval, check_options, read_interval, read_watch
-from .simulate_progress import progress_of_packets
 from .simulate_report import look, one_row, print_report, summary
 from .tables import printable
 
@@ -93,7 +92,7 @@ def command(
     toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet, links)
-    check_options(coarsening, error, out, trace)
+    check_options(coarsening, error)
     output.check({"--trace": trace}, inside(out))
     if out is not None:
         check_folder(out)
@@ -106,21 +105,17 @@ def command(
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
     watched = read_watch(watch, workload)
     from toruscast.features import simulate
-    from toruscast.features.stall import StallError
     from toruscast.features.trace import write_trace
     from toruscast.training.reasons import explain
 
     why = explain(workload, host, chosen, routing=routing)
     if every is not None:
         check_interval(every, why.lower_bound, host)
-    try:
-        with progress_of_packets(quiet) as progress:
-            result = simulate(
-                workload, host, chosen, routing=routing, coarsening=coarsening or 1,
-                error=error, seed=seed, interval=every, watch=watched, progress=progress,
-            )  # fmt: skip
-    except StallError as stall:
-        raise click.ClickException(str(stall)) from None
+    with output.progress("Simulating", count=_packet_hops) as progress:
+        result = simulate(
+            workload, host, chosen, routing=routing, coarsening=coarsening or 1,
+            error=error, seed=seed, interval=every, watch=watched, progress=progress,
+        )  # fmt: skip
     counters = labelled_links(result)
     found = look(result, why, counters)
     content = {
@@ -155,3 +150,8 @@ def command(
             f"{printable(chosen.name)}; {routing} routing.\n",
         )
         print_report(found, console)
+
+
+def _packet_hops(done: int, total: int) -> str:
+    """Part of them that is done, in words."""
+    return f"{done / max(total, 1):.0%} of {total / 1e6:.3g} million packet-hops"

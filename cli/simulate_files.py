@@ -22,29 +22,6 @@ if TYPE_CHECKING:
     from toruscast.features import Simulation
 
 
-def check_folder(folder: str) -> None:
-    """Raise early what writing into ``folder`` would raise after the work.
-
-    Raises
-    ------
-    InputError
-        If it is empty, something else than a folder, or cannot be made.
-    """
-    from toruscast.mapping import InputError
-
-    if not folder:
-        raise InputError("cannot be written", found="an empty path", expected="a folder")
-    place = Path(folder)
-    if place.exists() and not place.is_dir():
-        raise InputError("cannot be written", file=folder, found="a file", expected="a folder")
-    if not place.exists() and not place.absolute().parent.is_dir():
-        raise InputError("cannot be written", file=folder, found="no such folder")
-    try:
-        _stage(Path(os.path.realpath(place))).rmdir()
-    except OSError as error:
-        raise InputError("cannot be written", file=folder, found=error.strerror or error) from None
-
-
 def labelled_links(result: Simulation) -> pd.DataFrame:
     """Return the counters of every link, its name first."""
     table = result.links()

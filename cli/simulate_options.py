@@ -120,11 +120,9 @@ def read_watch(texts: Sequence[str], workload: Workload) -> tuple[int, int] | No
     return phase, int(edges[0])
 
 
-def check_options(coarsening: int | None, error: float | None, *files: str | None) -> None:
-    """Raise where options exclude each other, or stdout is asked for what needs a file."""
+def check_options(coarsening: int | None, error: float | None) -> None:
+    """Raise where options exclude each other, or the error is none."""
     if error is not None and not 0 < error < 1:
         raise click.UsageError(f"bad --error: found {error:g}, expected more than 0, less than 1")
     if coarsening is not None and error is not None:
         raise click.UsageError("--coarsening and --error exclude each other")
-    if "-" in files:
-        raise click.UsageError("--out and --trace cannot go to stdout")

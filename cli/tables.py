@@ -49,10 +49,11 @@ def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def print_table(table: Table, console: Console, keep: int) -> None:
-    """Print a table; where it is too wide, closer, and then without its last columns.
+def print_table(table: Table, console: Console, keep: int, spare: tuple[str, ...] = ()) -> None:
+    """Print a table; where it is too wide, closer, and then without some of its columns.
 
-    The first ``keep`` columns always stay. What is left out is named below.
+    The first ``keep`` columns stay, but for those of them in ``spare`` whose cells are all alike:
+    these go first. What is left out is told below.
     """
     from rich.measure import Measurement
 
@@ -61,11 +62,20 @@ def print_table(table: Table, console: Console, keep: int) -> None:
     def fits() -> bool:
         return Measurement.get(console, unlimited, table).maximum <= console.width
 
+    alike: list[str] = []
     left_out: list[str] = []
     if not fits():
         table.padding = (0, 0, 0, 0)
+    for column in reversed([column for column in table.columns if column.header in spare]):
+        cells = {str(cell) for cell in column.cells}
+        if len(cells) == 1 and not fits():
+            alike.append(f"{column.header} {cells.pop()}")
+            table.columns.remove(column)
+            keep -= 1
     while not fits() and len(table.columns) > keep:
         left_out.insert(0, " ".join(str(table.columns.pop().header).split()))
     console.print(table)
+    if alike:
+        console.print(f"(all: {', '.join(alike)})", style="dim")
     if left_out:
         console.print(f"(no room for: {', '.join(left_out)})", style="dim")

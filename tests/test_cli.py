@@ -27,6 +27,7 @@ def inputs(tmp_path_factory):
     (folder / "short.map").write_text("0 0 0\n0 1 0\n")
     (folder / "binary.txt").write_bytes(b"\x00\x01\x02")
     (folder / "empty.txt").write_text("")
+    (folder / "halo.svg").write_text("")
     (folder / "negative.txt").write_text("0 1 10\n1 0 -5\n")
     (folder / "silent.txt").write_text("4\n0 1 0 0\n")
     (folder / "junk.skops").write_bytes(b"PK\x03\x04 and no more")
@@ -56,7 +57,12 @@ def run(inputs, monkeypatch):
 SIMULATE = "simulate --comm halo.csv --torus 4x4 --mapping identity"
 BAD = {
     "": "Usage",
-    "rnak": "unknown command: found rnak, expected rank",
+    "rnak": "unknown command: found rnak, expected rank or",
+    "zzz": "unknown command: found zzz, expected rank or features or",
+    "pmnf predct": "unknown command: found predct, expected predict",
+    "codesign modls": "unknown command: found modls, expected models",
+    "interconnect fitt": "unknown command: found fitt, expected fit",
+    "interconnect what-if lsdyna-interconnect --interconnect gige": "found gige, expected GigE",
     "rank": "Missing option '--comm'",
     "rank --comm halo.csv --torus 4x4 --nope": "--nope",
     "rank --comm halo.csv --torus 4x4 --candidates x": "--candidates",
@@ -84,6 +90,10 @@ BAD = {
     "rank --comm halo.csv --torus 4x4 --model junk.skops": "junk.skops: not a model file",
     "rank --comm halo.csv --torus 4x4 --model absent.skops": "absent.skops: cannot be read",
     "rank --comm halo.csv --torus 4x4 --out best.pdf": "best.pdf: unknown suffix",
+    "rank --comm halo.csv --torus 4x4 --out good.map/": "good.map/: cannot be written: found a",
+    "rank --comm halo.csv --torus 4x4 --out no/maps/": "no/maps/: cannot be written: found no such",
+    "convert --mapping --torus 4x4 good.map no/maps/": "no/maps/: cannot be written: found no such",
+    "pmnf plot halo.svg ./halo.svg": "FIGURE and FILE name the same file",
     "rank --comm halo.csv --torus 4x4 --json no/out.json": "no/out.json: cannot be written",
     "rank --comm halo.csv --torus 4x4 --csv .": ".: cannot be written: found a folder",
     "rank --comm halo.csv --torus 1 --candidates 2": "not enough different mappings",
@@ -92,7 +102,9 @@ BAD = {
     "features --comm halo.csv --torus 4x4 --features max_byte": "expected max_bytes or",
     "features --comm halo.csv --torus 4x4 --features mine": "--plugin",
     "features --comm halo.csv --torus 4x4 --level 3": "--level",
-    "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or",
+    "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or "
+    "identity",
+    "simulate --comm halo.csv --torus 4x4 --mapping zzz": "a file or bisect-METHOD, blocked",
     "simulate --comm halo.csv --torus 4x4 --mapping short.map": "expected 16 tasks",
     "simulate --comm halo.csv --torus 4x4 --mapping identity --links -  --csv -": "only one of",
     f"{SIMULATE} --network deadlock=nne": "--network: bad deadlock rule: found nne, expected",
@@ -107,7 +119,7 @@ BAD = {
     f"{SIMULATE} --out run --interval 1e-6ps": "--interval too short for this run",
     f"{SIMULATE} --error 0.03 --coarsening 2": "--coarsening and --error exclude each other",
     f"{SIMULATE} --error 0": "--error",
-    f"{SIMULATE} --trace -": "--out and --trace cannot go to stdout",
+    f"{SIMULATE} --trace -": "--trace cannot go to stdout",
     f"{SIMULATE} --json a.json --trace a.json": "--json and --trace name the same file",
     f"{SIMULATE} --csv a.csv --links ./a.csv": "--csv and --links name the same file",
     f"{SIMULATE} --out run --csv run/links.csv": "--csv and links.csv of --out name the same file",
@@ -138,7 +150,20 @@ BAD = {
     "convert halo.csv a.csv --tasks-per-node 3": "--tasks-per-node goes with --mapping",
     "convert lammps-lj-64 a.csv --tasks 100": "a shipped dataset takes no --tasks: found 100",
     "convert halo.csv a.csv --iterations inf": "bad --iterations: found inf",
-    "features --list --parquet a": "--list writes no --parquet",
+    "features --list --parquet a": "--parquet goes without --list",
+    "features --list --comm halo.csv": "--comm goes without --list",
+    "features --comm halo.csv --torus 4x4 --parquet -": "--parquet cannot go to stdout",
+    "train --comm halo.csv --torus 4x4 --out -": "--out cannot go to stdout",
+    "rank --comm halo.csv --torus 4x4 --out -": "--out cannot go to stdout",
+    "convert halo.csv -": "OUT cannot go to stdout",
+    f"rank --comm halo.csv --torus 4x4 --out {300 * 'x'}.map": "cannot be written: found File name",
+    f"rank --comm halo.csv --torus 4x4 --json {300 * 'x'}": "cannot be written: found File name",
+    "rank --comm halo.csv --torus 4x4 --mappings=": "no such file or folder: found an empty path",
+    "rank --comm= --torus 4x4": "no such file or folder: found an empty path",
+    "rank --comm halo.csv --torus 4x4 --jobs 999999999999": "--jobs",
+    "convert halo.csv a.csv --tasks 99999999999999999999": "bad number of tasks: found 99999",
+    "pmnf compose a --task a=n --at n=4 --against=": "bad formula",
+    "pmnf compose a --task a=n --range=": "bad --range: found , expected NAME=LOW..HIGH",
     f"{SIMULATE} --trace no/t.json": "no/t.json: cannot be written: found no such folder",
     f"{SIMULATE} --out good.map": "good.map: cannot be written: found a file, expected a folder",
     f"{SIMULATE} --out no/run": "no/run: cannot be written: found no such folder",

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 from toruscast import datasets
 from toruscast.cli import main
+from toruscast.cli.experiment_progress import progress_of_blocks
 from toruscast.cli.inputs import load_application
-from toruscast.cli.simulate_progress import progress_of_packets
+from toruscast.cli.output import Output
+from toruscast.cli.simulate import _packet_hops
 from toruscast.features import FEATURES, extract, simulate, unregister
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.formats import (
@@ -163,6 +165,24 @@ def test_rank_writes_all_candidates_to_a_folder(run, folder):
     assert len(read_mappings(folder / "all", TORUS)) == 5
 
 
+def test_mappings_that_stay_in_a_folder_are_told(run, folder):
+    line = "rank --comm halo.csv --torus 4x4 --model m.skops --out kept/ --candidates"
+    assert run(f"{line} 6").stderr == ""
+    (folder / "kept" / "notes.md").write_text("mine")
+    before = {path.name for path in (folder / "kept").iterdir()}
+    said = run(f"{line} 2").stderr
+    assert {path.name for path in (folder / "kept").iterdir()} == before
+    assert said.startswith("toruscast: kept/ also holds mappings that this run has not written: ")
+    assert said.endswith(" and 1 more\n")
+    assert " identity.map" not in said
+    assert "notes" not in said
+    row = ",".join(map(str, range(16)))
+    (folder / "own.csv").write_text(f"own,{row}\nmy,{row}\n")
+    result = run("convert --mapping --torus 4x4 own.csv kept/")
+    assert "kept/ also holds mappings" in result.stderr
+    assert " and 3 more" in result.stderr
+
+
 def test_errors_and_warnings_cannot_paint_the_terminal(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "a\x1b[31m.map").write_text("x\n")
@@ -287,24 +307,51 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_shows_in_a_terminal_when_it_takes_long(monkeypatch):
+def test_progress_shows_in_a_terminal(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    with progress_of_packets(quiet=True) as move:
-        assert move is None
-    with progress_of_packets(quiet=False) as move:
+    monkeypatch.setenv("TERM", "xterm")
+    with Output(quiet=True).progress("Working") as move:
         move(1, 10)
     assert screen.getvalue() == ""
-    monkeypatch.setattr("toruscast.cli.simulate_progress._PATIENCE", 0.0)
+    with Output().progress("Working", then="Resting") as move:
+        move(1, 4)
+    assert "Working" in screen.getvalue()
+    assert "1/4" in screen.getvalue()
+    assert "Resting" not in screen.getvalue()
+    with Output().progress("Working", then="Resting") as move:
+        move(4, 4)
+    assert "Resting" in screen.getvalue()
+
+
+def test_progress_of_a_simulation_counts_packet_hops(run, monkeypatch):
+    screen = Terminal()
     monkeypatch.setenv("TERM", "xterm")
-    with progress_of_packets(quiet=False) as move:
-        move(1_000_000, 4_000_000)
-    assert "25 % of 4 million packet-hops" in screen.getvalue()
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stderr", screen)
+        with Output().progress("Simulating", count=_packet_hops) as move:
+            move(1_000_000, 4_000_000)
+    assert "25% of 4 million packet-hops" in screen.getvalue()
+    assert _packet_hops(0, 0) == "0% of 0 million packet-hops"
 
 
-def test_no_progress_without_a_terminal():
-    with progress_of_packets(quiet=False) as move:
-        assert move is None
+def test_progress_of_blocks_in_a_terminal(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress_of_blocks(Output(), 2) as move:
+        move("halo", 0, 3)
+        move("halo", 3, 3)
+        move("pF3D", 1, 3)
+    assert "block 1 of 2: halo: 3 samples\n" in screen.getvalue()
+    assert "block 2 of 2: pF3D" in screen.getvalue()
+    assert "1/3" in screen.getvalue()
+
+
+def test_no_progress_without_a_terminal(capsys):
+    with Output().progress("Working") as move:
+        move(1, 10)
+    assert capsys.readouterr().err == ""
 
 
 def test_simulate_without_network_traffic(run):

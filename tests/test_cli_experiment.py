@@ -161,9 +161,12 @@ BAD = {
     "run gemini --out r --data s.parquet": "s.parquet: no such folder",
     "run hybrids --out r --samples absent.parquet": "absent.parquet: cannot be read",
     "run hybrids --out r --samples junk.parquet": "junk.parquet: not a readable Parquet file",
-    "run hybrids --out s.parquet --samples s.parquet": "s.parquet: cannot be written: found a file",
+    "run hybrids --out s.parquet --samples s.parquet": "--out and --samples name the same file",
+    "run gemini --out data --data data": "--out and --data name the same file",
+    "run hybrids --out -": "--out cannot go to stdout",
+    "run hybrids --out junk.parquet": "junk.parquet: cannot be written: found a file",
     "run hybrids --out no/r --samples s.parquet": "no/r: cannot be written: found no such folder",
-    "run hybrids --out '' --samples s.parquet": "bad folder for the results: found nothing",
+    "run hybrids --out '' --samples s.parquet": "cannot be written: found an empty path",
     "run hybrids --out r --samples s.parquet --jobs 0": "--jobs",
     "build": "expected --out FILE.parquet, or --dry-run",
     "build --out s.csv": "s.csv: unknown suffix: found .csv, expected .parquet",
@@ -193,10 +196,10 @@ def test_one_that_fails_leaves_the_others(place, monkeypatch):
         Experiment("hybrids", "Six sets", "samples", learned),
     )
     result = call("run all --out r --samples s.parquet", 2)
-    assert "error: broken: RuntimeError: two lines" in result.stderr
+    assert "error: broken: unexpected RuntimeError: two lines (set TORUSCAST" in result.stderr
     page = (place / "r/results.md").read_text()
     assert "## Six sets" in page
-    assert "- `broken`, B: failed, RuntimeError: two lines" in page
+    assert "- `broken`, B: failed, unexpected RuntimeError: two lines" in page
     assert "- `unreadable`, U: failed, gone.csv: no such table" in page
     assert "1 of 2 bars" in result.stdout
     assert call("run broken hybrids --out r --samples s.parquet", 1).stdout

@@ -271,3 +271,15 @@ def test_what_was_asked_for_stays_in_a_narrow_terminal(file, monkeypatch, width,
     both = run(*at, "--at", "p=256").stdout
     assert "128" in both
     assert "256" in both
+
+
+def test_columns_that_are_alike_go_before_the_last_ones(file, monkeypatch):
+    heads = {}
+    for width in (80, 60, 36):
+        monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", width)
+        lines = run("fit", file).stdout.splitlines()
+        heads[width] = (lines[0].split(), [line.strip() for line in lines if line[:1] == "("])
+    every = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
+    assert heads[80] == (every, [])
+    without = [name for name in every if name != "metric"]
+    assert heads[36] == (without[:-1], ["(all: metric time)", "(no room for: adjusted_r2)"])

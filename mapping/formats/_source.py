@@ -111,6 +111,8 @@ def read_text(path: str | os.PathLike[str]) -> Text:
 def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
     try:
+        if not os.fspath(path):
+            raise FileNotFoundError
         yield
     except InputError as error:
         if error.file is not None:
@@ -119,7 +121,8 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
             error.message, file=path, found=error.found, expected=error.expected
         ) from None
     except FileNotFoundError:
-        raise InputError("no such file or folder", file=path) from None
+        found = None if os.fspath(path) else "an empty path"
+        raise InputError("no such file or folder", file=path, found=found) from None
     except EOFError:
         raise InputError("truncated gzip file", file=path) from None
     except (gzip.BadGzipFile, zlib.error) as error:

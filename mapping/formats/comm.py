@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..comm_graph import CommGraph
+from ..comm_graph import MAX_TASKS, CommGraph
 from ..errors import InputError
+from ..validation import whole_number
 from ._atomic import atomic_path
 from ._source import as_text, at_file, label, read_bytes
 from .edge_list import read_edge_list, read_matrix_market
@@ -75,6 +76,8 @@ def read_comm(
     for what, value, choices in (("include", include, Include), ("format", format, Format)):
         if value not in get_args(choices):
             raise InputError(f"bad {what}", found=value, expected=" or ".join(get_args(choices)))
+    if n_tasks is not None:
+        n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
     name = label(path) if name is None else name
     with at_file(path):
         place = Path(path)

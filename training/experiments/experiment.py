@@ -145,7 +145,7 @@ class Experiment:
         One line.
     needs : {"samples", "data"}
         Which of its `Inputs` it works on.
-    run : callable
+    function : callable
         Takes `Inputs`, returns `Findings`.
     sources : tuple of str
         Where its data come from, with the commit; empty for simulated samples.
@@ -157,13 +157,13 @@ class Experiment:
     name: str
     title: str
     needs: Literal["samples", "data"]
-    run: Callable[[Inputs], Findings] = field(repr=False)
+    function: Callable[[Inputs], Findings] = field(repr=False)
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
-    def find(self, inputs: Inputs) -> Findings:
+    def run(self, inputs: Inputs) -> Findings:
         """Run the experiment; what is drawn of simulated samples says that it is simulated."""
-        findings = self.run(inputs)
+        findings = self.function(inputs)
         if self.needs == "data":
             return findings
         charts = tuple(replace(chart, note=SIMULATED) for chart in findings.charts)

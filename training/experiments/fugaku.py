@@ -250,7 +250,7 @@ EXPERIMENT = Experiment(
     name="fugaku",
     title="Collective algorithms on Fugaku, ranked with constants from 2x2x2 nodes",
     needs="data",
-    run=run,
+    function=run,
     sources=(
         "github.com/HLC-Lab/pico at 413bc5d0f98f8c45a99926cb4b68d22824d968ab, results/fugaku "
         "(aggregated_results_summary.csv of each archive; MIT)",

@@ -284,7 +284,7 @@ EXPERIMENT = Experiment(
     name="gemini-amg",
     title="Multigrid on a Gemini torus: learn from small jobs, predict large ones",
     needs="data",
-    run=run,
+    function=run,
     sources=(
         "github.com/bienz2/BlueWatersModel, amg_models, commit "
         "4ecec3e9a1f803e87c4075a487a01afef9819ec3 (BSD 2-Clause)",

@@ -322,7 +322,7 @@ EXPERIMENT = Experiment(
     name="gemini-contention",
     title="Bandwidths of a Gemini torus by dimension, and contention at twice the length",
     needs="data",
-    run=run,
+    function=run,
     sources=(
         "github.com/bienz2/BlueWatersModel, contention, commit "
         "4ecec3e9a1f803e87c4075a487a01afef9819ec3 (BSD 2-Clause)",

@@ -212,7 +212,7 @@ EXPERIMENT = Experiment(
     name="link-counts",
     title="Link loads against packet counters of a Blue Gene/P",
     needs="data",
-    run=run,
+    function=run,
     sources=(
         "github.com/LLNL/boxfish, example-data, commit "
         "afa9c9547716909d806a0bd8165bfe896617ca7e (BSD, LLNL-CODE-599192)",

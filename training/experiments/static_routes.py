@@ -164,7 +164,7 @@ EXPERIMENT = Experiment(
     name="static-routes",
     title="Static routes of Blue Gene/Q, link for link",
     needs="data",
-    run=run,
+    function=run,
     sources=(
         "github.com/takanori-fujiwara/par-comm-data, commit "
         "5a023c2b5eb406938d0b9bb20d3b0ab9931d2b96 (CC-BY 4.0; cite Fujiwara et al., VAST'17)",

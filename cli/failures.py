@@ -1,0 +1,44 @@
+"""What whatever is raised means to the user: one line, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+FAILED = 1
+WRONG_INPUT = 2
+INTERRUPTED = 130
+TRACEBACK = "TORUSCAST_TRACEBACK"
+
+# Where the errors are defined whose message is for the user, and how they end the command.
+_TOLD = (
+    ("toruscast.mapping.errors", "InputError", WRONG_INPUT),
+    ("toruscast.scaling.errors", "ScalingInputError", WRONG_INPUT),
+    ("toruscast.features.stall", "StallError", FAILED),
+)
+
+
+def wants_traceback() -> bool:
+    """Whether the user asked to see where the unexpected was raised."""
+    return bool(os.environ.get(TRACEBACK))
+
+
+def described(error: Exception) -> tuple[str, int]:
+    """Return a text for an error, and the exit code.
+
+    Examples
+    --------
+    >>> described(FileNotFoundError(2, "No such file", "a.txt"))
+    ('a.txt: No such file', 1)
+    """
+    for module, name, code in _TOLD:
+        # Whatever raised one of these has imported the module that defines it.
+        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+            return str(error), code
+    if isinstance(error, MemoryError):
+        return "out of memory", FAILED
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error) or type(error).__name__
+        return f"{error.filename}: {reason}" if error.filename else reason, FAILED
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"unexpected {text} (set {TRACEBACK}=1 to see where)", FAILED
