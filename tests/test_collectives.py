@@ -216,6 +216,17 @@ def test_segments_of_pipelined_trees(kind, segment):
     )
 
 
+@pytest.mark.parametrize("segment", [0, 250, 700])
+@pytest.mark.parametrize("kind", ["binary", "binomial", "in_order_binary", "chain"])
+def test_reductions_up_trees_in_segments(kind, segment):
+    plan = schedule(f"reduce/{kind}", 13, 1200.0, segment=segment)
+    check_result(plan, 1)
+    if segment:
+        whole = schedule(f"reduce/{kind}", 13, 1200.0)
+        parts = math.ceil(1200 / segment)
+        assert sum(t for t, _ in plan.rounds()) == sum(t for t, _ in whole.rounds()) + parts - 1
+
+
 @pytest.mark.parametrize("shape", [(4, 4, 4), (4, 1, 3), (1, 5)], ids=str)
 def test_pipelined_trees_share_no_link(shape):
     torus = Torus(shape)

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError
 from ..validation import whole_number, whole_sizes
 from .schedule import Lane, Round, Schedule
-from .tree_shapes import depths, dimension_chains
+from .tree_shapes import Parents, depths, dimension_chains
 
 
 def broadcast(
@@ -58,6 +58,22 @@ def reduce(
     return Schedule("reduce/pipelined_trees", n_tasks, nbytes, lanes)
 
 
+def reduce_tree(
+    name: str, n_tasks: int, nbytes: float, parent: Parents, segment: float
+) -> Schedule:
+    """Reduce up a given tree in segments of at most ``segment`` bytes.
+
+    Examples
+    --------
+    >>> plan = reduce_tree("reduce/chain", 3, 100, np.array([-1, 0, 1]), 50)
+    >>> [list(zip(phase.src.tolist(), phase.dst.tolist())) for phase in plan.workload()]
+    [[(2, 1)], [(1, 0), (2, 1)], [(1, 0)]]
+    """
+    down = _through(parent, nbytes, segment)
+    lane = tuple(step.reversed(reduces=True) for step in reversed(down))
+    return Schedule(name, n_tasks, nbytes, (lane,))
+
+
 def allreduce(
     n_tasks: int, nbytes: float, shape: Sequence[int], *, trees: int = 1, segment: float = 0
 ) -> Schedule:
@@ -69,7 +85,10 @@ def allreduce(
 
 
 def _down(sizes: tuple[int, ...], nbytes: float, port: int, segment: float) -> Lane:
-    parent = dimension_chains(sizes, port)
+    return _through(dimension_chains(sizes, port), nbytes, segment)
+
+
+def _through(parent: Parents, nbytes: float, segment: float) -> Lane:
     depth = depths(parent)
     longest = int(depth.max())
     n_segments = whole_number(max(1, np.ceil(nbytes / segment)), "segments", 1) if segment else 1

@@ -85,16 +85,16 @@ def schedule(
 
 
 def _on_ranks(name: str, build: Callable[[int, float], Schedule]) -> None:
-    _one_port(name, lambda n, nbytes, shape: build(n, nbytes))
+    _one_port(name, lambda n, nbytes, shape, segment: build(n, nbytes))
 
 
-def _one_port(name: str, build: Callable[[int, float, tuple[int, ...]], Schedule]) -> None:
+def _one_port(name: str, build: Callable[[int, float, tuple[int, ...], float], Schedule]) -> None:
     def entry(
         n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float
     ) -> Schedule:
         if ports != 1:
             raise InputError(f"{name} drives one port", found=ports, expected=1)
-        return build(n, nbytes, shape)
+        return build(n, nbytes, shape, segment)
 
     _REGISTRY[name] = entry
 
@@ -102,21 +102,32 @@ def _one_port(name: str, build: Callable[[int, float, tuple[int, ...]], Schedule
 def _on_trees() -> None:
     shapes: dict[str, Callable[[int], tree_shapes.Parents]] = {
         "linear": tree_shapes.flat,
-        "binomial": trees.binomial_parents,
         "binary": tree_shapes.binary,
         "in_order_binary": tree_shapes.in_order_binary,
         "chain": functools.partial(tree_shapes.chains, fanout=4),
         "pipeline": tree_shapes.chains,
     }
-    for kind, build in (("bcast", trees.broadcast), ("reduce", trees.reduce)):
-        for key, parents in shapes.items():
-            name = f"{kind}/{key}"
-            _on_ranks(
-                name,
-                lambda n, nbytes, build=build, name=name, parents=parents: build(  # type: ignore[misc]
-                    name, n, nbytes, parents(n)
-                ),
-            )
+    for key, parents in (shapes | {"binomial": trees.binomial_parents}).items():
+        name = f"bcast/{key}"
+        _on_ranks(
+            name,
+            lambda n, nbytes, name=name, parents=parents: trees.broadcast(  # type: ignore[misc]
+                name, n, nbytes, parents(n)
+            ),
+        )
+    for key, parents in (shapes | {"binomial": tree_shapes.in_order_binomial}).items():
+        _reduce_tree(f"reduce/{key}", parents)
+
+
+def _reduce_tree(name: str, parents: Callable[[int], tree_shapes.Parents]) -> None:
+    """A reduction up a tree, in segments if there are."""
+
+    def build(n: int, nbytes: float, shape: tuple[int, ...], segment: float) -> Schedule:
+        if segment:
+            return pipelined.reduce_tree(name, n, nbytes, parents(n), segment)
+        return trees.reduce(name, n, nbytes, parents(n))
+
+    _one_port(name, build)
 
 
 def _linear_allreduce(n: int, nbytes: float) -> Schedule:
@@ -181,4 +192,4 @@ _pipelined("reduce/pipelined_trees", pipelined.reduce)
 _pipelined("allreduce/pipelined_trees", pipelined.allreduce)
 
 
-_one_port("alltoall/bine", butterflies.alltoall)
+_one_port("alltoall/bine", lambda n, nbytes, shape, segment: butterflies.alltoall(n, nbytes, shape))

@@ -107,6 +107,19 @@ class Schedule:
         for number in range(max(map(len, lanes))):
             yield 1, tuple(lane[number] for lane in lanes if number < len(lane))
 
+    def in_turn(self) -> Schedule:
+        """The lanes one after the other, as a single one.
+
+        Examples
+        --------
+        >>> there, back = Round([0], [1], 8), Round([1], [0], 8)
+        >>> plan = Schedule("bcast/twice", 2, 16, ((there,), (back,)))
+        >>> len(plan.workload()), len(plan.in_turn().workload())
+        (1, 2)
+        """
+        lane = tuple(step for lane in self.lanes for step in lane)
+        return Schedule(self.name, self.n_tasks, self.nbytes, (lane,), self.at_once)
+
     def workload(self) -> Workload:
         """The messages as a workload of dependent rounds, the lanes of a round merged.
 

@@ -57,6 +57,18 @@ def binary(n_tasks: int) -> Parents:
     return parent
 
 
+def in_order_binomial(n_tasks: int) -> Parents:
+    """Binomial tree whose branches are neighbouring ranks: a task's parent lacks its lowest bit.
+
+    Examples
+    --------
+    >>> in_order_binomial(8).tolist()
+    [-1, 0, 0, 2, 0, 4, 4, 6]
+    """
+    ranks = np.arange(n_tasks)
+    return np.where(ranks > 0, ranks & (ranks - 1), -1)
+
+
 def in_order_binary(n_tasks: int) -> Parents:
     """Two children a task, subtrees of consecutive tasks, so that a reduction keeps their order.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from toruscast.mapping.collectives import names
@@ -57,6 +59,8 @@ _BINE = {
     "scatter": {"BINOMIAL_TREE_CONT_PERMUTE-DEC": "", "BINOMIAL_TREE_CONT_PERMUTE-INC": "_near",
                 "BINOMIAL_TREE_CONT_PERMUTE": "_near"},
 }  # fmt: skip
+# Over MPI, where no distances can be chosen: gathers start with the near ones, scatters end so.
+_OVER_MPI = {"gather": "_near", "scatter": ""}
 # What stands for buckets, and for Bruck's all-to-all.
 _RING = {
     "allgather": "VEC_DOUBLING_CONT_PERMUTE", "allreduce": "B_CONT",
@@ -89,6 +93,8 @@ class Variant:
         Whether what a task sends in a round leaves through any of the node's ports, as in
         pipelined trees and where Open MPI's broadcasts start the messages to all children at once;
         else through one a lane.
+    in_turn : bool
+        Whether the ports are served one after the other, each from the first round to the last.
     """
 
     schedule: str
@@ -98,12 +104,19 @@ class Variant:
     segment: int
     on_torus: bool = True
     all_ports: bool = False
+    in_turn: bool = False
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether segments are under way in all levels of a tree at once."""
+        return self.segment > 0 and self.layer in ("fjmpi", "trees")
 
 
 def parse(collective: str, algorithm: str, nbytes: float, ndim: int) -> Variant | None:
     """Return what a name of the measurements stands for; None if its schedule is not known.
 
-    Numbers of ports that the machine does not have are not known either.
+    Numbers of ports that the machine does not have are not known either, nor how the library uses
+    several over MPI.
 
     Parameters
     ----------
@@ -130,27 +143,37 @@ def parse(collective: str, algorithm: str, nbytes: float, ndim: int) -> Variant 
     piece, drives = map(int, numbers)
     layer = next((part for part in ("UTOFU", "MPI") if part in name.split("-")), "")
     method = "-".join(part for part in name.split("-") if part != layer)
-    if not layer or not 1 <= drives <= N_PORTS:
+    if not layer or not 1 <= drives <= N_PORTS or (layer == "MPI" and drives > 1):
         return None
-    return _bine(collective, library, method, layer.lower(), piece, drives)
+    return _bine(collective, library, method, layer.lower(), piece, drives, ndim)
 
 
 def _bine(
-    collective: str, library: str, method: str, layer: str, segment: int, ports: int
+    collective: str, library: str, method: str, layer: str, segment: int, ports: int, ndim: int
 ) -> Variant | None:
     code = f"{collective} {library}-{method}-{layer}"
-    # Over MPI these work on ranks, without the torus.
-    flat = layer == "mpi" and collective in ("scatter", "gather", "alltoall")
+    # Over MPI these work on ranks, without the torus, and have no distances or families to choose
+    # from.
+    flat = layer == "mpi" and collective in ("bcast", "reduce", "scatter", "gather", "alltoall")
     if library == "BRUCK" and method == _BRUCK.get(collective):
-        return Variant(f"{collective}/bruck", code, layer, 1, 0, on_torus=False)
+        # Whatever layer is asked for.
+        return Variant(f"{collective}/bruck", code, "mpi", 1, 0, on_torus=False)
     if library == "RING" and method == _RING.get(collective):
-        return Variant(f"{collective}/bucket", code, layer, ports, segment)
+        # A port for each way along each dimension, and no segments.
+        there = layer == "utofu" and ports == 2 * ndim
+        return Variant(f"{collective}/bucket", code, layer, ports, 0) if there else None
     suffix = _BINE.get(collective, {}).get(method)
-    family = {"BINE": "bine", "RECDOUB": "torus_binary"}.get(library)
+    if flat and suffix is not None:
+        suffix = _OVER_MPI.get(collective, suffix)
+    family = {"BINE": "bine", "RECDOUB": "" if flat else "torus_binary"}.get(library)
     schedule = f"{collective}/{family}{suffix}"
     if suffix is None or schedule not in names():
         return None
-    return Variant(schedule, code, layer, ports, segment, not flat)
+    # Its reduction has a loop over the ports, but no threads to share it.
+    in_turn = collective == "reduce" and method == "BINOMIAL_TREE"
+    # Over MPI no algorithm looks at the size of segments.
+    segment = segment if layer == "utofu" else 0
+    return Variant(schedule, code, layer, ports, segment, not flat, in_turn=in_turn)
 
 
 def _mpi(collective: str, key: str, nbytes: float, ndim: int) -> Variant | None:
@@ -164,16 +187,24 @@ def _mpi(collective: str, key: str, nbytes: float, ndim: int) -> Variant | None:
     if known == "bucket":
         return Variant(name, code, "fjmpi", 2 * ndim, 0)
     at_once = collective == "bcast" and key != "pipeline"
-    return Variant(name, code, "fjmpi", 1, 0, on_torus=False, all_ports=at_once)
+    asked = _SEGMENTED.get(f"{collective}/{key}")
+    segment = asked(nbytes) if asked else 0
+    return Variant(name, code, "fjmpi", 1, segment, on_torus=False, all_ports=at_once)
 
 
 def _segment(collective: str, nbytes: float) -> int:
-    """Segment sizes that the benchmark's scripts ask of the pipelined trees.
-
-    Those of `reduce` are taken to be those of `bcast`.
-    """
-    if collective == "allreduce":
-        limits = [(393216, 4096), (6291456, 16384)]
-    else:
-        limits = [(768, 0), (24576, 1024), (49152, 8192), (393216, 4096), (50331648, 16384)]
+    """Segment sizes that the benchmark's scripts ask of a collective's trees."""
+    limits = {
+        "allreduce": [(393216, 4096), (6291456, 16384)],
+        "bcast": [(768, 0), (24576, 1024), (49152, 8192), (393216, 4096), (50331648, 16384)],
+        "reduce": [(24577, 0), (49152, 1024), (393216, 4096), (6291456, 16384)],
+    }[collective]
     return next((segment for limit, segment in limits if nbytes <= limit), 65536)
+
+
+# Trees of Open MPI of which the benchmark's scripts ask for segments too.
+_SEGMENTED: dict[str, Callable[[float], int]] = {
+    "reduce/binary": functools.partial(_segment, "reduce"),
+    "reduce/binomial": functools.partial(_segment, "reduce"),
+    "reduce/in-order-binary": lambda nbytes: 65536,
+}

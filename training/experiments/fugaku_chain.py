@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from toruscast.mapping.collectives import Schedule
 
 Floats = NDArray[np.float64]
+Tasks = NDArray[np.int64]
 
 
 def message_chain(schedule: Schedule) -> float:
@@ -34,19 +35,32 @@ def message_chain(schedule: Schedule) -> float:
     for times, steps in schedule.rounds():
         src, dst = (np.concatenate([getattr(s, end) for s in steps]) for end in ("src", "dst"))
         pieces = np.concatenate([np.full(s.src.size, s.pieces) for s in steps])
-        sent = done[src] + _turn(src, pieces)
-        # Each arrival waits for its turn, so that those after it come later by their pieces.
-        late = np.argsort(-sent, kind="stable")
-        behind = np.empty(sent.size)
-        behind[late] = _turn(dst[late], pieces[late])
-        after = done + np.bincount(dst, weights=pieces, minlength=done.size)
-        np.maximum.at(after, dst, sent + behind - pieces)
-        np.maximum.at(after, src, sent)
-        done = after + (times - 1) * (after.max() - done.max())
+        grown = np.full(done.size, -1.0)
+        for left in range(times, 0, -1):
+            before, last = done, grown
+            done = _after(done, src, dst, pieces)
+            grown = done - before
+            # From here on every round adds as much.
+            if np.array_equal(grown, last):
+                done = done + (left - 1) * grown
+                break
     return float(done.max())
 
 
-def _turn(task: NDArray[np.int64], pieces: Floats) -> Floats:
+def _after(done: Floats, src: Tasks, dst: Tasks, pieces: Floats) -> Floats:
+    """Messages on the longest chain up to each task after a round."""
+    sent = done[src] + _turn(src, pieces)
+    # Each arrival waits for its turn, so that those after it come later by their pieces.
+    late = np.argsort(-sent, kind="stable")
+    behind = np.empty(sent.size)
+    behind[late] = _turn(dst[late], pieces[late])
+    after = done + np.bincount(dst, weights=pieces, minlength=done.size)
+    np.maximum.at(after, dst, sent + behind - pieces)
+    np.maximum.at(after, src, sent)
+    return after
+
+
+def _turn(task: Tasks, pieces: Floats) -> Floats:
     """Pieces of a task up to and with each of its messages, in the order given."""
     order = np.argsort(task, kind="stable")
     total = np.cumsum(pieces[order])

@@ -26,7 +26,7 @@ class Footprint(NamedTuple):
     carried: float
     """Bytes of the busiest link or port of each round."""
     sent: float
-    """Bytes of the busiest port of each round."""
+    """Bytes of the busiest port of each round, one way."""
     hops: float
     """Links of the longest way of each round."""
     added: float
@@ -98,7 +98,13 @@ def simulated_bytes(
     coarsening = max(1, int(largest / network.payload / packets))
     time = simulate(workload, torus, mapping, coarsening=coarsening).time
     wire = network.payload / (network.payload + network.header)
-    return time * max(torus.bandwidth) * wire
+    # A port receives one message at a time, which the simulated reception by a node is not.
+    lanes = [
+        _add([np.bincount(s.dst, s.nbytes * s.times, mapping.n_tasks) for s in lane])
+        for lane in schedule.lanes
+    ]
+    received = max(float(lane.max(initial=0.0)) for lane in lanes)
+    return max(time * max(torus.bandwidth) * wire, received / (N_PORTS if all_ports else 1))
 
 
 def _one_round(
@@ -107,17 +113,23 @@ def _one_round(
     n = mapping.n_tasks
     comm = merged(n, steps)
     link = float(link_loads(comm, torus, mapping).max(initial=0))
-    lanes = [np.bincount(step.src, weights=step.nbytes, minlength=n) for step in steps]
-    if all_ports:
-        largest = max(float(step.nbytes.max(initial=0)) for step in steps)
-        port = max(float(_add(lanes).max()) / N_PORTS, largest)
-    else:
-        port = max(float(lane.max()) for lane in lanes)
+    port = max(
+        _port([np.bincount(getattr(s, end), s.nbytes, n) for s in steps], steps, all_ports)
+        for end in ("src", "dst")
+    )
     added = _add(
         [np.bincount(s.dst, weights=s.nbytes, minlength=n) for s in steps if s.reduces]
     )  # fmt: skip
     hops = float(dilations(comm, torus, mapping).max(initial=0))
     return 1.0, max(link, port), port, hops, float(added.max(initial=0))
+
+
+def _port(lanes: list[NDArray[Any]], steps: Sequence[Round], all_ports: bool) -> float:
+    """Bytes of the busiest port, given those of each task in each lane."""
+    if not all_ports:
+        return max(float(lane.max()) for lane in lanes)
+    largest = max(float(step.nbytes.max(initial=0)) for step in steps)
+    return max(float(_add(lanes).max()) / N_PORTS, largest)
 
 
 def _together(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,9 +41,9 @@ def read_job(path: Path, *, folded: bool = True) -> Job:
     """Return the network of a job script, with its ranks on it.
 
     The torus that a job asks for is laid into the six dimensions of the machine along Hamiltonian
-    paths [1]_. Three dimensions are taken as they are: of up to four nodes, which is what was
-    measured, both are the same. Two dimensions are long, and far nodes of a long path are nearer in
-    the network; see `fold`, which ``folded=False`` leaves out.
+    cycles [1]_. Three dimensions are taken as they are: of up to four nodes, which is what was
+    measured, both are the same. Two dimensions are long, and far nodes of a long cycle are nearer
+    in the network; see `fold`, which ``folded=False`` leaves out.
 
     A dimension of two nodes is a single link each way: three ports are as fast as six there.
 
@@ -65,15 +66,16 @@ def read_job(path: Path, *, folded: bool = True) -> Job:
 def fold(shape: tuple[int, int]) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     """Lay a logical torus of two dimensions into X Y Z a b c.
 
-    The logical Y goes to and fro through Y and b, the logical X through X, Z, a and c, X and Z as
-    alike as can be; the other way round where that would take more than the 23 units that Fugaku
-    has along Y. How the system does it is not published in full: which of the six make up which of
-    the two is assumed.
+    The logical Y goes out through Y and two of b, back through the third, the logical X out through
+    X, Z and c in one of a, back in the other, X and Z as alike as can be; the other way round where
+    that would take more than the 23 units that Fugaku has along Y. How the system does it is not
+    published in full: which of the six make up which of the two is assumed.
 
     Returns
     -------
     coords : ndarray, shape (n_nodes, 6)
-        Of the logical nodes in C order; neighbours differ by one step in one dimension.
+        Of the logical nodes in C order; neighbours differ by one step in one dimension, those at
+        both ends of an even length too.
     sizes : tuple of int
         Of the six dimensions. Where a length does not divide, some nodes are not used.
 
@@ -87,16 +89,42 @@ def fold(shape: tuple[int, int]) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     units = -(-shape[1 - through_y] // 4)
     x = next(k for k in range(math.isqrt(units), 0, -1) if units % k == 0)
     sizes = (x, -(-shape[through_y] // 3), units // x, 2, 3, 2)
-    along = {through_y: "Yb", 1 - through_y: "XZac"}
+    along = {
+        through_y: ("Yb", _round_three(shape[through_y])),
+        1 - through_y: ("XZca", _round_two(shape[1 - through_y], (x, units // x, 2))),
+    }
     where = np.indices(shape).reshape(2, -1)
     coords = np.zeros((where.shape[1], 6), dtype=np.int64)
-    for axis, letters in along.items():
-        dims = ["XYZabc".index(letter) for letter in letters]
-        coords[:, dims] = _to_and_fro([sizes[d] for d in dims])[where[axis]]
+    for axis, (letters, ring) in along.items():
+        coords[:, ["XYZabc".index(letter) for letter in letters]] = ring[where[axis]]
     return coords, sizes
 
 
-def _to_and_fro(sizes: list[int]) -> NDArray[np.int64]:
+def _round_two(length: int, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Coordinates along a ring out through a grid and back beside it."""
+    path = _to_and_fro(sizes)[: -(-length // 2)]
+    out = np.column_stack([path, np.zeros(len(path), dtype=np.int64)])
+    back = np.column_stack([path, np.ones(len(path), dtype=np.int64)])[::-1]
+    return np.concatenate([out, back])[:length]
+
+
+def _round_three(length: int) -> NDArray[np.int64]:
+    """Coordinates along a ring out through two columns and back through a third beside both."""
+    rows = -(-length // 3)
+    # As many pairs of rows are passed to and fro as the length asks for, the others straight.
+    detours, single = divmod(length - 2 * rows, 2)
+    out = [(0, 0)]
+    for row in range(rows):
+        if row // 2 < detours:
+            out += [(row, 1), (row, 2)] if row % 2 == 0 else [(row, 2), (row, 1)]
+        else:
+            out.append((row, 1))
+    if single:
+        out.append((rows - 1, 2))
+    return np.array([*out, *((row, 0) for row in range(rows - 1, 0, -1))])
+
+
+def _to_and_fro(sizes: Sequence[int]) -> NDArray[np.int64]:
     """Coordinates along a path through all of a grid, the last dimension fastest."""
     path = np.zeros((1, 0), dtype=np.int64)
     for size in sizes:
