@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from toruscast.training.experiments import fugaku_model as model
+from toruscast.training.experiments.fugaku_assumed import NONE, scaled, vary
 
 BESIDE = (
     *model.ASSUMED, "copied", "notices", "addresses", "swaps", "timers", "waits", "shared", "forks",
@@ -107,3 +108,38 @@ def test_sums_hide_behind_what_comes_in():
     assert (quick < alone - bare).all()
     fork = constants.shared["start of all cores"] * 1e-6
     assert of(forks=5.0) - alone == pytest.approx(5 * fork)
+
+
+def test_the_ranking_hangs_on_assumed_times():
+    start = {name: value for name, (_, value) in model._SHARED.items()}
+    constants = model.Constants(start, {}, {})
+    like = synthetic(np.random.default_rng(5), 1).assign(shape="64x64", collective="gather")
+    table = pd.concat([like] * 4, ignore_index=True)
+    # Beside what all take: 20 us, 30 us of evictions, 100 us of memory, 150 us.
+    word = start["word that a buffer is free"]
+    table = table.assign(
+        notices=[20 / word, 0, 0, 150 / word], evictions=[0, 1000, 0, 0], far=[0, 0, 1000, 0]
+    )
+    table["time"] = model.predict(table, constants)
+    found = vary(table, lambda varied: {"model": model.predict(varied, constants)})
+    assert list(found.columns) == ["shape", "assumed times", "mean RCC, model"]
+    assert (found["shape"] == "64x64").all()
+    # Of six pairs these are ordered wrong.
+    wrong = (1 - found.set_index("assumed times")["mean RCC, model"]) * 6
+    assert wrong.to_dict() == pytest.approx(
+        {
+            "as assumed": 0, NONE: 2, "without evictions": 1, "without memory": 2,
+            "all doubled": 1, "all halved": 1,
+        }
+    )  # fmt: skip
+
+
+def test_none_and_double_of_every_assumed_time():
+    table = synthetic(np.random.default_rng(6), 6)
+    constants = model.fit(table.assign(time=1e-5))
+    plain = model.predict(table, constants)
+    table = table.assign(**dict.fromkeys(model.ASSUMED, 1000))
+    assert model.predict(scaled(table, NONE), constants) == pytest.approx(plain)
+    for variation, factor in (("as assumed", 1), ("all doubled", 2), ("all halved", 0.5)):
+        more = model.predict(scaled(table, variation), constants) - plain
+        assert more == pytest.approx(1000 * factor * sum(model.ASSUMED.values()))
