@@ -64,7 +64,7 @@ def coarsening() -> pd.DataFrame:
     torus = Torus((4, 4, 4, 4, 2))
     n = torus.n_nodes
     rows = []
-    for packets in (16, 128):
+    for packets, factors in ((16, (2, 4, 16)), (128, (2, 4, 16)), (1024, (4, 16))):
         graphs = {
             "halo_2d": patterns.halo_2d((16, 32), 512 * packets, periodic=True),
             "halo_3d": patterns.halo_3d((8, 8, 8), 512 * packets, periodic=True),
@@ -73,7 +73,7 @@ def coarsening() -> pd.DataFrame:
         for name, comm in graphs.items():
             mappings = strategies.sample(comm, torus, n=16, seed=3)
             fine = times_of(comm, torus, mappings)
-            for factor in (2, 4, 16):
+            for factor in factors:
                 ratio = times_of(comm, torus, mappings, factor) / fine
                 rows.append(
                     {

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 SINGLE = 10
 BASELINE = "analytic"
 
+# What is learned from the sets that were made for it.
+_USUAL: dict[str, Literal["correction", "slowdown", "time"]] = {
+    "relative": "slowdown",
+    "sketch": "correction",
+}
+
 
 @click.command("evaluate")
 @options.sample_options
@@ -34,8 +40,9 @@ BASELINE = "analytic"
     "stands for them. Only give files that you trust.",
 )  # fmt: skip
 @click.option(
-    "--target", type=click.Choice(["slowdown", "time"]),
-    help="What is learned.  [default: slowdown for the sets 'relative' and 'sketch', else time]",
+    "--target", type=click.Choice(["correction", "slowdown", "time"]),
+    help="What is learned.  [default: correction for the set 'sketch', slowdown for 'relative', "
+    "else time]",
 )  # fmt: skip
 @click.option(
     "--level", type=click.IntRange(1, 2),
@@ -57,7 +64,7 @@ def command(
     samples: str | None,
     chosen: tuple[str, ...],
     plugin: str | None,
-    target: Literal["slowdown", "time"] | None,
+    target: Literal["correction", "slowdown", "time"] | None,
     level: int | None,
     splits: int,
     routing: Literal["deterministic", "adaptive", "by_size"],
@@ -156,7 +163,7 @@ def _sets(
 def _scored(
     table: pd.DataFrame,
     sets: dict[str, tuple[str, ...]],
-    target: Literal["slowdown", "time"] | None,
+    target: Literal["correction", "slowdown", "time"] | None,
     splits: int,
     seed: int,
     jobs: int,
@@ -172,8 +179,7 @@ def _scored(
     with output.progress("Scoring feature sets") as progress:
         progress(0, len(sets))
         for done, (name, names) in enumerate(sets.items(), start=1):
-            aim = target or ("slowdown" if name in ("relative", "sketch") else "time")
-            predictor = {name: TimePredictor(names, aim)}
+            predictor = {name: TimePredictor(names, target or _USUAL.get(name, "time"))}
             parts.append(repeated_splits(table, predictor, n_splits=splits, seed=seed, n_jobs=jobs))
             progress(done, len(sets))
     scores = pd.concat(parts, ignore_index=True)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     help="Feature set or features to learn from.",
 )  # fmt: skip
 @click.option(
-    "--target", type=click.Choice(["slowdown", "time"]), default="slowdown", show_default=True,
-    help="Learn the time over its lower bound, which carries over to other sizes, or the time.",
+    "--target", type=click.Choice(["correction", "slowdown", "time"]),
+    help="Learn the time over that of the sketch or over its lower bound, which carry over to "
+    "other sizes, or the time.  [default: correction for the set 'sketch', else slowdown]",
 )  # fmt: skip
 @options.routing_option
 @options.splits_option
@@ -44,7 +45,7 @@ def command(
     samples: str | None,
     out: str,
     chosen: str,
-    target: Literal["slowdown", "time"],
+    target: Literal["correction", "slowdown", "time"] | None,
     routing: Literal["deterministic", "adaptive", "by_size"],
     splits: int,
     seed: int,
@@ -68,7 +69,8 @@ def command(
     )  # fmt: skip
     from toruscast.training import TimePredictor, repeated_splits, save_predictor, summarise
 
-    model = TimePredictor(_features(chosen, table), target)
+    aim = target or ("correction" if chosen == "sketch" else "slowdown")
+    model = TimePredictor(_features(chosen, table), aim)
     output.message(f"measuring quality on {splits} splits")
     quality = summarise(repeated_splits(table, model, n_splits=splits, seed=seed, n_jobs=jobs))
     model.fit(table, table["time"])
@@ -80,7 +82,7 @@ def command(
         "importances": dict(
             zip(map(str, model.feature_names_in_), model.feature_importances_, strict=True)
         ),
-        "target": target,
+        "target": aim,
         "quality": records(quality),
     }
     output.write(content, quality)

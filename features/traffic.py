@@ -26,10 +26,13 @@ from .routing import (
 from .simulation import Simulation
 from .simulator import simulate
 
-_SKETCH = 4
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.
 _COUNTED = 1024
+# How many times as long packets of the sketch are at least, and packets of its longest message:
+# fewer fit into the buffers on their way, and rank less well (docs/measurements.md).
+_SKETCH = 4
+_SKETCHED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +155,9 @@ class RoutedTraffic:
 
         How many the time asks for differs from mapping to mapping, and so would the counts.
         """
-        network = self.torus.network
         merged = self.coarsening
         if merged is None:
-            most = 1 if network.window else LARGEST_PACKET // (network.payload + network.header)
-            merged = max(1, min(longest_message(self.workload, self.torus) // _COUNTED, most))
+            merged = self._merged(_COUNTED)
         timed = self.__dict__.get("simulation")
         if merged == self.coarsening or (timed is not None and timed.coarsening == merged):
             return self.simulation
@@ -168,12 +169,19 @@ class RoutedTraffic:
     def sketch(self) -> Simulation:
         """The simulation with packets four times as long: about a quarter of the cost.
 
-        Of real packets where messages have a window, by which packets cannot be merged.
+        Longer ones where the longest message has 320 or more, so that 64 to 80 carry it; real
+        ones where messages have a window, by which packets cannot be merged.
         """
-        merged = 1 if self.torus.network.window else _SKETCH
+        merged = 1 if self.torus.network.window else max(_SKETCH, self._merged(_SKETCHED))
         return simulate(
             self.workload, self.torus, self.mapping, routing=self.routing, coarsening=merged
         )
+
+    def _merged(self, packets: int) -> int:
+        """Real packets in one, so that the longest message is carried by that many at least."""
+        network = self.torus.network
+        most = 1 if network.window else LARGEST_PACKET // (network.payload + network.header)
+        return max(1, min(longest_message(self.workload, self.torus) // packets, most))
 
     @property
     def buffer_length(self) -> NDArray[np.int64]:

@@ -190,10 +190,22 @@ def test_packets_are_counted_alike_under_every_mapping():
     assert short.simulation is short.counted
 
 
+@pytest.mark.parametrize(("packets", "merged"), [(1, 4), (256, 4), (319, 4), (320, 5), (8192, 128)])
+def test_a_sketch_of_long_messages_costs_no_more(packets, merged):
+    comm = CommGraph(2, [0, 1], [1, 0], [512, 512 * packets])
+    torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
+    traffic = RoutedTraffic(comm, torus, mapping)
+    assert traffic.sketch.coarsening == merged
+    assert traffic.sketch.packets.max() == -(-packets // merged) <= 80
+    windowed = RoutedTraffic(comm, torus.with_network(window=2), mapping)
+    assert windowed.sketch.coarsening == 1
+
+
 def test_packets_too_long_for_the_counters_are_not_made():
     comm = CommGraph(2, [0, 1], [1, 0], [7e10, 7e10])
     traffic = RoutedTraffic(comm, Torus((8,)), TaskMapping([0, 3], 8))
     assert traffic.counted.coarsening < 7e10 / 512 / 1024
+    assert traffic.sketch.coarsening == 2**26 // 544  # bytes that a packet may have
 
 
 def test_own_feature_in_three_lines(own_name):

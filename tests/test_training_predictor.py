@@ -16,6 +16,7 @@ def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.nd
     table = pd.DataFrame(rng.random((n, 4)), columns=["a", "b", "c", "d"])
     table["lower_bound"] = 1e-5 * np.exp(2 * rng.random(n))
     slowdown = 1 + table["a"] + table["b"] ** 2
+    table["sketch_time"] = table["lower_bound"] * (1 + table["a"])
     scale = noise * (0.5 + table["c"])
     return table, (table["lower_bound"] * slowdown * np.exp(scale * rng.normal(size=n))).to_numpy()
 
@@ -25,6 +26,7 @@ def small(**changes) -> TimePredictor:
 
 
 RELATIVE = ["a", "b", "c", "d"]
+TARGETS = ["time", "slowdown", "correction"]
 
 
 @parametrize_with_checks([TimePredictor(n_estimators=10, calibration_folds=2)])
@@ -32,34 +34,66 @@ def test_is_a_scikit_learn_regressor(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("target", ["time", "slowdown"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_forecasts_follow_the_law(target):
     X, y = made_up(150, 1, noise=0)
     new, truth = made_up(50, 2, noise=0)
-    features = RELATIVE if target == "slowdown" else None
+    features = None if target == "time" else RELATIVE
     predicted = small(features=features, target=target).fit(X, y).predict(new)
     assert np.median(np.abs(predicted / truth - 1)) < 0.15
     assert np.corrcoef(predicted, truth)[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("target", ["time", "slowdown"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_forecast_does_not_depend_on_the_unit_of_time(target):
     # A power of two leaves the normalised target as it is, bit for bit.
     X, y = made_up(60, 3)
     unit = 2.0**-30
-    scaled = X.assign(lower_bound=X["lower_bound"] * unit)
+    scaled = X.assign(lower_bound=X["lower_bound"] * unit, sketch_time=X["sketch_time"] * unit)
     model = small(features=RELATIVE, target=target)
     expected = clone(model).fit(X, y).predict(X)
     assert np.allclose(model.fit(scaled, y * unit).predict(scaled) / unit, expected, rtol=1e-9)
 
 
-def test_slowdown_is_multiplied_back():
+@pytest.mark.parametrize("target", ["slowdown", "correction"])
+def test_relative_times_are_multiplied_back(target):
     X, y = made_up(60, 4)
-    model = small(features=RELATIVE, target="slowdown").fit(X, y)
-    double = X.assign(lower_bound=2 * X["lower_bound"])
+    model = small(features=RELATIVE, target=target).fit(X, y)
+    double = X.assign(lower_bound=2 * X["lower_bound"], sketch_time=2 * X["sketch_time"])
     assert np.allclose(model.predict(double), 2 * model.predict(X))
     assert np.allclose(model.predict_interval(double), 2 * model.predict_interval(X))
-    assert model.required_columns == (*RELATIVE, "lower_bound")
+    unit = ["sketch_time"] if target == "correction" else []
+    assert model.required_columns == (*RELATIVE, "lower_bound", *unit)
+
+
+def test_features_that_tell_nothing_leave_the_sketch_as_it_is():
+    X, y = made_up(80, 5)
+    model = small(features=["d"], target="correction").fit(X.assign(d=0.0), y)
+    X, _ = made_up(50, 6)
+    predicted = model.predict(X.assign(d=0.0))
+    ratio = (predicted / X["sketch_time"]).to_numpy()
+    assert ratio == pytest.approx(np.full(50, ratio[0]))
+
+
+def test_corrections_do_not_fall_below_the_lower_bound():
+    X, y = made_up(80, 7, noise=0.3)
+    X["sketch_time"] = 1.5 * X["lower_bound"]
+    far = X.assign(sketch_time=X["lower_bound"])
+    bound = X["lower_bound"].to_numpy()
+    model = small(features=["d"], target="correction")
+    for y_seen, never in ((np.maximum(y, 0.9995 * bound), True), (bound / 2, False)):
+        model.fit(X, y_seen)
+        times = np.stack([model.predict(far), *model.predict_interval(far).T, *model.draw(far, 5)])
+        assert (times >= 0.999 * bound).all() == never
+
+
+def test_corrections_have_larger_leaves():
+    X, y = made_up(60, 8)
+    for target, least in (("correction", 5), ("slowdown", 1)):
+        forest = small(features=RELATIVE, target=target).fit(X, y).forest_
+        trees = [tree.tree_ for tree in forest.estimators_]
+        leaves = [t.n_node_samples[t.children_left < 0].min() for t in trees]
+        assert min(leaves) == least
 
 
 def test_named_columns_may_come_in_any_order_with_others():
@@ -70,7 +104,7 @@ def test_named_columns_may_come_in_any_order_with_others():
     assert model.feature_importances_.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("target", ["time", "slowdown"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_intervals_hold_about_the_stated_share(target):
     # Within a split the share held has a standard deviation of about 0.04 (a quantile of 120
     # misses, 100 tests), so the mean of 12 is known to about 0.012.
@@ -197,7 +231,13 @@ X, Y = made_up(20, 13)
         (small(features=["a", "a"]), X, Y, "named twice: found a"),
         (small(features=[]), X, Y, "one or more names"),
         (small(features=["a"]), X.to_numpy(), Y, "named features need a table"),
-        (small(target="slowdown"), X.to_numpy(), Y, "slowdown needs a table"),
+        (small(target="slowdown"), X.to_numpy(), Y, "lower_bound needs a table"),
+        (
+            small(features=["a"], target="correction"),
+            X[["a", "lower_bound"]],
+            Y,
+            "expected sketch_time",
+        ),
         (small(target="slowdown"), X[RELATIVE], Y, "expected lower_bound"),
         (small(target="slowdown"), X, Y - Y.max(), "positive seconds"),
         (small(target="slowdown"), X.assign(lower_bound=0.0), Y, "lower_bound of row 0"),

@@ -30,7 +30,7 @@ from toruscast.training.reasons import explain
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
 CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
-LEARNER = TimePredictor("sketch", "slowdown", n_estimators=40, calibration_folds=4)
+LEARNER = TimePredictor("sketch", "correction", n_estimators=40, calibration_folds=4)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_default_training_calibrates_by_workload_and_torus(training):
     both = pd.concat([training.samples, other], ignore_index=True)
     model = train_default(both)
     assert model.calibration_.common.size == 2
-    assert model.target == "slowdown"
+    assert model.target == "correction"
 
 
 def test_the_busiest_link_is_busy_as_long_as_its_bound():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 
 from .sample_store import LABELS
+
+Floats = NDArray[np.float64]
 
 
 def check_order(table: object, times: object) -> None:
@@ -32,3 +36,16 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
     """Table without the labels of samples and their time, which is no feature of itself."""
     return table.drop(columns=[time, *LABELS], errors="ignore")
+
+
+def seconds_of(table: object, name: str) -> Floats:
+    """Column of positive times, or an error that says what it is instead."""
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"{name} needs a table", found=type(table).__name__, expected="DataFrame")
+    seconds: Floats = columns_of(table, [name])[name].to_numpy(dtype=np.float64)
+    bad = np.flatnonzero(~(np.isfinite(seconds) & (seconds > 0)))
+    if bad.size:
+        raise InputError(
+            f"bad {name} of row {bad[0]}", found=seconds[bad[0]], expected="positive seconds"
+        )
+    return seconds

@@ -1,4 +1,4 @@
-"""The model that comes with toruscast: slowdowns learned from patterns on many tori."""
+"""The model that comes with toruscast: corrections of the sketch, from patterns on many tori."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _SHAPES: tuple[tuple[int, ...], ...] = (
     (4, 4, 4, 4, 2),
     (16, 8, 8),
 )
-_MESSAGES = (512, 2048, 8192, 32768, 65536)
+# Of several packets each: of single ones the sketch merges nothing, with nothing to correct.
+_MESSAGES = (2048, 8192, 32768, 65536, 262144)
 
 
 def build_default_samples(
@@ -42,8 +43,8 @@ def build_default_samples(
 ) -> pd.DataFrame:
     """Simulate the samples of the default model; minutes on two cores.
 
-    Halos, all-to-alls and random graphs of 64 to 1024 tasks with messages of 512 bytes to 64 KiB,
-    on tori of 2 to 5 dimensions, under 20 mappings each.
+    Halos, all-to-alls and random graphs of 64 to 1024 tasks with messages of 1 to 256 KiB, on
+    tori of 2 to 5 dimensions, under 20 mappings each.
     """
     return build_samples(
         default_cases(),
@@ -58,7 +59,7 @@ def build_default_samples(
 def train_default(samples: pd.DataFrame) -> TimePredictor:
     """Return the default model, calibrated on pairs of workload and torus that it never saw."""
     model = TimePredictor(
-        "sketch", "slowdown", n_estimators=150, min_samples_leaf=2, max_leaf_nodes=400
+        "sketch", "correction", n_estimators=150, min_samples_leaf=20, max_leaf_nodes=400
     )
     groups = samples["workload"] + " on " + samples["torus"]
     return model.fit(samples, samples["time"], groups=groups)
@@ -91,7 +92,7 @@ def _patterns(n_tasks: int, rng: np.random.Generator) -> list[CommGraph | Worklo
         patterns.halo_2d(flat, size[0], periodic=bool(rng.integers(2))),
         patterns.halo_3d(solid, size[1], corner_nbytes=0, periodic=True),
         patterns.halo_3d(solid, size[2], periodic=bool(rng.integers(2))),
-        patterns.sub_all_to_all(n_tasks, size[3] / 4, group=group),
+        patterns.sub_all_to_all(n_tasks, size[3] / 2, group=group),
         patterns.random_pairs(
             n_tasks, int(rng.integers(3, 13)), size[4], seed=int(rng.integers(2**31))
         ),

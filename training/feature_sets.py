@@ -68,7 +68,7 @@ FEATURE_SETS = MappingProxyType(
 """Feature names by set: ``prior`` and ``H1`` to ``H6`` of Jain et al., SC'13, table 3; ``analytic``
 needs no simulation; ``relative`` needs none either and has no units, so that what is learned from
 it carries over to other sizes, graphs and machines; ``sketch`` adds the time of a simulation with
-packets four times as long, a quarter of the cost of the full one."""
+packets four times as long, or longer: a quarter of the cost of the full one, or less."""
 
 
 def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:

@@ -17,13 +17,19 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
-from ._table import check_order, columns_of, features_only
+from ._table import check_order, columns_of, features_only, seconds_of
 from .feature_sets import feature_set
 
 Floats = NDArray[np.float64]
-Target = Literal["time", "slowdown"]
+Target = Literal["time", "slowdown", "correction"]
 
 LOWER_BOUND = "lower_bound"
+# What times are taken relative to.
+_UNIT = {"slowdown": LOWER_BOUND, "correction": "sketch_time"}
+# Part of a lower bound below which no time is thought to fall: simulated ones are rounded.
+_ROUNDED = 0.999
+# Most of a correction is chance of the single mapping.
+_LEAF_OF_CORRECTIONS = 5
 _BLOCK = 2_000_000
 
 
@@ -39,19 +45,21 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     features : str or sequence of str, optional
         A named set of `FEATURE_SETS` or column names, which need tables; if not given, every column
         but the ``time`` and the labels of samples.
-    target : {"time", "slowdown"}
-        What the trees learn: the time itself, as published, or the logarithm of time over
-        ``lower_bound``, a column that the tables must then have. The second carries over to other
-        sizes, graphs and machines where the features have no units.
+    target : {"time", "slowdown", "correction"}
+        What the trees learn: the time itself, as published; or the logarithm of time over
+        ``lower_bound``, which carries over to other sizes, graphs and machines where the features
+        have no units; or that of time over ``sketch_time``, so that where they tell nothing the
+        sketch is left as it is. Tables must have these columns.
     n_estimators : int
         Number of trees.
-    min_samples_leaf : int
-        Least number of samples in a leaf.
+    min_samples_leaf : int, optional
+        Least number of samples in a leaf; if not given 5 of corrections, else 1.
     max_leaf_nodes : int, optional
         Most leaves of a tree; no limit if not given.
     calibration_folds : int
         Folds of the cross-validation behind the intervals; 0 for none, and a faster fit. Each
-        fold grows a third of the trees, or 50 of them.
+        fold grows a sixth of the trees, or 50 of them. With few, each model learns from fewer
+        mappings than the forecast does and misses by more, so that intervals are too wide.
     random_state : int, RandomState or None
         Seed of the trees and folds.
     n_jobs : int, optional
@@ -91,9 +99,9 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         target: Target = "time",
         *,
         n_estimators: int = 300,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int | None = None,
         max_leaf_nodes: int | None = None,
-        calibration_folds: int = 10,
+        calibration_folds: int = 20,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -111,8 +119,9 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
         check_is_fitted(self, "forest_")
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
-        extra = self.target == "slowdown" and LOWER_BOUND not in names
-        return (*names, LOWER_BOUND) if extra else names
+        if self.target == "time":
+            return names
+        return tuple(dict.fromkeys((*names, LOWER_BOUND, _UNIT[self.target])))
 
     def fit(
         self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
@@ -144,13 +153,13 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         whole_number(self.n_estimators, "number of trees", 1)
         whole_number(self.calibration_folds, "number of folds", 0)
         matrix, y = self._validated(X, y)
-        bound = self._bound(X)
-        if self.target == "slowdown" and y.min() <= 0:
+        relative = self.target != "time"
+        if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        learned = y if bound is None else np.log(y / bound)
-        self.log_ = bool(bound is not None or y.min() > 0)
+        learned = np.log(y / seconds_of(X, _UNIT[self.target])) if relative else y
+        self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.
-        self.bounded_ = bool(bound is not None and learned.min() >= 0)
+        self.bounded_ = bool(relative and (y >= self._least(X)).all())
         self.n_samples_ = matrix.shape[0]
         origin = getattr(X, "attrs", {}).get("provenance")
         self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
@@ -165,8 +174,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_importances_ = self.forest_.feature_importances_
         self.calibration_ = None
         if self.calibration_folds:
-            score = np.log(y) if self.log_ and bound is None else learned
-            n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 3)
+            score = np.log(y) if self.log_ and not relative else learned
+            n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
             fewer = self._forest(n_fewer, int(seeds[1]))
             self.calibration_ = calibrate(
                 fewer, self._centre, matrix, goal, score, groups, self.calibration_folds, seeds[1]
@@ -183,8 +192,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         matrix = self._checked(X)
         learned = self.forest_.predict(matrix) * self.target_scale_ + self.target_shift_
-        bound = self._bound(X)
-        return np.asarray(learned if bound is None else np.exp(learned) * bound)
+        return np.asarray(learned if self.target == "time" else self._time(learned, X))
 
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
         """Return intervals that hold the observed time in a share ``coverage`` of cases.
@@ -192,7 +200,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
         the disagreement of the trees: the coverage is met on average, without the guarantee of
         conformal prediction. With few samples the largest miss limits a high coverage.
-        Slowdowns are not thought to be below 1 where none of the samples was.
+        Where times are relative and none of the samples took less than its lower bound, none is
+        thought to.
 
         Returns
         -------
@@ -271,11 +280,10 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _time(self, scores: Floats, X: pd.DataFrame | ArrayLike) -> Floats:
         """Seconds from the scale of the misses."""
-        bound = self._bound(X)
-        if self.bounded_:
-            scores = np.maximum(scores, 0)
         times = np.exp(scores) if self.log_ else scores
-        return times if bound is None else times * bound
+        if self.target != "time":
+            times = times * seconds_of(X, _UNIT[self.target])
+        return np.maximum(times, self._least(X)) if self.bounded_ else times
 
     def _calibrated(self) -> Calibration:
         check_is_fitted(self, "forest_")
@@ -284,31 +292,19 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.calibration_
 
     def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
+        least = self.min_samples_leaf
+        if least is None:
+            least = _LEAF_OF_CORRECTIONS if self.target == "correction" else 1
         return ExtraTreesRegressor(
             n_estimators,
-            min_samples_leaf=self.min_samples_leaf,
+            min_samples_leaf=least,
             max_leaf_nodes=self.max_leaf_nodes,
             random_state=seed,
             n_jobs=self.n_jobs,
         )
 
-    def _bound(self, X: Any) -> Floats | None:
-        """Return the lower bounds of the times where the target is relative to them."""
-        if self.target != "slowdown":
-            return None
-        if not isinstance(X, pd.DataFrame):
-            raise InputError(
-                "slowdown needs a table", found=type(X).__name__, expected="a DataFrame"
-            )
-        bound = columns_of(X, [LOWER_BOUND])[LOWER_BOUND].to_numpy(dtype=np.float64)
-        bad = np.flatnonzero(~(np.isfinite(bound) & (bound > 0)))
-        if bad.size:
-            raise InputError(
-                f"bad {LOWER_BOUND} of row {bad[0]}",
-                found=bound[bad[0]],
-                expected="positive seconds",
-            )
-        return bound
+    def _least(self, X: Any) -> Floats:
+        return _ROUNDED * seconds_of(X, LOWER_BOUND)
 
     def _validated(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
         """Features and times of the samples to learn from."""

@@ -133,8 +133,8 @@ def rank(
     if too_fast and not ways_are_open(workload, torus, routing):
         warnings.warn(
             f"the model puts {too_fast} of {len(ranking)} mappings below the time that they take "
-            "at least, as one that learned plain times of something faster does; the target "
-            "'slowdown' with the features 'sketch' or 'relative' carries over",
+            "at least, as one that learned plain times of something faster does; the targets "
+            "'slowdown' and 'correction' carry over",
             stacklevel=2,
         )
     if observed is not None:
@@ -194,7 +194,7 @@ def train_for(
         Mappings to keep out of training, with those equivalent to them: the candidates to be
         ranked.
     model : TimePredictor, optional
-        The learner; slowdowns from the ``sketch`` features if not given.
+        The learner; corrections of the sketch, from the features ``sketch``, if not given.
     routing : {"deterministic", "adaptive", "by_size"}
         Of the features and the simulation.
     store_path : path-like, optional
@@ -215,7 +215,7 @@ def train_for(
     InputError
         If the tasks do not fit the torus, or it has fewer different mappings.
     """
-    learner = TimePredictor("sketch", "slowdown") if model is None else clone(model)
+    learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     mappings, n_twins = _unlike(traffic, torus, n, seed, exclude)
     with tempfile.TemporaryDirectory() as folder:
         samples = build_samples(
