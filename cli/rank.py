@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from toruscast.training import TimePredictor, Training
     from toruscast.training.reasons import Reasons
 
+# Packet-hops that a core simulates in a minute, at least; minutes from which on it is said.
+_HOPS_A_MINUTE = 300e6
+_LONG = 2.0
+# Mappings whose cost is looked at.
+_LOOKED_AT = 5
 Routing = Literal["deterministic", "adaptive", "by_size"]
 
 
@@ -141,6 +146,8 @@ def _forecast(
 
     comm = application.comm
     training = None
+    n_simulated = (n_train if model_path is None else 0) + (len(mappings) if check else 0)
+    _tell_cost(comm, torus, mappings, n_simulated, model_path, jobs, output)
     if model_path is not None:
         model, source = load_predictor(model_path), model_path
     else:
@@ -160,6 +167,34 @@ def _forecast(
         application, torus, mappings, model, source, training, table, reasons, routing,
         _scores(table) if check else None,
     )  # fmt: skip
+
+
+def _tell_cost(
+    comm: CommGraph,
+    torus: Torus,
+    mappings: list[TaskMapping],
+    n_simulated: int,
+    model_path: str | None,
+    jobs: int,
+    output: Output,
+) -> None:
+    """Say how long the simulations will take, if that is long: the bar cannot tell yet."""
+    from statistics import mean
+
+    from toruscast.features import RoutedTraffic
+    from toruscast.mapping import as_workload
+
+    workload = as_workload(comm)
+    some = mappings[:: max(1, len(mappings) // _LOOKED_AT)]
+    hops = mean(RoutedTraffic(workload, torus, mapping).packet_hops for mapping in some)
+    minutes = n_simulated * hops / (_HOPS_A_MINUTE * jobs)
+    if minutes > _LONG:
+        less = "a smaller --train takes less, --model default none"
+        output.message(
+            f"about {minutes:,.0f} minutes of simulation ahead: {n_simulated} mappings with "
+            f"{hops / 1e6:,.0f} million packet-hops each; "
+            f"{less if model_path is None else 'without --check none'}"
+        )
 
 
 def _trained(

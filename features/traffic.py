@@ -85,6 +85,14 @@ class RoutedTraffic:
         """Hops of the edges that use the network, shape ``(n_network_edges,)``."""
         return self.edge_dilation[self.edge_dilation > 0]
 
+    @property
+    def packet_hops(self) -> int:
+        """Hops of all packets, none merged, which a simulation takes its time for."""
+        return sum(
+            int(packet_counts(phase, self.torus)[0] @ dilations(phase, self.torus, self.mapping))
+            for phase in self.workload
+        )
+
     @cached_property
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""

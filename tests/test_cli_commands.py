@@ -154,6 +154,17 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
         assert ("by the estimated bound" in text) == ("esti-" in text) == (routing == "adaptive")
 
 
+def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
+    line = "rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops"
+    assert run(f"{line} --check").stderr == ""
+    monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
+    said = run(f"{line} --check").stderr
+    assert "minutes of simulation ahead: 5 mappings with" in said
+    assert said.endswith("packet-hops each; without --check none\n")
+    assert run(line).stderr == ""
+    assert "--model default none" in run(line.replace("--model m.skops", "--train 9")).stderr
+
+
 def test_rank_of_a_single_mapping(run):
     write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
     text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout

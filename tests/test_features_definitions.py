@@ -18,7 +18,15 @@ from toruscast.features import (
     top_outliers,
     unregister,
 )  # fmt: skip
-from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
+from toruscast.mapping import (
+    CommGraph,
+    InputError,
+    Network,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+)
 
 PUBLISHED = [
     "max_dilation", "avg_bytes", "max_bytes", "avg_bytes_AO", "avg_bytes_TO", "avg_buffer",
@@ -199,6 +207,15 @@ def test_a_sketch_of_long_messages_costs_no_more(packets, merged):
     assert traffic.sketch.packets.max() == -(-packets // merged) <= 80
     windowed = RoutedTraffic(comm, torus.with_network(window=2), mapping)
     assert windowed.sketch.coarsening == 1
+
+
+def test_packet_hops_are_those_of_a_simulation():
+    torus = Torus((3, 4))
+    mapping = TaskMapping(np.random.default_rng(3).permutation(12), torus)
+    phases = [patterns.halo_2d((3, 4), nbytes, periodic=True) for nbytes in (100, 5000)]
+    traffic = RoutedTraffic(Workload(phases), torus, mapping)
+    found = simulate(Workload(phases), torus, mapping)
+    assert traffic.packet_hops == found.packets.sum() > 0
 
 
 def test_packets_too_long_for_the_counters_are_not_made():
