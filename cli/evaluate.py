@@ -17,14 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from toruscast.training import Target
+
 SINGLE = 10
 BASELINE = "analytic"
-
-# What is learned from the sets that were made for it.
-_USUAL: dict[str, Literal["correction", "slowdown", "time"]] = {
-    "relative": "slowdown",
-    "sketch": "correction",
-}
 
 
 @click.command("evaluate")
@@ -41,8 +37,8 @@ _USUAL: dict[str, Literal["correction", "slowdown", "time"]] = {
 )  # fmt: skip
 @click.option(
     "--target", type=click.Choice(["correction", "slowdown", "time"]),
-    help="What is learned.  [default: correction for the set 'sketch', slowdown for 'relative', "
-    "else time]",
+    help="What is learned.  [default: correction with features of the sketch, slowdown with the "
+    "set 'relative', else time]",
 )  # fmt: skip
 @click.option(
     "--level", type=click.IntRange(1, 2),
@@ -64,7 +60,7 @@ def command(
     samples: str | None,
     chosen: tuple[str, ...],
     plugin: str | None,
-    target: Literal["correction", "slowdown", "time"] | None,
+    target: Target | None,
     level: int | None,
     splits: int,
     routing: Literal["deterministic", "adaptive", "by_size"],
@@ -100,7 +96,8 @@ def command(
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     if comm is not None:
         wanted = {text: names_of(text, mine) for text in chosen}
-        needed = needed_level(name for names in wanted.values() for name in names)
+        columns = [name for names in wanted.values() for name in names]
+        needed = needed_level(columns, target)
         level = needed if level is None else max(level, needed)
     table = obtain_samples(
         comm, traffic, iterations, grid, torus, tasks_per_node, number, samples, level or 1,
@@ -163,7 +160,7 @@ def _sets(
 def _scored(
     table: pd.DataFrame,
     sets: dict[str, tuple[str, ...]],
-    target: Literal["correction", "slowdown", "time"] | None,
+    target: Target | None,
     splits: int,
     seed: int,
     jobs: int,
@@ -172,14 +169,14 @@ def _scored(
     """Score every set on the same splits."""
     import pandas as pd
 
-    from toruscast.training import TimePredictor, repeated_splits
+    from toruscast.training import TimePredictor, repeated_splits, usual_target
     from toruscast.training.gains import gains
 
     parts = []
     with output.progress("Scoring feature sets") as progress:
         progress(0, len(sets))
         for done, (name, names) in enumerate(sets.items(), start=1):
-            predictor = {name: TimePredictor(names, target or _USUAL.get(name, "time"))}
+            predictor = {name: TimePredictor(names, target or usual_target(names))}
             parts.append(repeated_splits(table, predictor, n_splits=splits, seed=seed, n_jobs=jobs))
             progress(done, len(sets))
     scores = pd.concat(parts, ignore_index=True)

@@ -17,6 +17,8 @@ from .units import percent
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toruscast.training import Target
+
 
 @click.command("train")
 @options.sample_options
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 @click.option(
     "--target", type=click.Choice(["correction", "slowdown", "time"]),
     help="Learn the time over that of the sketch or over its lower bound, which carry over to "
-    "other sizes, or the time.  [default: correction for the set 'sketch', else slowdown]",
+    "other sizes, or the time.  [default: correction with features of the sketch, slowdown with "
+    "the set 'relative', else time]",
 )  # fmt: skip
 @options.routing_option
 @options.splits_option
@@ -45,7 +48,7 @@ def command(
     samples: str | None,
     out: str,
     chosen: str,
-    target: Literal["correction", "slowdown", "time"] | None,
+    target: Target | None,
     routing: Literal["deterministic", "adaptive", "by_size"],
     splits: int,
     seed: int,
@@ -65,12 +68,20 @@ def command(
     names = names_of(chosen) if comm is not None else ()
     table = obtain_samples(
         comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
-        needed_level(names), routing, seed, jobs, output,
+        needed_level(names, target), routing, seed, jobs, output,
     )  # fmt: skip
-    from toruscast.training import TimePredictor, repeated_splits, save_predictor, summarise
+    from toruscast.training import (
+        TimePredictor,
+        feature_set,
+        repeated_splits,
+        save_predictor,
+        summarise,
+        usual_target,
+    )
 
-    aim = target or ("correction" if chosen == "sketch" else "slowdown")
-    model = TimePredictor(_features(chosen, table), aim)
+    features = _features(chosen, table)
+    aim = target or usual_target(feature_set(features))
+    model = TimePredictor(features, aim)
     output.message(f"measuring quality on {splits} splits")
     quality = summarise(repeated_splits(table, model, n_splits=splits, seed=seed, n_jobs=jobs))
     model.fit(table, table["time"])

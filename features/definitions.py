@@ -155,7 +155,7 @@ def lower_bound(traffic: RoutedTraffic) -> float:
 
 @register("sketch_time", level=2, unit="s")
 def sketch_time(traffic: RoutedTraffic) -> float:
-    """Time of a simulation with packets four times as long, or so that 64 carry a message."""
+    """Time of a simulation with packets four times as long, longer ones for long messages."""
     return traffic.sketch.time
 
 

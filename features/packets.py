@@ -53,6 +53,26 @@ def hand_over_times(
     return order, ready
 
 
+def common_message(workload: Workload, torus: Torus) -> int:
+    """Packets of a message of such a length that half of all packets belong to longer ones or it.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0] * 9 + [1], [1] * 9 + [0], [2000] * 9 + [5000])
+    >>> common_message(Workload([comm]), Torus((4,)))
+    4
+    """
+    packets = [packet_counts(phase, torus)[0] for phase in workload]
+    counts = np.concatenate(packets)
+    whole = np.concatenate([phase.whole_messages for phase in workload])
+    length = counts // np.maximum(whole, 1)
+    order = np.argsort(-length, kind="stable")
+    sent = counts[order].cumsum()
+    if not sent.size or not sent[-1]:
+        return 0
+    return int(length[order[np.searchsorted(sent, sent[-1] / 2)]])
+
+
 def longest_message(workload: Workload, torus: Torus) -> int:
     """Packets of the longest message of all phases.
 

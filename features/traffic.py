@@ -13,7 +13,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 
 from ._simulator_setup import LARGEST_PACKET
 from .bounds import Bounds, time_bounds
-from .packets import longest_message, packet_counts
+from .packets import common_message, longest_message, packet_counts
 from .routing import (
     Routing,
     check_routing,
@@ -29,7 +29,7 @@ from .simulator import simulate
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.
 _COUNTED = 1024
-# How many times as long packets of the sketch are at least, and packets of its longest message:
+# How many times as long packets of the sketch are at least, and packets of its usual message:
 # fewer fit into the buffers on their way, and rank less well (docs/measurements.md).
 _SKETCH = 4
 _SKETCHED = 64
@@ -165,7 +165,7 @@ class RoutedTraffic:
         """
         merged = self.coarsening
         if merged is None:
-            merged = self._merged(_COUNTED)
+            merged = self._merged(longest_message(self.workload, self.torus) // _COUNTED)
         timed = self.__dict__.get("simulation")
         if merged == self.coarsening or (timed is not None and timed.coarsening == merged):
             return self.simulation
@@ -177,19 +177,20 @@ class RoutedTraffic:
     def sketch(self) -> Simulation:
         """The simulation with packets four times as long: about a quarter of the cost.
 
-        Longer ones where the longest message has 320 or more, so that 64 to 80 carry it; real
-        ones where messages have a window, by which packets cannot be merged.
+        Longer ones where most of the packets are of messages of 320 or more, so that 64 to 80 carry
+        such a message; real ones where messages have a window, by which packets cannot be merged.
         """
-        merged = 1 if self.torus.network.window else max(_SKETCH, self._merged(_SKETCHED))
+        common = common_message(self.workload, self.torus)
+        merged = 1 if self.torus.network.window else max(_SKETCH, self._merged(common // _SKETCHED))
         return simulate(
             self.workload, self.torus, self.mapping, routing=self.routing, coarsening=merged
         )
 
-    def _merged(self, packets: int) -> int:
-        """Real packets in one, so that the longest message is carried by that many at least."""
+    def _merged(self, wanted: int) -> int:
+        """Real packets in one, so many as the counters bear."""
         network = self.torus.network
         most = 1 if network.window else LARGEST_PACKET // (network.payload + network.header)
-        return max(1, min(longest_message(self.workload, self.torus) // packets, most))
+        return max(1, min(wanted, most))
 
     @property
     def buffer_length(self) -> NDArray[np.int64]:

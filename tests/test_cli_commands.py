@@ -154,6 +154,31 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
         assert ("by the estimated bound" in text) == ("esti-" in text) == (routing == "adaptive")
 
 
+@pytest.mark.parametrize(
+    ("features", "target", "learned"),
+    [
+        ("sketch,max_bytes", "", "correction"),
+        ("relative", "", "slowdown"),
+        ("relative", "--target correction", "correction"),
+        ("prior", "", "time"),
+    ],
+)
+def test_what_train_learns(run, folder, features, target, learned):
+    graph = "--comm halo.csv --torus 4x4 -n 12 --splits 2"
+    run(f"train {graph} --features {features} {target} --out t.skops --json t.json --quiet")
+    assert json.loads((folder / "t.json").read_text())["target"] == learned
+    found = run("rank --comm halo.csv --torus 4x4 --candidates 5 --model t.skops --check").stdout
+    assert (" by the sketch" in found) == (learned == "correction")
+
+
+def test_evaluate_learns_alike_with_a_feature_more(run, folder):
+    sets = "--features sketch --features sketch+max_bytes --splits 3"
+    run(f"evaluate --samples s.parquet {sets} --json e.json --quiet")
+    rows = json.loads((folder / "e.json").read_text())["quality"]
+    first, second = (row["mean"] for row in rows if row["metric"] == "rcc")
+    assert second == pytest.approx(first, abs=0.03)
+
+
 def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops"
     assert run(f"{line} --check").stderr == ""

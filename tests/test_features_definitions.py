@@ -209,6 +209,16 @@ def test_a_sketch_of_long_messages_costs_no_more(packets, merged):
     assert windowed.sketch.coarsening == 1
 
 
+def test_a_single_long_message_leaves_the_sketch_as_fine():
+    torus, mapping = Torus((4, 4)), TaskMapping(range(16), 16)
+    halo = patterns.halo_2d((4, 4), 512 * 300, periodic=True)
+    long = CommGraph(16, [0], [5], [512 * 8192])
+    traffic = RoutedTraffic(Workload([halo, long]), torus, mapping)
+    assert traffic.sketch.coarsening == 4
+    many = RoutedTraffic(Workload([halo, long, long, long]), torus, mapping)
+    assert many.sketch.coarsening == 8192 // 64
+
+
 def test_packet_hops_are_those_of_a_simulation():
     torus = Torus((3, 4))
     mapping = TaskMapping(np.random.default_rng(3).permutation(12), torus)

@@ -31,6 +31,24 @@ def path(tmp_path) -> Path:
     return tmp_path / "model.skops"
 
 
+def test_a_saved_correction_forecasts_the_same(path):
+    table = TABLE.assign(sketch_time=1.5 * TABLE["lower_bound"])
+    model = TimePredictor(["a", "b"], "correction", n_estimators=5, calibration_folds=2)
+    model.fit(table, table["sketch_time"] * (1 + table["a"]))
+    save_predictor(model, path)
+    loaded = load_predictor(path)
+    assert loaded.required_columns == ("a", "b", "lower_bound", "sketch_time")
+    assert (loaded.predict_interval(table) == model.predict_interval(table)).all()
+
+
+def test_a_target_that_is_not_known_is_refused(path):
+    model = fitted(calibration_folds=0)
+    model.target = "corrected"
+    save_predictor(model, path)
+    with pytest.raises(InputError, match="unknown target in a model file: found corrected"):
+        load_predictor(path)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -66,7 +66,7 @@ def test_relative_times_are_multiplied_back(target):
     assert model.required_columns == (*RELATIVE, "lower_bound", *unit)
 
 
-def test_features_that_tell_nothing_leave_the_sketch_as_it_is():
+def test_features_that_tell_nothing_leave_the_order_of_the_sketch():
     X, y = made_up(80, 5)
     model = small(features=["d"], target="correction").fit(X.assign(d=0.0), y)
     X, _ = made_up(50, 6)
@@ -78,13 +78,31 @@ def test_features_that_tell_nothing_leave_the_sketch_as_it_is():
 def test_corrections_do_not_fall_below_the_lower_bound():
     X, y = made_up(80, 7, noise=0.3)
     X["sketch_time"] = 1.5 * X["lower_bound"]
-    far = X.assign(sketch_time=X["lower_bound"])
+    far = X.assign(sketch_time=1.001 * X["lower_bound"])
     bound = X["lower_bound"].to_numpy()
     model = small(features=["d"], target="correction")
     for y_seen, never in ((np.maximum(y, 0.9995 * bound), True), (bound / 2, False)):
         model.fit(X, y_seen)
-        times = np.stack([model.predict(far), *model.predict_interval(far).T, *model.draw(far, 5)])
-        assert (times >= 0.999 * bound).all() == never
+        predicted, (low, high) = model.predict(far), model.predict_interval(far).T
+        assert (predicted >= 0.999 * bound).all() == never
+        assert (np.stack([low, high, *model.draw(far, 5)]) >= 0.999 * bound).all() == never
+    # A sketch below it shows that the bound is an estimate: there it holds nothing up.
+    below = X.assign(sketch_time=bound / 2)
+    assert (model.fit(X, np.maximum(y, bound)).predict(below) < bound).all()
+
+
+def test_folds_behind_the_intervals(monkeypatch):
+    # Of few folds each model learns from much fewer samples, and intervals are too wide.
+    seen = []
+    monkeypatch.setattr(
+        "toruscast.training.predictor.calibrate", lambda forest, *rest: seen.append((forest, rest))
+    )
+    X, y = made_up(60, 9)
+    for n_estimators, grown in ((300, 50), (600, 100), (20, 20)):
+        TimePredictor(RELATIVE, n_estimators=n_estimators).fit(X, y)
+        forest, rest = seen.pop()
+        assert forest.n_estimators == grown
+        assert rest[-2] == 20
 
 
 def test_corrections_have_larger_leaves():

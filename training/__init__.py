@@ -2,16 +2,18 @@
 
 from .default_model import build_default_samples, train_default
 from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
-from .feature_sets import FEATURE_SETS, feature_set
+from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
-from .predictor import TimePredictor
+from .predictor import TARGET_COLUMNS, TimePredictor
 from .ranking import Training, rank, train_for
 from .sample_store import read_samples, write_samples
 from .samples import build_samples
 
 __all__ = [
     "FEATURE_SETS",
+    "TARGET_COLUMNS",
+    "Target",
     "TimePredictor",
     "Training",
     "build_default_samples",
@@ -31,6 +33,7 @@ __all__ = [
     "tau_b",
     "train_default",
     "train_for",
+    "usual_target",
     "write_samples",
     "wrong_pairs",
 ]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import MappingProxyType
+from typing import Literal
 
 from toruscast.mapping import InputError
+
+Target = Literal["time", "slowdown", "correction"]
+"""What is learned from features; see `TimePredictor`."""
 
 _RELATIVE = (
     "link_share",
@@ -69,6 +73,24 @@ FEATURE_SETS = MappingProxyType(
 needs no simulation; ``relative`` needs none either and has no units, so that what is learned from
 it carries over to other sizes, graphs and machines; ``sketch`` adds the time of a simulation with
 packets four times as long, or longer: a quarter of the cost of the full one, or less."""
+
+
+SKETCHED = frozenset({"sketch_time", "sketch_slowdown"})
+"""Features that come from the sketch."""
+
+
+def usual_target(names: Iterable[str]) -> Target:
+    """Return what is learned from features if nothing else is asked for.
+
+    Examples
+    --------
+    >>> usual_target(FEATURE_SETS["sketch"]), usual_target(["max_bytes"])
+    ('correction', 'time')
+    """
+    there = set(names)
+    if there & SKETCHED:
+        return "correction"
+    return "slowdown" if there >= set(_RELATIVE) else "time"
 
 
 def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:

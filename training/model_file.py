@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import sklearn
@@ -22,6 +22,7 @@ from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
+from .feature_sets import Target
 from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
@@ -198,6 +199,8 @@ def _restore(
 ) -> TimePredictor:
     """Return the predictor of checked content."""
     model = TimePredictor(**metadata["parameters"])
+    if model.target not in get_args(Target):
+        raise InputError("unknown target in a model file", found=model.target)
     n_features = int(metadata["n_features"])
     names = metadata["features"]
     if names is not None:

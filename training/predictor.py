@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,14 +18,15 @@ from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
 from ._table import check_order, columns_of, features_only, seconds_of
-from .feature_sets import feature_set
+from .feature_sets import Target, feature_set
 
 Floats = NDArray[np.float64]
-Target = Literal["time", "slowdown", "correction"]
-
 LOWER_BOUND = "lower_bound"
-# What times are taken relative to.
-_UNIT = {"slowdown": LOWER_BOUND, "correction": "sketch_time"}
+SKETCH_TIME = "sketch_time"
+TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
+    "time": (), "slowdown": (LOWER_BOUND,), "correction": (LOWER_BOUND, SKETCH_TIME),
+}  # fmt: skip
+"""Columns that a table must have for a target; times are taken relative to the last one."""
 # Part of a lower bound below which no time is thought to fall: simulated ones are rounded.
 _ROUNDED = 0.999
 # Most of a correction is chance of the single mapping.
@@ -119,9 +120,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
         check_is_fitted(self, "forest_")
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
-        if self.target == "time":
-            return names
-        return tuple(dict.fromkeys((*names, LOWER_BOUND, _UNIT[self.target])))
+        return tuple(dict.fromkeys((*names, *TARGET_COLUMNS[self.target])))
 
     def fit(
         self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
@@ -156,7 +155,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         relative = self.target != "time"
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        learned = np.log(y / seconds_of(X, _UNIT[self.target])) if relative else y
+        learned = np.log(y / self._unit(X)) if relative else y
         self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.
         self.bounded_ = bool(relative and (y >= self._least(X)).all())
@@ -282,7 +281,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Seconds from the scale of the misses."""
         times = np.exp(scores) if self.log_ else scores
         if self.target != "time":
-            times = times * seconds_of(X, _UNIT[self.target])
+            times = times * self._unit(X)
         return np.maximum(times, self._least(X)) if self.bounded_ else times
 
     def _calibrated(self) -> Calibration:
@@ -303,8 +302,13 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
         )
 
+    def _unit(self, X: Any) -> Floats:
+        return seconds_of(X, TARGET_COLUMNS[self.target][-1])
+
     def _least(self, X: Any) -> Floats:
-        return _ROUNDED * seconds_of(X, LOWER_BOUND)
+        """Seconds below which no time is thought to fall; none where the sketch itself does."""
+        bound = _ROUNDED * seconds_of(X, LOWER_BOUND)
+        return np.where(self._unit(X) < bound, 0.0, bound)
 
     def _validated(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
         """Features and times of the samples to learn from."""

@@ -19,8 +19,8 @@ from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .evaluate import repeated_splits, summarise
-from .feature_sets import feature_set
-from .predictor import TimePredictor
+from .feature_sets import SKETCHED, feature_set
+from .predictor import SKETCH_TIME, TARGET_COLUMNS, TimePredictor
 from .reasons import hottest_links
 from .samples import build_samples
 
@@ -104,7 +104,7 @@ def rank(
     if not needed:
         raise InputError("model without feature names", expected="one fitted on a table")
     # The sketch is simulated for the model anyway: its own word is worth seeing.
-    sketch = ("sketch_time",) if "sketch_slowdown" in needed else ()
+    sketch = (SKETCH_TIME,) if SKETCHED & set(needed) else ()
     names = tuple(dict.fromkeys((*needed, *RANKING_FEATURES, *sketch)))
     table = extract(
         traffic,
@@ -222,7 +222,7 @@ def train_for(
             [(traffic, torus, mappings)],
             Path(folder) / "samples.parquet" if store_path is None else store_path,
             n_jobs=n_jobs,
-            level=_level(learner.features),
+            level=_level(learner),
             routing=routing,
             progress=progress,
             provenance={"seed": seed},
@@ -276,9 +276,8 @@ def _fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
     return dilations(comm, torus, mapping).tobytes()
 
 
-def _level(features: str | Sequence[str] | None) -> int:
+def _level(learner: TimePredictor) -> int:
     """1 where the analytic features suffice, 2 where the simulator must run."""
-    if features is None:
-        return 1
-    names = feature_set(features)
-    return max((FEATURES[name].level for name in names if name in FEATURES), default=1)
+    names = () if learner.features is None else feature_set(learner.features)
+    needed = (*names, *TARGET_COLUMNS[learner.target])
+    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)

@@ -29,6 +29,8 @@ Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 _PART = 8
 # To be raised when the same names and numbers give other samples.
 _KEY_VERSION = 3
+# Features that have had other values under the same name, and how many times.
+_CHANGED = {"sketch_time": 1, "sketch_slowdown": 1}
 
 
 class _Job(NamedTuple):
@@ -179,7 +181,8 @@ def _mark(feature: Feature) -> str:
     """Name of a feature, and of one that is not toruscast's own its code, which may change."""
     code = getattr(feature.function, "__code__", None)
     if code is None or feature.is_built_in:
-        return feature.name
+        changed = _CHANGED.get(feature.name)
+        return feature.name if changed is None else f"{feature.name} {changed}"
     return f"{feature.name} {_digest(_content(code))}"
 
 
