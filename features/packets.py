@@ -58,7 +58,7 @@ def common_message(workload: Workload, torus: Torus) -> int:
 
     Examples
     --------
-    >>> comm = CommGraph(2, [0] * 9 + [1], [1] * 9 + [0], [2000] * 9 + [5000])
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [18000, 5000], [9, 1])
     >>> common_message(Workload([comm]), Torus((4,)))
     4
     """
