@@ -26,7 +26,7 @@ are shares: 0.03 is 3 %.
 
 84 candidate mappings of each application, all simulated, and five forecasts of their times
 (`benchmarks/forecast.py`). Two learn nothing: the *lower bound* and the *sketch*, a simulation with
-packets four times as long (longer ones for messages of 320 packets and more). Two are models
+packets four times as long (longer where messages of 320 packets and more prevail). Two are models
 trained on 168 other mappings: *level 1* with level-1 features alone, *trained* with the sketch,
 whose time it corrects, as `toruscast rank` does. *Default* is the model that is shipped, which
 never saw the application. Regret is how much longer the mapping predicted best takes than the

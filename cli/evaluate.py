@@ -10,7 +10,7 @@ from . import options
 from .output import Output, records
 from .quality import METRICS, between, score
 from .sampling import obtain_samples
-from .selection import MINE, load_plugin, names_of, needed_level
+from .selection import MINE, load_plugin, names_of
 from .tables import new_table
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def command(
         # A metric of one's own is worth what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     if comm is not None:
+        from toruscast.training import needed_level
+
         wanted = {text: names_of(text, mine) for text in chosen}
         columns = [name for names in wanted.values() for name in names]
         needed = needed_level(columns, target)

@@ -179,6 +179,8 @@ def _tell_cost(
     output: Output,
 ) -> None:
     """Say how long the simulations will take, if that is long: the bar cannot tell yet."""
+    if not n_simulated:
+        return
     from statistics import mean
 
     from toruscast.features import RoutedTraffic

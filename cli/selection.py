@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from .names import closest
-
-if TYPE_CHECKING:
-    from toruscast.training import Target
 
 MINE = "mine"
 
@@ -55,15 +51,6 @@ def names_of(
             similar = closest(part, (*sets, *features), f"a name in {', '.join(sets)} or a feature")
             raise InputError("unknown feature or feature set", found=part, expected=similar)
     return tuple(dict.fromkeys(found))
-
-
-def needed_level(names: Iterable[str], target: Target | None = None) -> int:
-    """Return 2 where one of the features, or the target, needs the simulator."""
-    from toruscast.features import FEATURES
-    from toruscast.training import TARGET_COLUMNS
-
-    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
-    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
 
 
 def load_plugin(path: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from . import options
 from .output import Output, records
 from .quality import print_quality
 from .sampling import obtain_samples
-from .selection import names_of, needed_level
+from .selection import names_of
 from .tables import new_table
 from .units import percent
 
@@ -65,20 +65,21 @@ def command(
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
     output.check({"--out": out}, {"--samples": samples})
-    names = names_of(chosen) if comm is not None else ()
-    table = obtain_samples(
-        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
-        needed_level(names, target), routing, seed, jobs, output,
-    )  # fmt: skip
     from toruscast.training import (
         TimePredictor,
         feature_set,
+        needed_level,
         repeated_splits,
         save_predictor,
         summarise,
         usual_target,
     )
 
+    names = names_of(chosen) if comm is not None else ()
+    table = obtain_samples(
+        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
+        needed_level(names, target), routing, seed, jobs, output,
+    )  # fmt: skip
     features = _features(chosen, table)
     aim = target or usual_target(feature_set(features))
     model = TimePredictor(features, aim)

@@ -6,7 +6,7 @@ from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
 from .predictor import TARGET_COLUMNS, TimePredictor
-from .ranking import Training, rank, train_for
+from .ranking import Training, needed_level, rank, train_for
 from .sample_store import read_samples, write_samples
 from .samples import build_samples
 
@@ -21,6 +21,7 @@ __all__ = [
     "compare_feature_sets",
     "feature_set",
     "load_predictor",
+    "needed_level",
     "r2",
     "rank",
     "rcc",

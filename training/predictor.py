@@ -50,7 +50,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What the trees learn: the time itself, as published; or the logarithm of time over
         ``lower_bound``, which carries over to other sizes, graphs and machines where the features
         have no units; or that of time over ``sketch_time``, so that where they tell nothing the
-        sketch is left as it is. Tables must have these columns.
+        order is the sketch's. Tables must have these columns.
     n_estimators : int
         Number of trees.
     min_samples_leaf : int, optional

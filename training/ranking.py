@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
 from .evaluate import repeated_splits, summarise
-from .feature_sets import SKETCHED, feature_set
+from .feature_sets import SKETCHED, Target, feature_set
 from .predictor import SKETCH_TIME, TARGET_COLUMNS, TimePredictor
 from .reasons import hottest_links
 from .samples import build_samples
@@ -216,13 +216,14 @@ def train_for(
         If the tasks do not fit the torus, or it has fewer different mappings.
     """
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
+    names = () if learner.features is None else feature_set(learner.features)
     mappings, n_twins = _unlike(traffic, torus, n, seed, exclude)
     with tempfile.TemporaryDirectory() as folder:
         samples = build_samples(
             [(traffic, torus, mappings)],
             Path(folder) / "samples.parquet" if store_path is None else store_path,
             n_jobs=n_jobs,
-            level=_level(learner),
+            level=needed_level(names, learner.target),
             routing=routing,
             progress=progress,
             provenance={"seed": seed},
@@ -276,8 +277,13 @@ def _fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
     return dilations(comm, torus, mapping).tobytes()
 
 
-def _level(learner: TimePredictor) -> int:
-    """1 where the analytic features suffice, 2 where the simulator must run."""
-    names = () if learner.features is None else feature_set(learner.features)
-    needed = (*names, *TARGET_COLUMNS[learner.target])
+def needed_level(names: Iterable[str], target: Target | None = None) -> int:
+    """Return 2 where one of the features, or the target, needs the simulator, else 1.
+
+    Examples
+    --------
+    >>> needed_level(["max_bytes"]), needed_level(["max_bytes"], "correction")
+    (1, 2)
+    """
+    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
     return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
