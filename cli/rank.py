@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Packet-hops that a core simulates in a minute, at least; minutes from which on it is said.
 _HOPS_A_MINUTE = 300e6
 _LONG = 2.0
+# What stands in the model's place where nothing needs to be forecast.
+SIMULATION = "simulation"
 # Mappings whose cost is looked at.
 _LOOKED_AT = 5
 Routing = Literal["deterministic", "adaptive", "by_size"]
@@ -99,7 +101,8 @@ def command(
     """Rank candidate mappings of an application on a torus by predicted time.
 
     The forecast is learned from simulated times of other mappings of the same application, never
-    of the candidates; --check simulates those as well and scores it.
+    of the candidates; --check simulates those as well and scores it. Where no edge has more than
+    one packet the candidates are simulated at once, which takes no longer, and nothing is learned.
 
     \b
     toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -140,19 +143,37 @@ def _forecast(
     jobs: int,
     output: Output,
 ) -> Ranking:
-    """Train or load the model, forecast, and simulate the candidates if wanted."""
+    """Train or load the model, forecast, and simulate the candidates if wanted.
+
+    No model is trained where the candidates' sketches are simulations.
+    """
     from toruscast.training import load_predictor, rank
+    from toruscast.training.ranking import sketch_is_exact
     from toruscast.training.reasons import explain
 
     comm = application.comm
     training = None
-    n_simulated = (n_train if model_path is None else 0) + (len(mappings) if check else 0)
-    _tell_cost(comm, torus, mappings, n_simulated, model_path, jobs, output)
-    if model_path is not None:
-        model, source = load_predictor(model_path), model_path
+    given = None if model_path is None else load_predictor(model_path)
+    n_checked = len(mappings) if check else 0
+    if sketch_is_exact(comm, torus, mappings[0]) and (
+        given is None or given.target == "correction"
+    ):
+        n_simulated, less = len(mappings) + n_checked, "fewer candidates take less"
+        source = SIMULATION
+    elif given is not None:
+        n_simulated, less = n_checked, "without --check none"
+        source = str(model_path)
     else:
+        n_simulated = n_train + n_checked
+        less = "a smaller --train takes less, --model default none"
+        source = "trained"
+    _tell_cost(comm, torus, mappings, n_simulated, less, jobs, output)
+    if source == "trained":
         training = _trained(comm, torus, mappings, n_train, routing, seed, jobs, output)
-        model, source = training.model, "trained"
+        model = training.model
+    else:
+        # Where nothing is forecast any model that corrects sketches will do.
+        model = load_predictor("default") if given is None else given
     observed = None
     if check:
         observed = _simulated(comm, torus, mappings, routing, jobs, output)
@@ -174,11 +195,11 @@ def _tell_cost(
     torus: Torus,
     mappings: list[TaskMapping],
     n_simulated: int,
-    model_path: str | None,
+    less: str,
     jobs: int,
     output: Output,
 ) -> None:
-    """Say how long the simulations will take, if that is long: the bar cannot tell yet."""
+    """Say how long the simulations will take and what takes less, if that is long."""
     if not n_simulated:
         return
     from statistics import mean
@@ -191,11 +212,9 @@ def _tell_cost(
     hops = mean(RoutedTraffic(workload, torus, mapping).packet_hops for mapping in some)
     minutes = n_simulated * hops / (_HOPS_A_MINUTE * jobs)
     if minutes > _LONG:
-        less = "a smaller --train takes less, --model default none"
         output.message(
             f"about {minutes:,.0f} minutes of simulation ahead: {n_simulated} mappings with "
-            f"{hops / 1e6:,.0f} million packet-hops each; "
-            f"{less if model_path is None else 'without --check none'}"
+            f"{hops / 1e6:,.0f} million packet-hops each; {less}"
         )
 
 
@@ -282,6 +301,18 @@ def _write_mappings(found: Ranking, out: str, output: Output) -> None:
     write_mapping(chosen[0], found.torus, out)
 
 
+def _model(found: Ranking) -> dict[str, Any]:
+    """Return what made the forecast, for JSON."""
+    if found.source == SIMULATION:
+        return {"source": SIMULATION, "n_samples": 0, "features": [], "target": "time"}
+    return {
+        "source": found.source,
+        "n_samples": found.model.n_samples_,
+        "features": list(found.model.required_columns),
+        "target": found.model.target,
+    }
+
+
 def _content(found: Ranking) -> dict[str, Any]:
     """Return all of it for JSON."""
     from toruscast import __version__
@@ -296,12 +327,7 @@ def _content(found: Ranking) -> dict[str, Any]:
         "application": found.application.describe(),
         "torus": {"name": str(found.torus), "nodes": found.torus.n_nodes},
         "routing": found.routing,
-        "model": {
-            "source": found.source,
-            "n_samples": found.model.n_samples_,
-            "features": list(found.model.required_columns),
-            "target": found.model.target,
-        },
+        "model": _model(found),
         "coverage": COVERAGE,
         "ranking": records(found.table),
         "reasons": {

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from .output import records
 from .quality import COVERAGE, METRICS, between, score
+from .rank import SIMULATION
 from .tables import new_table, print_table, printable
 from .units import byte_unit, nbytes, number, percent, seconds, time_unit
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
 
     from toruscast.training.reasons import Reasons
@@ -37,7 +37,7 @@ def print_ranking(found: Ranking, top: int, console: Console) -> None:
     console.print(_header(found))
     console.print()
     estimated = ways_are_open(found.application.comm, found.torus, found.routing)
-    _print_table(found.table, top, estimated, console)
+    _print_table(found, top, estimated, console)
     console.print()
     _print_reasons(found, estimated, console)
     console.print()
@@ -92,22 +92,27 @@ def _header(found: Ranking) -> str:
         "adaptive": " with adaptive routing",
         "by_size": " with routing by message size",
     }.get(found.routing, "")
+    how = f"forecast by {origin}"
+    if found.source == SIMULATION:
+        how = "simulated, not forecast: no edge has more than one packet, which takes no longer"
     return (
         f"{application_line(found.application)}; on torus {found.torus}{routing}; "
-        f"{len(found.mappings)} candidate mappings; forecast by {origin}."
+        f"{len(found.mappings)} candidate mappings; {how}."
     )
 
 
-def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Console) -> None:
+def _print_table(found: Ranking, top: int, estimated: bool, console: Console) -> None:
     """Print the first and the last rows."""
+    table = found.table
+    forecast = found.source != SIMULATION
     times = table[["predicted_time", "lower_bound"]].to_numpy().ravel()
     scale, unit = time_unit(times)
     per_byte, byte_name = byte_unit(table["max_bytes"])
     checked = "observed_time" in table.columns
     bound = "bound,\nesti-\nmated" if estimated else "lower\nbound"
     shown = new_table(
-        "#", "mapping", f"pre-\ndicted\n{unit}",
-        f"{percent(COVERAGE)}\ninterval\n{unit}", "P(best)",
+        "#", "mapping", f"pre-\ndicted\n{unit}" if forecast else f"time\n{unit}",
+        *([f"{percent(COVERAGE)}\ninterval\n{unit}", "P(best)"] if forecast else []),
         *([f"simu-\nlated\n{unit}", "simu-\nlated\nrank"] if checked else []),
         f"{bound}\n{unit}", f"max\nlink\n{byte_name}", "hops\nper\nbyte", "max\nFIFO",
         left=("mapping",),
@@ -127,15 +132,21 @@ def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Consol
             str(row["rank"]),
             row["mapping"],
             number(row["predicted_time"] / scale),
-            f"{number(row['low'] / scale)} - {number(row['high'] / scale)}",
-            percent(row["p_best"]),
+            *(
+                [
+                    f"{number(row['low'] / scale)} - {number(row['high'] / scale)}",
+                    percent(row["p_best"]),
+                ]
+                if forecast
+                else []
+            ),
             *([number(row["observed_time"] / scale), str(order[i])] if checked else []),
             number(row["lower_bound"] / scale),
             number(row["max_bytes"] / per_byte),
             number(row["avg_hops_per_byte"]),
             f"{row['max_FIFO']:.0f}",
         )
-    print_table(shown, console, keep=7 if checked else 5)
+    print_table(shown, console, keep=3 + 2 * forecast + 2 * checked)
 
 
 def _print_reasons(found: Ranking, estimated: bool, console: Console) -> None:
@@ -159,6 +170,8 @@ def _print_reasons(found: Ranking, estimated: bool, console: Console) -> None:
 
 def _quality(found: Ranking, estimated: bool) -> list[str]:
     """Return how good the forecast is, in lines."""
+    if found.source == SIMULATION:
+        return ["Every time is that of a simulation, without the uncertainty of a forecast."]
     lines = []
     n = len(found.table)
     if found.checked is not None and n > 1:
@@ -209,10 +222,14 @@ def _answer(found: Ranking) -> str:
     """Return the result in a sentence."""
     table = found.table
     best = records(table.iloc[:1])[0]
-    text = (
-        f"{printable(best['mapping'])} is predicted fastest: {seconds(best['predicted_time'])} "
-        f"({percent(COVERAGE)} interval {seconds(best['low'])} to {seconds(best['high'])})"
-    )
+    if found.source == SIMULATION:
+        text = f"{printable(best['mapping'])} is fastest: {seconds(best['predicted_time'])}"
+    else:
+        text = (
+            f"{printable(best['mapping'])} is predicted fastest: "
+            f"{seconds(best['predicted_time'])} "
+            f"({percent(COVERAGE)} interval {seconds(best['low'])} to {seconds(best['high'])})"
+        )
     others = table.iloc[1:]
     identity = others[others["mapping"] == "identity"]["predicted_time"]
     for label, reference in (
@@ -222,6 +239,9 @@ def _answer(found: Ranking) -> str:
         if reference is not None:
             gain = 1 - best["predicted_time"] / reference
             text += f", {percent(gain)} less time than {label}"
+    if found.source == SIMULATION:
+        as_fast = int((others["predicted_time"] == best["predicted_time"]).sum())
+        return f"{text}; {as_fast or 'none'} of the other {len(others)} candidates takes as little."
     text += f"; probability of being the best of the {len(table)}: {percent(best['p_best'])}."
     if found.checked is not None and len(table) > 1:
         fastest = min(records(table), key=lambda row: float(row["observed_time"]))

@@ -173,17 +173,29 @@ class RoutedTraffic:
             self.workload, self.torus, self.mapping, routing=self.routing, coarsening=merged
         )
 
+    @property
+    def sketch_coarsening(self) -> int:
+        """Real packets in one of the sketch; 1 where the sketch is the simulation itself."""
+        most = max(packet_counts(phase, self.torus)[0].max(initial=0) for phase in self.workload)
+        if most <= 1 or self.torus.network.window:
+            return 1
+        common = common_message(self.workload, self.torus)
+        return max(_SKETCH, self._merged(common // _SKETCHED))
+
     @cached_property
     def sketch(self) -> Simulation:
         """The simulation with packets four times as long: about a quarter of the cost.
 
         Longer ones where most of the packets are of messages of 320 or more, so that 64 to 80 carry
-        such a message; real ones where messages have a window, by which packets cannot be merged.
+        such a message; real ones where no edge has two of them, or where messages have a window, by
+        which packets cannot be merged.
         """
-        common = common_message(self.workload, self.torus)
-        merged = 1 if self.torus.network.window else max(_SKETCH, self._merged(common // _SKETCHED))
         return simulate(
-            self.workload, self.torus, self.mapping, routing=self.routing, coarsening=merged
+            self.workload,
+            self.torus,
+            self.mapping,
+            routing=self.routing,
+            coarsening=self.sketch_coarsening,
         )
 
     def _merged(self, wanted: int) -> int:

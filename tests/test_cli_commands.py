@@ -190,6 +190,22 @@ def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     assert "--model default none" in run(line.replace("--model m.skops", "--train 9")).stderr
 
 
+def test_rank_simulates_at_once_what_the_sketch_is_anyway(run, folder):
+    (folder / "short.csv").write_text("".join(f"{i},{(i + 5) % 16},500\n" for i in range(16)))
+    line = "rank --comm short.csv --torus 4x4 --candidates 6"
+    text = " ".join(run(f"{line} --json short.json").stdout.split())
+    found = json.loads((folder / "short.json").read_text())
+    assert found["model"]["source"] == "simulation"
+    assert "simulated, not forecast: no edge has more than one packet" in text
+    assert "P(best)" not in text
+    checked = run(f"{line} --check --model default --csv -").stdout
+    table = pd.read_csv(io.StringIO(checked))
+    assert (table["predicted_time"] == table["observed_time"]).all()
+    graph = "--comm short.csv --torus 4x4 -n 12 --splits 2"
+    run(f"train {graph} --features prior --out times.skops --quiet")
+    assert "P(best)" in run(f"{line} --model times.skops").stdout
+
+
 def test_rank_of_a_single_mapping(run):
     write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
     text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout

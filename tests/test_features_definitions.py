@@ -198,7 +198,9 @@ def test_packets_are_counted_alike_under_every_mapping():
     assert short.simulation is short.counted
 
 
-@pytest.mark.parametrize(("packets", "merged"), [(1, 4), (256, 4), (319, 4), (320, 5), (8192, 128)])
+@pytest.mark.parametrize(
+    ("packets", "merged"), [(1, 1), (2, 4), (256, 4), (319, 4), (320, 5), (8192, 128)]
+)
 def test_a_sketch_of_long_messages_costs_no_more(packets, merged):
     comm = CommGraph(2, [0, 1], [1, 0], [512, 512 * packets])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
@@ -217,6 +219,20 @@ def test_a_single_long_message_leaves_the_sketch_as_fine():
     assert traffic.sketch.coarsening == 4
     many = RoutedTraffic(Workload([halo, long, long, long]), torus, mapping)
     assert many.sketch.coarsening == 8192 // 64
+
+
+@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
+def test_of_single_packets_the_sketch_is_the_simulation(routing):
+    """To merge such packets changes nothing: samples hold that were made when they were merged."""
+    torus = Torus((4, 4, 2)).with_network(buffer_packets=2)
+    comm = patterns.random_pairs(64, 9, 500, seed=4)
+    for seed in range(3):
+        mapping = TaskMapping(np.random.default_rng(seed).permutation(64) % 32, torus)
+        traffic = RoutedTraffic(comm, torus, mapping, routing)
+        assert traffic.sketch_coarsening == 1
+        assert traffic.sketch.time == traffic.simulation.time
+        merged = simulate(comm, torus, mapping, routing=routing, coarsening=4)
+        assert merged.time == traffic.sketch.time
 
 
 def test_packet_hops_are_those_of_a_simulation():

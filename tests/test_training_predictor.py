@@ -249,7 +249,7 @@ X, Y = made_up(20, 13)
         (small(features=["a", "a"]), X, Y, "named twice: found a"),
         (small(features=[]), X, Y, "one or more names"),
         (small(features=["a"]), X.to_numpy(), Y, "named features need a table"),
-        (small(target="slowdown"), X.to_numpy(), Y, "lower_bound needs a table"),
+        (small(target="slowdown"), X.to_numpy(), Y, "a DataFrame with lower_bound"),
         (
             small(features=["a"], target="correction"),
             X[["a", "lower_bound"]],

@@ -70,6 +70,17 @@ def test_training_on_all_features_leaves_labels_and_time_out():
     assert len(found.model.predict(found.samples)) == 20
 
 
+def test_where_the_sketch_is_the_simulation_nothing_is_corrected(training):
+    comm = patterns.halo_3d((4, 4, 2), 512, corner_nbytes=0)
+    ranking = rank(comm, TORUS, CANDIDATES, training.model)
+    times = {mapping.name: simulate(comm, TORUS, mapping).time for mapping in CANDIDATES}
+    assert ranking["predicted_time"].tolist() == sorted(times.values())
+    assert ranking["predicted_time"].tolist() == ranking["mapping"].map(times).tolist()
+    assert ranking["low"].equals(ranking["high"])
+    fastest = ranking["predicted_time"] == min(times.values())
+    assert ranking["p_best"].tolist() == (fastest / fastest.sum()).tolist()
+
+
 def test_training_keeps_the_candidates_out(training):
     assert len(training.samples) == 60
     placed = [strategies.make(name, COMM, TORUS, seed=2) for name in training.samples["mapping"]]

@@ -41,7 +41,11 @@ def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
 def seconds_of(table: object, name: str) -> Floats:
     """Column of positive times, or an error that says what it is instead."""
     if not isinstance(table, pd.DataFrame):
-        raise InputError(f"{name} needs a table", found=type(table).__name__, expected="DataFrame")
+        raise InputError(
+            "times over another need a table",
+            found=type(table).__name__,
+            expected=f"a DataFrame with {name}",
+        )
     seconds: Floats = columns_of(table, [name])[name].to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(seconds) & (seconds > 0)))
     if bad.size:

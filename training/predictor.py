@@ -71,7 +71,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     forest_ : ExtraTreesRegressor
         The trees, in normalised units.
     feature_importances_ : ndarray, shape (n_features,)
-        Share of each feature in the reduction of variance; they sum to 1.
+        Share of each feature in the reduction of variance; they sum to 1, or are 0 if no tree
+        splits, as of corrections with fewer than ten samples.
     n_samples_ : int
         Mappings learned from.
     provenance_ : dict

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from toruscast.features import FEATURES, RoutedTraffic, Routing, dilations, extract
@@ -65,6 +65,9 @@ def rank(
 ) -> pd.DataFrame:
     """Rank mappings by their predicted times, fastest first.
 
+    Where the model corrects the sketch and the sketch is the simulation itself (no edge has more
+    than one packet), there is nothing to correct: times and both ends of the intervals are its.
+
     Parameters
     ----------
     traffic, torus, mappings
@@ -114,18 +117,24 @@ def rank(
         features=names,
         n_jobs=n_jobs,
     )
-    interval = model.predict_interval(table, coverage)
+    workload = as_workload(traffic)
+    if model.target == "correction" and sketch_is_exact(workload, torus, mappings[0]):
+        forecast = _simulated(table[SKETCH_TIME].to_numpy())
+    else:
+        low, high = model.predict_interval(table, coverage).T
+        forecast = {
+            "predicted_time": model.predict(table),
+            "low": low,
+            "high": high,
+            "p_best": model.probability_of_best(table),
+        }
     ranking = pd.DataFrame(
         {
             "mapping": [mapping.name or str(i) for i, mapping in enumerate(mappings)],
-            "predicted_time": model.predict(table),
-            "low": interval[:, 0],
-            "high": interval[:, 1],
-            "p_best": model.probability_of_best(table),
+            **forecast,
             **{name: table[name].to_numpy() for name in (*RANKING_FEATURES, *sketch)},
         }
     )
-    workload = as_workload(traffic)
     learned = model.provenance_.get("routing", routing)
     if phase_routings(learned, workload, torus) != phase_routings(routing, workload, torus):
         warnings.warn(f"the model learned from {learned} routing, not {routing}", stacklevel=2)
@@ -148,6 +157,24 @@ def rank(
     ranking = ranking.sort_values("predicted_time", kind="stable", ignore_index=True)
     ranking.insert(0, "rank", np.arange(1, len(ranking) + 1))
     return ranking
+
+
+def sketch_is_exact(traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping) -> bool:
+    """Whether the sketch is the simulation itself, under any mapping.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [500, 500])
+    >>> sketch_is_exact(comm, Torus((8,)), TaskMapping([0, 1], 8))
+    True
+    """
+    return RoutedTraffic(as_workload(traffic), torus, mapping).sketch_coarsening == 1
+
+
+def _simulated(times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Times that need no forecast, as `rank` gives forecasts."""
+    fastest = times == times.min()
+    return {"predicted_time": times, "low": times, "high": times, "p_best": fastest / fastest.sum()}
 
 
 def hot_links(traffic: RoutedTraffic, n: int = HOT_LINKS) -> str:
