@@ -9,6 +9,7 @@ import numpy as np
 from toruscast.mapping import InputError, Torus
 
 from ._simulator_messages import Messages
+from ._simulator_state import DELIVERED, SLOTS, State
 
 _TICKS_A_PACKET = 1024
 _TICKS_A_HOP = 64
@@ -18,15 +19,21 @@ _LARGEST_REACH = 2**23
 # The network will have carried everything by this many times what `_carrying` says.
 _SPARE = 8
 _MOST_TICKS = 2**31
+# Ticks from one look at the waits to the next, and the longest wait found there that still goes on:
+# what waits longer is found before its ticks are too many.
+BETWEEN_LOOKS = 2**28
+_LONGEST_WAIT = _MOST_TICKS - 2 * BETWEEN_LOOKS
 # Ticks of a run are counted in 64 bits.
 _LAST_TICK = 2**60
 
 
-def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
+def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, int]:
     """Seconds of a tick, and the ticks of a wheel longer than any delay of the network.
 
     A packet takes a whole number of ticks on the fastest link, so that its rate is exact. Packets
     keep 32 bits of their ticks: no wait may be longer, so ticks grow where it all takes very long.
+    How long a packet waits nobody knows before: where it was too long (`waits_too_long`), the
+    number of ticks is halved once more.
 
     Raises
     ------
@@ -51,6 +58,11 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
         or horizon / packet * ticks > _MOST_TICKS
     ):
         ticks //= 2
+    ticks >>= halved
+    if not ticks:
+        raise InputError(
+            "packets wait too long for the clock", expected="a larger coarsening (--coarsening)"
+        )
     tick = packet / ticks
     if longest > _MOST_TICKS * tick:
         raise InputError(
@@ -61,6 +73,14 @@ def clock_of(messages: Messages, torus: Torus) -> tuple[float, int]:
     _check_end(messages, torus, horizon, tick)
     reach = (slowest + network.hop_latency) / tick
     return tick, max(64, 2 ** math.ceil(math.log2(reach + 3)))
+
+
+def waits_too_long(state: State, now: int) -> bool:
+    """Whether a packet has waited for so many ticks that they soon cannot be counted."""
+    on_way = state.packet["route"] != DELIVERED
+    on_way[state.free[: state.clock[SLOTS]]] = False
+    waits = (now - state.packet["since"][on_way]).astype(np.int32)
+    return bool(waits.max(initial=0) > _LONGEST_WAIT)
 
 
 def _carrying(messages: Messages, torus: Torus) -> float:

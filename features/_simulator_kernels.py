@@ -42,7 +42,7 @@ def start(state: State) -> None:
 def run(state: State, until: int, budget: int) -> int:
     """Let time pass until a tick, or for some packet-hops; returns whether anything is left.
 
-    ``HELD`` of the clock tells that the tick was reached.
+    ``HELD`` of the clock is the tick of the next event if that is later than the tick, else 0.
     """
     n_packets = state.packet.size
     n_links = state.link.size
@@ -118,5 +118,5 @@ def run(state: State, until: int, budget: int) -> int:
         state.filled[word] &= ~(np.uint64(1) << np.uint64(now & 63))
     state.clock[NOW] = now
     state.clock[HOPS] += hops
-    state.clock[HELD] = np.int64(tick > until)
+    state.clock[HELD] = tick if tick > until else 0
     return int(tick != NONE)

@@ -81,11 +81,12 @@ def build_state(
     watched: int = NONE,
     places: int = PLACES,
     looked_at: bool = False,
+    halved: int = 0,
 ) -> tuple[records.State, float]:
     """Return the state before the first event, and the seconds of a tick.
 
     ``places`` are the merged packets for which a buffer has room at least, if it has that for real
-    ones.
+    ones; ``halved`` is how often the ticks are coarser, as in `clock_of`.
     """
     network = torus.network
     fields = fields_of(torus)
@@ -99,7 +100,7 @@ def build_state(
             found=most,
             expected="fewer than 2**31; a larger coarsening (--coarsening) merges them",
         )
-    tick, wheel = clock_of(messages, torus)
+    tick, wheel = clock_of(messages, torus, halved)
 
     message = message_records(messages, torus, tick, fields, adaptive)
     dependent = n_rounds > 1

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHUNK_BYTES = 32
+# Bytes of packets are kept in single precision: a chunk is not begun for its rounding.
+_EXACT = 1 - 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +257,7 @@ class Simulation:
                 "direction": np.where(port % 2 == 0, 1, -1),
                 "packets": packets,
                 "wire_bytes": wire_bytes,
-                "chunks": np.ceil(wire_bytes / _CHUNK_BYTES).astype(np.int64),
+                "chunks": np.ceil(wire_bytes * _EXACT / _CHUNK_BYTES).astype(np.int64),
                 "busy_share": wire_bytes / self.torus.link_bandwidth[exists] / time,
                 "buffer_length": self.buffer_length[exists],
                 "mean_buffered": seconds / time,

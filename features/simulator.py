@@ -14,6 +14,7 @@ from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workloa
 from toruscast.mapping.validation import real_number, whole_number
 
 from . import _simulator_state as records
+from ._simulator_clock import BETWEEN_LOOKS, waits_too_long
 from ._simulator_kernels import run, start
 from ._simulator_messages import Messages, list_messages
 from ._simulator_setup import LARGEST_PACKET, build_state
@@ -208,12 +209,15 @@ class _Steps:
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.before = progress, total, 0
+        self.told = 0
         self.snapshots = 0
         self.size = _NEVER if progress is None else _SLICE
 
     def report(self, done: int) -> None:
         if self.progress is not None:
-            self.progress(min(self.before + done, self.total), self.total)
+            # A run that begins again does not go back.
+            self.told = max(self.told, min(self.before + done, self.total))
+            self.progress(self.told, self.total)
 
     def finish(self, done: int) -> None:
         self.before += done
@@ -237,28 +241,16 @@ def _run(
         watched = int(which[0]) if which.size else records.NONE
     together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
     routing = phase_routings(options.routing, together, torus)[0]
-    state, tick = build_state(
-        messages, len(numbers), torus, options.mapping, routing,
-        seed=options.seed, watched=watched, places=options.places,
-        looked_at=interval is not None,
-    )  # fmt: skip
-    start(state)
-    snapshots = []
-    until = _NEVER if interval is None else round(min(max(1.0, interval / tick), _NEVER))
-    every = until
-    kept = most_snapshots(torus)
-    while run(state, until, steps.size):
-        steps.report(int(state.clock[records.HOPS]))
-        if state.clock[records.HELD]:
-            steps.snapshots += 1
-            if steps.snapshots > kept:
-                raise InputError(
-                    "interval too short: too many snapshots",
-                    found=f"{every * tick:.3g} s",
-                    expected=f"at most {kept} of them in a run",
-                )
-            snapshots.append(_snapshot(state, until * tick, begin))
-            until = min(until + every, _NEVER)
+    snapshots = None
+    halved = 0
+    while snapshots is None:
+        state, tick = build_state(
+            messages, len(numbers), torus, options.mapping, routing,
+            seed=options.seed, watched=watched, places=options.places,
+            looked_at=interval is not None, halved=halved,
+        )  # fmt: skip
+        snapshots = _pass(state, tick, begin, options, steps)
+        halved += 1
     check_finished(state, torus)
     if interval is not None:
         last = float(state.receipt["finish"][: messages.task.size].max(initial=0)) * tick
@@ -287,6 +279,41 @@ def _run(
         not_logged=max(0, int(state.clock[records.LOGGED]) - len(state.log)),
         watched=watched,
     )
+
+
+def _pass(
+    state: records.State, tick: float, begin: float, options: _Options, steps: _Steps
+) -> list[Snapshot] | None:
+    """Let all of a run's time pass; returns its snapshots, or None if a packet waits too long."""
+    start(state)
+    snapshots: list[Snapshot] = []
+    every = _NEVER
+    if options.interval is not None:
+        every = round(min(max(1.0, options.interval / tick), _NEVER))
+    snapshot = every
+    look = BETWEEN_LOOKS
+    kept = most_snapshots(options.torus)
+    taken = steps.snapshots
+    while run(state, min(snapshot, look), steps.size):
+        steps.report(int(state.clock[records.HOPS]))
+        following = int(state.clock[records.HELD])
+        if following > look:
+            if waits_too_long(state, look):
+                steps.snapshots = taken
+                return None
+            # Where nothing happens nothing waits.
+            look = following + BETWEEN_LOOKS
+        if following > snapshot:
+            steps.snapshots += 1
+            if steps.snapshots > kept:
+                raise InputError(
+                    "interval too short: too many snapshots",
+                    found=f"{every * tick:.3g} s",
+                    expected=f"at most {kept} of them in a run",
+                )
+            snapshots.append(_snapshot(state, snapshot * tick, begin))
+            snapshot = min(snapshot + every, _NEVER)
+    return snapshots
 
 
 def _by_queue(values: NDArray[np.float64], shared_by: int) -> NDArray[np.float64]:

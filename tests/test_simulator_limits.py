@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from toruscast.features import _simulator_clock as clock
 from toruscast.features import simulate
 from toruscast.features import simulator as module
 from toruscast.features.coarsening import PLACES, refine
-from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus
+from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, patterns
 
 EDGES = CommGraph(4, [0, 1, 2, 3], [1, 2, 2, 0], [0.0, 100.0, 50.0, 1e6])
 
@@ -241,3 +242,39 @@ def test_what_stays_within_a_node_does_not_coarsen_the_clock(coarsening, local):
     found = simulate(comm, torus, TaskMapping([0, 0, 1], torus), coarsening=coarsening)
     # Software of two messages, one hop, one packet with its header, to a tick.
     assert found.message_times[0][1] == pytest.approx(2 * 500e-9 + 40e-9 + 544 / 2e9, abs=3e-10)
+
+
+def test_a_wait_for_a_link_that_carries_what_many_nodes_send():
+    # The last packets that enter the mesh's middle wait for those of 31 other nodes, over 2**31 of
+    # the ticks with which the run begins.
+    network = Network(
+        overhead=0.0, hop_latency=1e-12, buffer_packets=2, fifo_packets=5000, deadlock="none"
+    )
+    torus = Torus((64,), wrap=False, network=network)
+    comm = CommGraph(64, np.arange(32), np.arange(32) + 32, np.full(32, 512 * 1100.0))
+    told = []
+    result = simulate(
+        comm, torus, TaskMapping(np.arange(64), torus), progress=lambda done, _: told.append(done)
+    )
+    assert result.time == pytest.approx(32 * 1100 * 544 / 2e9, rel=1e-3)
+    assert told == sorted(told)
+    assert told[-1] == result.packet_hops
+
+
+def test_looks_at_the_waits_change_nothing_and_coarser_ticks_little(monkeypatch):
+    torus = Torus((4, 4), network=Network(overhead=1e-6, buffer_packets=3))
+    comm = patterns.random_pairs(48, 7, 9000, seed=2)
+    mapping = TaskMapping(np.arange(48) % 16, torus)
+    alone = simulate(comm, torus, mapping)
+    series = simulate(comm, torus, mapping, interval=1e-6).series()
+    monkeypatch.setattr(module, "BETWEEN_LOOKS", 1000)
+    assert simulate(comm, torus, mapping).messages().equals(alone.messages())
+    assert simulate(comm, torus, mapping, interval=1e-6).series().equals(series)
+    monkeypatch.setattr(clock, "_LONGEST_WAIT", 2**11)
+    coarse = simulate(comm, torus, mapping)
+    assert coarse.time != alone.time
+    assert coarse.time == pytest.approx(alone.time, rel=0.05)
+    monkeypatch.setattr(clock, "_LONGEST_WAIT", 0)
+    monkeypatch.setattr(module, "BETWEEN_LOOKS", 1)
+    with pytest.raises(InputError, match="packets wait too long for the clock"):
+        simulate(comm, torus, mapping)

@@ -81,6 +81,11 @@ def test_where_the_sketch_is_the_simulation_nothing_is_corrected(training):
     assert ranking["p_best"].tolist() == (fastest / fastest.sum()).tolist()
 
 
+def test_traffic_that_sends_nothing_teaches_nothing():
+    with pytest.raises(InputError, match="no times to learn"):
+        train_for(CommGraph(32, [], [], []), TORUS, n=6)
+
+
 def test_training_keeps_the_candidates_out(training):
     assert len(training.samples) == 60
     placed = [strategies.make(name, COMM, TORUS, seed=2) for name in training.samples["mapping"]]

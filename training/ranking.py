@@ -240,8 +240,10 @@ def train_for(
     Raises
     ------
     InputError
-        If the tasks do not fit the torus, or it has fewer different mappings.
+        If the tasks do not fit the torus, it has fewer different mappings, or nothing is sent.
     """
+    if not any(phase.whole_messages.any() for phase in as_workload(traffic)):
+        raise InputError("at most half a message on every edge: no times to learn")
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
     mappings, n_twins = _unlike(traffic, torus, n, seed, exclude)
