@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -202,9 +202,11 @@ def _print_sets(summary: pd.DataFrame, gain: pd.DataFrame, console: Console) -> 
     better = {row["features"]: row for row in records(gain)}
     for name, group in summary.groupby("features", sort=False):
         rows = {row["metric"]: row for row in records(group)}
-        cells = [
-            f"{score(metric, rows[metric]['mean'])}\n"
-            f"({between(metric, rows[metric]['low'], rows[metric]['high'])})"
+        cells: list[Any] = [
+            (
+                score(metric, rows[metric]["mean"]),
+                f"({between(metric, rows[metric]['low'], rows[metric]['high'])})",
+            )
             for metric in metrics
         ]
         if several:
@@ -212,7 +214,7 @@ def _print_sets(summary: pd.DataFrame, gain: pd.DataFrame, console: Console) -> 
             cells.append(
                 "baseline"
                 if name == gain.index[0]
-                else f"{more['gain']:+.3f}\n({more['low']:+.3f} to {more['high']:+.3f})"
+                else (f"{more['gain']:+.3f}", f"({more['low']:+.3f} to {more['high']:+.3f})")
             )
         shown.add_row(str(name), *cells)
     console.print(shown)

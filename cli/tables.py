@@ -28,14 +28,15 @@ def one_line(text: str) -> str:
 def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:
     """Return a table whose cells are never cut short; columns align right unless named ``left``.
 
-    Cells may hold names from files: what a terminal would take for a command is shown as "?".
+    Cells may hold names from files: what a terminal would take for a command is shown as "?". A
+    tuple is the lines of a cell.
     """
     from rich.box import Box
     from rich.table import Table
 
     class Printable(Table):
         def add_row(self, *cells: Any, **how: Any) -> None:
-            super().add_row(*(printable(str(cell)) for cell in cells), **how)
+            super().add_row(*map(_lines, cells), **how)
 
     # Blanks between columns and a line under the head: readable in a terminal and in a file.
     box = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
@@ -47,6 +48,12 @@ def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:
         align: Any = "left" if column in left else "right"
         table.add_column(heading, justify=align, overflow="fold")
     return table
+
+
+def _lines(cell: Any) -> str:
+    """Return a cell, or the lines of one, as a terminal can show it."""
+    lines = cell if isinstance(cell, tuple) else (cell,)
+    return "\n".join(printable(str(line)) for line in lines)
 
 
 def print_table(table: Table, console: Console, keep: int, spare: tuple[str, ...] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import joblib
@@ -96,13 +97,17 @@ def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool) -> 
 
 def _value(feature: Feature, traffic: RoutedTraffic) -> float:
     """A feature's value; what fails in a user's own function is told by the feature's name."""
+    mapping = traffic.mapping.name or "(no name)"
     try:
-        return float(feature.function(traffic))
+        value = float(feature.function(traffic))
     except Exception as error:
         if isinstance(error, InputError | MemoryError) or feature.is_built_in:
             raise
         raise InputError(
-            f"feature {feature.name} failed on mapping {traffic.mapping.name or '(no name)'}",
+            f"feature {feature.name} failed on mapping {mapping}",
             found=f"{type(error).__name__}: {error}",
             expected="a number",
         ) from error
+    if not (feature.is_built_in or math.isfinite(value)):
+        raise InputError(f"feature {feature.name} is not finite on mapping {mapping}", found=value)
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,15 +13,15 @@ from .errors import ScalingInputError
 from .fit import FitOptions, fit_many
 from .measurements import Measurements
 from .models import Models
-from .redraw import repeated, single
+from .redraw import misfits, reach, repeated, single
 
 Array = NDArray[np.float64]
 
 # Quantiles that stand for the spread of one draw's hypotheses.
 _LEVELS = [(k + 0.5) / 20 for k in range(20)]
 
-# Share of the largest value below which a prediction is none to take ratios with.
-_NOTHING = 1e-100
+# Logarithm of the largest factor that a misfit may make.
+_FARTHEST = 50.0
 
 
 def interval(
@@ -44,7 +45,7 @@ def interval(
     level : float
         Probability that an interval should hold the true value.
     n_bootstrap : int
-        Draws of the repetitions.
+        Draws of the measurements.
     seed : int
     paths : sequence of int, optional
         Only these call paths.
@@ -66,12 +67,14 @@ def interval(
     >>> low.round(6).tolist(), high.round(6).tolist()
     ([[3.0]], [[3.0]])
     """
-    if not 0 < level < 1:
+    if not isinstance(level, numbers.Real) or not 0 < level < 1:
         raise ScalingInputError("level must lie between 0 and 1", found=level)
-    if n_bootstrap < 1 or n_bootstrap != int(n_bootstrap):
+    whole = isinstance(n_bootstrap, numbers.Real) and n_bootstrap == n_bootstrap // 1
+    if not whole or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
         raise ScalingInputError(
             "n_bootstrap must be a whole number of at least 1", found=n_bootstrap
         )
+    n_bootstrap = int(n_bootstrap)
     data = models.measurements
     least = points_needed(models)
     if len(data.points) < least:
@@ -81,39 +84,47 @@ def interval(
         )  # fmt: skip
     tails = ((1 - level) / 2, (1 + level) / 2)
     expected, fitted = models.predict(X), models.predict(data.points, average=False)
-    spread = models.spread(X, (tails[0], 0.5, tails[1]))
+    spread = models.spread(X, tails)
+    far = reach(data.points, np.asarray(X, dtype=float))
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
         # Each path draws for itself: an interval does not depend on which others are asked for.
         rng = np.random.default_rng([seed, p])
         values = np.where(models.left_out[p], np.nan, data.values[p])
-        known = np.isfinite(values)
-        law = "bounded" if models.bounded[p] else "normal"
-        if (known.sum(axis=1) > 1).any():
-            drawn = repeated(values, law == "bounded", n_bootstrap, rng)
-        elif not models.trusted[p]:
-            once = np.nanmean(values, axis=1)
-            drawn = single(once, fitted[p], len(models.terms(p)), n_bootstrap, rng)[:, :, None]
-        else:
+        trusted = models.trusted[p]
+        if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
             # Met to the last digits by some hypothesis: there is no noise to draw.
             low.append(np.minimum(spread[0, p], expected[p]))
-            high.append(np.maximum(spread[2, p], expected[p]))
+            high.append(np.maximum(spread[1, p], expected[p]))
             continue
+        law = "bounded" if models.bounded[p] else "normal"
+        error, beyond_noise = misfits(values, fitted[p], _n_chosen(models, p), n_bootstrap, rng)
+        if trusted:
+            drawn = repeated(values, law == "bounded", n_bootstrap, rng)
+        else:
+            drawn = single(np.nanmean(values, axis=1), error, rng)[:, :, None]
         again = fit_many(
             Measurements(data.parameters, data.points, drawn),
             replace(options, noise=law, signed=bool(models.signed[p])),
         )
-        pooled = again.spread(X, _LEVELS).reshape(-1, np.shape(X)[0])
-        ends = np.quantile(pooled, tails, axis=0)
-        if not models.trusted[p] and not models.signed[p]:
-            # A correction for the growth near the largest values moves the interval with it.
-            middle = spread[1, p]
-            there = middle > _NOTHING * np.abs(values[known]).max()
-            shift = np.where(there, expected[p] / np.where(there, middle, 1.0), 1.0)
-            ends = ends * np.maximum(shift, 0.0)
+        pooled = again.spread(X, _LEVELS)
+        if not trusted:
+            # Predictions follow the growth near the largest values too, which scatters more.
+            near = np.broadcast_to(again.predict(X), pooled.shape)
+            pooled = np.concatenate([pooled, near])
+        # Between the points and beyond them a model misses as it does at the points, or by more.
+        off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
+        pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
+        ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)
         low.append(np.minimum(ends[0], expected[p]))
         high.append(np.maximum(ends[1], expected[p]))
     return np.array(low), np.array(high)
+
+
+def _n_chosen(models: Models, path: int) -> int:
+    """Coefficients and exponents of a model, those of a power and its logarithm as one."""
+    terms = models.terms(path)
+    return len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
 
 
 def points_needed(models: Models) -> int:

@@ -22,8 +22,8 @@ class System:
     processes : float
     memory : float
         Bytes a process.
-    flops : float
-        Floating-point operations a second and process.
+    flops : float, optional
+        Floating-point operations a second and process; without it there are no wall times.
 
     Raises
     ------
@@ -39,11 +39,13 @@ class System:
     name: str
     processes: float
     memory: float
-    flops: float = 1.0
+    flops: float | None = None
 
     def __post_init__(self) -> None:
         try:
-            check_positive(processes=self.processes, memory=self.memory, flops=self.flops)
+            check_positive(processes=self.processes, memory=self.memory)
+            if self.flops is not None:
+                check_positive(flops=self.flops)
             if self.processes < 1:
                 raise ScalingInputError("bad processes", found=self.processes, expected="1 or more")
         except ScalingInputError as error:
@@ -119,16 +121,18 @@ def compare_systems(
     rows = []
     for system, n, total, reason in zip(systems, sizes, totals, reasons, strict=True):
         time = None
-        if common is not None and "flop" in application.requirements:
+        if common is None:
+            reason = reason or "not every system holds a problem"
+        elif "flop" not in application.requirements:
+            reason = f"{application.name} has no model of flop"
+        elif system.flops is None:
+            reason = f"the system {system.name} has no flops"
+        else:
             share = common / system.processes
             if share >= application.smallest * (1 - 1e-12):
                 time = application.need("flop", system.processes, share) / system.flops
             else:
                 reason = f"the common problem leaves n = {share:.3g} a process"
-        elif common is None:
-            reason = reason or "not every system holds a problem"
-        else:
-            reason = f"{application.name} has no model of flop"
         rows.append((application.name, system.name, n, total, common, time, reason))
     columns = [
         "application", "system", "n", "largest_problem", "common_problem", "wall_time", "reason",

@@ -61,7 +61,9 @@ class _Reader:
         name = self.token
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise self.fault("a task, tpool(..) or pipe(..)")
-        if name == "tpool_":
+        following = self.tokens[self.next + 1][0] if self.next + 1 < len(self.tokens) else ""
+        is_pool = re.fullmatch(r"tpool_\d+", name) and following == "("
+        if name.startswith("tpool_") and name not in self.tasks and not is_pool:
             raise ScalingInputError(
                 f"bad task pool in {self.text.strip()[:60]!r}",
                 found=self.text[self.tokens[self.next][1] :].partition("(")[0],

@@ -139,7 +139,8 @@ def what_if(
     Returns
     -------
     DataFrame
-        ``job``, ``interconnect``, ``measured``, then a column of seconds for every scenario.
+        ``job``, ``interconnect``, ``measured``, then a column of seconds for every scenario; NaN
+        for runs that would communicate for longer than they took.
 
     Raises
     ------
@@ -149,7 +150,7 @@ def what_if(
     Warns
     -----
     ScalingWarning
-        If runs would communicate for longer than they took: forecasts may be negative.
+        If runs would communicate for longer than they took.
 
     Examples
     --------
@@ -172,5 +173,6 @@ def what_if(
         if scenario.bandwidth is not None:
             bandwidth = pd.Series(scenario.bandwidth, index=checked.index)
         per_message = model.alpha * latency + model.beta * checked["message_bytes"] / bandwidth
-        table[scenario.name] = parts["computation"] + checked["messages"] * per_message
+        elapsed = parts["computation"] + checked["messages"] * per_message
+        table[scenario.name] = elapsed.where(parts["computation"] >= 0)
     return table

@@ -52,6 +52,14 @@ def fill(
     """
     low = high = smallest
     if used(low) > memory:
+        with np.errstate(all="ignore"):
+            further = used(np.geomspace(smallest, LARGEST, _SAMPLES))
+        if np.any(further <= memory):
+            raise ScalingInputError(
+                f"{name}: bytes_used shrinks beyond n = {smallest:.4g}", file=file,
+                found=f"{used(low):.4g} there, at most {memory:.4g} later",
+                expected="memory that grows with n",
+            )  # fmt: skip
         raise DoesNotFitError(
             f"{name} does not fit", found=f"{used(low):.4g} bytes needed for n = {low:g}",
             expected=f"at most {memory:.4g} a process",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import chdtri, softmax
 
+from .measurements import logarithms
 from .noise import scale_of, widths
 
 Array = NDArray[np.float64]
 
-# Relative error of values without repetitions that is drawn at most.
+# Relative misfit that is drawn at most.
 _LARGEST = 1.0
+# Misfits that a model may miss by more, a whole measured range beyond the last point.
+_A_RANGE = 4.0
 
 
 def repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:
@@ -57,17 +60,13 @@ def repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> 
     return np.where(np.isfinite(values), drawn, np.nan)
 
 
-def single(
-    values: Array, fitted: Array, n_coefficients: int, n: int, rng: np.random.Generator
-) -> Array:
-    """Draw values without repetitions anew, their relative error told by a model's misfit.
+def single(values: Array, error: Array, rng: np.random.Generator) -> Array:
+    """Draw values anew, each draw with its own relative error.
 
     Parameters
     ----------
-    values, fitted : array, shape (n_points,)
-        Measured, and by a model of so many coefficients.
-    n_coefficients, n : int
-    rng : Generator
+    values : array, shape (n_points,)
+    error : array, shape (n,)
 
     Returns
     -------
@@ -76,11 +75,73 @@ def single(
 
     Examples
     --------
-    >>> single(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 1, 3, np.random.default_rng(0)).shape
+    >>> single(np.array([1.0, 2.0]), np.zeros(3), np.random.default_rng(0)).shape
     (3, 2)
     """
-    off = (values - fitted) / scale_of(values[None])[0]
-    freedom = max(values.size - n_coefficients, 1)
-    error = np.sqrt((off**2).sum() / rng.chisquare(freedom, (n, 1)))
-    drawn = rng.standard_normal((n, values.size)) * np.minimum(error, _LARGEST)
+    drawn = rng.standard_normal((error.size, values.size)) * error[:, None]
     return np.asarray(values * np.exp(drawn))
+
+
+def misfits(
+    values: Array, fitted: Array, n_chosen: int, n: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw how far a model may be off: in all, and by more than the noise of the means.
+
+    Without repetitions nothing tells noise from misfit, and both are the same.
+
+    Parameters
+    ----------
+    values : array, shape (n_points, n_repetitions)
+        NaN stands for a repetition that is missing.
+    fitted : array, shape (n_points,)
+        By a model of so many coefficients and exponents as `n_chosen` says.
+    n_chosen, n : int
+
+    Returns
+    -------
+    error, beyond_noise : array, shape (n,)
+        Root mean squares, relative to the values.
+
+    Examples
+    --------
+    >>> values = np.array([[9.0, 11.0], [18.0, 22.0]])
+    >>> misfits(values, np.array([10.0, 20.0]), 1, 2, np.random.default_rng(0))
+    (array([0., 0.]), array([0., 0.]))
+    """
+    count = np.isfinite(values).sum(axis=1)
+    mean = np.nanmean(values, axis=1)
+    scale = scale_of(mean[None])[0]
+    freedom = max(mean.size - n_chosen, 1)
+    # Even parts of the law in any order: of a few draws, one far out would make the whole interval.
+    lengths = rng.permutation(chdtri(freedom, (np.arange(n) + 0.5) / n))
+    square = (((mean - fitted) / scale) ** 2).sum() / lengths
+    squares = np.nansum(((values - mean[:, None]) / scale[:, None]) ** 2)
+    noise = squares / max((count - 1).sum(), 1) * (1 / count).mean()
+    beyond = np.sqrt(np.maximum(square - noise, 0.0))
+    return np.minimum(np.sqrt(square), _LARGEST), np.minimum(beyond, _LARGEST)
+
+
+def reach(points: Array, places: Array) -> Array:
+    """How many times a model's misfit at the points it may miss by at each place; shape (m,).
+
+    Once where it was measured; beyond, once more for each quarter of the measured range, the usual
+    step, on a logarithmic scale. Beyond in several parameters, so many times so many.
+
+    Parameters
+    ----------
+    points : array, shape (n_points, n_parameters)
+    places : array, shape (m, n_parameters)
+
+    Examples
+    --------
+    >>> reach(np.array([[4.0], [64.0]]), np.array([[32.0], [128.0], [2.0]])).round(6).tolist()
+    [1.0, 2.0, 2.0]
+    """
+    # What was never varied is taken to change nothing.
+    varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
+    logs = logarithms(np.vstack([points, places])[:, varied])
+    here, there = logs[: len(points)], logs[len(points) :]
+    low, high = here.min(axis=0), here.max(axis=0)
+    beyond = np.maximum(np.maximum(there - high, low - there), 0.0) / (high - low)
+    result: Array = np.prod(1.0 + _A_RANGE * beyond, axis=1)
+    return result

@@ -119,6 +119,7 @@ class Application:
                 f"{self.name} has no such requirement", file=self.file, found=requirement,
                 expected=", ".join(self.requirements),
             )  # fmt: skip
+        check_positive(p=p, n=n)
         value = float(self._values(requirement, p, n, held))
         if not (np.isfinite(value) and value >= 0):
             raise ScalingInputError(

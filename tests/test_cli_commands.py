@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -419,6 +420,9 @@ def test_evaluate_compares_sets_on_the_same_splits(run):
     assert {row["features"] for row in content["quality"]} == {"prior", "H1"}
     assert content["gain"][0] == {"features": "prior", "gain": 0.0, "low": 0.0, "high": 0.0}
     assert {"feature", "rcc", "tau_b"} == set(content["single_features"][0])
+    text = run("evaluate --samples s.parquet --features prior --features H1 --splits 6").stdout
+    assert "?" not in text
+    assert re.search(r"^prior .*\n +\(\d\.\d{3} to \d", text, re.MULTILINE)
 
 
 def test_evaluate_own_feature(run, folder):

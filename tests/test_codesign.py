@@ -233,10 +233,26 @@ def test_no_time_has_a_reason():
     # 100 in all, on 1000 processes that need 1 at least.
     spread = compare_systems(
         Application("c", {"bytes_used": "n", "flop": "n"}),
-        [System("few", 10, 10), System("many", 1000, 10)],
+        [System("few", 10, 10, 1.0), System("many", 1000, 10, 1.0)],
     )
     assert spread["wall_time"].notna().tolist() == [True, False]
     assert "leaves n = 0.1" in spread["reason"][1]
+    slow = compare_systems(
+        Application("d", {"bytes_used": "n", "flop": "n"}), [System("still", 2, 9)]
+    )
+    assert slow["wall_time"].isna().all()
+    assert slow["reason"].tolist() == ["the system still has no flops"]
+
+
+@pytest.mark.parametrize("text", ["1e9 / n + n", "(n - 100)**2"])
+def test_memory_that_shrinks_from_the_smallest_problem_on(text):
+    with pytest.raises(ScalingInputError, match="shrinks beyond n = 1"):
+        Application("a", {"bytes_used": text}).largest(10, 400.0 if "*" in text else 1e6)
+
+
+def test_needs_are_of_one_place():
+    with pytest.raises(ScalingInputError, match="bad n"):
+        Application("a", {"bytes_used": "n"}).need("bytes_used", 1, [2.0, 3.0])
 
 
 def test_toml_and_json_say_the_same(tmp_path):

@@ -193,6 +193,8 @@ def test_bad_formulas(formula, message):
         ("tpool(inc, x)", "number of workers"),
         ("tpool(inc, 0)", "found 0"),
         ("tpool_0(inc)", "found 0"),
+        ("tpool_2.5(inc)", r"found tpool_2.5, expected tpool_T with a whole number"),
+        ("tpool_2", r"found tpool_2, expected tpool_T with a whole number"),
         ("tpool(inc, 2.5)", "found \\."),
         ("tpool_" + "9" * 30 + "(inc)", "too many workers"),
         ("pipe()", "found \\)"),

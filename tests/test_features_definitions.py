@@ -272,6 +272,15 @@ def test_a_failing_feature_of_ones_own_is_named(own_name):
         extract(comm, torus, [mapping], features=[own_name])
 
 
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_a_feature_of_ones_own_is_finite(own_name, value):
+    register(own_name)(lambda traffic: value)
+    comm, torus, node = AWKWARD["ring of two"]
+    mapping = TaskMapping(node, torus, name="identity")
+    with pytest.raises(InputError, match=f"is not finite on mapping identity: found {value}"):
+        extract(comm, torus, [mapping], features=[own_name])
+
+
 @pytest.mark.parametrize("name", ["", "two words", "1st", "max-bytes", None, 3])
 def test_bad_feature_names(name):
     with pytest.raises(InputError, match="bad feature name"):

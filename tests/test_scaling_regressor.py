@@ -83,30 +83,6 @@ def test_the_formula_alone():
     assert low[0] < high[0]
 
 
-@pytest.mark.parametrize("law", ["uniform", "normal"])
-@pytest.mark.parametrize("repetitions", [1, 2, 5])
-def test_intervals_hold_the_truth_about_as_often_as_they_say(law, repetitions):
-    functions = [lambda x: 10 + 2 * x, lambda x: 50 + x**0.5, lambda x: 3 + 0.1 * x * np.log2(x)]
-    held = []
-    for seed in range(30):
-        function = functions[seed % 3]
-        X, y = repeated(function, 0.05, repetitions, seed, law)
-        model = PMNFRegressor(warn=False).fit(X, y)
-        places = [[8.0], [64.0], [128.0]]
-        low, high = model.predict_interval(places, n_bootstrap=30)
-        truth = np.array([function(x) for (x,) in places])
-        held += ((low <= truth) & (truth <= high)).tolist()
-        assert (low <= model.predict(places)).all()
-        assert (model.predict(places) <= high).all()
-    assert 0.75 <= np.mean(held) <= 0.99
-
-
-def test_interval_of_exact_data_is_a_point():
-    model = PMNFRegressor(warn=False).fit(np.repeat(P, 2)[:, None], np.repeat(3 + P, 2))
-    low, high = model.predict_interval([[128.0]], n_bootstrap=5)
-    assert (low[0], high[0]) == (pytest.approx(131), pytest.approx(131))
-
-
 @pytest.mark.parametrize(
     ("X", "y", "word"),
     [
@@ -228,14 +204,6 @@ def test_own_terms():
 def test_wrong_options(wrong):
     with pytest.raises(ScalingInputError):
         PMNFRegressor(warn=False, **wrong).fit(P[:, None], P)
-
-
-def test_wrong_intervals():
-    model = PMNFRegressor(warn=False).fit(P[:, None], P)
-    with pytest.raises(ScalingInputError, match="level"):
-        model.predict_interval([[1.0]], level=1.5)
-    with pytest.raises(ScalingInputError, match="n_bootstrap"):
-        model.predict_interval([[1.0]], n_bootstrap=0)
 
 
 def test_term_space_needs_finite_lists_of_one_length():

@@ -260,7 +260,7 @@ X, Y = made_up(20, 13)
         (small(target="slowdown"), X, Y - Y.max(), "positive seconds"),
         (small(target="slowdown"), X.assign(lower_bound=0.0), Y, "lower_bound of row 0"),
         (small(target="speed"), X, Y, "bad target: found speed"),
-        (small(), X.assign(a=np.nan), Y, "NaN"),
+        (small(), X.assign(a=np.nan), Y, "a is not finite: found nan in row 0 and 19 more"),
         (small(), X, Y[:3], "inconsistent numbers"),
         (small(), X[:1], Y[:1], "1 sample"),
         (small(calibration_folds=1), X, Y, "bad number of folds"),
@@ -275,7 +275,7 @@ def test_bad_forecast_input_is_refused():
     model = small(features=RELATIVE).fit(X, Y)
     with pytest.raises(InputError, match=r"missing features.*expected b"):
         model.predict(X.drop(columns="b"))
-    with pytest.raises(InputError, match="infinity"):
+    with pytest.raises(InputError, match="b is not finite: found inf"):
         model.predict(X.assign(b=np.inf))
     for coverage in (0, 1, 2, float("nan")):
         with pytest.raises(InputError, match="bad coverage"):
@@ -323,6 +323,15 @@ def test_times_in_another_order_than_the_features_are_refused():
         small().fit(X, times[::-1])
     # Labels that are others say nothing of the order.
     small().fit(X, times.set_axis(range(100, 120)))
+
+
+def test_groups_in_another_order_than_the_features_are_refused():
+    X, y = made_up(20, 1)
+    groups = pd.Series(np.arange(20) % 5, index=X.index)
+    with pytest.raises(InputError, match="groups in another order than the features"):
+        small().fit(X, y, groups=groups[::-1])
+    with pytest.raises(InputError, match="all numbers, or all text"):
+        small().fit(X, y, groups=["a", None] * 10)
 
 
 def test_labels_and_time_are_no_features():

@@ -141,6 +141,19 @@ def test_a_growing_table_computes_only_what_is_new(store, computed):
     assert not table.isna().any().any()
 
 
+def test_a_mapping_with_other_features_stands_once_in_the_table(store):
+    mappings = shuffled(5)
+    build_samples([(HALO, TORUS, mappings)], store, level=2)
+    few = build_samples([(HALO, TORUS, mappings[:3])], store, features=["max_bytes"])
+    table = read_samples(store)
+    assert len(few) == 3
+    assert sorted(table["mapping"]) == [f"m{i}" for i in range(5)]
+    assert table.notna().all().all()
+    adaptive = build_samples([(HALO, TORUS, mappings[:2])], store, routing="adaptive")
+    assert len(read_samples(store)) == 7
+    assert not set(adaptive["simulation"]) & set(table["simulation"])
+
+
 def test_the_same_mapping_is_computed_once_under_both_names(store, computed):
     mapping = shuffled(1)[0]
     table = build_samples([(HALO, TORUS, [mapping, mapping.renamed("again")])], store)

@@ -68,7 +68,10 @@ def calibrate(
     if groups is None:
         folds = KFold(min(n_folds, score.size), shuffle=True, random_state=seed)
     else:
-        names, members = np.unique(np.asarray(groups), return_inverse=True)
+        try:
+            names, members = np.unique(np.asarray(groups), return_inverse=True)
+        except TypeError:
+            raise InputError("bad groups", expected="all numbers, or all text") from None
         if members.size != score.size or names.size < 2:
             raise InputError(
                 "bad groups",

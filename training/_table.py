@@ -10,19 +10,20 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 
-from .sample_store import LABELS
+from .sample_store import LABELS, SIMULATION
 
 Floats = NDArray[np.float64]
 
 
-def check_order(table: object, times: object) -> None:
-    """Raise if times have the table's labels in another order: rows go by place."""
-    if not (isinstance(table, pd.DataFrame) and isinstance(times, pd.Series)):
-        return
-    if not times.index.equals(table.index) and set(times.index) == set(table.index):
-        raise InputError(
-            "times in another order than the features", expected="such as y.loc[X.index]"
-        )
+def check_order(table: object, **columns: object) -> None:
+    """Raise if a column has the table's labels in another order: rows go by place."""
+    for name, values in columns.items():
+        if not (isinstance(table, pd.DataFrame) and isinstance(values, pd.Series)):
+            continue
+        if not values.index.equals(table.index) and set(values.index) == set(table.index):
+            raise InputError(
+                f"{name} in another order than the features", expected="such as y.loc[X.index]"
+            )
 
 
 def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -35,7 +36,23 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
     """Table without the labels of samples and their time, which is no feature of itself."""
-    return table.drop(columns=[time, *LABELS], errors="ignore")
+    return table.drop(columns=[time, *LABELS, SIMULATION], errors="ignore")
+
+
+def finite(table: pd.DataFrame) -> pd.DataFrame:
+    """Table of features, or an error that names the one of which a value is missing."""
+    numbers = table.select_dtypes("number")
+    values = numbers.to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        more = int(bad[:, column].sum()) - 1
+        raise InputError(
+            f"feature {numbers.columns[column]} is not finite",
+            found=f"{values[row, column]} in row {row}" + (f" and {more} more" if more else ""),
+            expected="numbers",
+        )
+    return table
 
 
 def seconds_of(table: object, name: str) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from toruscast.mapping import InputError
+from toruscast.mapping.validation import whole_number
 
 from ._table import features_only
 from .feature_sets import feature_set
@@ -125,9 +126,8 @@ def random_splits(
             found=f"{n} mappings, a share of {train_share:g} to train on",
             expected="2 or more on both sides",
         )
-    if n_splits < 1:
-        raise InputError("bad number of splits", found=n_splits, expected="1 or more")
-    rng = np.random.default_rng(seed)
+    whole_number(n_splits, "number of splits", 1)
+    rng = np.random.default_rng(whole_number(seed, "seed", 0))
     orders = [rng.permutation(n) for _ in range(n_splits)]
     return [(order[:n_train], order[n_train:]) for order in orders]
 
@@ -181,7 +181,8 @@ def single_features(
     {'a': 1.0, 'b': 0.333}
     """
     observed = _observed(table, time)
-    numeric = features_only(table, time).select_dtypes("number")
+    # Of a table from several runs some rows may lack what others have.
+    numeric = features_only(table, time).select_dtypes("number").dropna(axis="columns")
     names = list(numeric.columns) if features is None else list(feature_set(features))
     _check_columns(table, names)
     columns = {name: table[name].to_numpy() for name in names}

@@ -17,7 +17,7 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
-from ._table import check_order, columns_of, features_only, seconds_of
+from ._table import check_order, columns_of, features_only, finite, seconds_of
 from .feature_sets import Target, feature_set
 
 Floats = NDArray[np.float64]
@@ -142,14 +142,14 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If a value is not finite, a column missing, or a parameter not valid; or if times and
-            features have the same labels in another order.
+            If a value is not finite, a column missing, or a parameter not valid; or if times or
+            groups have the labels of the features in another order.
         """
         if self.target not in get_args(Target):
             raise InputError(
                 "bad target", found=self.target, expected=" or ".join(get_args(Target))
             )
-        check_order(X, y)
+        check_order(X, times=y, groups=groups)
         whole_number(self.n_estimators, "number of trees", 1)
         whole_number(self.calibration_folds, "number of folds", 0)
         matrix, y = self._validated(X, y)
@@ -253,9 +253,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _draws(self, X: pd.DataFrame | ArrayLike, n_draws: int, seed: int) -> Iterator[Floats]:
         """Draws, a bounded number of values at a time."""
-        if n_draws < 1:
-            raise InputError("bad number of draws", found=n_draws, expected="1 or more")
-        rng = np.random.default_rng(seed)
+        whole_number(n_draws, "number of draws", 1)
+        rng = np.random.default_rng(whole_number(seed, "seed", 0))
         centre, width = self._scores(X)
         calibration = self._calibrated()
         block = max(1, _BLOCK // centre.size)
@@ -318,9 +317,9 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(
                     "named features need a table", found=type(X).__name__, expected="a DataFrame"
                 )
-            X = columns_of(X, feature_set(self.features))
+            X = finite(columns_of(X, feature_set(self.features)))
         elif isinstance(X, pd.DataFrame):
-            X = features_only(X)
+            X = finite(features_only(X))
         try:
             return validate_data(  # type: ignore[no-any-return]
                 self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
@@ -332,7 +331,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Normalised features of mappings to forecast."""
         check_is_fitted(self, "forest_")
         if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
-            X = columns_of(X, self.feature_names_in_)
+            X = finite(columns_of(X, self.feature_names_in_))
         try:
             return self._normal(validate_data(self, X, dtype=np.float64, reset=False))
         except ValueError as error:

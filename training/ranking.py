@@ -150,6 +150,10 @@ def rank(
         times = np.asarray(observed, dtype=np.float64)
         if times.shape != (len(mappings),):
             raise InputError("bad observed times", found=times.shape, expected=(len(mappings),))
+        if not (np.isfinite(times) & (times > 0)).all():
+            raise InputError(
+                "bad observed times", found=observed, expected="positive seconds of every mapping"
+            )
         ranking.insert(2, "observed_time", times)
     ranking["hot_links"] = [
         hot_links(RoutedTraffic(workload, torus, mapping, routing)) for mapping in mappings

@@ -14,6 +14,8 @@ from toruscast.mapping.formats import atomic_path
 FORMAT = "toruscast samples"
 _KEY = b"toruscast"
 LABELS = ("workload", "torus", "mapping", "key")
+# Two samples with the same of this are the same simulation, perhaps with other features.
+SIMULATION = "simulation"
 
 
 def write_samples(

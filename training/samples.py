@@ -22,7 +22,7 @@ from toruscast.features.registry import select
 from toruscast.features.table import tabulate
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
-from .sample_store import FORMAT, LABELS, read_samples, write_samples
+from .sample_store import FORMAT, LABELS, SIMULATION, read_samples, write_samples
 
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
@@ -40,6 +40,7 @@ class _Job(NamedTuple):
     torus: Torus
     mappings: tuple[TaskMapping, ...]
     keys: tuple[str, ...]
+    simulations: tuple[str, ...]
 
 
 class _How(NamedTuple):
@@ -73,7 +74,8 @@ def build_samples(
     cases : iterable of (workload, torus, mapping or mappings)
         What to compute.
     store_path : path-like
-        The table; what it holds already is not computed again, and what it holds besides stays.
+        The table; what it holds already is not computed again, and what it holds besides stays. A
+        mapping that it holds with other features gets the new ones in the same row.
     n_jobs : int
         Threads; the compiled loops run side by side.
     level : {1, 2}
@@ -96,7 +98,8 @@ def build_samples(
     DataFrame
         A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
         hash of all that the sample depends on; of a metric of your own its function, without what
-        that calls), the features, and ``time`` in seconds.
+        that calls), ``simulation`` (the same without the features), the features, and ``time`` in
+        seconds.
 
     Raises
     ------
@@ -135,9 +138,7 @@ def build_samples(
         **({} if coarsening is None else {"coarsening": coarsening}),
         **(provenance or {}),
     }
-    # What the table holds besides stays.
-    others = pd.DataFrame() if old is None else old[~old["key"].isin(table["key"])]
-    whole = pd.concat([others, table], ignore_index=True) if len(others) else table
+    whole = table if old is None else _added(table, old)
     origin |= {"graphs": sorted(set(whole["workload"])), "tori": sorted(set(whole["torus"]))}
     write_samples(whole, store, origin)
     _remove_parts(folder, set(whole["key"]))
@@ -161,10 +162,8 @@ def _job(
     ]
     # The name of a torus changes nothing; every other field does.
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.zones)
-    common = _digest(
-        _KEY_VERSION,
-        toruscast.__version__,
-        tuple(map(_mark, how.features)),
+    versions = (_KEY_VERSION, toruscast.__version__)
+    simulated = (
         how.routing,
         how.coarsening,
         host,
@@ -173,8 +172,14 @@ def _job(
         workload.dependent,
         *arrays,
     )
-    keys = tuple(_digest(common, mapping.node, mapping.slot) for mapping in several)
-    return _Job(workload, torus, several, keys)
+    keys, simulations = (
+        tuple(_digest(common, mapping.node, mapping.slot) for mapping in several)
+        for common in (
+            _digest(*versions, tuple(map(_mark, how.features)), *simulated),
+            _digest(*versions, *simulated),
+        )
+    )
+    return _Job(workload, torus, several, keys, simulations)
 
 
 def _mark(feature: Feature) -> str:
@@ -243,14 +248,13 @@ def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:
     """Return what is left to compute, in parts, nothing twice."""
     parts = []
     for job in jobs:
-        new: dict[str, TaskMapping] = {}
-        for key, mapping in zip(job.keys, job.mappings, strict=True):
-            if key not in known:
-                new[key] = mapping
+        new: dict[str, tuple[TaskMapping, str, str]] = {}
+        for row in zip(job.mappings, job.keys, job.simulations, strict=True):
+            if row[1] not in known:
+                new[row[1]] = row
         known.update(new)
-        for some in (list(new.items())[i : i + _PART] for i in range(0, len(new), _PART)):
-            keys, mappings = zip(*some, strict=True)
-            parts.append(_Job(job.workload, job.torus, mappings, keys))
+        for some in (list(new.values())[i : i + _PART] for i in range(0, len(new), _PART)):
+            parts.append(_Job(job.workload, job.torus, *zip(*some, strict=True)))
     return parts
 
 
@@ -279,11 +283,24 @@ def _labels(job: _Job) -> dict[str, list[str]]:
     n = len(job.keys)
     names = [mapping.name for mapping in job.mappings]
     columns = ([job.workload.name] * n, [str(job.torus)] * n, names, list(job.keys))
-    return dict(zip(LABELS, columns, strict=True))
+    return dict(zip(LABELS, columns, strict=True)) | {SIMULATION: list(job.simulations)}
 
 
 def _assembled(jobs: Sequence[_Job], values: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the cases in their order, under their own names."""
     labels = pd.concat([pd.DataFrame(_labels(job)) for job in jobs], ignore_index=True)
-    features = values.drop(columns=[name for name in LABELS if name != "key"])
+    known = [name for name in (*LABELS, SIMULATION) if name != "key"]
+    features = values.drop(columns=known, errors="ignore")
     return labels.merge(features, on="key", how="left", validate="many_to_one")
+
+
+def _added(table: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """Return what a store held and a table; of the same simulation the new values come first."""
+    others = old[~old["key"].isin(table["key"])]
+    if SIMULATION in others.columns:
+        again = others[SIMULATION].isin(table[SIMULATION])
+        more = others[again].drop_duplicates(SIMULATION, keep="last").set_index(SIMULATION)
+        more = more[[name for name in more.columns if name not in table.columns]]
+        table = table.join(more.dropna(axis="columns", how="all"), on=SIMULATION)
+        others = others[~again]
+    return pd.concat([others, table], ignore_index=True) if len(others) else table
