@@ -168,7 +168,7 @@ def _forecast(
         less = "a smaller --train takes less, --model default none"
         source = "trained"
     _tell_cost(comm, torus, mappings, n_simulated, less, jobs, output)
-    if source == "trained":
+    if given is None and source != SIMULATION:
         training = _trained(comm, torus, mappings, n_train, routing, seed, jobs, output)
         model = training.model
     else:
