@@ -79,7 +79,8 @@ def waits_too_long(state: State, now: int) -> bool:
     """Whether a packet has waited for so many ticks that they soon cannot be counted."""
     on_way = state.packet["route"] != DELIVERED
     on_way[state.free[: state.clock[SLOTS]]] = False
-    waits = (now - state.packet["since"][on_way]).astype(np.int32)
+    # Past 2^31 ticks the packets' own 32 bits have gone round: so does the difference.
+    waits = (np.int64(now) - state.packet["since"][on_way]).astype(np.int32)
     return bool(waits.max(initial=0) > _LONGEST_WAIT)
 
 

@@ -7,7 +7,15 @@ from toruscast.features import _simulator_clock as clock
 from toruscast.features import simulate
 from toruscast.features import simulator as module
 from toruscast.features.coarsening import PLACES, refine
-from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, patterns
+from toruscast.mapping import (
+    CommGraph,
+    InputError,
+    Network,
+    TaskMapping,
+    Torus,
+    Workload,
+    patterns,
+)
 
 EDGES = CommGraph(4, [0, 1, 2, 3], [1, 2, 2, 0], [0.0, 100.0, 50.0, 1e6])
 
@@ -259,6 +267,18 @@ def test_a_wait_for_a_link_that_carries_what_many_nodes_send():
     assert result.time == pytest.approx(32 * 1100 * 544 / 2e9, rel=1e-3)
     assert told == sorted(told)
     assert told[-1] == result.packet_hops
+
+
+@pytest.mark.parametrize("overhead", [0.4, 1.0, 7.0, 100.0])
+def test_a_run_past_what_packets_keep_of_their_ticks(overhead):
+    # A tick is 272 ns / 1024: 2**31 of them are .57 s.
+    torus = Torus((4,), network=Network(overhead=overhead))
+    found = simulate(
+        Workload([CommGraph(2, [0, 1], [1, 0], [512.0, 512.0])] * 5, dependent=True),
+        torus,
+        TaskMapping([0, 1], torus),
+    )
+    assert found.time == pytest.approx(5 * (overhead + 40e-9 + 544 / 2e9), abs=1e-8)
 
 
 def test_looks_at_the_waits_change_nothing_and_coarser_ticks_little(monkeypatch):
