@@ -30,11 +30,7 @@ BASELINE = "analytic"
     help="A feature set, features joined by commas, or a sum such as prior+mine; repeat to "
     "compare. The first is the baseline of the gain.  [default: all sets that the samples allow]",
 )  # fmt: skip
-@click.option(
-    "--plugin", metavar="FILE.py",
-    help="RUNS THE CODE of this Python file, which registers features of your own; --features mine "
-    "stands for them. Only give files that you trust.",
-)  # fmt: skip
+@options.plugin_option(options.FEATURES_MINE)
 @click.option(
     "--target", type=click.Choice(["correction", "slowdown", "time"]),
     help="What is learned.  [default: correction with features of the sketch, slowdown with the "
@@ -88,7 +84,7 @@ def command(
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
     output.check(also={"--samples": samples})
-    mine = load_plugin(plugin) if plugin is not None else ()
+    mine = load_plugin(plugin)
     if not chosen and mine:
         chosen = (MINE,)
     if chosen == (MINE,):

@@ -9,7 +9,7 @@ import click
 from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .output import Output, records, write_parquet
-from .selection import names_of
+from .selection import load_plugin, names_of
 from .tables import new_table, print_table
 from .units import number
 
@@ -30,6 +30,7 @@ SHOWN = (
     "--features", "chosen", metavar="SET|NAME,NAME",
     help="These features, or named sets of them, instead of all of the level.",
 )  # fmt: skip
+@options.plugin_option(options.FEATURES_MINE)
 @click.option("--list", "listing", is_flag=True, help="List the features and stop.")
 @options.routing_option
 @options.work_options
@@ -46,6 +47,7 @@ def command(
     tasks_per_node: int | None,
     level: int,
     chosen: str | None,
+    plugin: str | None,
     listing: bool,
     routing: Literal["deterministic", "adaptive", "by_size"],
     seed: int,
@@ -63,6 +65,7 @@ def command(
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
     output.check({"--parquet": parquet_path})
+    mine = load_plugin(plugin)
     if listing:
         options.refuse(
             "without --list", "comm", "iterations", "traffic", "grid", "torus", "mappings",
@@ -78,7 +81,7 @@ def command(
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     from toruscast.features import extract
 
-    wanted = None if chosen is None else names_of(chosen)
+    wanted = None if chosen is None else names_of(chosen, mine)
     table = extract(
         application.comm, host, picked, level=level, routing=routing, features=wanted, n_jobs=jobs
     )
@@ -96,7 +99,7 @@ def command(
     console = output.console()
     columns = list(table.columns)
     if wanted is None:
-        columns = [*SHOWN, *(["time"] if "time" in table.columns else [])]
+        columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
     shown = new_table("mapping", *columns, left=("mapping",))
     for name, values in zip(table.index, table[columns].to_numpy(), strict=True):
         shown.add_row(str(name), *(number(value, 4) for value in values))

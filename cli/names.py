@@ -18,7 +18,7 @@ def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     import difflib
 
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.4)
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
     return " or ".join(close) or otherwise or " or ".join(names)
 
 

@@ -146,6 +146,18 @@ def sample_options(function: F) -> F:
     )  # fmt: skip
 
 
+def plugin_option(what_for: str) -> Callable[[F], F]:
+    """Add features of the user's own; ``what_for`` says where they are named."""
+    return click.option(
+        "--plugin", metavar="FILE.py",
+        help="RUNS THE CODE of this Python file, which registers features of your own"
+        f"{what_for}. Only give files that you trust.",
+    )  # fmt: skip
+
+
+FEATURES_MINE = "; --features mine stands for them"
+
+
 def splits_option(function: F) -> F:
     """Add the number of splits."""
     return click.option(

@@ -14,6 +14,7 @@ from .inputs import Application, check_sends, load_application, load_mappings, l
 from .mapping_files import check_target, is_folder, write_to_folder
 from .output import Output, records
 from .quality import COVERAGE
+from .selection import load_plugin
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 # Packet-hops that a core simulates in a minute, at least; minutes from which on it is said.
 _HOPS_A_MINUTE = 300e6
 _LONG = 2.0
-# What stands in the model's place where nothing needs to be forecast.
-SIMULATION = "simulation"
 # Mappings whose cost is looked at.
 _LOOKED_AT = 5
 Routing = Literal["deterministic", "adaptive", "by_size"]
@@ -43,6 +42,8 @@ class Ranking:
     mappings: list[TaskMapping]
     model: TimePredictor
     source: str
+    """Where the model is from; "simulation" if nothing needed to be forecast (`is_exact`)."""
+    is_exact: bool
     training: Training | None
     table: pd.DataFrame
     reasons: dict[str, Reasons]
@@ -64,6 +65,7 @@ class Ranking:
     metavar="FILE|default",
     help="Instead: a model made by 'toruscast train', or the one that comes with toruscast.",
 )
+@options.plugin_option(" that the model of --model reads")
 @options.routing_option
 @click.option("--check", is_flag=True, help="Simulate the candidates too and score the forecast.")
 @click.option(
@@ -88,6 +90,7 @@ def command(
     tasks_per_node: int | None,
     train: int | None,
     model: str | None,
+    plugin: str | None,
     routing: Routing,
     check: bool,
     top: int,
@@ -114,6 +117,7 @@ def command(
     output.check(also={"--out": out})
     if out is not None:
         check_target(out)
+    load_plugin(plugin)
     application = load_application(comm, traffic, iterations, grid)
     check_sends(application.comm, comm)
     host = load_torus(torus)
@@ -155,11 +159,12 @@ def _forecast(
     training = None
     given = None if model_path is None else load_predictor(model_path)
     n_checked = len(mappings) if check else 0
-    if sketch_is_exact(comm, torus, mappings[0]) and (
+    is_exact = sketch_is_exact(comm, torus, mappings[0]) and (
         given is None or given.target == "correction"
-    ):
+    )
+    if is_exact:
         n_simulated, less = len(mappings) + n_checked, "fewer candidates take less"
-        source = SIMULATION
+        source = "simulation"
     elif given is not None:
         n_simulated, less = n_checked, "without --check none"
         source = str(model_path)
@@ -168,7 +173,7 @@ def _forecast(
         less = "a smaller --train takes less, --model default none"
         source = "trained"
     _tell_cost(comm, torus, mappings, n_simulated, less, jobs, output)
-    if given is None and source != SIMULATION:
+    if given is None and not is_exact:
         training = _trained(comm, torus, mappings, n_train, routing, seed, jobs, output)
         model = training.model
     else:
@@ -185,8 +190,8 @@ def _forecast(
     names = table["mapping"].iloc[[0, -1]]
     reasons = {name: explain(comm, torus, by_name[name], routing=routing) for name in names}
     return Ranking(
-        application, torus, mappings, model, source, training, table, reasons, routing,
-        _scores(table) if check else None,
+        application, torus, mappings, model, source, is_exact, training, table, reasons,
+        routing, _scores(table) if check else None,
     )  # fmt: skip
 
 
@@ -303,8 +308,8 @@ def _write_mappings(found: Ranking, out: str, output: Output) -> None:
 
 def _model(found: Ranking) -> dict[str, Any]:
     """Return what made the forecast, for JSON."""
-    if found.source == SIMULATION:
-        return {"source": SIMULATION, "n_samples": 0, "features": [], "target": "time"}
+    if found.is_exact:
+        return {"source": found.source, "n_samples": 0, "features": [], "target": "time"}
     return {
         "source": found.source,
         "n_samples": found.model.n_samples_,

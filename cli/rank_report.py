@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from .output import records
 from .quality import COVERAGE, METRICS, between, score
-from .rank import SIMULATION
 from .tables import new_table, print_table, printable
 from .units import byte_unit, nbytes, number, percent, seconds, time_unit
 
@@ -93,7 +92,7 @@ def _header(found: Ranking) -> str:
         "by_size": " with routing by message size",
     }.get(found.routing, "")
     how = f"forecast by {origin}"
-    if found.source == SIMULATION:
+    if found.is_exact:
         how = "simulated, not forecast: no edge has more than one packet, which takes no longer"
     return (
         f"{application_line(found.application)}; on torus {found.torus}{routing}; "
@@ -104,7 +103,7 @@ def _header(found: Ranking) -> str:
 def _print_table(found: Ranking, top: int, estimated: bool, console: Console) -> None:
     """Print the first and the last rows."""
     table = found.table
-    forecast = found.source != SIMULATION
+    forecast = not found.is_exact
     times = table[["predicted_time", "lower_bound"]].to_numpy().ravel()
     scale, unit = time_unit(times)
     per_byte, byte_name = byte_unit(table["max_bytes"])
@@ -170,7 +169,7 @@ def _print_reasons(found: Ranking, estimated: bool, console: Console) -> None:
 
 def _quality(found: Ranking, estimated: bool) -> list[str]:
     """Return how good the forecast is, in lines."""
-    if found.source == SIMULATION:
+    if found.is_exact:
         return ["Every time is that of a simulation, without the uncertainty of a forecast."]
     lines = []
     n = len(found.table)
@@ -222,7 +221,7 @@ def _answer(found: Ranking) -> str:
     """Return the result in a sentence."""
     table = found.table
     best = records(table.iloc[:1])[0]
-    if found.source == SIMULATION:
+    if found.is_exact:
         text = f"{printable(best['mapping'])} is fastest: {seconds(best['predicted_time'])}"
     else:
         text = (
@@ -239,7 +238,7 @@ def _answer(found: Ranking) -> str:
         if reference is not None:
             gain = 1 - best["predicted_time"] / reference
             text += f", {percent(gain)} less time than {label}"
-    if found.source == SIMULATION:
+    if found.is_exact:
         as_fast = int((others["predicted_time"] == best["predicted_time"]).sum())
         return f"{text}; {as_fast or 'none'} of the other {len(others)} candidates takes as little."
     text += f"; probability of being the best of the {len(table)}: {percent(best['p_best'])}."

@@ -53,8 +53,8 @@ def names_of(
     return tuple(dict.fromkeys(found))
 
 
-def load_plugin(path: str) -> tuple[str, ...]:
-    """Run a Python file and return the features that it registers.
+def load_plugin(path: str | None) -> tuple[str, ...]:
+    """Run a Python file, if one is given, and return the features that it registers.
 
     Raises
     ------
@@ -68,6 +68,8 @@ def load_plugin(path: str) -> tuple[str, ...]:
     from toruscast.features import FEATURES
     from toruscast.mapping import InputError
 
+    if path is None:
+        return ()
     if not Path(path).is_file():
         raise InputError("no such file", file=path, expected="a Python file")
     before = set(FEATURES)

@@ -10,7 +10,7 @@ from . import options
 from .inputs import check_sends, load_mapping, load_phases, load_torus
 from .output import Output, check_folder, write_text
 from .rank_report import application_line
-from .simulate_files import inside, labelled_links, write_folder
+from .simulate_files import inside, labelled, write_folder
 from .simulate_network import change_network
 from .simulate_options import check_interval, check_options, read_interval, read_watch
 from .simulate_report import look, one_row, print_report, summary
@@ -116,8 +116,7 @@ def command(
             workload, host, chosen, routing=routing, coarsening=coarsening or 1,
             error=error, seed=seed, interval=every, watch=watched, progress=progress,
         )  # fmt: skip
-    counters = labelled_links(result)
-    found = look(result, why, counters)
+    found = look(result, why)
     content = {
         "application": {**application.describe(), "phases": list(comm), "dependent": dependent},
         "torus": {
@@ -136,11 +135,11 @@ def command(
     }
     output.write(content, one_row(content))
     if links is not None:
-        write_text(counters.to_csv(lineterminator="\n"), links)
+        write_text(labelled(found.links, host).to_csv(lineterminator="\n"), links)
     if trace is not None:
         write_trace(result, trace)
     if out is not None:
-        write_folder(out, result, counters, content)
+        write_folder(out, result, found.links, content)
     if output.for_people:
         phases = f" in {len(comm)} {'rounds' if dependent else 'phases'}" if len(comm) > 1 else ""
         console = output.console()

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toruscast.features import Simulation
+    from toruscast.mapping import Torus
 
 
-def labelled_links(result: Simulation) -> pd.DataFrame:
-    """Return the counters of every link, its name first."""
-    table = result.links()
-    table.insert(0, "label", [result.torus.link_label(int(link)) for link in table.index])
+def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
+    """Return the counters of links, their names first."""
+    table = links.copy()
+    table.insert(0, "label", [torus.link_label(link) for link in links.index.tolist()])
     return table
 
 
@@ -72,7 +73,7 @@ def write_folder(
         result.messages,
         result.tasks,
         result.phases,
-        lambda: links,
+        partial(labelled, links, result.torus),
         result.fifos,
         result.series if any(s.snapshots for s in result.stretches) else None,
         result.log if logged else None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .output import records
 from .rank_report import bound_line, link_note
+from .simulate_files import labelled
 from .tables import new_table, print_table
 from .units import nbytes, number, percent, seconds
 
@@ -36,25 +37,30 @@ class Found:
     fifos: pd.DataFrame
 
 
-def look(result: Simulation, why: Reasons, links: pd.DataFrame) -> Found:
+def look(result: Simulation, why: Reasons) -> Found:
     """Return what is worth showing of a simulation."""
     from toruscast.features.slowest import slowest_messages
 
+    links, torus = result.links(), result.torus
     used = links[links["packets"] > 0]
     waiting = used[used["mean_wait"] > 0]
     fifos = result.fifos()
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
-    waited = fifos[fifos["waited"] > 0].sort_values("waited", ascending=False, kind="stable")
     return Found(
         result,
         why,
         links,
         result.phases(),
-        used.sort_values("busy_share", ascending=False, kind="stable").head(BUSIEST),
-        waiting.sort_values("mean_buffered", ascending=False, kind="stable").head(FEW),
+        # Names are for these few only: those of a million links take ten seconds.
+        labelled(_most(used, "busy_share", BUSIEST), torus),
+        labelled(_most(waiting, "mean_buffered", FEW), torus),
         slowest_messages(result, FEW),
-        waited.head(FEW),
+        _most(fifos[fifos["waited"] > 0], "waited", FEW),
     )
+
+
+def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
+    return table.sort_values(column, ascending=False, kind="stable").head(n)
 
 
 def summary(found: Found) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from . import options
 from .output import Output, records
 from .quality import print_quality
 from .sampling import obtain_samples
-from .selection import names_of
+from .selection import load_plugin, names_of
 from .tables import new_table
 from .units import percent
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "--features", "chosen", metavar="SET|NAME,NAME", default="sketch", show_default=True,
     help="Feature set or features to learn from.",
 )  # fmt: skip
+@options.plugin_option(options.FEATURES_MINE)
 @click.option(
     "--target", type=click.Choice(["correction", "slowdown", "time"]),
     help="Learn the time over that of the sketch or over its lower bound, which carry over to "
@@ -48,6 +49,7 @@ def command(
     samples: str | None,
     out: str,
     chosen: str,
+    plugin: str | None,
     target: Target | None,
     routing: Literal["deterministic", "adaptive", "by_size"],
     splits: int,
@@ -75,12 +77,13 @@ def command(
         usual_target,
     )
 
-    names = names_of(chosen) if comm is not None else ()
+    mine = load_plugin(plugin)
+    names = names_of(chosen, mine) if comm is not None else ()
     table = obtain_samples(
         comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
         needed_level(names, target), routing, seed, jobs, output,
     )  # fmt: skip
-    features = _features(chosen, table)
+    features = _features(chosen, mine, table)
     aim = target or usual_target(feature_set(features))
     model = TimePredictor(features, aim)
     output.message(f"measuring quality on {splits} splits")
@@ -102,11 +105,11 @@ def command(
         _print(content, quality, output)
 
 
-def _features(chosen: str, table: pd.DataFrame) -> str | tuple[str, ...]:
+def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | tuple[str, ...]:
     """Return the name of a set, so that the model remembers it, or features of the table."""
     from toruscast.training import FEATURE_SETS
 
-    return chosen if chosen in FEATURE_SETS else names_of(chosen, known=table.columns)
+    return chosen if chosen in FEATURE_SETS else names_of(chosen, mine, table.columns)
 
 
 def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> None:

@@ -112,5 +112,5 @@ def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
 def _similar(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, FEATURES, n=3, cutoff=0.4)
+    close = difflib.get_close_matches(name, FEATURES, n=3, cutoff=0.6)
     return " or ".join(close) if close else "a name listed by 'toruscast features --list'"

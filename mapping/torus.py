@@ -241,7 +241,7 @@ class Torus:
         '(0,2,1) -1'
         """
         node, port = divmod(whole_number(link, "link", 0, self.n_links - 1), 2 * self.ndim)
-        place = ",".join(str(int(c)) for c in self.coords[node])
+        place = ",".join(map(str, self.coords[node].tolist()))
         return f"({place}) {'+-'[port % 2]}{port // 2}"
 
     def distance(self, src: ArrayLike, dst: ArrayLike) -> NDArray[np.int32]:

@@ -57,7 +57,7 @@ def run(inputs, monkeypatch):
 SIMULATE = "simulate --comm halo.csv --torus 4x4 --mapping identity"
 BAD = {
     "": "Usage",
-    "rnak": "unknown command: found rnak, expected rank or",
+    "rnak": "unknown command: found rnak, expected rank (see",
     "zzz": "unknown command: found zzz, expected rank or features or",
     "pmnf predct": "unknown command: found predct, expected predict",
     "codesign modls": "unknown command: found modls, expected models",
@@ -101,6 +101,7 @@ BAD = {
     "features": "--comm and --torus are needed",
     "features --comm halo.csv --torus 4x4 --features max_byte": "expected max_bytes or",
     "features --comm halo.csv --torus 4x4 --features mine": "--plugin",
+    "features --comm halo.csv --torus 4x4 --features zzz": "expected a name in prior, H1, H2",
     "features --comm halo.csv --torus 4x4 --level 3": "--level",
     "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or "
     "identity",

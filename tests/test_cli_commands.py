@@ -435,6 +435,25 @@ def test_evaluate_own_feature(run, folder):
     assert "busiest_share" in text
 
 
+def test_a_model_that_reads_an_own_feature(run, folder):
+    # Its file's name is what the report calls forecasts that are none.
+    (folder / "own.py").write_text(PLUGIN)
+    made = "--comm lammps-lj-64 --torus 4x4x4"
+    try:
+        run(f"train {made} -n 12 --features prior+mine --plugin own.py --splits 2 --out simulation")
+        unregister("busiest_share")
+        ranking = f"rank {made} --candidates 4 --model simulation"
+        with pytest.raises(AssertionError, match="not registered: found busiest_share"):
+            run(ranking)
+        text = run(f"{ranking} --plugin own.py").stdout
+        unregister("busiest_share")
+        table = run(f"features {made} --candidates 4 --plugin own.py").stdout
+    finally:
+        unregister("busiest_share")
+    assert "forecast by the model simulation" in text
+    assert "busiest_share" in table
+
+
 def test_evaluate_names_missing_features(folder, monkeypatch):
     monkeypatch.chdir(folder)
     table = read_samples(folder / "s.parquet").drop(columns="avg_buffer_TO")

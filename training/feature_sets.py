@@ -111,8 +111,9 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(features, str):
         if features not in FEATURE_SETS:
             raise InputError(
-                "unknown feature set", found=features, expected=" or ".join(FEATURE_SETS)
-            )
+                "unknown feature set", found=features,
+                expected=f"{' or '.join(FEATURE_SETS)}, or a list of features",
+            )  # fmt: skip
         return FEATURE_SETS[features]
     names = tuple(features) if isinstance(features, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):

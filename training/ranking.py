@@ -106,6 +106,12 @@ def rank(
     needed = model.required_columns
     if not needed:
         raise InputError("model without feature names", expected="one fitted on a table")
+    unknown = [name for name in needed if name not in FEATURES]
+    if unknown:
+        raise InputError(
+            "the model reads features that are not registered", found=", ".join(unknown),
+            expected="a function for each, as when it was trained (--plugin FILE.py)",
+        )  # fmt: skip
     # The sketch is simulated for the model anyway: its own word is worth seeing.
     sketch = (SKETCH_TIME,) if SKETCHED & set(needed) else ()
     names = tuple(dict.fromkeys((*needed, *RANKING_FEATURES, *sketch)))
