@@ -26,10 +26,7 @@ GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
 @options.traffic_option
 @options.iterations_option
 @click.option("--tasks", type=options.POSITIVE, metavar="N", help="Number of tasks of the graph.")
-@click.option(
-    "--format", "form", type=click.Choice(["auto", "edges", "matrix"]), default="auto",
-    show_default=True, help="What an ambiguous text file is.",
-)  # fmt: skip
+@options.format_option
 @click.option("--messages", metavar="FILE", help="A second matrix, with the message counts.")
 @options.output_options
 def command(
@@ -41,7 +38,7 @@ def command(
     traffic: Literal["all", "point_to_point", "collective"],
     iterations: float | None,
     tasks: int | None,
-    form: Literal["auto", "edges", "matrix"],
+    form: options.Format,
     messages: str | None,
     json_path: str | None,
     csv_path: str | None,

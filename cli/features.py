@@ -37,6 +37,7 @@ SHOWN = (
 @options.output_options
 def command(
     comm: str | None,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -65,7 +66,7 @@ def command(
     output.check({"--parquet": parquet_path})
     if listing:
         options.refuse(
-            "without --list", "comm", "iterations", "traffic", "grid", "torus", "mappings",
+            "without --list", "comm", "form", "iterations", "traffic", "grid", "torus", "mappings",
             "candidates", "tasks_per_node", "level", "chosen", "routing", "seed", "jobs",
             "parquet_path",
         )  # fmt: skip
@@ -73,7 +74,7 @@ def command(
         return
     if comm is None or torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    application = load_application(comm, traffic, iterations, grid)
+    application = load_application(comm, traffic, iterations, grid, form)
     host = load_torus(torus)
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     from toruscast.features import extract

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
+Format = Literal["auto", "edges", "matrix"]
 
 
 class _Positive(click.IntRange):
@@ -89,7 +90,13 @@ traffic_option = click.option(
     "--traffic", type=click.Choice(["all", "point_to_point", "collective"]), default="all",
     show_default=True, help="Which part of Open MPI monitoring output counts.",
 )  # fmt: skip
+format_option = click.option(
+    "--format", "form", type=click.Choice(get_args(Format)), default="auto", show_default=True,
+    help="What a text file is that could be a list of edges or a dense matrix (3x3 or 4x4 "
+    "numbers).",
+)  # fmt: skip
 _TRAFFIC = (
+    format_option,
     click.option(
         "--iterations", type=click.FloatRange(min=0, min_open=True), metavar="N",
         help="Application steps that the graph covers: traffic is divided by it. Known for shipped "

@@ -64,6 +64,7 @@ from .tables import printable
 def command(
     comm: tuple[str, ...],
     dependent: bool,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -99,7 +100,7 @@ def command(
     if interval is not None and out is None and trace is None:
         raise click.UsageError("--interval needs --out or --trace")
     every = None if interval is None else read_interval(interval)
-    application, workload = load_phases(comm, traffic, iterations, grid, dependent)
+    application, workload = load_phases(comm, traffic, iterations, grid, dependent, form)
     check_sends(workload, comm[0])
     host = change_network(load_torus(torus), changes)
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)

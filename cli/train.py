@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @options.output_options
 def command(
     comm: str | None,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -77,7 +78,7 @@ def command(
 
     names = names_of(chosen) if comm is not None else ()
     table = obtain_samples(
-        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
+        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, samples,
         needed_level(names, target), routing, seed, jobs, output,
     )  # fmt: skip
     features = _features(chosen, table)

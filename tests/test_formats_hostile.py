@@ -91,7 +91,7 @@ def pickled_npz():
         ("0\n", None, "bad number of tasks: found 0"),
         ("-4\n0 1 5\n", 1, "bad number of tasks: found -4"),
         ("4\n0 1 5\n2 4 5\n", 3, "destination out of range: found 4, expected a task from 0 to 3"),
-        ("0 1 5\n1 2 5\n# x\n0 1 6\n", 4, "edge stands twice: found 0 -> 1, also on line 1"),
+        ("3\n0 1 5\n# x\n0 1 6\n", 4, "edge stands twice: found 0 -> 1, also on line 2"),
         ("2 2 5\n1 1 5\n3 3 5\n1 1 6\n2 2 6\n", 4, "twice: found 1 -> 1, also on line 2"),
         ("0 1 5\n1 2 5\n1 ", 3, "wrong number of columns"),
         ("src,dst,hops\n0,1,5\n", 1, "bad src: found src"),

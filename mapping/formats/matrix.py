@@ -23,16 +23,6 @@ MAX_DENSE_TASKS = 16384
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
-def is_matrix(text: Text) -> bool:
-    """Whether the text is square by its first lines, and not an edge list.
-
-    Three or four lines of as many columns are an edge list.
-    """
-    _, line = text.first_line()
-    width = len(fields(line))
-    return width > 4 or (width == 2 and sum(1 for _ in text.lines()) == 2)
-
-
 def read_dense(text: Text) -> tuple[int, Entries]:
     """Return size and positive entries of a dense matrix of numbers, row = source."""
     number, line = text.first_line()
