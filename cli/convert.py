@@ -19,7 +19,10 @@ GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option(
-    "--mapping", is_flag=True, help="IN holds mappings, not a communication graph; needs --torus."
+    "--mapping",
+    is_flag=True,
+    help="IN holds mappings, not a communication graph; needs --torus. A folder; a file "
+    f"({options.MAPPING_HELP}); or lines of name,node,node,...",
 )
 @click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
 @options.tasks_per_node_option

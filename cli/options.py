@@ -29,6 +29,14 @@ TRAINING = 168
 """Mappings to learn from, if not told otherwise."""
 MAX_JOBS = 4096
 POSITIVE = _Positive(min=1)
+COMM_HELP = (
+    "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
+    "matrix, .npz or .mtx"
+)
+MAPPING_HELP = (
+    "a line for each task, with its node's coordinates and a slot or with its node's number; or "
+    "columns below the names task,node"
+)
 
 
 def traffic_options(function: F) -> F:
@@ -37,8 +45,7 @@ def traffic_options(function: F) -> F:
         function,
         click.option(
             "--comm", required=True, metavar="FILE|NAME",
-            help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
-            "or the name of a shipped dataset, such as lammps-lj-512.",
+            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512.",
         ),
         *_TRAFFIC,
         click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
@@ -51,9 +58,8 @@ def phased_traffic_options(function: F) -> F:
         function,
         click.option(
             "--comm", required=True, multiple=True, metavar="FILE|NAME",
-            help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
-            "or the name of a shipped dataset, such as lammps-lj-512. Given several times: phases, "
-            "a barrier between them.",
+            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
+            "several times: phases, a barrier between them.",
         ),
         click.option(
             "--dependent", is_flag=True,
@@ -71,7 +77,7 @@ def optional_traffic_options(function: F) -> F:
         function,
         click.option(
             "--comm", metavar="FILE|NAME",
-            help="Communication graph or name of a shipped dataset, to simulate samples of.",
+            help=f"{COMM_HELP}, or the name of a shipped dataset.",
         ),
         *_TRAFFIC,
         click.option("--torus", metavar="TORUS", help=TORUS_HELP),
@@ -116,7 +122,8 @@ def mapping_options(function: F) -> F:
         function,
         click.option(
             "--mappings", metavar="FILE|FOLDER",
-            help="A folder of map files, one file, or a file of name,node,node,... lines.",
+            help=f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of "
+            "name,node,node,...",
         ),
         click.option(
             "--candidates", type=POSITIVE, metavar="N",

@@ -21,7 +21,8 @@ from .tables import printable
 @options.phased_traffic_options
 @click.option(
     "--mapping", required=True, metavar="FILE|STRATEGY",
-    help="A mapping file, or a strategy such as identity, permute-ZYX or random@2.",
+    help=f"A file ({options.MAPPING_HELP}), or a strategy such as identity, permute-ZYX or "
+    "random@2.",
 )  # fmt: skip
 @options.tasks_per_node_option
 @options.routing_option

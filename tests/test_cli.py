@@ -354,6 +354,6 @@ def test_what_matrix_market_files_lose_is_said(run, tmp_path):
 
 
 def test_tasks_numbered_from_one_are_pointed_out(run, tmp_path):
-    (tmp_path / "one.edges").write_text("1 2 100\n2 3 100\n3 1 100\n")
+    (tmp_path / "one.edges").write_text("1 2 100\n2 3 100\n3 1 100\n2 1 9\n")
     shown = run(f"simulate --comm {tmp_path}/one.edges --torus 4 --mapping identity").stdout
     assert "task 0 neither sends nor receives" in " ".join(shown.split())

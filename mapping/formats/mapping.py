@@ -27,7 +27,8 @@ def read_mapping(
       (``A B C D E T``); the order of the lines is that of the tasks.
     - One number on each line: the node of each task. All nodes on one line do as well, unless there
       are D + 1 of them.
-    - Names of columns: task, node and maybe slot, in any order; the tasks too.
+    - Names of columns: task, node and maybe slot, in any order; the tasks too. Without the names
+      such columns are refused, unless they are as many as coordinates and a slot.
     - A title, then a line of names ending in ``process_id(s)``: MapLib's, on each line D
       coordinates, the number of tasks there and the tasks. The title is the mapping's name.
 

@@ -40,8 +40,11 @@ def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
         return _mapping(table, table.columns[0], None, None, torus, capacity)
     if len(parts) > 1 and sum(1 for _, _ in zip(range(2), text.lines(), strict=False)) == 1:
         return _node_row(text, number, parts, torus, capacity, label(text.file))
-    expected = f"{width} columns (coordinates, slot), 1 (node), or task,node[,slot]"
-    raise text.fault("no mapping", number, f"{len(parts)} columns: {line[:80]}", expected)
+    found = f"{len(parts)} {'column' if len(parts) == 1 else 'columns'}: {line[:50]}"
+    expected = f"{width} (coordinates, slot) or 1 (node), or names above them such as task,node"
+    if len(parts) in (2, 3) and all(WHOLE.fullmatch(part) for part in parts):
+        raise text.fault("columns of a mapping without names", number, found, expected)
+    raise text.fault("unknown layout of a mapping", number, found, expected)
 
 
 def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMapping] | None:
