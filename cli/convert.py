@@ -9,6 +9,7 @@ import click
 from . import options
 from .inputs import load_torus, per_iteration, read_graph
 from .mapping_files import check_target, is_folder, write_to_folder
+from .occupancy import occupancy
 from .output import Output, check_writable
 from .units import nbytes
 
@@ -110,13 +111,21 @@ def _mappings(
         )  # fmt: skip
     else:
         write_mapping(mappings[0], host, target)
-    return {"out": target, "mappings": len(mappings), "tasks": mappings[0].n_tasks}
+    return {
+        "out": target,
+        "mappings": len(mappings),
+        "tasks": mappings[0].n_tasks,
+        "occupancy": occupancy(mappings),
+    }
 
 
 def _words(content: dict[str, Any]) -> str:
+    from toruscast.mapping.wording import counted
+
+    out, tasks = content["out"], counted(content["tasks"], "task")
     if "edges" in content:
         return (
-            f"{content['out']}: {content['tasks']} tasks, {content['edges']} edges, "
-            f"{nbytes(content['bytes'])}, {content['messages']:.0f} messages"
+            f"{out}: {tasks}, {counted(content['edges'], 'edge')}, {nbytes(content['bytes'])}, "
+            f"{counted(round(content['messages']), 'message')}"
         )
-    return f"{content['out']}: {content['mappings']} mappings of {content['tasks']} tasks"
+    return f"{out}: {counted(content['mappings'], 'mapping')} of {tasks}, {content['occupancy']}"

@@ -8,6 +8,7 @@ import click
 
 from . import options
 from .inputs import load_application, load_mappings, load_torus
+from .occupancy import occupancy
 from .output import Output, records, write_parquet
 from .selection import names_of
 from .tables import new_table, print_table
@@ -78,6 +79,7 @@ def command(
     host = load_torus(torus)
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     from toruscast.features import extract
+    from toruscast.mapping.wording import counted
 
     wanted = None if chosen is None else names_of(chosen)
     table = extract(
@@ -102,10 +104,14 @@ def command(
     for name, values in zip(table.index, table[columns].to_numpy(), strict=True):
         shown.add_row(str(name), *(number(value, 4) for value in values))
     print_table(shown, console, keep=2)
+    console.print(
+        f"\n{counted(len(picked), 'mapping')} of {counted(application.comm.n_tasks, 'task')} on "
+        f"torus {host}: {occupancy(picked)}."
+    )
     hidden = len(table.columns) - len(columns)
     if hidden:
         console.print(
-            f"\n{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
+            f"{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
             "describes all.",
         )
 

@@ -8,6 +8,7 @@ import click
 
 from . import options
 from .inputs import check_sends, load_mapping, load_phases, load_torus
+from .occupancy import occupancy
 from .output import Output, check_folder, write_text
 from .rank_report import application_line
 from .simulate_files import inside, labelled_links, write_folder
@@ -15,6 +16,7 @@ from .simulate_network import change_network
 from .simulate_options import check_interval, check_options, read_interval, read_watch
 from .simulate_report import look, one_row, print_report, summary
 from .tables import printable
+from .units import large
 
 
 @click.command("simulate")
@@ -149,11 +151,11 @@ def command(
         changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         console.print(
             f"{application_line(application)}{phases}; on torus {host}{changed}; mapping "
-            f"{printable(chosen.name)}; {routing} routing.\n",
+            f"{printable(chosen.name)}, {occupancy([chosen])}; {routing} routing.\n",
         )
         print_report(found, console)
 
 
 def _packet_hops(done: int, total: int) -> str:
     """Part of them that is done, in words."""
-    return f"{done / max(total, 1):.0%} of {total / 1e6:.3g} million packet-hops"
+    return f"{done / max(total, 1):.0%} of {large(total)} packet-hops"

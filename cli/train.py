@@ -111,9 +111,12 @@ def _features(chosen: str, table: pd.DataFrame) -> str | tuple[str, ...]:
 
 
 def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> None:
+    from toruscast.mapping.wording import counted
+
     console = output.console()
     console.print(
-        f"Trained on {content['n_samples']} samples, {len(content['features'])} features; saved as "
+        f"Trained on {counted(content['n_samples'], 'sample')}, "
+        f"{counted(len(content['features']), 'feature')}; saved as "
         f"{content['model']}.\n",
     )
     print_quality(quality, console)

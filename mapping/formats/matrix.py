@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..comm_graph import CommGraph, sum_edges
 from ..errors import InputError
+from ..wording import counted
 from . import _source
 from ._source import Text, at_file
 from ._table import Column, fields, read_table
@@ -33,7 +34,7 @@ def read_dense(text: Text) -> tuple[int, Entries]:
     columns = [Column(f"entry for task {task}") for task in range(width)]
     table = read_table(text, columns, max_rows=width + 1)
     if table.n_rows != width:
-        found = f"{table.n_rows} rows" if table.n_rows < width else f"more than {width} rows"
+        found = counted(table.n_rows, "row") if table.n_rows < width else f"more than {width} rows"
         raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
     dense = np.array(table.columns).T
     src, dst = np.nonzero(dense)
