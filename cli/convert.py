@@ -29,7 +29,7 @@ GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
 @options.tasks_per_node_option
 @options.traffic_option
 @options.iterations_option
-@click.option("--tasks", type=options.POSITIVE, metavar="N", help="Number of tasks of the graph.")
+@click.option("--tasks", type=options.TASKS, metavar="N", help="Number of tasks of the graph.")
 @options.format_option
 @click.option("--messages", metavar="FILE", help="A second matrix, with the message counts.")
 @options.output_options

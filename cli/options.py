@@ -29,6 +29,7 @@ TRAINING = 168
 """Mappings to learn from, if not told otherwise."""
 MAX_JOBS = 4096
 POSITIVE = _Positive(min=1)
+TASKS = _Positive(1, 2**31 - 1)
 COMM_HELP = (
     "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
     "matrix, .npz or .mtx"

@@ -352,7 +352,10 @@ def test_bad_names(name, fault):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"tasks_per_node": 2}, "too many tasks for the torus: found 9, expected at most 4 nodes"),
+        (
+            {"tasks_per_node": 2},
+            "too many tasks for the torus: found 9 in halo-3x3, expected at most 4 n",
+        ),
         ({"tasks_per_node": 0}, "bad tasks per node"),
         ({"tasks_per_node": 2.5}, "bad tasks per node"),
         ({"n": 0}, "bad number of mappings"),

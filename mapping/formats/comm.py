@@ -13,6 +13,7 @@ from ..comm_graph import MAX_TASKS, CommGraph
 from ..errors import InputError
 from ..validation import whole_number
 from ._atomic import atomic_path
+from ._foreign import refuse_foreign
 from ._layout import is_matrix
 from ._source import as_text, at_file, label, read_bytes
 from .edge_list import read_edge_list, read_matrix_market
@@ -20,6 +21,8 @@ from .matrix import Entries, entries_graph, read_dense, read_npz
 from .open_mpi import Include, is_open_mpi, read_all_ranks, read_rank_files
 
 Format = Literal["auto", "edges", "matrix"]
+# What is read, for messages.
+FORMATS = "edges or a matrix with commas or blanks, Open MPI monitoring output, Matrix Market, .npz"
 AnyPath = str | os.PathLike[str]
 
 
@@ -111,6 +114,7 @@ def read_comm(
     if is_open_mpi(text):
         _no_messages(messages)
         return read_all_ranks(text, include, n_tasks, name)
+    refuse_foreign(text, "communication graph", FORMATS)
     _no_include(path, include)
     if format == "matrix" or (format == "auto" and is_matrix(text, n_tasks)):
         return _matrix(path, read_dense(text), messages, n_tasks, name)
