@@ -15,7 +15,7 @@ from ..validation import whole_number
 from ._atomic import atomic_path
 from ._foreign import refuse_foreign
 from ._layout import is_matrix
-from ._source import as_text, at_file, label, read_bytes
+from ._source import as_text, at_file, check_path, label, read_bytes
 from .edge_list import read_edge_list, read_matrix_market
 from .matrix import Entries, entries_graph, read_dense, read_npz
 from .open_mpi import Include, is_open_mpi, read_all_ranks, read_rank_files
@@ -83,6 +83,7 @@ def read_comm(
     >>> read_comm(path, format="matrix")
     CommGraph(ring: 3 tasks, 6 edges, 9 bytes, 6 messages)
     """
+    check_path(path)
     for what, value, choices in (("include", include, Include), ("format", format, Format)):
         if value not in get_args(choices):
             raise InputError(f"bad {what}", found=value, expected=" or ".join(get_args(choices)))
@@ -145,6 +146,7 @@ def write_comm(comm: CommGraph, path: AnyPath) -> None:
     src,dst,nbytes,n_messages
     0,1,64,1
     """
+    check_path(path)
     suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
     if suffix not in (".txt", ".edges", ".csv", ".npz", ".mtx"):
         raise InputError("unknown suffix", file=path, found=suffix or "none",

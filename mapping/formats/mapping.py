@@ -13,7 +13,7 @@ from ..task_mapping import TaskMapping
 from ..torus import Torus
 from ._atomic import atomic_path
 from ._foreign import refuse_foreign
-from ._source import Text, at_file, read_text
+from ._source import Text, at_file, check_path, read_text
 from .mapping_table import read_many, read_one
 
 SUFFIXES = (".map", ".txt", ".csv")
@@ -96,6 +96,7 @@ def read_mappings(
     >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
     ['identity', 'reversed']
     """
+    check_path(path)
     with at_file(path):
         folder = Path(path)
         names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
@@ -126,6 +127,7 @@ def read_mappings(
 
 def _text(path: str | os.PathLike[str]) -> Text:
     """Return a text file that may hold mappings."""
+    check_path(path)
     text = read_text(path)
     refuse_foreign(text, "mapping", LAYOUTS)
     return text
@@ -151,6 +153,7 @@ def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[st
     1 1 0
     1 1 1
     """
+    check_path(path)
     suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
     if suffix not in SUFFIXES:
         expected = " or ".join(SUFFIXES)
@@ -188,6 +191,7 @@ def write_mappings(
     >>> [file.name for file in folder.iterdir()]
     ['identity.map']
     """
+    check_path(folder)
     mappings = list(mappings)
     seen: set[str] = set()
     for mapping in mappings:
