@@ -186,11 +186,11 @@ def load_mapping(
         check_mappings([chosen], mapping, comm, torus)
         return chosen
     if mapping.partition("@")[0].partition("-")[0] not in strategies.STRATEGIES:
-        forms = strategies.names()
+        known = strategies.examples()
         raise InputError(
             "neither a file nor a mapping strategy",
             found=mapping,
-            expected=f"a file or {closest(mapping, forms, ', '.join(forms))}",
+            expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
     return strategies.make(mapping, comm, torus, tasks_per_node=tasks_per_node, seed=seed)
 

@@ -6,7 +6,8 @@ from .conversion import from_networkx, from_pandas, from_scipy
 from .errors import InputError
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
-from .torus import TieRule, Torus, parse_torus
+from .torus import TieRule, Torus
+from .torus_text import parse_torus
 from .workload import Workload, as_workload
 
 __all__ = [

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from .accelerators import tpu_v4, tpu_v5p, trainium2
 from .errors import InputError
 from .network import Network
-from .torus import Torus, parse_torus
+from .torus import Torus
+from .torus_text import parse_torus
 from .validation import machine_shape, read_sizes
 
 __all__ = [
@@ -184,7 +185,10 @@ def tofu_d(shape: Sequence[int] = (4, 4, 4), *, wrap: bool | Sequence[bool] = Tr
         payload=1920, header=32, hop_latency=100e-9, fifos=6, fifo_rule="round_robin",
         memory_bandwidth=1024e9,
     )  # fmt: skip
-    return Torus(sizes, wrap=wraps, bandwidth=(6.8e9,), network=network, name="tofu_d")
+    axes = "XYZabc" if len(sizes) == 6 else ""
+    return Torus(
+        sizes, wrap=wraps, bandwidth=(6.8e9,), network=network, name="tofu_d", axes=axes
+    )  # fmt: skip
 
 
 _PRESETS: dict[str, Callable[..., Torus]] = {

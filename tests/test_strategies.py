@@ -312,7 +312,7 @@ def test_own_strategy_joins_the_sample():
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("spiral", "unknown strategy: found spiral"),
+        ("spiral", "unknown strategy: found spiral, expected a name such as bisect-refined, bl"),
         ("permute", "without its parameters"),
         ("permute-XQ", "bad strategy parameters: found permute-XQ, expected permute-LETTERS"),
         ("permute-XX", "bad strategy parameters"),

@@ -96,9 +96,8 @@ class Placement:
 
     @cached_property
     def letters(self) -> str:
-        """A letter for each torus dimension, as machines call them, and T for the slots."""
-        ndim = self.torus.ndim
-        return ("XYZ"[:ndim] if ndim <= 3 else "ABCDEFGH"[:ndim]) + "T"
+        """A letter for each torus dimension, as the machine calls them, and T for the slots."""
+        return self.torus.axes + "T"
 
     @cached_property
     def partners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
