@@ -134,9 +134,9 @@ def load_phases(
 
 def load_torus(text: str) -> Torus:
     """Read a torus or a machine."""
-    from toruscast.mapping.machines import parse_host
+    from toruscast.mapping.machines import parse_torus
 
-    return parse_host(text)
+    return parse_torus(text)
 
 
 def load_mappings(

@@ -13,7 +13,7 @@ from .accelerators import tpu_v4, tpu_v5p, trainium2
 from .errors import InputError
 from .network import Network
 from .torus import Torus
-from .torus_text import parse_torus
+from .torus_text import parse_sizes
 from .validation import machine_shape, read_sizes
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "gemini",
     "get",
     "names",
-    "parse_host",
+    "parse_torus",
     "tofu_d",
     "tpu_v4",
     "tpu_v5p",
@@ -241,7 +241,7 @@ def get(text: str) -> Torus:
     sizes = read_sizes(rest)
     if preset is bluegene_q and sizes is not None and len(sizes) == 1:
         return bluegene_q(nodes=sizes[0])
-    given = parse_torus(rest)
+    given = parse_sizes(rest)
     if all(given.wrap):
         return preset(given.shape)
     if preset is bluegene_q:
@@ -254,7 +254,7 @@ def get(text: str) -> Torus:
     return made
 
 
-def parse_host(text: str) -> Torus:
+def parse_torus(text: str) -> Torus:
     """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension) or a machine.
 
     A machine is a preset's short form, as in `get`. The text of any of these tori, ``str(torus)``,
@@ -263,15 +263,15 @@ def parse_host(text: str) -> Torus:
     Raises
     ------
     InputError
-        If the text is neither.
+        If it is no text, or neither of these.
 
     Examples
     --------
-    >>> parse_host("8x8x8m").n_nodes, parse_host("tpu_v4:4x4x8").n_nodes
-    (512, 128)
+    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
+    ((True, True, False), 128)
     """
     machine = isinstance(text, str) and text.strip()[:1].isalpha()
-    return get(text) if machine else parse_torus(text)
+    return get(text) if machine else parse_sizes(text)
 
 
 def _split(text: str) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The short form of a torus, as users write it."""
+"""The short form of a torus that is no machine: its sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .torus import Torus
 from .validation import read_sizes
 
 
-def parse_torus(text: str) -> Torus:
+def parse_sizes(text: str) -> Torus:
     """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
 
     Raises
@@ -17,7 +17,7 @@ def parse_torus(text: str) -> Torus:
 
     Examples
     --------
-    >>> parse_torus("4x4x8m").wrap
+    >>> parse_sizes("4x4x8m").wrap
     (True, True, False)
     """
     expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"

@@ -55,8 +55,8 @@ HOSTS = st.one_of(
 @settings(deadline=None, max_examples=300)
 @given(HOSTS)
 def test_printed_names_read_back(torus):
-    assert machines.parse_host(str(torus)) == torus
-    assert machines.parse_host(str(torus).replace(" ", ":")) == torus
+    assert parse_torus(str(torus)) == torus
+    assert parse_torus(str(torus).replace(" ", ":")) == torus
 
 
 def test_every_preset_stands_in_the_law():
@@ -74,7 +74,7 @@ def test_every_preset_stands_in_the_law():
 )
 def test_marks_that_the_machine_does_not_make(text, expected):
     with pytest.raises(InputError, match="machine decides itself which dimensions wrap") as caught:
-        machines.parse_host(text)
+        parse_torus(text)
     assert expected in str(caught.value)
 
 
@@ -82,13 +82,13 @@ def test_marks_that_the_machine_does_not_make(text, expected):
 @pytest.mark.parametrize("blank", ["", " "])
 def test_nothing_behind_the_colon(name, blank):
     with pytest.raises(InputError, match="machine without its sizes") as caught:
-        machines.parse_host(f"{name}:{blank}")
+        parse_torus(f"{name}:{blank}")
     assert f"expected {name} alone, or with sizes as in {name}:" in str(caught.value)
-    assert machines.parse_host(str(caught.value).split()[-1]) == machines.get(name)
+    assert parse_torus(str(caught.value).split()[-1]) == machines.get(name)
 
 
 @pytest.mark.parametrize("text", [8, None, (8, 8), b"8x8", 4.0])
-@pytest.mark.parametrize("read", [parse_torus, machines.parse_host, machines.get])
+@pytest.mark.parametrize("read", [parse_torus, machines.get])
 def test_what_is_no_text(read, text):
     with pytest.raises(InputError, match=r"bad (torus|machine): found .*, expected a text"):
         read(text)
