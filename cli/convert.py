@@ -9,6 +9,7 @@ import click
 from . import options
 from .inputs import load_torus, per_iteration, read_graph
 from .mapping_files import check_target, is_folder, write_to_folder
+from .occupancy import occupancy
 from .output import Output, check_writable
 from .units import nbytes
 
@@ -19,17 +20,17 @@ GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option(
-    "--mapping", is_flag=True, help="IN holds mappings, not a communication graph; needs --torus."
+    "--mapping",
+    is_flag=True,
+    help="IN holds mappings, not a communication graph; needs --torus. A folder; a file "
+    f"({options.MAPPING_HELP}); or lines of name,node,node,...",
 )
 @click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
 @options.tasks_per_node_option
 @options.traffic_option
 @options.iterations_option
-@click.option("--tasks", type=options.POSITIVE, metavar="N", help="Number of tasks of the graph.")
-@click.option(
-    "--format", "form", type=click.Choice(["auto", "edges", "matrix"]), default="auto",
-    show_default=True, help="What an ambiguous text file is.",
-)  # fmt: skip
+@click.option("--tasks", type=options.TASKS, metavar="N", help="Number of tasks of the graph.")
+@options.format_option
 @click.option("--messages", metavar="FILE", help="A second matrix, with the message counts.")
 @options.output_options
 def command(
@@ -41,7 +42,7 @@ def command(
     traffic: Literal["all", "point_to_point", "collective"],
     iterations: float | None,
     tasks: int | None,
-    form: Literal["auto", "edges", "matrix"],
+    form: options.Format,
     messages: str | None,
     json_path: str | None,
     csv_path: str | None,
@@ -110,13 +111,21 @@ def _mappings(
         )  # fmt: skip
     else:
         write_mapping(mappings[0], host, target)
-    return {"out": target, "mappings": len(mappings), "tasks": mappings[0].n_tasks}
+    return {
+        "out": target,
+        "mappings": len(mappings),
+        "tasks": mappings[0].n_tasks,
+        "occupancy": occupancy(mappings),
+    }
 
 
 def _words(content: dict[str, Any]) -> str:
+    from toruscast.mapping.wording import counted
+
+    out, tasks = content["out"], counted(content["tasks"], "task")
     if "edges" in content:
         return (
-            f"{content['out']}: {content['tasks']} tasks, {content['edges']} edges, "
-            f"{nbytes(content['bytes'])}, {content['messages']:.0f} messages"
+            f"{out}: {tasks}, {counted(content['edges'], 'edge')}, {nbytes(content['bytes'])}, "
+            f"{counted(round(content['messages']), 'message')}"
         )
-    return f"{content['out']}: {content['mappings']} mappings of {content['tasks']} tasks"
+    return f"{out}: {counted(content['mappings'], 'mapping')} of {tasks}, {content['occupancy']}"

@@ -47,6 +47,7 @@ BASELINE = "analytic"
 @options.output_options
 def command(
     comm: str | None,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -98,7 +99,7 @@ def command(
         needed = needed_level(columns, target)
         level = needed if level is None else max(level, needed)
     table = obtain_samples(
-        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples, level or 1,
+        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, samples, level or 1,
         routing, seed, jobs, output,
     )  # fmt: skip
     sets = _sets(chosen, mine, table, samples)

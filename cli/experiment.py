@@ -10,6 +10,7 @@ from . import options
 from .names import SubCommands
 from .output import Output, check_writable
 from .tables import new_table
+from .units import number
 
 if TYPE_CHECKING:
     from toruscast.training.experiments.plan import Block
@@ -93,11 +94,13 @@ def build_samples(
     except KeyboardInterrupt:
         output.message(f"finished samples are kept beside {out}: the same command goes on")
         raise
+    from toruscast.mapping.wording import counted
+
     origin = read_samples(out).attrs["provenance"]
     hours = sum(origin.get("processor_seconds", {}).values()) / 3600
     output.console().print(
-        f"{n_samples} samples of {len(chosen)} blocks are in {out}, which holds "
-        f"{origin['n_samples']} and took {hours:.3g} processor hours."
+        f"{counted(n_samples, 'sample')} of {counted(len(chosen), 'block')} are in {out}, which "
+        f"holds {origin['n_samples']} and took {number(hours)} processor hours."
     )
 
 
@@ -120,6 +123,8 @@ def _chosen_blocks(blocks: tuple[Block, ...], only: tuple[str, ...]) -> tuple[Bl
 
 
 def _print_blocks(blocks: tuple[Block, ...]) -> None:
+    from toruscast.mapping.wording import counted
+
     console = Output().console()
     shown = new_table(
         "block", "host", "tasks", "mappings", "packets in one", left=("block", "host")
@@ -129,7 +134,7 @@ def _print_blocks(blocks: tuple[Block, ...]) -> None:
                       str(block.coarsening))  # fmt: skip
     console.print(shown)
     samples = sum(block.n_mappings for block in blocks)
-    console.print(f"\n{len(blocks)} blocks, {samples} samples.")
+    console.print(f"\n{counted(len(blocks), 'block')}, {counted(samples, 'sample')}.")
 
 
 @command.command("run")

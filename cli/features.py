@@ -8,6 +8,7 @@ import click
 
 from . import options
 from .inputs import load_application, load_mappings, load_torus
+from .occupancy import occupancy
 from .output import Output, records, write_parquet
 from .selection import load_plugin, names_of
 from .tables import new_table, print_table
@@ -38,6 +39,7 @@ SHOWN = (
 @options.output_options
 def command(
     comm: str | None,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -68,7 +70,7 @@ def command(
     mine = load_plugin(plugin)
     if listing:
         options.refuse(
-            "without --list", "comm", "iterations", "traffic", "grid", "torus", "mappings",
+            "without --list", "comm", "form", "iterations", "traffic", "grid", "torus", "mappings",
             "candidates", "tasks_per_node", "level", "chosen", "routing", "seed", "jobs",
             "parquet_path",
         )  # fmt: skip
@@ -76,10 +78,11 @@ def command(
         return
     if comm is None or torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    application = load_application(comm, traffic, iterations, grid)
+    application = load_application(comm, traffic, iterations, grid, form)
     host = load_torus(torus)
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     from toruscast.features import extract
+    from toruscast.mapping.wording import counted
 
     wanted = None if chosen is None else names_of(chosen, mine)
     table = extract(
@@ -104,10 +107,14 @@ def command(
     for name, values in zip(table.index, table[columns].to_numpy(), strict=True):
         shown.add_row(str(name), *(number(value, 4) for value in values))
     print_table(shown, console, keep=2)
+    console.print(
+        f"\n{counted(len(picked), 'mapping')} of {counted(application.comm.n_tasks, 'task')} on "
+        f"torus {host}: {occupancy(picked)}."
+    )
     hidden = len(table.columns) - len(columns)
     if hidden:
         console.print(
-            f"\n{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
+            f"{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
             "describes all.",
         )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .names import closest
+from .options import Format
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -44,7 +45,11 @@ class Application:
 
 
 def load_application(
-    comm: str, traffic: Traffic, iterations: float | None, grid: str | None
+    comm: str,
+    traffic: Traffic,
+    iterations: float | None,
+    grid: str | None,
+    form: Format = "auto",
 ) -> Application:
     """Read a graph from a file or a shipped dataset and divide it by the iterations.
 
@@ -55,7 +60,7 @@ def load_application(
     """
     from toruscast.mapping import InputError
 
-    graph, known = read_graph(comm, traffic)
+    graph, known = read_graph(comm, traffic, format=form)
     iterations = known if iterations is None else iterations
     graph = per_iteration(graph, iterations)
     if grid is not None:
@@ -96,6 +101,7 @@ def load_phases(
     iterations: float | None,
     grid: str | None,
     dependent: bool,
+    form: Format = "auto",
 ) -> tuple[Application, Workload]:
     """Read the graphs of the phases; return what they add up to, too.
 
@@ -108,7 +114,7 @@ def load_phases(
 
     if dependent and len(comms) < 2:
         raise click.UsageError("--dependent needs several --comm, a round each")
-    parts = [load_application(comm, traffic, iterations, grid) for comm in comms]
+    parts = [load_application(comm, traffic, iterations, grid, form) for comm in comms]
     for part in parts[1:]:
         if part.comm.n_tasks != parts[0].comm.n_tasks:
             found = " and ".join(f"{p.comm.n_tasks} in {p.source}" for p in (parts[0], part))
@@ -128,9 +134,9 @@ def load_phases(
 
 def load_torus(text: str) -> Torus:
     """Read a torus or a machine."""
-    from toruscast.mapping.machines import parse_host
+    from toruscast.mapping.machines import parse_torus
 
-    return parse_host(text)
+    return parse_torus(text)
 
 
 def load_mappings(
@@ -180,11 +186,11 @@ def load_mapping(
         check_mappings([chosen], mapping, comm, torus)
         return chosen
     if mapping.partition("@")[0].partition("-")[0] not in strategies.STRATEGIES:
-        forms = strategies.names()
+        known = strategies.examples()
         raise InputError(
             "neither a file nor a mapping strategy",
             found=mapping,
-            expected=f"a file or {closest(mapping, forms, ', '.join(forms))}",
+            expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
     return strategies.make(mapping, comm, torus, tasks_per_node=tasks_per_node, seed=seed)
 

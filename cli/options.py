@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
+Format = Literal["auto", "edges", "matrix"]
 
 
 class _Positive(click.IntRange):
@@ -28,6 +29,15 @@ TRAINING = 168
 """Mappings to learn from, if not told otherwise."""
 MAX_JOBS = 4096
 POSITIVE = _Positive(min=1)
+TASKS = _Positive(1, 2**31 - 1)
+COMM_HELP = (
+    "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
+    "matrix, .npz or .mtx"
+)
+MAPPING_HELP = (
+    "a line for each task, with its node's coordinates and a slot or with its node's number; or "
+    "columns below the names task,node"
+)
 
 
 def traffic_options(function: F) -> F:
@@ -36,8 +46,7 @@ def traffic_options(function: F) -> F:
         function,
         click.option(
             "--comm", required=True, metavar="FILE|NAME",
-            help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
-            "or the name of a shipped dataset, such as lammps-lj-512.",
+            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512.",
         ),
         *_TRAFFIC,
         click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
@@ -50,9 +59,8 @@ def phased_traffic_options(function: F) -> F:
         function,
         click.option(
             "--comm", required=True, multiple=True, metavar="FILE|NAME",
-            help="Communication graph (Open MPI monitoring output, edge list, matrix, .npz, .mtx), "
-            "or the name of a shipped dataset, such as lammps-lj-512. Given several times: phases, "
-            "a barrier between them.",
+            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
+            "several times: phases, a barrier between them.",
         ),
         click.option(
             "--dependent", is_flag=True,
@@ -70,7 +78,7 @@ def optional_traffic_options(function: F) -> F:
         function,
         click.option(
             "--comm", metavar="FILE|NAME",
-            help="Communication graph or name of a shipped dataset, to simulate samples of.",
+            help=f"{COMM_HELP}, or the name of a shipped dataset.",
         ),
         *_TRAFFIC,
         click.option("--torus", metavar="TORUS", help=TORUS_HELP),
@@ -89,7 +97,13 @@ traffic_option = click.option(
     "--traffic", type=click.Choice(["all", "point_to_point", "collective"]), default="all",
     show_default=True, help="Which part of Open MPI monitoring output counts.",
 )  # fmt: skip
+format_option = click.option(
+    "--format", "form", type=click.Choice(get_args(Format)), default="auto", show_default=True,
+    help="What a text file is that could be a list of edges or a dense matrix (3x3 or 4x4 "
+    "numbers).",
+)  # fmt: skip
 _TRAFFIC = (
+    format_option,
     click.option(
         "--iterations", type=click.FloatRange(min=0, min_open=True), metavar="N",
         help="Application steps that the graph covers: traffic is divided by it. Known for shipped "
@@ -109,7 +123,8 @@ def mapping_options(function: F) -> F:
         function,
         click.option(
             "--mappings", metavar="FILE|FOLDER",
-            help="A folder of map files, one file, or a file of name,node,node,... lines.",
+            help=f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of "
+            "name,node,node,...",
         ),
         click.option(
             "--candidates", type=POSITIVE, metavar="N",

@@ -81,6 +81,7 @@ class Ranking:
 @options.output_options
 def command(
     comm: str,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -118,7 +119,7 @@ def command(
     if out is not None:
         check_target(out)
     load_plugin(plugin)
-    application = load_application(comm, traffic, iterations, grid)
+    application = load_application(comm, traffic, iterations, grid, form)
     check_sends(application.comm, comm)
     host = load_torus(torus)
     chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .occupancy import occupancy
 from .output import records
 from .quality import COVERAGE, METRICS, between, score
 from .tables import new_table, print_table, printable
@@ -48,9 +49,11 @@ def print_ranking(found: Ranking, top: int, console: Console) -> None:
 
 def application_line(application: Application) -> str:
     """Return what is sent, in words."""
+    from toruscast.mapping.wording import counted
+
     comm = application.comm
-    line = f"{printable(comm.name)}: {comm.n_tasks} tasks, {comm.n_edges} edges, "
-    line += nbytes(comm.nbytes.sum())
+    line = f"{printable(comm.name)}: {counted(comm.n_tasks, 'task')}, "
+    line += f"{counted(comm.n_edges, 'edge')}, {nbytes(comm.nbytes.sum())}"
     if application.iterations is not None:
         line += f" per iteration (1/{application.iterations:g} of the capture)"
     if application.traffic != "all":
@@ -80,6 +83,8 @@ def link_note(label: str) -> str:
 
 
 def _header(found: Ranking) -> str:
+    from toruscast.mapping.wording import counted
+
     model = found.model
     if found.training is not None:
         origin = f"a model trained on {model.n_samples_} other simulated mappings of it"
@@ -96,7 +101,7 @@ def _header(found: Ranking) -> str:
         how = "simulated, not forecast: no edge has more than one packet, which takes no longer"
     return (
         f"{application_line(found.application)}; on torus {found.torus}{routing}; "
-        f"{len(found.mappings)} candidate mappings; {how}."
+        f"{counted(len(found.mappings), 'candidate mapping')}, {occupancy(found.mappings)}; {how}."
     )
 
 
@@ -240,8 +245,13 @@ def _answer(found: Ranking) -> str:
             text += f", {percent(gain)} less time than {label}"
     if found.is_exact:
         as_fast = int((others["predicted_time"] == best["predicted_time"]).sum())
-        return f"{text}; {as_fast or 'none'} of the other {len(others)} candidates takes as little."
-    text += f"; probability of being the best of the {len(table)}: {percent(best['p_best'])}."
+        if not len(others):
+            return f"{text}; there is no other candidate."
+        verb = "take" if as_fast > 1 else "takes"
+        return f"{text}; {as_fast or 'none'} of {len(others)} others {verb} as little."
+    if len(others):
+        text += f"; probability of being the best of the {len(table)}: {percent(best['p_best'])}"
+    text += "."
     if found.checked is not None and len(table) > 1:
         fastest = min(records(table), key=lambda row: float(row["observed_time"]))
         text += f" Simulated, it takes {seconds(best['observed_time'])}"

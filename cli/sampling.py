@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def obtain_samples(
     comm: str | None,
+    form: options.Format,
     traffic: Literal["all", "point_to_point", "collective"],
     iterations: float | None,
     grid: str | None,
@@ -42,8 +43,8 @@ def obtain_samples(
         if samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
         options.refuse(
-            "with --comm", "number", "torus", "tasks_per_node", "traffic", "iterations", "grid",
-            "routing", "level",
+            "with --comm", "form", "number", "torus", "tasks_per_node", "traffic", "iterations",
+            "grid", "routing", "level",
         )  # fmt: skip
         from toruscast.training import read_samples
 
@@ -52,7 +53,7 @@ def obtain_samples(
         raise click.UsageError("--comm needs --torus")
     if samples is not None:
         check_writable(samples)
-    application = load_application(comm, traffic, iterations, grid)
+    application = load_application(comm, traffic, iterations, grid, form)
     check_sends(application.comm, comm)
     host = load_torus(torus)
     n = options.TRAINING if number is None else number

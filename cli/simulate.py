@@ -8,6 +8,7 @@ import click
 
 from . import options
 from .inputs import check_sends, load_mapping, load_phases, load_torus
+from .occupancy import occupancy
 from .output import Output, check_folder, write_text
 from .rank_report import application_line
 from .simulate_files import inside, labelled, write_folder
@@ -15,13 +16,15 @@ from .simulate_network import change_network
 from .simulate_options import check_interval, check_options, read_interval, read_watch
 from .simulate_report import look, one_row, print_report, summary
 from .tables import printable
+from .units import large
 
 
 @click.command("simulate")
 @options.phased_traffic_options
 @click.option(
     "--mapping", required=True, metavar="FILE|STRATEGY",
-    help="A mapping file, or a strategy such as identity, permute-ZYX or random@2.",
+    help=f"A file ({options.MAPPING_HELP}), or a strategy such as identity, permute-ZYX or "
+    "random@2.",
 )  # fmt: skip
 @options.tasks_per_node_option
 @options.routing_option
@@ -64,6 +67,7 @@ from .tables import printable
 def command(
     comm: tuple[str, ...],
     dependent: bool,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -99,7 +103,7 @@ def command(
     if interval is not None and out is None and trace is None:
         raise click.UsageError("--interval needs --out or --trace")
     every = None if interval is None else read_interval(interval)
-    application, workload = load_phases(comm, traffic, iterations, grid, dependent)
+    application, workload = load_phases(comm, traffic, iterations, grid, dependent, form)
     check_sends(workload, comm[0])
     host = change_network(load_torus(torus), changes)
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
@@ -146,11 +150,11 @@ def command(
         changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         console.print(
             f"{application_line(application)}{phases}; on torus {host}{changed}; mapping "
-            f"{printable(chosen.name)}; {routing} routing.\n",
+            f"{printable(chosen.name)}, {occupancy([chosen])}; {routing} routing.\n",
         )
         print_report(found, console)
 
 
 def _packet_hops(done: int, total: int) -> str:
     """Part of them that is done, in words."""
-    return f"{done / max(total, 1):.0%} of {total / 1e6:.3g} million packet-hops"
+    return f"{done / max(total, 1):.0%} of {large(total)} packet-hops"

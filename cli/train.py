@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @options.output_options
 def command(
     comm: str | None,
+    form: options.Format,
     iterations: float | None,
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
@@ -80,7 +81,7 @@ def command(
     mine = load_plugin(plugin)
     names = names_of(chosen, mine) if comm is not None else ()
     table = obtain_samples(
-        comm, traffic, iterations, grid, torus, tasks_per_node, number, samples,
+        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, samples,
         needed_level(names, target), routing, seed, jobs, output,
     )  # fmt: skip
     features = _features(chosen, mine, table)
@@ -113,9 +114,12 @@ def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | 
 
 
 def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> None:
+    from toruscast.mapping.wording import counted
+
     console = output.console()
     console.print(
-        f"Trained on {content['n_samples']} samples, {len(content['features'])} features; saved as "
+        f"Trained on {counted(content['n_samples'], 'sample')}, "
+        f"{counted(len(content['features']), 'feature')}; saved as "
         f"{content['model']}.\n",
     )
     print_quality(quality, console)

@@ -76,6 +76,21 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:.{max(digits - 1 - size, 0)}f}"
 
 
+def large(count: float) -> str:
+    """Return a count to three digits, in millions, billions or trillions where it is large.
+
+    Examples
+    --------
+    >>> large(0), large(12_500), large(1_953_125_000), large(999_999_999)
+    ('0', '12,500', '1.95 billion', '1 billion')
+    """
+    for scale, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        # What rounds up to the next unit is given in that.
+        if count >= 0.9995 * scale:
+            return f"{float(f'{count / scale:.3g}'):g} {word}"
+    return f"{count:,.0f}"
+
+
 def percent(share: float) -> str:
     """Return a share in per cent.
 

@@ -4,9 +4,10 @@ from . import collectives
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
 from .errors import InputError
+from .machines import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
-from .torus import TieRule, Torus, parse_torus
+from .torus import TieRule, Torus
 from .workload import Workload, as_workload
 
 __all__ = [

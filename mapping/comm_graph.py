@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 from .validation import whole_array, whole_number, whole_sizes
+from .wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,8 +203,8 @@ class CommGraph:
     def __repr__(self) -> str:
         label = f"{self.name}: " if self.name else ""
         return (
-            f"CommGraph({label}{self.n_tasks} tasks, {self.n_edges} edges, "
-            f"{self.nbytes.sum():.15g} bytes, {self.n_messages.sum():.15g} messages)"
+            f"CommGraph({label}{counted(self.n_tasks, 'task')}, {counted(self.n_edges, 'edge')}, "
+            f"{counted(self.nbytes.sum(), 'byte')}, {counted(self.n_messages.sum(), 'message')})"
         )
 
 
@@ -224,7 +225,7 @@ def sum_edges(
     Examples
     --------
     >>> sum_edges(2, [0, 0], [1, 1], [10, 20])
-    CommGraph(2 tasks, 1 edges, 30 bytes, 2 messages)
+    CommGraph(2 tasks, 1 edge, 30 bytes, 2 messages)
     """
     n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
     s, d, b = whole_array(src, "src"), whole_array(dst, "dst"), _amounts(nbytes, "nbytes")

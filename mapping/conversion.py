@@ -36,7 +36,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     Examples
     --------
     >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
-    CommGraph(2 tasks, 1 edges, 8 bytes, 1 messages)
+    CommGraph(2 tasks, 1 edge, 8 bytes, 1 message)
     """
     if set(graph.nodes) != set(range(len(graph))):
         raise InputError("bad node labels", found=list(graph.nodes)[:5], expected="0 to n - 1")
@@ -70,7 +70,7 @@ def from_scipy(
     --------
     >>> from scipy.sparse import coo_array
     >>> from_scipy(coo_array(([5.0], ([0], [1])), shape=(2, 2)))
-    CommGraph(2 tasks, 1 edges, 5 bytes, 1 messages)
+    CommGraph(2 tasks, 1 edge, 5 bytes, 1 message)
     """
     first = _coo(nbytes)
     if first.ndim != 2 or first.shape[0] != first.shape[1]:
@@ -115,7 +115,7 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     --------
     >>> import pandas as pd
     >>> from_pandas(pd.DataFrame({"src": [0], "dst": [3], "nbytes": [64]}))
-    CommGraph(4 tasks, 1 edges, 64 bytes, 1 messages)
+    CommGraph(4 tasks, 1 edge, 64 bytes, 1 message)
     """
     missing = [column for column in ("src", "dst", "nbytes") if column not in table.columns]
     if missing:

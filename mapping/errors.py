@@ -44,8 +44,9 @@ class InputError(ValueError):
             where += f":{line}" if where else f"line {line}"
         text = f"{where}: {message}" if where else message
         details = [
-            f"{word} {_short(value)}"
-            for word, value in (("found", found), ("expected", expected))
+            f"{word} {_short(value, limit)}"
+            # What was found may be anything; what is expected is ours, and a list of it is whole.
+            for word, value, limit in (("found", found, 120), ("expected", expected, 500))
             if value is not None
         ]
         if details:
@@ -63,7 +64,7 @@ def _rebuild(
     return InputError(message, file=file, line=line, found=found, expected=expected)
 
 
-def _short(value: object, limit: int = 120) -> str:
+def _short(value: object, limit: int) -> str:
     """One printable line of at most ``limit`` characters."""
     text = " ".join(str(value).split())
     text = "".join(c if c.isprintable() else "?" for c in text)

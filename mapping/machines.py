@@ -7,13 +7,27 @@ nothing else is said, packet and buffer sizes and the software overhead are the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
+from .accelerators import tpu_v4, tpu_v5p, trainium2
 from .errors import InputError
 from .network import Network
-from .torus import Torus, parse_torus
-from .validation import read_sizes, whole_sizes
+from .torus import Torus
+from .torus_text import parse_sizes
+from .validation import machine_shape, read_sizes
+
+__all__ = [
+    "bluegene_p",
+    "bluegene_q",
+    "gemini",
+    "get",
+    "names",
+    "parse_torus",
+    "tofu_d",
+    "tpu_v4",
+    "tpu_v5p",
+    "trainium2",
+]
 
 # Nodes: shape, and the routing order where it can be read off routes recorded on Mira and Vesta.
 _BLUEGENE_Q: dict[int, tuple[tuple[int, ...], str]] = {
@@ -75,7 +89,7 @@ def bluegene_q(
             known = ", ".join(map(str, _BLUEGENE_Q))
             raise InputError("unknown block size", found=nodes, expected=f"{known}, or a shape")
         shape = _BLUEGENE_Q[nodes][0]
-    sizes = _sizes(shape, (5,), "Blue Gene/Q")
+    sizes = machine_shape(shape, (5,), "Blue Gene/Q")
     recorded = dict(_BLUEGENE_Q.values()).get(sizes)
     longest_first = sorted(range(5), key=lambda d: (-sizes[d], d))
     order = tuple("ABCDE".index(letter) for letter in recorded) if recorded else longest_first
@@ -100,7 +114,7 @@ def bluegene_p(shape: Sequence[int] = (8, 8, 8)) -> Torus:
     >>> bluegene_p((8, 8, 16)).bandwidth[0]
     425000000.0
     """
-    sizes = _sizes(shape, (3,), "Blue Gene/P")
+    sizes = machine_shape(shape, (3,), "Blue Gene/P")
     network = Network(
         payload=240, header=16, hop_latency=64e-9, fifos=6, fifo_rule="first_dimension",
         memory_bandwidth=13.6e9,
@@ -129,7 +143,7 @@ def gemini(shape: Sequence[int] = (8, 8, 8)) -> Torus:
     >>> gemini((4, 1, 1)).bandwidth
     (5700000000.0, 2850000000.0, 9100000000.0)
     """
-    sizes = _sizes(shape, (3,), "Gemini")
+    sizes = machine_shape(shape, (3,), "Gemini")
     network = Network(
         payload=64, header=16, hop_latency=105e-9, fifos=1, fifo_rule="round_robin"
     )  # fmt: skip
@@ -158,7 +172,7 @@ def tofu_d(shape: Sequence[int] = (4, 4, 4), *, wrap: bool | Sequence[bool] = Tr
     >>> tofu_d((2, 2, 2, 2, 3, 2)).wrap
     (True, True, True, False, True, False)
     """
-    sizes = _sizes(shape, (1, 2, 3, 6), "Tofu-D")
+    sizes = machine_shape(shape, (1, 2, 3, 6), "Tofu-D")
     outer = min(len(sizes), 3)
     wraps = (bool(wrap),) * outer if isinstance(wrap, bool) else tuple(bool(w) for w in wrap)
     if len(wraps) != outer:
@@ -171,91 +185,10 @@ def tofu_d(shape: Sequence[int] = (4, 4, 4), *, wrap: bool | Sequence[bool] = Tr
         payload=1920, header=32, hop_latency=100e-9, fifos=6, fifo_rule="round_robin",
         memory_bandwidth=1024e9,
     )  # fmt: skip
-    return Torus(sizes, wrap=wraps, bandwidth=(6.8e9,), network=network, name="tofu_d")
-
-
-def tpu_v4(shape: Sequence[int] = (4, 4, 4)) -> Torus:
-    """Return a TPU v4 slice: 3-D, six links a chip of 50 GB/s each way.
-
-    The slice wraps if every size is a multiple of 4 (then optical switches close it); a smaller one
-    is a mesh.
-
-    Raises
-    ------
-    InputError
-        If the slice has more than the 4,096 chips of a pod.
-
-    Notes
-    -----
-    Published: topology, link rate (Jouppi et al., "TPU v4: an optically reconfigurable
-    supercomputer for machine learning with hardware support for embeddings", ISCA 2023), memory
-    1,200 GB/s a chip, when slices wrap (Cloud TPU documentation). Twisted tori are not modelled.
-    Not public, assumed: packet format and latency (the defaults), routing order, an injection queue
-    a port.
-
-    Examples
-    --------
-    >>> str(tpu_v4((4, 4, 8))), str(tpu_v4((2, 2, 4)))
-    ('tpu_v4 4x4x8', 'tpu_v4 2mx2mx4m')
-    """
-    return _tpu(shape, "tpu_v4", link=50e9, memory=1200e9, pod=4096)
-
-
-def tpu_v5p(shape: Sequence[int] = (4, 4, 4)) -> Torus:
-    """Return a TPU v5p slice: 3-D, six links a chip of 100 GB/s each way.
-
-    The slice wraps if every size is a multiple of 4, else it is a mesh.
-
-    Raises
-    ------
-    InputError
-        If the slice has more than the 8,960 chips of a pod.
-
-    Notes
-    -----
-    Published: 1,200 GB/s of interconnect a chip, both ways together, here divided over six links
-    and two ways; 3-D torus from 4x4x4 up; memory 2,765 GB/s (Cloud TPU v5p documentation). Not
-    public, assumed: as for `tpu_v4`.
-
-    Examples
-    --------
-    >>> tpu_v5p((8, 8, 8)).bandwidth[0]
-    100000000000.0
-    """
-    return _tpu(shape, "tpu_v5p", link=100e9, memory=2765e9, pod=8960)
-
-
-def trainium2(shape: Sequence[int] = (4, 4, 4)) -> Torus:
-    """Return a Trn2 instance (4x4: 16 chips) or UltraServer (4x4x4: 64 chips, the default).
-
-    The third dimension is the ring through the same place of the four instances.
-
-    Raises
-    ------
-    InputError
-        If the shape is neither.
-
-    Notes
-    -----
-    Published: topology, 1,024 GB/s a chip within and 256 GB/s between instances, memory 2.9 TB/s a
-    chip (AWS Neuron documentation, Trn2 architecture). Assumed: these count both ways together, so
-    a link has 128 and 64 GB/s each way. Not public, assumed: packet format and latency (the
-    defaults), routing order, an injection queue a port.
-
-    Examples
-    --------
-    >>> trainium2().bandwidth
-    (128000000000.0, 128000000000.0, 64000000000.0)
-    """
-    sizes = _sizes(shape, (2, 3), "Trainium2")
-    if any(size != 4 for size in sizes):
-        raise InputError("bad Trainium2 shape", found=sizes, expected="4x4 or 4x4x4")
+    axes = "XYZabc" if len(sizes) == 6 else ""
     return Torus(
-        sizes,
-        bandwidth=(128e9, 128e9, 64e9)[: len(sizes)],
-        network=_accelerator(len(sizes), 2900e9),
-        name="trainium2",
-    )
+        sizes, wrap=wraps, bandwidth=(6.8e9,), network=network, name="tofu_d", axes=axes
+    )  # fmt: skip
 
 
 _PRESETS: dict[str, Callable[..., Torus]] = {
@@ -278,7 +211,8 @@ def names() -> tuple[str, ...]:
 def get(text: str) -> Torus:
     """Return a preset by its short form: ``name``, ``name:shape`` or ``bluegene_q:nodes``.
 
-    An ``m`` after a size of Blue Gene/Q or Tofu-D makes that dimension a mesh.
+    An ``m`` after a size of Blue Gene/Q or Tofu-D makes that dimension a mesh; other machines
+    decide that by the shape. The text that a preset is printed as, ``name shape``, is read too.
 
     Raises
     ------
@@ -289,62 +223,61 @@ def get(text: str) -> Torus:
     --------
     >>> get("bluegene_q:1024") == get("bluegene_q:4x4x4x8x2")
     True
-    >>> str(get("bluegene_q:4x4x4x8mx2"))
-    'bluegene_q 4x4x4x8mx2'
+    >>> str(get("tpu_v4:2x2x4"))
+    'tpu_v4 2mx2mx4m'
+    >>> get("tpu_v4 2mx2mx4m") == get("tpu_v4:2x2x4")
+    True
     """
-    name, _, rest = text.strip().partition(":")
-    preset = _PRESETS.get(name.strip().lower().replace("-", "_"))
+    name, separator, rest = _split(text)
+    preset = _PRESETS.get(name.lower().replace("-", "_"))
     if preset is None:
         raise InputError("unknown machine", found=name, expected=" or ".join(_PRESETS))
-    if not rest.strip():
+    if not separator:
         return preset()
-    sizes = read_sizes(rest.strip())
+    form = str(preset()).replace(" ", ":")
+    if not rest:
+        expected = f"{preset.__name__} alone, or with sizes as in {form}"
+        raise InputError("machine without its sizes", found=text, expected=expected)
+    sizes = read_sizes(rest)
     if preset is bluegene_q and sizes is not None and len(sizes) == 1:
         return bluegene_q(nodes=sizes[0])
-    given = parse_torus(rest)
+    given = parse_sizes(rest)
     if all(given.wrap):
         return preset(given.shape)
-    if preset is bluegene_q or (preset is tofu_d and given.ndim < 6):
+    if preset is bluegene_q:
         return preset(given.shape, wrap=given.wrap)
-    raise InputError("machine decides itself which dimensions wrap", found=text)
+    made = tofu_d(given.shape, wrap=given.wrap[:3]) if preset is tofu_d else preset(given.shape)
+    if made.wrap != given.wrap:
+        expected = str(made).replace(" ", ":")
+        raise InputError("machine decides itself which dimensions wrap", found=text,
+                         expected=expected)  # fmt: skip
+    return made
 
 
-def parse_host(text: str) -> Torus:
+def parse_torus(text: str) -> Torus:
     """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension) or a machine.
 
-    A machine is a preset's short form, as in `get`.
+    A machine is a preset's short form, as in `get`. The text of any of these tori, ``str(torus)``,
+    reads back as the same torus.
 
     Raises
     ------
     InputError
-        If the text is neither.
+        If it is no text, or neither of these.
 
     Examples
     --------
-    >>> parse_host("8x8x8m").n_nodes, parse_host("tpu_v4:4x4x8").n_nodes
-    (512, 128)
+    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
+    ((True, True, False), 128)
     """
-    return get(text) if text.strip()[:1].isalpha() else parse_torus(text)
+    machine = isinstance(text, str) and text.strip()[:1].isalpha()
+    return get(text) if machine else parse_sizes(text)
 
 
-def _tpu(shape: Sequence[int], name: str, *, link: float, memory: float, pod: int) -> Torus:
-    sizes = _sizes(shape, (3,), name)
-    if math.prod(sizes) > pod:
-        raise InputError(f"{name} slice too large", found=sizes, expected=f"at most {pod} chips")
-    wrap = all(size % 4 == 0 for size in sizes)
-    return Torus(
-        sizes, wrap=(wrap,), bandwidth=(link,), network=_accelerator(3, memory), name=name
-    )  # fmt: skip
-
-
-def _accelerator(ndim: int, memory: float) -> Network:
-    """Return a network with an injection queue for each port."""
-    return Network(fifos=2 * ndim, fifo_rule="first_dimension", memory_bandwidth=memory)
-
-
-def _sizes(shape: Sequence[int], ndims: tuple[int, ...], machine: str) -> tuple[int, ...]:
-    sizes = whole_sizes(shape, "torus shape")
-    if len(sizes) not in ndims:
-        expected = " or ".join(map(str, ndims)) + " sizes"
-        raise InputError(f"bad {machine} shape", found=sizes, expected=expected)
-    return sizes
+def _split(text: str) -> tuple[str, str, str]:
+    """Name of a machine, what separates it from its sizes, and these."""
+    if not isinstance(text, str):
+        raise InputError("bad machine", found=repr(text), expected="a text such as tpu_v4:4x4x8")
+    separator = ":" if ":" in text else " "
+    name, found, rest = text.strip().partition(separator)
+    return name.strip(), found, rest.strip()

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import InputError
 from .torus import MAX_NODES, Torus
 from .validation import whole_array, whole_number
+from .wording import counted
 
 MAX_SLOTS = 2**24
 
@@ -140,11 +141,11 @@ class TaskMapping:
         check_torus(torus)
         label = f"mapping {self.name}".rstrip()
         if self.n_tasks != n_tasks:
-            raise InputError(f"{label} does not fit the graph", found=f"{self.n_tasks} tasks",
-                             expected=f"{n_tasks} tasks")  # fmt: skip
+            raise InputError(f"{label} does not fit the graph", found=counted(self.n_tasks, "task"),
+                             expected=counted(n_tasks, "task"))  # fmt: skip
         if self.n_nodes != torus.n_nodes:
-            raise InputError(f"{label} does not fit the torus", found=f"{self.n_nodes} nodes",
-                             expected=f"{torus.n_nodes} nodes")  # fmt: skip
+            raise InputError(f"{label} does not fit the torus", found=counted(self.n_nodes, "node"),
+                             expected=counted(torus.n_nodes, "node"))  # fmt: skip
 
     def renamed(self, name: str) -> TaskMapping:
         """Return the same mapping under another name."""
@@ -155,8 +156,8 @@ class TaskMapping:
     def __repr__(self) -> str:
         label = f"{self.name}: " if self.name else ""
         return (
-            f"TaskMapping({label}{self.n_tasks} tasks on {self.n_nodes} nodes, "
-            f"{self.tasks_per_node} a node)"
+            f"TaskMapping({label}{counted(self.n_tasks, 'task')} on "
+            f"{counted(self.n_nodes, 'node')}, {self.tasks_per_node} a node)"
         )
 
 

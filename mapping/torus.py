@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 from .network import Network
-from .validation import read_sizes, whole_array, whole_number, whole_sizes
+from .validation import whole_array, whole_number, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
 TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split"]
@@ -53,11 +54,14 @@ class Torus:
         one group; all of them in one if not given. Deterministic routing does not use them, nor do
         packets that for want of room go on in dimension order: an `order` that lists the groups
         one after the other keeps these in their zones too.
+    axes : str, optional
+        A letter for each dimension, which names of mapping strategies use: XYZ for up to three
+        dimensions, else ABCDEFGH, if not given. T stands for the slots of a node.
 
     Raises
     ------
     InputError
-        If the sizes, the bandwidths, the routing order, the tie rule or the zones are not valid.
+        If the sizes, bandwidths, routing order, tie rule, zones or axes are not valid.
 
     Notes
     -----
@@ -95,6 +99,7 @@ class Torus:
     network: Network = field(default_factory=Network)
     name: str = ""
     zones: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
+    axes: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         shape = whole_sizes(self.shape, "torus shape")
@@ -129,6 +134,7 @@ class Torus:
             ("bandwidth", bandwidth),
             ("order", order),
             ("zones", zones),
+            ("axes", _axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
 
@@ -295,28 +301,6 @@ class Torus:
         return f"{self.name} {sizes}".strip()
 
 
-def parse_torus(text: str) -> Torus:
-    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
-
-    Raises
-    ------
-    InputError
-        If the text is not of that form.
-
-    Examples
-    --------
-    >>> parse_torus("4x4x8m").wrap
-    (True, True, False)
-    """
-    parts = text.strip().lower().split("x")
-    sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
-    if sizes is None:
-        raise InputError(
-            "bad torus", found=text, expected="sizes such as 8x8x8, or 8x8x8m for a mesh"
-        )
-    return Torus(sizes, wrap=tuple(not part.endswith("m") for part in parts))
-
-
 def _per_dimension(value: object, ndim: int, name: str) -> tuple[float, ...]:
     """One value per dimension, from one for all or one each."""
     values = tuple(np.atleast_1d(np.asarray(value)).tolist())
@@ -341,6 +325,16 @@ def _zones(value: object, ndim: int) -> tuple[tuple[int, ...], ...]:
     ):
         raise InputError("bad zones", found=zones, expected=expected)
     return zones
+
+
+def _axes(value: object, ndim: int) -> str:
+    """A letter for each dimension."""
+    letters = value or ("XYZ" if ndim <= 3 else "ABCDEFGH")[:ndim]
+    if not isinstance(letters, str) or not re.fullmatch("[A-SU-Za-z]*", letters):
+        raise InputError("bad axes", found=value, expected="letters, none of them T")
+    if len(letters) != ndim or len(set(letters)) != ndim:
+        raise InputError("bad axes", found=value, expected=f"{ndim} different letters")
+    return letters
 
 
 def _frozen(array: A) -> A:

@@ -104,8 +104,8 @@ BAD = {
     "features --comm halo.csv --torus 4x4 --features zzz": "expected a name in prior, H1, H2",
     "features --comm halo.csv --torus 4x4 --level 3": "--level",
     "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or "
-    "identity",
-    "simulate --comm halo.csv --torus 4x4 --mapping zzz": "a file or bisect-METHOD, blocked",
+    "a name such as identity",
+    "simulate --comm halo.csv --torus 4x4 --mapping zzz": "a name such as bisect-refined, blocked",
     "simulate --comm halo.csv --torus 4x4 --mapping short.map": "expected 16 tasks",
     "simulate --comm halo.csv --torus 4x4 --mapping identity --links -  --csv -": "only one of",
     f"{SIMULATE} --network deadlock=nne": "--network: bad deadlock rule: found nne, expected",
@@ -162,7 +162,7 @@ BAD = {
     "rank --comm halo.csv --torus 4x4 --mappings=": "no such file or folder: found an empty path",
     "rank --comm= --torus 4x4": "no such file or folder: found an empty path",
     "rank --comm halo.csv --torus 4x4 --jobs 999999999999": "--jobs",
-    "convert halo.csv a.csv --tasks 99999999999999999999": "bad number of tasks: found 99999",
+    "convert halo.csv a.csv --tasks 99999999999999999999": "'--tasks': 9999999999",
     "pmnf compose a --task a=n --at n=4 --against=": "bad formula",
     "pmnf compose a --task a=n --range=": "bad --range: found , expected NAME=LOW..HIGH",
     f"{SIMULATE} --trace no/t.json": "no/t.json: cannot be written: found no such folder",
@@ -355,6 +355,6 @@ def test_what_matrix_market_files_lose_is_said(run, tmp_path):
 
 
 def test_tasks_numbered_from_one_are_pointed_out(run, tmp_path):
-    (tmp_path / "one.edges").write_text("1 2 100\n2 3 100\n3 1 100\n")
+    (tmp_path / "one.edges").write_text("1 2 100\n2 3 100\n3 1 100\n2 1 9\n")
     shown = run(f"simulate --comm {tmp_path}/one.edges --torus 4 --mapping identity").stdout
     assert "task 0 neither sends nor receives" in " ".join(shown.split())

@@ -385,7 +385,7 @@ def test_progress_of_a_simulation_counts_packet_hops(run, monkeypatch):
         with Output().progress("Simulating", count=_packet_hops) as move:
             move(1_000_000, 4_000_000)
     assert "25% of 4 million packet-hops" in screen.getvalue()
-    assert _packet_hops(0, 0) == "0% of 0 million packet-hops"
+    assert _packet_hops(0, 0) == "0% of 0 packet-hops"
 
 
 def test_progress_of_blocks_in_a_terminal(monkeypatch):

@@ -272,7 +272,7 @@ def test_build_makes_a_table_and_goes_on(small):
     before = written(small)
     result = call("build --out t.parquet --only 2d --jobs 1")
     assert written(small) - before == {"t.parquet"}
-    assert "4 samples of 1 blocks are in t.parquet, which holds 4 and took" in result.stdout
+    assert "4 samples of 1 block are in t.parquet, which holds 4 and took" in result.stdout
     lines = result.stderr.splitlines()
     assert lines[0] == ("toruscast: block 1 of 1: 2D Halo 8 B, 16 tasks on 2x2x2: 0 of 4 samples")
     assert lines[-1].endswith("4 of 4 samples")

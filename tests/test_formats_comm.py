@@ -99,7 +99,7 @@ def test_dense_matrix(tmp_path, separator):
 
 def test_small_matrices(tmp_path):
     three = write(tmp_path, "three.txt", "0 1 2\n1 0 1\n2 2 0\n")
-    assert read_comm(three).n_edges == 3
+    assert read_comm(three, format="edges").n_edges == 3
     assert read_comm(three, format="matrix").nbytes.tolist() == [1, 2, 1, 1, 2, 2]
     assert read_comm(write(tmp_path, "two.txt", "0 7\n9 0\n")).nbytes.tolist() == [7, 9]
     assert read_comm(write(tmp_path, "one.txt", "7\n"), format="matrix").nbytes.tolist() == [7]

@@ -312,7 +312,7 @@ def test_own_strategy_joins_the_sample():
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("spiral", "unknown strategy: found spiral"),
+        ("spiral", "unknown strategy: found spiral, expected a name such as bisect-refined, bl"),
         ("permute", "without its parameters"),
         ("permute-XQ", "bad strategy parameters: found permute-XQ, expected permute-LETTERS"),
         ("permute-XX", "bad strategy parameters"),
@@ -352,7 +352,10 @@ def test_bad_names(name, fault):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"tasks_per_node": 2}, "too many tasks for the torus: found 9, expected at most 4 nodes"),
+        (
+            {"tasks_per_node": 2},
+            "too many tasks for the torus: found 9 in halo-3x3, expected at most 4 n",
+        ),
         ({"tasks_per_node": 0}, "bad tasks per node"),
         ({"tasks_per_node": 2.5}, "bad tasks per node"),
         ({"n": 0}, "bad number of mappings"),

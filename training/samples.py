@@ -160,7 +160,7 @@ def _job(
         for phase in workload
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
-    # The name of a torus changes nothing; every other field does.
+    # The name of a torus and of its axes change nothing; every other field does.
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.zones)
     versions = (_KEY_VERSION, toruscast.__version__)
     simulated = (

@@ -58,6 +58,12 @@ class Text:
         return InputError(message, file=self.file, line=line, found=found, expected=expected)
 
 
+def check_path(path: object) -> None:
+    """Raise `InputError` unless this may name a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError("bad path", found=repr(path), expected="the name of a file or folder")
+
+
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a regular file, decompressed if it is gzip."""
     with at_file(path):

@@ -13,12 +13,16 @@ from ..comm_graph import MAX_TASKS, CommGraph
 from ..errors import InputError
 from ..validation import whole_number
 from ._atomic import atomic_path
-from ._source import as_text, at_file, label, read_bytes
+from ._foreign import refuse_foreign
+from ._layout import is_matrix
+from ._source import as_text, at_file, check_path, label, read_bytes
 from .edge_list import read_edge_list, read_matrix_market
-from .matrix import Entries, entries_graph, is_matrix, read_dense, read_npz
+from .matrix import Entries, entries_graph, read_dense, read_npz
 from .open_mpi import Include, is_open_mpi, read_all_ranks, read_rank_files
 
 Format = Literal["auto", "edges", "matrix"]
+# What is read, for messages.
+FORMATS = "edges or a matrix with commas or blanks, Open MPI monitoring output, Matrix Market, .npz"
 AnyPath = str | os.PathLike[str]
 
 
@@ -38,10 +42,13 @@ def read_comm(
     - An edge list: ``src dst bytes [messages]`` on each line, separated by commas or blanks.
       Before the edges may stand a line with the number of tasks only, or the names of the
       columns (then in any order). ``#`` and ``%`` start comments.
-    - A dense matrix of bytes, separated by commas or blanks, row = source. Three or four lines of
-      as many numbers are taken for an edge list unless ``format`` says "matrix".
+    - A dense matrix of bytes, separated by commas or blanks, row = source, a line a task.
     - Matrix Market (coordinate), SciPy's sparse ``.npz`` (coo, csr, csc), and the ``.npz`` of
       `write_comm`.
+
+    Three lines of three numbers, or four of four, may be an edge list as well as a matrix. Where
+    both can be read, ``format`` must say which; so does a line with the number of tasks or the
+    names of the columns above edges.
 
     Parameters
     ----------
@@ -56,14 +63,14 @@ def read_comm(
     messages : path-like, optional
         A second matrix with the message counts; one message an edge if not given.
     format : {"auto", "edges", "matrix"}
-        Settles what an ambiguous text file is.
+        What a text file is that could be an edge list or a matrix.
     name : str, optional
         Name of the graph; the file's name without its suffix if not given.
 
     Raises
     ------
     InputError
-        If the file cannot be read or used; with file and, in text, line.
+        If the file cannot be read or used, or is ambiguous; with file and, in text, line.
 
     Examples
     --------
@@ -72,7 +79,11 @@ def read_comm(
     >>> _ = path.write_text("4\n0 1 100\n1 2 50 # short\n")
     >>> read_comm(path)
     CommGraph(ring: 4 tasks, 2 edges, 150 bytes, 2 messages)
+    >>> _ = path.write_text("0 1 2\n1 0 1\n2 2 0\n")
+    >>> read_comm(path, format="matrix")
+    CommGraph(ring: 3 tasks, 6 edges, 9 bytes, 6 messages)
     """
+    check_path(path)
     for what, value, choices in (("include", include, Include), ("format", format, Format)):
         if value not in get_args(choices):
             raise InputError(f"bad {what}", found=value, expected=" or ".join(get_args(choices)))
@@ -104,8 +115,9 @@ def read_comm(
     if is_open_mpi(text):
         _no_messages(messages)
         return read_all_ranks(text, include, n_tasks, name)
+    refuse_foreign(text, "communication graph", FORMATS)
     _no_include(path, include)
-    if format == "matrix" or (format == "auto" and is_matrix(text)):
+    if format == "matrix" or (format == "auto" and is_matrix(text, n_tasks)):
         return _matrix(path, read_dense(text), messages, n_tasks, name)
     _no_messages(messages)
     return read_edge_list(text, n_tasks, name)
@@ -134,6 +146,7 @@ def write_comm(comm: CommGraph, path: AnyPath) -> None:
     src,dst,nbytes,n_messages
     0,1,64,1
     """
+    check_path(path)
     suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
     if suffix not in (".txt", ".edges", ".csv", ".npz", ".mtx"):
         raise InputError("unknown suffix", file=path, found=suffix or "none",

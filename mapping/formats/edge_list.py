@@ -91,6 +91,11 @@ def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
         return CommGraph(graph.n_tasks, *both, name=name)
 
 
+def stated_tasks(text: Text) -> int | None:
+    """Return the number of tasks that a comment above the first line gives."""
+    return _comments(text)[0]
+
+
 def _names(parts: list[str]) -> list[str]:
     """Our names of the columns, if the line consists of known names."""
     known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}

@@ -12,10 +12,13 @@ from ..errors import InputError
 from ..task_mapping import TaskMapping
 from ..torus import Torus
 from ._atomic import atomic_path
-from ._source import at_file, read_text
+from ._foreign import refuse_foreign
+from ._source import Text, at_file, check_path, read_text
 from .mapping_table import read_many, read_one
 
 SUFFIXES = (".map", ".txt", ".csv")
+# What is read, for messages.
+LAYOUTS = "coordinates and slot, the node, or columns named task,node, with commas or blanks"
 
 
 def read_mapping(
@@ -27,7 +30,8 @@ def read_mapping(
       (``A B C D E T``); the order of the lines is that of the tasks.
     - One number on each line: the node of each task. All nodes on one line do as well, unless there
       are D + 1 of them.
-    - Names of columns: task, node and maybe slot, in any order; the tasks too.
+    - Names of columns: task, node and maybe slot, in any order; the tasks too. Without the names
+      such columns are refused, unless they are as many as coordinates and a slot.
     - A title, then a line of names ending in ``process_id(s)``: MapLib's, on each line D
       coordinates, the number of tasks there and the tasks. The title is the mapping's name.
 
@@ -56,7 +60,7 @@ def read_mapping(
     >>> read_mapping(path, Torus((2, 2))).node
     array([1, 0, 1], dtype=int32)
     """
-    text = read_text(path)
+    text = _text(path)
     mappings = read_many(text, torus, tasks_per_node)
     if mappings is None:
         return read_one(text, torus, tasks_per_node)
@@ -92,11 +96,12 @@ def read_mappings(
     >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
     ['identity', 'reversed']
     """
+    check_path(path)
     with at_file(path):
         folder = Path(path)
         names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
     if not folder.is_dir():
-        text = read_text(path)
+        text = _text(path)
         mappings = read_many(text, torus, tasks_per_node)
         return [read_one(text, torus, tasks_per_node)] if mappings is None else mappings
     files = [
@@ -120,6 +125,14 @@ def read_mappings(
     return mappings
 
 
+def _text(path: str | os.PathLike[str]) -> Text:
+    """Return a text file that may hold mappings."""
+    check_path(path)
+    text = read_text(path)
+    refuse_foreign(text, "mapping", LAYOUTS)
+    return text
+
+
 def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str]) -> None:
     """Write a task mapping in the format that the suffix of ``path`` names.
 
@@ -140,6 +153,7 @@ def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[st
     1 1 0
     1 1 1
     """
+    check_path(path)
     suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
     if suffix not in SUFFIXES:
         expected = " or ".join(SUFFIXES)
@@ -177,6 +191,7 @@ def write_mappings(
     >>> [file.name for file in folder.iterdir()]
     ['identity.map']
     """
+    check_path(folder)
     mappings = list(mappings)
     seen: set[str] = set()
     for mapping in mappings:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..task_mapping import MAX_SLOTS, TaskMapping
 from ..torus import Torus
+from ..wording import counted
 from ._source import Text, at_file, label
 from ._table import WHOLE, Column, Table, fields, read_table, whole
 
@@ -40,8 +41,11 @@ def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
         return _mapping(table, table.columns[0], None, None, torus, capacity)
     if len(parts) > 1 and sum(1 for _, _ in zip(range(2), text.lines(), strict=False)) == 1:
         return _node_row(text, number, parts, torus, capacity, label(text.file))
-    expected = f"{width} columns (coordinates, slot), 1 (node), or task,node[,slot]"
-    raise text.fault("no mapping", number, f"{len(parts)} columns: {line[:80]}", expected)
+    found = f"{counted(len(parts), 'column')}: {line[:50]}"
+    expected = f"{width} (coordinates, slot) or 1 (node), or names above them such as task,node"
+    if len(parts) in (2, 3) and all(WHOLE.fullmatch(part) for part in parts):
+        raise text.fault("columns of a mapping without names", number, found, expected)
+    raise text.fault("unknown layout of a mapping", number, found, expected)
 
 
 def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMapping] | None:
@@ -157,7 +161,9 @@ def _mapping(
         if late.size:
             row = int(by_node[late].min())
             found = f"task number {capacity + 1} on node {node[row]}"
-            raise table.fault(row, "node overfull", found, f"at most {capacity} tasks a node")
+            raise table.fault(
+                row, "node overfull", found, f"at most {counted(capacity, 'task')} a node"
+            )
     if order is not None:
         node, slot = node[order], None if slot is None else slot[order]
     name = label(table.text.file) if name is None else name

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..comm_graph import CommGraph, sum_edges
 from ..errors import InputError
+from ..wording import counted
 from . import _source
 from ._source import Text, at_file
 from ._table import Column, fields, read_table
@@ -21,16 +22,6 @@ MAX_DENSE_TASKS = 16384
 
 # Entries of a matrix: source, destination, value.
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-
-
-def is_matrix(text: Text) -> bool:
-    """Whether the text is square by its first lines, and not an edge list.
-
-    Three or four lines of as many columns are an edge list.
-    """
-    _, line = text.first_line()
-    width = len(fields(line))
-    return width > 4 or (width == 2 and sum(1 for _ in text.lines()) == 2)
 
 
 def read_dense(text: Text) -> tuple[int, Entries]:
@@ -43,7 +34,7 @@ def read_dense(text: Text) -> tuple[int, Entries]:
     columns = [Column(f"entry for task {task}") for task in range(width)]
     table = read_table(text, columns, max_rows=width + 1)
     if table.n_rows != width:
-        found = f"{table.n_rows} rows" if table.n_rows < width else f"more than {width} rows"
+        found = counted(table.n_rows, "row") if table.n_rows < width else f"more than {width} rows"
         raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
     dense = np.array(table.columns).T
     src, dst = np.nonzero(dense)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..errors import InputError
+from ..wording import counted
 from ._source import Text, at_file, read_text
 
 Include = Literal["all", "point_to_point", "collective"]
@@ -140,5 +141,5 @@ def _graph(file: str, traffic: _Traffic, size: int, n_tasks: int | None, name: s
 
 
 def _missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
-    raise InputError("monitoring file of a rank missing", file=path, found=f"{n_files} files",
+    raise InputError("monitoring file of a rank missing", file=path, found=counted(n_files, "file"),
                      expected=f"{prefix}.{rank}.prof")  # fmt: skip

@@ -18,7 +18,10 @@ _METHODS = {
 }
 
 
-@register("bisect-METHOD", lambda _: list(_METHODS))
+@register(
+    "bisect-METHOD", lambda _: list(_METHODS), example="bisect-refined",
+    parameters="METHOD: refined, grid or graph",
+)  # fmt: skip
 def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Halve the torus along its longest dimension and the tasks with it, again and again.
 
@@ -32,7 +35,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     from ._bisect_kernels import bisect_both
 
     if variant not in _METHODS:
-        raise bad_variant("bisect", variant)
+        raise bad_variant(placement, "bisect", variant)
     first_edge, partner, nbytes = placement.partners
     torus = placement.torus
     grid = np.indices(placement.grid).reshape(len(placement.grid), -1)

@@ -18,14 +18,17 @@ from .registry import bad_variant, register
 _FEW_TASKS = 20
 
 
-@register("nth-K", lambda _: [])
+@register(
+    "nth-K", lambda _: [], example="nth-5",
+    parameters="K: which of all mappings, from 0 on and less than a million; for few tasks",
+)  # fmt: skip
 def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""
     number = int(variant) if re.fullmatch("[0-9]{1,6}", variant) else -1
     wanted = itertools.islice(all_mappings(placement), max(number, 0), None)
     node = next(wanted, None) if number >= 0 else None
     if node is None:
-        raise bad_variant("nth", variant)
+        raise bad_variant(placement, "nth", variant)
     return np.array(node)
 
 

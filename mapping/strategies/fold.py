@@ -24,6 +24,8 @@ _CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
     "hilbert": orders.hilbert,
 }
 
+_KINDS = f"{', '.join(list(_CURVES)[:-1])} or {list(_CURVES)[-1]}"
+
 
 def _curves(placement: Placement) -> list[str]:
     same = [f"{name}-{name}" for name in _CURVES]
@@ -32,7 +34,10 @@ def _curves(placement: Placement) -> list[str]:
     return [name for name in reversed(same + mixed) if name not in ("row-row", "row-zigzag")]
 
 
-@register("curve-TASKS-NODES", _curves)
+@register(
+    "curve-TASKS-NODES", _curves, example="curve-hilbert-row",
+    parameters=f"TASKS and NODES: each {_KINDS}, one along the task grid, one along the torus",
+)  # fmt: skip
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put the tasks along one curve over their grid on the nodes along another, each node filled.
 
@@ -40,7 +45,7 @@ def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """
     tasks, _, hosts = variant.partition("-")
     if tasks not in _CURVES or hosts not in _CURVES:
-        raise bad_variant("curve", variant)
+        raise bad_variant(placement, "curve", variant)
     node_order = _CURVES[hosts](placement.torus.shape)
     places = node_order[np.arange(placement.n_tasks) // placement.capacity]
     return _lay(_CURVES[tasks](placement.grid), places)
@@ -60,7 +65,10 @@ def _tiles(placement: Placement) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-@register("tile-SIZES", _tiles)
+@register(
+    "tile-SIZES", _tiles, example="tile-2x2x2",
+    parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
+)  # fmt: skip
 def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put tiles of the task grid on near-cubic blocks of the torus and its slots that hold as many.
 
@@ -82,12 +90,16 @@ def _blocks(placement: Placement) -> list[str]:
     return [f"{_word(box)}-{name}" for box in boxes[:4] for name in ("hilbert", "row", "zorder")]
 
 
-@register("blocked-SIZES-CURVE", _blocks)
+@register(
+    "blocked-SIZES-CURVE", _blocks, example="blocked-2x2x1-hilbert",
+    parameters="SIZES: a box of the task grid, here {grid}, a size for each of its dimensions; "
+    f"CURVE: {_KINDS}",
+)  # fmt: skip
 def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Cut the task grid into boxes and fill node after node with them, both along one curve."""
     word, _, name = variant.partition("-")
     if name not in _CURVES:
-        raise bad_variant("blocked", variant)
+        raise bad_variant(placement, "blocked", variant)
     box = _sizes(placement, "blocked", word)
     coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
     turn = np.empty(math.prod(coarse), dtype=np.int64)
@@ -117,7 +129,7 @@ def _sizes(placement: Placement, family: str, word: str) -> tuple[int, ...]:
         tuple(int(k) for k in word.split("x")) if re.fullmatch(r"\d{1,9}(x\d{1,9})*", word) else ()
     )
     if len(sizes) != len(placement.grid) or min(sizes) < 1:
-        raise bad_variant(family, word)
+        raise bad_variant(placement, family, word)
     return sizes
 
 

@@ -11,7 +11,10 @@ from .placement import Placement
 from .registry import bad_variant, register
 
 
-@register("greedy-START", lambda _: ["heaviest", "random"])
+@register(
+    "greedy-START", lambda _: ["heaviest", "random"], example="greedy-heaviest",
+    parameters="START: heaviest or random",
+)  # fmt: skip
 def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Place task after task, each time the one with the most bytes to those already placed.
 
@@ -32,7 +35,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         task = int(rng.integers(placement.n_tasks))
         node = int(rng.integers(placement.torus.n_nodes))
     else:
-        raise bad_variant("greedy", variant)
+        raise bad_variant(placement, "greedy", variant)
     torus = placement.torus
     return place_greedily(
         first_edge,

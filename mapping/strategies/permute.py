@@ -16,6 +16,11 @@ from .registry import bad_variant, register
 
 Rng = np.random.Generator
 
+_ORDER = (
+    "LETTERS: the dimensions and T, the slots (here {letters}), in an order, the last varying "
+    "fastest; what has size 1 may be left out"
+)
+
 
 @register("identity")
 def identity(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
@@ -48,7 +53,7 @@ def _zigzags(placement: Placement) -> list[str]:
     return ["".join(letters), *_permutations(placement)] if len(letters) > 1 else []
 
 
-@register("permute-LETTERS", _permutations)
+@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
     axes = _axes(placement, "permute", variant)
@@ -56,7 +61,7 @@ def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return orders.permuted(shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-@register("zigzag-LETTERS", _zigzags)
+@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
     axes = _axes(placement, "zigzag", variant)
@@ -84,7 +89,11 @@ def _tilts(placement: Placement) -> list[str]:
     return single + double
 
 
-@register("tilt-LETTERS-K", _tilts)
+@register(
+    "tilt-LETTERS-K", _tilts, example="tilt-XY-1",
+    parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
+    "shifted for each step along the second; further -LETTERS-K may follow",
+)  # fmt: skip
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Shear the identity: shift dimension one by K times the coordinate in dimension two.
 
@@ -93,13 +102,13 @@ def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     torus, letters = placement.torus, placement.letters[:-1]
     step = rf"[{letters}]{{2}}-[0-9]{{1,9}}"
     if not re.fullmatch(rf"{step}(-{step})*", variant):
-        raise bad_variant("tilt", variant)
+        raise bad_variant(placement, "tilt", variant)
     coords = torus.coords.astype(np.int64)
     words = variant.split("-")
     for pair, count in zip(words[::2], words[1::2], strict=True):
         d, e = (letters.index(letter) for letter in pair)
         if d == e:
-            raise bad_variant("tilt", variant)
+            raise bad_variant(placement, "tilt", variant)
         coords[:, d] = (coords[:, d] + int(count) * coords[:, e]) % torus.shape[d]
     return torus.node(coords)[identity(placement, "", rng)]
 
@@ -111,12 +120,16 @@ def _strides(placement: Placement) -> list[str]:
     return [str(step) for step in sorted(set(near)) if 1 < step < n_places]
 
 
-@register("stride-K", _strides)
+@register(
+    "stride-K", _strides, example="stride-5",
+    parameters="K: places from a task to the next, with no factor in common with the number of all "
+    "places, here {places}",
+)  # fmt: skip
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put each task K places after the one before, around the machine; K coprime to the places."""
     step = int(variant) if re.fullmatch("[0-9]{1,9}", variant) else 0
     if math.gcd(step, placement.n_places) != 1:
-        raise bad_variant("stride", variant)
+        raise bad_variant(placement, "stride", variant)
     return np.arange(placement.n_tasks) * step % placement.n_places // placement.capacity
 
 
@@ -130,5 +143,5 @@ def _axes(placement: Placement, family: str, word: str) -> list[int]:
         or set(word) - set(letters)
         or any(shape[axis] > 1 for axis in absent)
     ):
-        raise bad_variant(family, word)
+        raise bad_variant(placement, family, word)
     return absent + [letters.index(letter) for letter in word]

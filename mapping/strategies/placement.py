@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..task_mapping import MAX_SLOTS, check_torus
 from ..torus import Torus
 from ..validation import whole_number
+from ..wording import counted
 from ..workload import Workload, as_workload
 
 
@@ -57,13 +58,14 @@ class Placement:
         n_tasks, n_nodes = self.n_tasks, self.torus.n_nodes
         capacity = self.tasks_per_node
         if capacity is None:
-            capacity = -(-n_tasks // n_nodes)
+            capacity = min(-(-n_tasks // n_nodes), MAX_SLOTS)
         capacity = whole_number(capacity, "tasks per node", 1, MAX_SLOTS)
         if n_tasks > n_nodes * capacity:
+            where = f" in {self.traffic.name}" if self.traffic.name else ""
             raise InputError(
                 "too many tasks for the torus",
-                found=n_tasks,
-                expected=f"at most {n_nodes} nodes x {capacity}",
+                found=f"{n_tasks}{where}",
+                expected=f"at most {counted(n_nodes, 'node')} x {capacity}",
             )
         object.__setattr__(self, "tasks_per_node", capacity)
 
@@ -94,9 +96,8 @@ class Placement:
 
     @cached_property
     def letters(self) -> str:
-        """A letter for each torus dimension, as machines call them, and T for the slots."""
-        ndim = self.torus.ndim
-        return ("XYZ"[:ndim] if ndim <= 3 else "ABCDEFGH"[:ndim]) + "T"
+        """A letter for each torus dimension, as the machine calls them, and T for the slots."""
+        return self.torus.axes + "T"
 
     @cached_property
     def partners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:

@@ -37,18 +37,26 @@ class Strategy:
         (placement, variant, rng) -> node of each task.
     variants : callable
         placement -> variants to try, the most telling first; an empty string is the bare family.
+    example : str
+        One of its names.
+    parameters : str
+        How the capitals of the form are written; empty where there are none.
     """
 
     family: str
     form: str
     place: Place
     variants: Variants
+    example: str
+    parameters: str
 
 
 STRATEGIES: dict[str, Strategy] = {}
 
 
-def register(form: str, variants: Variants | None = None) -> Callable[[Place], Place]:
+def register(
+    form: str, variants: Variants | None = None, *, example: str = "", parameters: str = ""
+) -> Callable[[Place], Place]:
     """Register a function as a strategy, under the first word of ``form``.
 
     Parameters
@@ -57,6 +65,11 @@ def register(form: str, variants: Variants | None = None) -> Callable[[Place], P
         The family and, after a hyphen, what its variants look like, such as ``"tilt-DIMS-K"``.
     variants : callable, optional
         The variants that `sample` may use; without a hyphen in ``form``, the bare family.
+    example : str, optional
+        One of its names, for messages; the form if not given.
+    parameters : str, optional
+        How its parameters are written, for messages; {letters}, {dimensions}, {grid} and {places}
+        stand for those of the torus with its slots T, of the torus, of the tasks, and their number.
 
     Raises
     ------
@@ -78,7 +91,9 @@ def register(form: str, variants: Variants | None = None) -> Callable[[Place], P
 
     def add(place: Place) -> Place:
         default: Variants = (lambda _: []) if argument else (lambda _: [""])
-        STRATEGIES[family] = Strategy(family, form, place, variants or default)
+        STRATEGIES[family] = Strategy(
+            family, form, place, variants or default, example or form, parameters
+        )
         return place
 
     return add
@@ -87,12 +102,25 @@ def register(form: str, variants: Variants | None = None) -> Callable[[Place], P
 def names() -> tuple[str, ...]:
     """Return the form of every strategy's name; capitals stand for the parameters.
 
+    `STRATEGIES` tells of each how they are written.
+
     Examples
     --------
     >>> [form for form in names() if form.startswith(("swap", "tile"))]
     ['swap-K-NAME', 'tile-SIZES']
     """
     return tuple(sorted(strategy.form for strategy in STRATEGIES.values()))
+
+
+def examples() -> tuple[str, ...]:
+    """Return a name that each strategy takes, on a large enough torus of three dimensions.
+
+    Examples
+    --------
+    >>> [name for name in examples() if name.startswith(("swap", "tile"))]
+    ['swap-10-identity', 'tile-2x2x2']
+    """
+    return tuple(sorted(strategy.example for strategy in STRATEGIES.values()))
 
 
 def variants(
@@ -159,11 +187,13 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
     family, _, variant = plain.partition("-")
     strategy = STRATEGIES.get(family)
     if strategy is None:
-        raise InputError("unknown strategy", found=name, expected=", ".join(names()))
+        raise InputError(
+            "unknown strategy", found=name, expected=f"a name such as {', '.join(examples())}"
+        )
     takes = "-" in strategy.form
     if bool(variant) != takes:
         what = "strategy without its parameters" if takes else "strategy takes no parameters"
-        raise InputError(what, found=name, expected=strategy.form)
+        raise InputError(what, found=name, expected=_written(placement, strategy))
     if at and not re.fullmatch("0|[1-9][0-9]*", draw):
         raise InputError(
             "bad number of a draw", found=name, expected=f"a whole number behind @ as in {plain}@2"
@@ -191,7 +221,24 @@ def join(family: str, variant: str) -> str:
     return f"{family}-{variant}" if variant else family
 
 
-def bad_variant(family: str, variant: str) -> InputError:
+def bad_variant(placement: Placement, family: str, variant: str) -> InputError:
     """Word the error of a variant that the family does not know."""
-    name = join(family, variant)
-    return InputError("bad strategy parameters", found=name, expected=STRATEGIES[family].form)
+    name, expected = join(family, variant), _written(placement, STRATEGIES[family])
+    return InputError("bad strategy parameters", found=name, expected=expected)
+
+
+def _written(placement: Placement, strategy: Strategy) -> str:
+    """How names of a strategy are written, with an example that suits the placement."""
+    if not strategy.parameters:
+        return strategy.form
+    suitable = strategy.variants(placement)
+    example = join(strategy.family, suitable[0]) if suitable else strategy.example
+    how = strategy.parameters
+    for word, here in (
+        ("{letters}", " ".join(placement.letters)),
+        ("{dimensions}", " ".join(placement.torus.axes)),
+        ("{grid}", "x".join(map(str, placement.grid))),
+        ("{places}", str(placement.n_places)),
+    ):
+        how = how.replace(word, here)
+    return f"{strategy.form} such as {example}; {how}"

@@ -20,12 +20,15 @@ def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return rng.permutation(placement.n_places)[: placement.n_tasks] // placement.capacity
 
 
-@register("swap-K-NAME", lambda _: [])
+@register(
+    "swap-K-NAME", lambda _: [], example="swap-10-identity",
+    parameters="K: pairs of tasks that are swapped, NAME: the mapping in which they are",
+)  # fmt: skip
 def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Exchange the nodes of K random pairs of tasks, one after the other, in the mapping NAME."""
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)
     if not match:
-        raise bad_variant("swap", variant)
+        raise bad_variant(placement, "swap", variant)
     return swapped(undisturbed(placement, match[2]), int(match[1]), rng)
 
 

@@ -1,0 +1,53 @@
+"""Text in formats that are not read: what it looks like, for the message."""
+
+from __future__ import annotations
+
+import re
+
+from ._source import Text
+
+# What may follow the first bracket in JSON.
+JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
+XML = re.compile(r"\s*<[?!a-zA-Z]")
+START = 200
+
+
+def refuse_foreign(text: Text, what: str, expected: str) -> None:
+    """Raise if a text looks like JSON, XML, or values separated by semicolons.
+
+    Parameters
+    ----------
+    text : Text
+        A file with data.
+    what : str
+        What it was to hold.
+    expected : str
+        The formats that are read.
+
+    Raises
+    ------
+    InputError
+        Naming what was found.
+
+    Examples
+    --------
+    >>> refuse_foreign(Text("a.csv", b"0 1 64"), "a graph", "commas or blanks")
+    >>> refuse_foreign(Text("a.csv", b"0;1;64"), "a graph", "commas or blanks")
+    Traceback (most recent call last):
+        ...
+    toruscast.mapping.errors.InputError: a.csv:1: a graph in a format that is not read: found values
+    separated by ; (0;1;64), expected commas or blanks
+    """
+    start = text.data[:START].decode(errors="replace")
+    number, line = text.first_line()
+    if JSON.match(start):
+        found = "JSON"
+    elif XML.match(start):
+        found = "XML"
+    elif ";" in line and "," not in line:
+        found = "values separated by ;"
+    else:
+        return
+    raise text.fault(
+        f"{what} in a format that is not read", number, f"{found} ({line[:30]})", expected
+    )

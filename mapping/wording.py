@@ -1,0 +1,21 @@
+"""Numbers of things, in words."""
+
+from __future__ import annotations
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a number and what it counts, in the plural unless it is one.
+
+    Parameters
+    ----------
+    number : int or float
+        How many; whole numbers are shown without a point.
+    noun : str
+        The singular, of a word that forms its plural with an "s".
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(0, "edge"), counted(2.5, "message")
+    ('1 task', '0 edges', '2.5 messages')
+    """
+    return f"{number:.15g} {noun}" + ("" if number == 1 else "s")
