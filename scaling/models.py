@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, bounds, lifted, local_growth, slowed
 from .measurements import Measurements, check_points
-from .mixture import densest, quantiles
+from .mixture import alternatives, densest, predicted, quantiles, weights
 from .noise import Centres
 from .quality import quality
 from .term_space import TermSpace
@@ -86,7 +85,7 @@ class Models:
     @property
     def probabilities(self) -> Array:
         """Probability of each hypothesis kept, the best first; shape (n_paths, n_kept)."""
-        return _weights(self._found)
+        return weights(self._found)
 
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
         """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
@@ -143,7 +142,7 @@ class Models:
         """
         places = self._places(X)
         if not average:
-            return self._values(self._found, places, 1)[:, 0]
+            return predicted(self._found, self._spaces, places, 1)[:, 0]
         result = self._middle(self._found, places)
         centre = self._centred.centre
         which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & ~self.signed)
@@ -160,7 +159,7 @@ class Models:
         return self._spread(self._places(X), levels)
 
     def _spread(self, places: Array, levels: Sequence[float]) -> Array:
-        values, weight = self._alternatives(self._found, places)
+        values, weight = alternatives(self._found, self._spaces, places)
         return np.stack(
             [
                 np.stack(
@@ -178,7 +177,9 @@ class Models:
         (root mean square of the relative leave-one-out errors), variation (of the repetitions),
         probability (of this choice of exponents among all), trusted.
         """
-        fitted = self._values(self._found, self.measurements.points[:, self._active], 1)[:, 0]
+        fitted = predicted(self._found, self._spaces, self.measurements.points[:, self._active], 1)[
+            :, 0
+        ]
         columns = [self.terms(p) for p in range(self.n_paths)]
         scores = quality(self.measurements.points, self._centred.centre, fitted, columns)
         return pd.DataFrame(
@@ -239,37 +240,8 @@ class Models:
                 raise ScalingInputError(f"parameter {names[q]} must be positive", found=0)
         return places[:, self._active]
 
-    def _values(self, found: Hypotheses, places: Array, most: int | None = None) -> Array:
-        """Prediction of each hypothesis; shape (p, h, m)."""
-        terms = [
-            np.vstack([np.ones(len(places)), space.values(column)])
-            for space, column in zip(self._spaces, places.T, strict=True)
-        ]
-        code, coefficient = found.terms[:, :most], found.coefficient[:, :most]
-        total = np.zeros((*coefficient.shape[:2], len(places)))
-        for k in range(coefficient.shape[2]):
-            column = coefficient[:, :, k, None] * np.ones(len(places))
-            for q, t in enumerate(terms):
-                if code[:, :, k, q].any():
-                    column = column * t[code[:, :, k, q]]
-            total += column
-        return total
-
-    def _alternatives(self, found: Hypotheses, places: Array) -> tuple[Array, Array]:
-        """Prediction of every alternative (p, h * g, m), and its probability (p, h * g)."""
-        n_paths, n_kept, n_nodes, n_columns = found.nodes.shape
-        if n_nodes == 1:
-            return self._values(found, places), _weights(found)
-        whole = replace(
-            found,
-            terms=np.repeat(found.terms, n_nodes, axis=1),
-            coefficient=found.nodes.reshape(n_paths, n_kept * n_nodes, n_columns),
-        )
-        weight = _weights(found)[:, :, None] * np.exp(found.log_share)
-        return self._values(whole, places), weight.reshape(n_paths, -1)
-
     def _middle(self, found: Hypotheses, places: Array) -> Array:
-        values, weight = self._alternatives(found, places)
+        values, weight = alternatives(found, self._spaces, places)
         counts = self._likely(found, weight)
         result = np.empty((len(values), len(places)))
         doubtful = ~found.trusted
@@ -292,7 +264,7 @@ class Models:
         counts = weight.copy()
         if found.trusted.any():
             largest = self.measurements.points[:, self._active].max(axis=0, keepdims=True)
-            far, _ = self._alternatives(found, _FAR * largest)
+            far, _ = alternatives(found, self._spaces, _FAR * largest)
             counts[found.trusted] = densest(
                 far[found.trusted, :, 0], weight[found.trusted], _DENSEST
             )
@@ -314,7 +286,7 @@ class Models:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
             there = np.vstack([places, points.max(axis=0)])
             first = self._middle(self._absolute, there)[place]
-            second = self._values(self._found, there, 1)[which, 0]
+            second = predicted(self._found, self._spaces, there, 1)[which, 0]
             models = np.stack([first, second])
             first, second = slowed(points, clear, places, models[..., :-1], models[..., -1:])
         else:
@@ -325,9 +297,3 @@ class Models:
         least, most = bounds(points, measured, clear, places)
         result: Array = np.clip(middle, least, most)
         return result
-
-
-def _weights(found: Hypotheses) -> Array:
-    weight = np.exp(found.log_evidence - found.log_evidence[:, :1])
-    normalised: Array = weight / weight.sum(axis=1, keepdims=True)
-    return normalised
