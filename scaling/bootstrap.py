@@ -85,7 +85,7 @@ def interval(
     tails = ((1 - level) / 2, (1 + level) / 2)
     expected, fitted = models.predict(X), models.predict(data.points, average=False)
     spread = models.spread(X, tails)
-    far = reach(data.points, np.asarray(X, dtype=float))
+    far = reach(data.points, models.places(X))
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
         # Each path draws for itself: an interval does not depend on which others are asked for.

@@ -61,7 +61,7 @@ class Measurements:
         callpaths: Sequence[str] | None = None,
         metrics: Sequence[str] | None = None,
     ) -> None:
-        x, y = _real(points, "points"), _real(values, "values")
+        x, y = real_numbers(points, "points"), real_numbers(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
             raise ScalingInputError(
                 "points and values disagree",
@@ -140,7 +140,15 @@ def logarithms(points: Array) -> Array:
     return logs
 
 
-def _real(numbers: ArrayLike, what: str) -> Array:
+def real_numbers(numbers: ArrayLike, what: str) -> Array:
+    """Return an array of floats; refuse text, complex numbers and lists of several lengths.
+
+    Examples
+    --------
+    >>> real_numbers([["a"]], "points")
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: points must be real numbers: found [['a']]
+    """
     try:
         # NumPy drops imaginary parts.
         result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from . import formula, notes
 from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, bounds, lifted, local_growth, slowed
-from .measurements import Measurements, check_points
+from .measurements import Measurements, check_points, real_numbers
 from .mixture import alternatives, densest, predicted, quantiles, weights
 from .noise import Centres
 from .quality import quality
@@ -105,7 +106,7 @@ class Models:
         for value, size, what in (
             (path, self.n_paths, "call path"), (rank, self._found.used.shape[1], "hypothesis"),
         ):  # fmt: skip
-            if not 0 <= value < size:
+            if not isinstance(value, numbers.Integral) or not 0 <= value < size:
                 raise ScalingInputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
         found, n_parameters = self._found, len(self.measurements.parameters)
         result: list[Term] = []
@@ -131,7 +132,8 @@ class Models:
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
-            Not negative; positive where falling terms were searched.
+            Not negative; positive where falling terms were searched. The columns of a DataFrame
+            are taken by name.
         average : bool
             Take the median over all probable hypotheses, or over those that grow alike if they hold
             more than half of all probability; otherwise evaluate the one formula.
@@ -156,9 +158,14 @@ class Models:
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
-        return self._spread(self._places(X), levels)
+        parts = real_numbers(levels, "levels of quantiles")
+        if parts.ndim != 1 or not parts.size or not ((parts >= 0) & (parts <= 1)).all():
+            raise ScalingInputError(
+                "bad levels of quantiles", found=levels, expected="a list of numbers from 0 to 1"
+            )
+        return self._spread(self._places(X), parts)
 
-    def _spread(self, places: Array, levels: Sequence[float]) -> Array:
+    def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
         values, weight = alternatives(self._found, self._spaces, places)
         return np.stack(
             [
@@ -177,9 +184,7 @@ class Models:
         (root mean square of the relative leave-one-out errors), variation (of the repetitions),
         probability (of this choice of exponents among all), trusted.
         """
-        fitted = predicted(self._found, self._spaces, self.measurements.points[:, self._active], 1)[
-            :, 0
-        ]
+        fitted = self.predict(self.measurements.points, average=False)
         columns = [self.terms(p) for p in range(self.n_paths)]
         scores = quality(self.measurements.points, self._centred.centre, fitted, columns)
         return pd.DataFrame(
@@ -221,13 +226,35 @@ class Models:
         X : array-like, shape (m, n_parameters)
         """
         data = self.measurements
-        places = np.asarray(X, dtype=float)
-        self._places(places)
-        return notes.of_places(data.parameters, data.points, self._active, places)
+        return notes.of_places(data.parameters, data.points, self._active, self.places(X))
 
-    def _places(self, X: ArrayLike) -> Array:
-        places = np.asarray(X, dtype=float)
-        names = self.measurements.parameters
+    def places(self, X: ArrayLike) -> Array:
+        """Check places to predict at; their columns in the order of the parameters measured.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, n_parameters)
+            The columns of a DataFrame are taken by name.
+
+        Returns
+        -------
+        array, shape (m, n_parameters)
+
+        Raises
+        ------
+        ScalingInputError
+            If a place is no real numbers, columns are missing, too many or of other names, or a
+            parameter has a value that no term is defined for.
+        """
+        names = list(self.measurements.parameters)
+        if isinstance(X, pd.DataFrame):
+            if len(X.columns) != len(names) or set(X.columns) != set(names):
+                raise ScalingInputError(
+                    "places to predict need each parameter as a column",
+                    found=list(X.columns), expected=names,
+                )  # fmt: skip
+            X = X[names]
+        places = real_numbers(X, "places to predict")
         if places.ndim != 2 or places.shape[1] != len(names):
             raise ScalingInputError(
                 "places to predict need a column a parameter",
@@ -238,7 +265,11 @@ class Models:
         for q, space in zip(self._active, self._spaces, strict=True):
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
                 raise ScalingInputError(f"parameter {names[q]} must be positive", found=0)
-        return places[:, self._active]
+        return places
+
+    def _places(self, X: ArrayLike) -> Array:
+        """Values of the parameters searched."""
+        return self.places(X)[:, self._active]
 
     def _middle(self, found: Hypotheses, places: Array) -> Array:
         values, weight = alternatives(found, self._spaces, places)
