@@ -15,7 +15,7 @@ from . import formula, notes
 from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, bounds, lifted, local_growth, slowed
-from .measurements import Measurements, check_points, real_numbers
+from .measurements import Measurements, check_points, off_zero, real_numbers
 from .mixture import alternatives, densest, predicted, quantiles, weights
 from .noise import Centres
 from .quality import quality
@@ -67,6 +67,7 @@ class Models:
         self.bounded = centred.bounded > 0.5
         self._active = list(active)
         self._spaces = list(spaces)
+        self._points = measurements.points[:, self._active]
         self._centred = centred
         self._found = found
         self._absolute = absolute
@@ -148,12 +149,8 @@ class Models:
         result = self._middle(self._found, places)
         centre = self._centred.centre
         which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & ~self.signed)
-        # A place with a 0 has no growth near it; the others do not depend on it.
-        near = np.flatnonzero((places > 0).all(axis=1))
-        measured = self.measurements.points[:, self._active]
-        if which.size and near.size and (measured > 0).all():
-            own = np.ix_(which, near)
-            result[own] = self._with_local_growth(which, places[near], result[own])
+        if which.size and len(places):
+            result[which] = self._with_local_growth(which, places, result[which])
         return result
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
@@ -276,12 +273,16 @@ class Models:
         counts = self._likely(found, weight)
         result = np.empty((len(values), len(places)))
         doubtful = ~found.trusted
+        # At 0 every power is nothing, which says nothing of its size nearby.
+        sizes, clear = values, off_zero(self._points, places)
+        if doubtful.any() and (clear != places).any():
+            sizes, _ = alternatives(found, self._spaces, clear)
         for m in range(len(places)):
             value = values[:, :, m]
             if doubtful.any():
                 # Probabilities that none of the hypotheses deserves: least expected |relative
                 # error|, the median weighed by 1 / value, keeps wild ones from counting.
-                size = np.maximum(np.abs(value[doubtful]), 1e-300)
+                size = np.maximum(np.abs(sizes[doubtful, :, m]), 1e-300)
                 size = size / np.median(size, axis=1, keepdims=True)
                 counts[doubtful] = weight[doubtful] / np.maximum(size, _LEAST_SIZE)
             result[:, m] = quantiles(value, counts, 0.5)
@@ -294,7 +295,7 @@ class Models:
         """
         counts = weight.copy()
         if found.trusted.any():
-            largest = self.measurements.points[:, self._active].max(axis=0, keepdims=True)
+            largest = self._points.max(axis=0, keepdims=True)
             far, _ = alternatives(found, self._spaces, _FAR * largest)
             counts[found.trusted] = densest(
                 far[found.trusted, :, 0], weight[found.trusted], _DENSEST
@@ -308,23 +309,23 @@ class Models:
         ones, where the large values count most. Of several, they are taken as they are and
         corrected by their errors at the nearest points.
         """
-        points = self.measurements.points[:, self._active]
+        points, near = off_zero(self._points, self._points), off_zero(self._points, places)
         measured = self._centred.centre[which]
         clear = lifted(measured)
         centre = np.where(measured > 0, measured, clear)
-        growth = local_growth(points, centre, places)
+        growth = local_growth(points, centre, near)
         if self._absolute is not None:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
-            there = np.vstack([places, points.max(axis=0)])
+            there = np.vstack([places, self._points.max(axis=0)])
             first = self._middle(self._absolute, there)[place]
             second = predicted(self._found, self._spaces, there, 1)[which, 0]
             models = np.stack([first, second])
-            first, second = slowed(points, clear, places, models[..., :-1], models[..., -1:])
+            first, second = slowed(points, clear, near, models[..., :-1], models[..., -1:])
         else:
             first = median
-            at_points = self._middle(self._found, points)[which]
-            second = median * anchor(points, centre, at_points, places)
+            at_points = self._middle(self._found, self._points)[which]
+            second = median * anchor(points, centre, at_points, near)
         middle = np.median(np.stack([first, second, growth]), axis=0)
-        least, most = bounds(points, measured, clear, places)
+        least, most = bounds(points, measured, clear, near)
         result: Array = np.clip(middle, least, most)
         return result
