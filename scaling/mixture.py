@@ -81,6 +81,24 @@ def quantiles(values: Array, weight: Array, level: float) -> Array:
     return result
 
 
+def spread(values: Array, weight: Array, levels: Sequence[float] | Array) -> Array:
+    """Quantiles at all places; shape (levels, p, m).
+
+    Parameters
+    ----------
+    values : array, shape (p, h, m)
+    weight : array, shape (p, h)
+    levels : sequence of float
+    """
+    places = range(values.shape[2])
+    return np.stack(
+        [
+            np.stack([quantiles(values[:, :, m], weight, level) for m in places], axis=1)
+            for level in levels
+        ]
+    )
+
+
 def densest(values: Array, weight: Array, width: float) -> Array:
     """Leave in each row the weight of the range that holds most, if that is more than half of all.
 

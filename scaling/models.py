@@ -16,7 +16,7 @@ from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, bounds, lifted, local_growth, slowed
 from .measurements import Measurements, check_points, off_zero, real_numbers
-from .mixture import alternatives, densest, predicted, quantiles, weights
+from .mixture import alternatives, densest, predicted, quantiles, spread, weights
 from .noise import Centres
 from .quality import quality
 from .term_space import TermSpace
@@ -45,8 +45,11 @@ class Models:
         false, predictions follow the growth near the largest values too.
     bounded : array of bool, shape (n_paths,)
         The noise among repetitions looks bounded rather than normal.
+    sign : array, shape (n_paths,)
+        -1 where most points are negative: the opposites of the values were fitted, and all that the
+        model says is mirrored.
     signed : array of bool, shape (n_paths,)
-        Coefficients may be negative.
+        Coefficients of both signs were searched.
     left_out : array of bool, shape (n_paths, n_points, n_repetitions)
         Repetitions so far from the others that they were not fitted.
     """
@@ -59,6 +62,7 @@ class Models:
         centred: Centres,
         found: Hypotheses,
         absolute: Hypotheses | None,
+        sign: Array,
         signed: NDArray[np.bool_],
         left_out: NDArray[np.bool_],
     ) -> None:
@@ -71,6 +75,7 @@ class Models:
         self._centred = centred
         self._found = found
         self._absolute = absolute
+        self.sign = sign
         self.signed = signed
         self.left_out = left_out
 
@@ -117,7 +122,7 @@ class Models:
                 number = int(found.terms[path, rank, k, q]) - 1
                 if number >= 0:
                     exponents[place] = space.pairs()[number]
-            coefficient = float(found.coefficient[path, rank, k])
+            coefficient = float(self.sign[path] * found.coefficient[path, rank, k])
             if coefficient != 0.0:
                 result.append((coefficient, tuple(exponents)))
         return formula.joined(result, n_parameters)
@@ -144,14 +149,17 @@ class Models:
         array, shape (n_paths, m)
         """
         places = self._places(X)
+        sign = self.sign[:, None]
         if not average:
-            return predicted(self._found, self._spaces, places, 1)[:, 0]
+            return sign * predicted(self._found, self._spaces, places, 1)[:, 0]
         result = self._middle(self._found, places)
         centre = self._centred.centre
-        which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & ~self.signed)
+        # Of values of both signs nothing grows by factors.
+        growing = ~self.signed | (centre >= 0).all(axis=1)
+        which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & growing)
         if which.size and len(places):
             result[which] = self._with_local_growth(which, places, result[which])
-        return result
+        return sign * result
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
@@ -164,15 +172,12 @@ class Models:
 
     def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
         values, weight = alternatives(self._found, self._spaces, places)
-        return np.stack(
-            [
-                np.stack(
-                    [quantiles(values[:, :, m], weight, level) for m in range(values.shape[2])],
-                    axis=1,
-                )
-                for level in levels
-            ]
-        )
+        result = spread(values, weight, levels)
+        mirrored = np.flatnonzero(self.sign < 0)
+        if mirrored.size:
+            opposite = 1 - np.asarray(levels)
+            result[:, mirrored] = -spread(values[mirrored], weight[mirrored], opposite)
+        return result
 
     def summary(self) -> pd.DataFrame:
         """One row a call path: its formula and how well it fits.
@@ -183,7 +188,8 @@ class Models:
         """
         fitted = self.predict(self.measurements.points, average=False)
         columns = [self.terms(p) for p in range(self.n_paths)]
-        scores = quality(self.measurements.points, self._centred.centre, fitted, columns)
+        centre = self.sign[:, None] * self._centred.centre
+        scores = quality(self.measurements.points, centre, fitted, columns)
         return pd.DataFrame(
             {
                 "callpath": self.measurements.callpaths,
@@ -202,12 +208,12 @@ class Models:
         common = notes.of_points(data.parameters, data.points, self._active)
         far = 4 * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
-        centre = self._centred.centre
+        centre = self.sign[:, None] * self._centred.centre
         there = np.where(centre == 0, np.nan, centre)
         off = np.nan_to_num(np.abs(self.predict(data.points) / there - 1)).max(axis=1)
         paths = zip(self._centred.variation, self.trusted, low, high, off, strict=True)
         result = [common + notes.of_path(*path) for path in paths]
-        for p in np.flatnonzero((centre < 0).any(axis=1) & ~self.signed):
+        for p in np.flatnonzero((self._centred.centre < 0).any(axis=1) & ~self.signed):
             result[p].append(notes.NEGATIVE)
         for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
             result[p].append(

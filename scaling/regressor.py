@@ -34,7 +34,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     noise : {"auto", "normal", "bounded"}
         Law of the noise among repetitions.
     signed : {"auto", True, False}
-        Whether coefficients may be negative; "auto" allows it where a measured value is negative.
+        Whether coefficients of both signs are searched; "auto": where measured values have both.
+        With False, no prediction is negative.
     average : bool
         Predict from all probable hypotheses rather than from `formula_` alone.
     warn : bool
