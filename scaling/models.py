@@ -18,7 +18,7 @@ from .local_growth import anchor, bounds, lifted, local_growth, slowed
 from .measurements import Measurements, check_points, off_zero, real_numbers
 from .mixture import alternatives, densest, predicted, quantiles, spread, weights
 from .noise import Centres
-from .quality import quality
+from .quality import farthest, quality
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
@@ -208,9 +208,9 @@ class Models:
         common = notes.of_points(data.parameters, data.points, self._active)
         far = 4 * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
-        centre = self.sign[:, None] * self._centred.centre
-        there = np.where(centre == 0, np.nan, centre)
-        off = np.nan_to_num(np.abs(self.predict(data.points) / there - 1)).max(axis=1)
+        # Predictions follow the nearest points, whatever the formula says.
+        told = self.predict(data.points, average=False)
+        off = farthest(self.sign[:, None] * self._centred.centre, told)
         paths = zip(self._centred.variation, self.trusted, low, high, off, strict=True)
         result = [common + notes.of_path(*path) for path in paths]
         for p in np.flatnonzero((self._centred.centre < 0).any(axis=1) & ~self.signed):
