@@ -21,6 +21,10 @@ from ._refine import LeastSquares, least_squares, truncate
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
+# Of values without noise a coefficient is rounding if it is no further from zero than so many of
+# its errors, and adds no more than so many errors to any value.
+_WITHIN = 5.0
+_ADDS = 1e3
 # Probability of bounded noise up to which its law is left out.
 _DOUBTFUL = 0.05
 
@@ -64,6 +68,7 @@ class Measured(NamedTuple):
     target: Array  # (p, n)
     error: Array  # (p, n)
     known: NDArray[np.bool_]  # (p,) the errors are known, not only their ratios
+    noiseless: NDArray[np.bool_]  # (p,) they are those of the last digits
     reference: Array  # (p, 1)
     bounded: Array  # (p,) probability of bounded noise
     repetitions: Repetitions  # in units of what was measured
@@ -123,6 +128,8 @@ def exact(
     weighted = np.array([column[best] for column in design.columns])
     told = np.einsum("kpn,pk->pn", weighted, found.coefficient[best])
     misfit = ((told - measured.target / measured.error) ** 2).sum(axis=1)
+    if measured.noiseless.any():
+        found = _without_rounding(found, design, solved, measured)
     return Hypotheses(
         terms=kept.terms[rows, order],
         used=kept.used[rows, order],
@@ -155,6 +162,24 @@ def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Ar
             log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
         columns.append(column * sharpness)
     return _Design(columns, unit, log_peak)
+
+
+def _without_rounding(
+    found: _Weighed, design: _Design, solved: LeastSquares, measured: Measured
+) -> _Weighed:
+    """Take to zero, for values without noise, what no digit of them tells from it."""
+    rows = np.flatnonzero(measured.noiseless)
+    inverse = solved.inverse[rows]
+    spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
+    # A column is 1 where all parameters are largest, whether it was measured there or not.
+    there = 1.0 / measured.error[rows].max(axis=1)[:, None]
+    adds = np.stack([np.maximum(c[rows].max(axis=2), there) for c in design.columns], axis=2)
+    most = np.minimum(_WITHIN * spread, _ADDS / adds)
+    coefficient, nodes = found.coefficient.copy(), found.nodes.copy()
+    coefficient[rows] = np.where(np.abs(coefficient[rows]) <= most, 0.0, coefficient[rows])
+    most = most[:, :, None]
+    nodes[rows] = np.where(np.abs(nodes[rows]) <= most, 0.0, nodes[rows])
+    return found._replace(coefficient=coefficient, nodes=nodes)
 
 
 def _non_negative(

@@ -140,8 +140,9 @@ def search(
     chosen = _best(sweep.score, keep)
     kept = decode(np.take_along_axis(sweep.number, chosen, axis=1), sweep, log_prior)
     fine = np.maximum(error, _EXACT * scale)
+    last_digits = known & (fine == _EXACT * scale).all(axis=1)
     bounded = np.where(known, problem.bounded, 0.0)
-    measured = Measured(target, fine, known, reference, bounded, problem.repetitions)
+    measured = Measured(target, fine, known, last_digits, reference, bounded, problem.repetitions)
     return exact(kept, terms, peak, measured, non_negative=options.non_negative, narrow=narrow)
 
 

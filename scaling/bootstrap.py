@@ -85,12 +85,14 @@ def interval(
     tails = ((1 - level) / 2, (1 + level) / 2)
     expected, fitted = models.predict(X), models.predict(data.points, average=False)
     spread = models.spread(X, tails)
-    far = reach(data.points, np.asarray(X, dtype=float))
+    far = reach(data.points, models.places(X))
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
         # Each path draws for itself: an interval does not depend on which others are asked for.
         rng = np.random.default_rng([seed, p])
-        values = np.where(models.left_out[p], np.nan, data.values[p])
+        # What is mostly negative is mirrored, as for its fit, so that noise and misfit are too.
+        sign = models.sign[p]
+        values = sign * np.where(models.left_out[p], np.nan, data.values[p])
         trusted = models.trusted[p]
         if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
             # Met to the last digits by some hypothesis: there is no noise to draw.
@@ -98,7 +100,8 @@ def interval(
             high.append(np.maximum(spread[1, p], expected[p]))
             continue
         law = "bounded" if models.bounded[p] else "normal"
-        error, beyond_noise = misfits(values, fitted[p], _n_chosen(models, p), n_bootstrap, rng)
+        n_chosen = _n_chosen(models, p)
+        error, beyond_noise = misfits(values, sign * fitted[p], n_chosen, n_bootstrap, rng)
         if trusted:
             drawn = repeated(values, law == "bounded", n_bootstrap, rng)
         else:
@@ -116,6 +119,8 @@ def interval(
         off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
         pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
         ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)
+        if sign < 0:
+            ends = -ends[::-1]
         low.append(np.minimum(ends[0], expected[p]))
         high.append(np.maximum(ends[1], expected[p]))
     return np.array(low), np.array(high)

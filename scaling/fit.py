@@ -39,8 +39,9 @@ class FitOptions:
     noise : {"auto", "normal", "bounded"}
         Law of the noise among repetitions.
     signed : {"auto", True, False}
-        Whether coefficients may be negative. "auto" allows it where a measured value is negative.
-        Without, no prediction is ever negative.
+        Whether coefficients of both signs are searched; "auto": where measured values have both.
+        Where all are negative, the model is that of their opposites, mirrored. With False, no
+        prediction is ever negative.
     keep : int
         Hypotheses kept for each call path, to average over.
 
@@ -101,7 +102,8 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     [[259.0], [0.78125], [7.0]]
     """
     options = options or FitOptions()
-    values = measurements.values
+    sign = _signs(measurements.values) if options.signed else np.ones(measurements.n_paths)
+    values = sign[:, None, None] * measurements.values
     centred = centres(values, options.noise)
     left_out = np.zeros(values.shape, dtype=bool)
     some = suspects(centred.farthest, centred.variation, np.isfinite(values).sum(axis=2))
@@ -121,7 +123,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
         signed = np.full(len(values), bool(options.signed))
     if not active:
         return Models(
-            measurements, active, spaces, centred, _constants(centred), None, signed, left_out
+            measurements, active, spaces, centred, _constants(centred), None, sign, signed, left_out
         )
     scale = scale_of(centred.centre)
     problem = Problem(
@@ -137,7 +139,16 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
         unknown = np.full(centre.shape, np.nan)
         problem = replace(problem.take(rest), error=unknown, scale=even)
         absolute = _in_chunks(problem, terms, prior, signed[rest], options)
-    return Models(measurements, active, spaces, centred, found, absolute, signed, left_out)
+    return Models(measurements, active, spaces, centred, found, absolute, sign, signed, left_out)
+
+
+def _signs(values: Array) -> Array:
+    """-1 for call paths of which most points are negative, of equally many the first; else 1."""
+    if (np.isnan(values) | (values >= 0)).all():
+        return np.ones(len(values))
+    mean = np.sign(np.nanmean(values, axis=2))
+    first = np.take_along_axis(mean, (mean != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
 
 
 def _in_chunks(

@@ -115,7 +115,8 @@ def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end:
     steepest = np.maximum((np.diff(logs, axis=1) / np.diff(x)).max(axis=1), 0.0)
     beyond = np.log(places[:, 0]) - x[-1]
     slope = steepest[:, None] + np.log(_STEEPER) / (x[-1] - x[-2])
-    most = at_end * np.exp(slope * np.maximum(beyond, 0.0))
+    # What is below zero at the end grows no more.
+    most = np.maximum(at_end, 0.0) * np.exp(slope * np.maximum(beyond, 0.0))
     return np.where(beyond > 0, np.minimum(readings, most), readings)
 
 
@@ -149,8 +150,11 @@ def bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[A
 
 
 def anchor(points: Array, centre: Array, at_points: Array, places: Array) -> Array:
-    """Factor by which the points near each place exceed a model's values there; shape (p, m)."""
-    ratio = np.log(centre / np.maximum(at_points, 1e-300))
+    """Factor by which the points near each place exceed a model's values there; shape (p, m).
+
+    Of a value that is not positive, no factor makes the point's.
+    """
+    ratio = np.log(centre / np.where(at_points > 0, at_points, centre))
     factor: Array = np.exp(ratio @ _near(points, places, _ANCHOR_DECAY).T)
     return factor
 

@@ -61,7 +61,7 @@ class Measurements:
         callpaths: Sequence[str] | None = None,
         metrics: Sequence[str] | None = None,
     ) -> None:
-        x, y = _real(points, "points"), _real(values, "values")
+        x, y = real_numbers(points, "points"), real_numbers(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
             raise ScalingInputError(
                 "points and values disagree",
@@ -134,13 +134,35 @@ def logarithms(points: Array) -> Array:
     >>> logarithms(np.array([[0.0], [2.0], [np.e]])).round(3).ravel().tolist()
     [0.0, 0.693, 1.0]
     """
-    positive = points > 0
-    least = np.where(positive, points, np.inf).min(axis=0)
-    logs: Array = np.log(np.where(positive, points, least / 2))
+    logs: Array = np.log(off_zero(points, points))
     return logs
 
 
-def _real(numbers: ArrayLike, what: str) -> Array:
+def off_zero(points: Array, places: Array) -> Array:
+    """Places for logarithms: a 0 taken to half of the least positive value measured of a parameter.
+
+    Where 0 was measured, a place nearer to it than that is taken there too: none lies beyond it.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 4.0], [2.0, 8.0]])
+    >>> off_zero(points, np.array([[0.0, 0.0], [0.1, 0.1], [3.0, 3.0]])).tolist()
+    [[1.0, 2.0], [1.0, 0.1], [3.0, 3.0]]
+    """
+    half = np.where(points > 0, points, np.inf).min(axis=0) / 2
+    least = np.where((points > 0).all(axis=0), 0.0, half)
+    return np.where(places > 0, np.maximum(places, least), half)
+
+
+def real_numbers(numbers: ArrayLike, what: str) -> Array:
+    """Return an array of floats; refuse text, complex numbers and lists of several lengths.
+
+    Examples
+    --------
+    >>> real_numbers([["a"]], "points")
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: points must be real numbers: found [['a']]
+    """
     try:
         # NumPy drops imaginary parts.
         result = None if np.iscomplexobj(numbers) else np.asarray(numbers, dtype=float)

@@ -1,11 +1,61 @@
-"""Where weighted values lie: quantiles, and the range that holds most."""
+"""What weighted hypotheses predict: values, their quantiles, and the range that holds most."""
+
+# p = call paths, h = hypotheses, g = alternatives of a hypothesis, m = places
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._exact import Hypotheses
+from .term_space import TermSpace
+
 Array = NDArray[np.float64]
+
+
+def predicted(
+    found: Hypotheses, spaces: Sequence[TermSpace], places: Array, most: int | None = None
+) -> Array:
+    """Prediction of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
+    terms = [
+        np.vstack([np.ones(len(places)), space.values(column)])
+        for space, column in zip(spaces, places.T, strict=True)
+    ]
+    code, coefficient = found.terms[:, :most], found.coefficient[:, :most]
+    total = np.zeros((*coefficient.shape[:2], len(places)))
+    for k in range(coefficient.shape[2]):
+        column = coefficient[:, :, k, None] * np.ones(len(places))
+        for q, t in enumerate(terms):
+            if code[:, :, k, q].any():
+                column = column * t[code[:, :, k, q]]
+        total += column
+    return total
+
+
+def alternatives(
+    found: Hypotheses, spaces: Sequence[TermSpace], places: Array
+) -> tuple[Array, Array]:
+    """Prediction of every alternative (p, h * g, m), and its probability (p, h * g)."""
+    n_paths, n_kept, n_nodes, n_columns = found.nodes.shape
+    if n_nodes == 1:
+        return predicted(found, spaces, places), weights(found)
+    whole = replace(
+        found,
+        terms=np.repeat(found.terms, n_nodes, axis=1),
+        coefficient=found.nodes.reshape(n_paths, n_kept * n_nodes, n_columns),
+    )
+    weight = weights(found)[:, :, None] * np.exp(found.log_share)
+    return predicted(whole, spaces, places), weight.reshape(n_paths, -1)
+
+
+def weights(found: Hypotheses) -> Array:
+    """Probability of each hypothesis; shape (p, h)."""
+    weight = np.exp(found.log_evidence - found.log_evidence[:, :1])
+    normalised: Array = weight / weight.sum(axis=1, keepdims=True)
+    return normalised
 
 
 def quantiles(values: Array, weight: Array, level: float) -> Array:
@@ -29,6 +79,24 @@ def quantiles(values: Array, weight: Array, level: float) -> Array:
     chosen = np.take_along_axis(order, np.minimum(place, values.shape[1] - 1)[:, None], axis=1)
     result: Array = np.take_along_axis(values, chosen, axis=1)[:, 0]
     return result
+
+
+def spread(values: Array, weight: Array, levels: Sequence[float] | Array) -> Array:
+    """Quantiles at all places; shape (levels, p, m).
+
+    Parameters
+    ----------
+    values : array, shape (p, h, m)
+    weight : array, shape (p, h)
+    levels : sequence of float
+    """
+    places = range(values.shape[2])
+    return np.stack(
+        [
+            np.stack([quantiles(values[:, :, m], weight, level) for m in places], axis=1)
+            for level in levels
+        ]
+    )
 
 
 def densest(values: Array, weight: Array, width: float) -> Array:

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,10 @@ from . import formula, notes
 from ._exact import Hypotheses
 from .errors import ScalingInputError
 from .local_growth import anchor, bounds, lifted, local_growth, slowed
-from .measurements import Measurements, check_points
-from .mixture import densest, quantiles
+from .measurements import Measurements, check_points, off_zero, real_numbers
+from .mixture import alternatives, densest, predicted, quantiles, spread, weights
 from .noise import Centres
-from .quality import quality
+from .quality import farthest, quality
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
@@ -45,8 +45,11 @@ class Models:
         false, predictions follow the growth near the largest values too.
     bounded : array of bool, shape (n_paths,)
         The noise among repetitions looks bounded rather than normal.
+    sign : array, shape (n_paths,)
+        -1 where most points are negative: the opposites of the values were fitted, and all that the
+        model says is mirrored.
     signed : array of bool, shape (n_paths,)
-        Coefficients may be negative.
+        Coefficients of both signs were searched.
     left_out : array of bool, shape (n_paths, n_points, n_repetitions)
         Repetitions so far from the others that they were not fitted.
     """
@@ -59,6 +62,7 @@ class Models:
         centred: Centres,
         found: Hypotheses,
         absolute: Hypotheses | None,
+        sign: Array,
         signed: NDArray[np.bool_],
         left_out: NDArray[np.bool_],
     ) -> None:
@@ -67,9 +71,11 @@ class Models:
         self.bounded = centred.bounded > 0.5
         self._active = list(active)
         self._spaces = list(spaces)
+        self._points = measurements.points[:, self._active]
         self._centred = centred
         self._found = found
         self._absolute = absolute
+        self.sign = sign
         self.signed = signed
         self.left_out = left_out
 
@@ -86,7 +92,7 @@ class Models:
     @property
     def probabilities(self) -> Array:
         """Probability of each hypothesis kept, the best first; shape (n_paths, n_kept)."""
-        return _weights(self._found)
+        return weights(self._found)
 
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
         """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
@@ -106,7 +112,7 @@ class Models:
         for value, size, what in (
             (path, self.n_paths, "call path"), (rank, self._found.used.shape[1], "hypothesis"),
         ):  # fmt: skip
-            if not 0 <= value < size:
+            if not isinstance(value, numbers.Integral) or not 0 <= value < size:
                 raise ScalingInputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
         found, n_parameters = self._found, len(self.measurements.parameters)
         result: list[Term] = []
@@ -116,7 +122,7 @@ class Models:
                 number = int(found.terms[path, rank, k, q]) - 1
                 if number >= 0:
                     exponents[place] = space.pairs()[number]
-            coefficient = float(found.coefficient[path, rank, k])
+            coefficient = float(self.sign[path] * found.coefficient[path, rank, k])
             if coefficient != 0.0:
                 result.append((coefficient, tuple(exponents)))
         return formula.joined(result, n_parameters)
@@ -132,7 +138,8 @@ class Models:
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
-            Not negative; positive where falling terms were searched.
+            Not negative; positive where falling terms were searched. The columns of a DataFrame
+            are taken by name.
         average : bool
             Take the median over all probable hypotheses, or over those that grow alike if they hold
             more than half of all probability; otherwise evaluate the one formula.
@@ -142,34 +149,35 @@ class Models:
         array, shape (n_paths, m)
         """
         places = self._places(X)
+        sign = self.sign[:, None]
         if not average:
-            return self._values(self._found, places, 1)[:, 0]
+            return sign * predicted(self._found, self._spaces, places, 1)[:, 0]
         result = self._middle(self._found, places)
         centre = self._centred.centre
-        which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & ~self.signed)
-        # A place with a 0 has no growth near it; the others do not depend on it.
-        near = np.flatnonzero((places > 0).all(axis=1))
-        measured = self.measurements.points[:, self._active]
-        if which.size and near.size and (measured > 0).all():
-            own = np.ix_(which, near)
-            result[own] = self._with_local_growth(which, places[near], result[own])
-        return result
+        # Of values of both signs nothing grows by factors.
+        growing = ~self.signed | (centre >= 0).all(axis=1)
+        which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & growing)
+        if which.size and len(places):
+            result[which] = self._with_local_growth(which, places, result[which])
+        return sign * result
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
-        return self._spread(self._places(X), levels)
+        parts = real_numbers(levels, "levels of quantiles")
+        if parts.ndim != 1 or not parts.size or not ((parts >= 0) & (parts <= 1)).all():
+            raise ScalingInputError(
+                "bad levels of quantiles", found=levels, expected="a list of numbers from 0 to 1"
+            )
+        return self._spread(self._places(X), parts)
 
-    def _spread(self, places: Array, levels: Sequence[float]) -> Array:
-        values, weight = self._alternatives(self._found, places)
-        return np.stack(
-            [
-                np.stack(
-                    [quantiles(values[:, :, m], weight, level) for m in range(values.shape[2])],
-                    axis=1,
-                )
-                for level in levels
-            ]
-        )
+    def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
+        values, weight = alternatives(self._found, self._spaces, places)
+        result = spread(values, weight, levels)
+        mirrored = np.flatnonzero(self.sign < 0)
+        if mirrored.size:
+            opposite = 1 - np.asarray(levels)
+            result[:, mirrored] = -spread(values[mirrored], weight[mirrored], opposite)
+        return result
 
     def summary(self) -> pd.DataFrame:
         """One row a call path: its formula and how well it fits.
@@ -178,9 +186,10 @@ class Models:
         (root mean square of the relative leave-one-out errors), variation (of the repetitions),
         probability (of this choice of exponents among all), trusted.
         """
-        fitted = self._values(self._found, self.measurements.points[:, self._active], 1)[:, 0]
+        fitted = self.predict(self.measurements.points, average=False)
         columns = [self.terms(p) for p in range(self.n_paths)]
-        scores = quality(self.measurements.points, self._centred.centre, fitted, columns)
+        centre = self.sign[:, None] * self._centred.centre
+        scores = quality(self.measurements.points, centre, fitted, columns)
         return pd.DataFrame(
             {
                 "callpath": self.measurements.callpaths,
@@ -199,12 +208,12 @@ class Models:
         common = notes.of_points(data.parameters, data.points, self._active)
         far = 4 * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
-        centre = self._centred.centre
-        there = np.where(centre == 0, np.nan, centre)
-        off = np.nan_to_num(np.abs(self.predict(data.points) / there - 1)).max(axis=1)
+        # Predictions follow the nearest points, whatever the formula says.
+        told = self.predict(data.points, average=False)
+        off = farthest(self.sign[:, None] * self._centred.centre, told)
         paths = zip(self._centred.variation, self.trusted, low, high, off, strict=True)
         result = [common + notes.of_path(*path) for path in paths]
-        for p in np.flatnonzero((centre < 0).any(axis=1) & ~self.signed):
+        for p in np.flatnonzero((self._centred.centre < 0).any(axis=1) & ~self.signed):
             result[p].append(notes.NEGATIVE)
         for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
             result[p].append(
@@ -220,13 +229,35 @@ class Models:
         X : array-like, shape (m, n_parameters)
         """
         data = self.measurements
-        places = np.asarray(X, dtype=float)
-        self._places(places)
-        return notes.of_places(data.parameters, data.points, self._active, places)
+        return notes.of_places(data.parameters, data.points, self._active, self.places(X))
 
-    def _places(self, X: ArrayLike) -> Array:
-        places = np.asarray(X, dtype=float)
-        names = self.measurements.parameters
+    def places(self, X: ArrayLike) -> Array:
+        """Check places to predict at; their columns in the order of the parameters measured.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, n_parameters)
+            The columns of a DataFrame are taken by name.
+
+        Returns
+        -------
+        array, shape (m, n_parameters)
+
+        Raises
+        ------
+        ScalingInputError
+            If a place is no real numbers, columns are missing, too many or of other names, or a
+            parameter has a value that no term is defined for.
+        """
+        names = list(self.measurements.parameters)
+        if isinstance(X, pd.DataFrame):
+            if len(X.columns) != len(names) or set(X.columns) != set(names):
+                raise ScalingInputError(
+                    "places to predict need each parameter as a column",
+                    found=list(X.columns), expected=names,
+                )  # fmt: skip
+            X = X[names]
+        places = real_numbers(X, "places to predict")
         if places.ndim != 2 or places.shape[1] != len(names):
             raise ScalingInputError(
                 "places to predict need a column a parameter",
@@ -237,48 +268,27 @@ class Models:
         for q, space in zip(self._active, self._spaces, strict=True):
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
                 raise ScalingInputError(f"parameter {names[q]} must be positive", found=0)
-        return places[:, self._active]
+        return places
 
-    def _values(self, found: Hypotheses, places: Array, most: int | None = None) -> Array:
-        """Prediction of each hypothesis; shape (p, h, m)."""
-        terms = [
-            np.vstack([np.ones(len(places)), space.values(column)])
-            for space, column in zip(self._spaces, places.T, strict=True)
-        ]
-        code, coefficient = found.terms[:, :most], found.coefficient[:, :most]
-        total = np.zeros((*coefficient.shape[:2], len(places)))
-        for k in range(coefficient.shape[2]):
-            column = coefficient[:, :, k, None] * np.ones(len(places))
-            for q, t in enumerate(terms):
-                if code[:, :, k, q].any():
-                    column = column * t[code[:, :, k, q]]
-            total += column
-        return total
-
-    def _alternatives(self, found: Hypotheses, places: Array) -> tuple[Array, Array]:
-        """Prediction of every alternative (p, h * g, m), and its probability (p, h * g)."""
-        n_paths, n_kept, n_nodes, n_columns = found.nodes.shape
-        if n_nodes == 1:
-            return self._values(found, places), _weights(found)
-        whole = replace(
-            found,
-            terms=np.repeat(found.terms, n_nodes, axis=1),
-            coefficient=found.nodes.reshape(n_paths, n_kept * n_nodes, n_columns),
-        )
-        weight = _weights(found)[:, :, None] * np.exp(found.log_share)
-        return self._values(whole, places), weight.reshape(n_paths, -1)
+    def _places(self, X: ArrayLike) -> Array:
+        """Values of the parameters searched."""
+        return self.places(X)[:, self._active]
 
     def _middle(self, found: Hypotheses, places: Array) -> Array:
-        values, weight = self._alternatives(found, places)
+        values, weight = alternatives(found, self._spaces, places)
         counts = self._likely(found, weight)
         result = np.empty((len(values), len(places)))
         doubtful = ~found.trusted
+        # At 0 every power is nothing, which says nothing of its size nearby.
+        sizes, clear = values, off_zero(self._points, places)
+        if doubtful.any() and (clear != places).any():
+            sizes, _ = alternatives(found, self._spaces, clear)
         for m in range(len(places)):
             value = values[:, :, m]
             if doubtful.any():
                 # Probabilities that none of the hypotheses deserves: least expected |relative
                 # error|, the median weighed by 1 / value, keeps wild ones from counting.
-                size = np.maximum(np.abs(value[doubtful]), 1e-300)
+                size = np.maximum(np.abs(sizes[doubtful, :, m]), 1e-300)
                 size = size / np.median(size, axis=1, keepdims=True)
                 counts[doubtful] = weight[doubtful] / np.maximum(size, _LEAST_SIZE)
             result[:, m] = quantiles(value, counts, 0.5)
@@ -291,8 +301,8 @@ class Models:
         """
         counts = weight.copy()
         if found.trusted.any():
-            largest = self.measurements.points[:, self._active].max(axis=0, keepdims=True)
-            far, _ = self._alternatives(found, _FAR * largest)
+            largest = self._points.max(axis=0, keepdims=True)
+            far, _ = alternatives(found, self._spaces, _FAR * largest)
             counts[found.trusted] = densest(
                 far[found.trusted, :, 0], weight[found.trusted], _DENSEST
             )
@@ -305,29 +315,23 @@ class Models:
         ones, where the large values count most. Of several, they are taken as they are and
         corrected by their errors at the nearest points.
         """
-        points = self.measurements.points[:, self._active]
+        points, near = off_zero(self._points, self._points), off_zero(self._points, places)
         measured = self._centred.centre[which]
         clear = lifted(measured)
         centre = np.where(measured > 0, measured, clear)
-        growth = local_growth(points, centre, places)
+        growth = local_growth(points, centre, near)
         if self._absolute is not None:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
-            there = np.vstack([places, points.max(axis=0)])
+            there = np.vstack([places, self._points.max(axis=0)])
             first = self._middle(self._absolute, there)[place]
-            second = self._values(self._found, there, 1)[which, 0]
+            second = predicted(self._found, self._spaces, there, 1)[which, 0]
             models = np.stack([first, second])
-            first, second = slowed(points, clear, places, models[..., :-1], models[..., -1:])
+            first, second = slowed(points, clear, near, models[..., :-1], models[..., -1:])
         else:
             first = median
-            at_points = self._middle(self._found, points)[which]
-            second = median * anchor(points, centre, at_points, places)
+            at_points = self._middle(self._found, self._points)[which]
+            second = median * anchor(points, centre, at_points, near)
         middle = np.median(np.stack([first, second, growth]), axis=0)
-        least, most = bounds(points, measured, clear, places)
+        least, most = bounds(points, measured, clear, near)
         result: Array = np.clip(middle, least, most)
         return result
-
-
-def _weights(found: Hypotheses) -> Array:
-    weight = np.exp(found.log_evidence - found.log_evidence[:, :1])
-    normalised: Array = weight / weight.sum(axis=1, keepdims=True)
-    return normalised

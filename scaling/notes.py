@@ -20,6 +20,8 @@ _LEVELS = 5
 _VARIATION = 0.1
 _APART = 0.2
 _OFF = 0.1
+# Relative size from which a percentage is hard to read.
+_MANY = 10.0
 NEGATIVE = "negative values were measured, which models without negative coefficients never are"
 
 
@@ -105,7 +107,7 @@ def of_path(
     low, high : float
         What hypotheses predict at four times the range.
     off : float
-        Largest relative error of the predictions at the points.
+        Largest relative error of the formula at the points.
 
     Examples
     --------
@@ -115,7 +117,7 @@ def of_path(
     result = []
     if variation > _VARIATION:
         result.append(
-            f"the repetitions vary by more than {100 * _VARIATION:.0f} %: {100 * variation:.0f} %"
+            f"the repetitions vary by more than {percent(_VARIATION)}: {percent(variation)}"
         )
     if high - low > _APART * abs(high + low) / 2:
         result.append(
@@ -126,10 +128,23 @@ def of_path(
         result.append("no hypothesis meets the points within the noise of the repetitions")
     if not trusted and off > _OFF:
         result.append(
-            f"predictions are off by more than {100 * _OFF:.0f} % where it was measured: up to "
-            f"{100 * off:.0f} %"
+            f"the formula is off by more than {percent(_OFF)} where it was measured: up to "
+            f"{percent(off)}"
         )
     return result
+
+
+def percent(relative: float) -> str:
+    """Return a relative size in percent or, if that would be hard to read, as a factor.
+
+    Examples
+    --------
+    >>> percent(0.234), percent(8.639e15)
+    ('23 %', '8.6e+15 times the value')
+    """
+    if relative < _MANY:
+        return f"{100 * relative:.0f} %"
+    return f"{relative:.2g} times the value"
 
 
 def of_left_out(

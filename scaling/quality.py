@@ -67,6 +67,34 @@ def quality(
     }
 
 
+def farthest(centre: Array, fitted: Array) -> Array:
+    """Largest relative error of each model at the points.
+
+    Of a value next to nothing it is only known that it is less than the others, and what is less
+    is no error.
+
+    Parameters
+    ----------
+    centre, fitted : array, shape (n_paths, n_points)
+        Measured and modelled values.
+
+    Returns
+    -------
+    array, shape (n_paths,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> farthest(np.array([[0.0, 2.0, 4.0]]), np.array([[1.5, 2.0, 5.0]])).tolist()
+    [0.25]
+    """
+    scale = scale_of(centre)
+    unknown = np.where(np.abs(centre) < scale, scale, 0.0)
+    error = np.maximum(np.abs(fitted - centre) - unknown, 0.0) / scale
+    result: Array = error.max(axis=1)
+    return result
+
+
 def _leave_one_out(points: Array, residual: Array, scale: Array, terms: Sequence[Term]) -> float:
     """Root mean square of the residuals that the model would have without each point."""
     columns = np.array([evaluate([(1.0, e)], points) for _, e in terms]).T / scale[:, None]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, softmax
 
-from .measurements import logarithms
+from .measurements import off_zero
 from .noise import scale_of, widths
 
 Array = NDArray[np.float64]
@@ -139,8 +139,8 @@ def reach(points: Array, places: Array) -> Array:
     """
     # What was never varied is taken to change nothing.
     varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
-    logs = logarithms(np.vstack([points, places])[:, varied])
-    here, there = logs[: len(points)], logs[len(points) :]
+    points, places = points[:, varied], places[:, varied]
+    here, there = np.log(off_zero(points, points)), np.log(off_zero(points, places))
     low, high = here.min(axis=0), here.max(axis=0)
     beyond = np.maximum(np.maximum(there - high, low - there), 0.0) / (high - low)
     result: Array = np.prod(1.0 + _A_RANGE * beyond, axis=1)

@@ -34,7 +34,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     noise : {"auto", "normal", "bounded"}
         Law of the noise among repetitions.
     signed : {"auto", True, False}
-        Whether coefficients may be negative; "auto" allows it where a measured value is negative.
+        Whether coefficients of both signs are searched; "auto": where measured values have both.
+        With False, no prediction is negative.
     average : bool
         Predict from all probable hypotheses rather than from `formula_` alone.
     warn : bool
@@ -135,8 +136,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Interval that should hold the true value with probability `level`.
 
         The repetitions of each point are drawn anew, the search is repeated on each draw, and the
-        predictions of all its probable hypotheses are pooled. Without repetitions the misfit of the
-        formula tells how far values may be off. The prediction itself is always inside.
+        predictions of all its probable hypotheses are pooled. Without repetitions, or where no
+        hypothesis is trusted, the means are drawn anew instead, as far off as the formula misses
+        them. The prediction itself is always inside.
 
         Returns
         -------

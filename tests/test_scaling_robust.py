@@ -6,8 +6,10 @@ import pytest
 from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
 from toruscast.scaling._pairs import fit_pairs
 from toruscast.scaling.local_growth import bounds, lifted, slowed
+from toruscast.scaling.measurements import off_zero
 from toruscast.scaling.noise import centres, scale_of
 from toruscast.scaling.outliers import outlying, suspects
+from toruscast.scaling.redraw import reach
 from toruscast.scaling.term_space import TermSpace
 
 DOUBLED = 2.0 ** np.arange(7)[:, None]
@@ -50,6 +52,60 @@ def test_zeros_of_two_parameters():
     others = np.arange(25) != 7
     assert np.abs(np.log2(model.predict(x) / np.where(others, y, 1)))[others].max() < 1
     assert model.predict([[64.0, 16.0]])[0] == pytest.approx(1027, rel=0.5)
+
+
+@pytest.mark.parametrize("repetitions", [1, 3])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ([0, 1, 2, 4, 8], [100, 50, 25, 12, 6]),
+        ([0, 1, 2, 3, 4], [9, 6, 4, 3, 2.5]),
+        ([0, 100, 200, 400, 800], [100, 30, 20, 10, 4]),
+        ([0, 1, 2, 4, 8], [3, 3, 40, 3, 90]),
+    ],
+)
+def test_a_parameter_of_value_0_is_near_what_was_measured_there(x, y, repetitions):
+    x, y = np.array(x, dtype=float)[:, None], np.array(y, dtype=float)
+    noise = 1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (5, repetitions))
+    model = PMNFRegressor(warn=False).fit(
+        np.repeat(x, repetitions, axis=0), (y[:, None] * noise).ravel()
+    )
+    assert not model.models_.trusted[0]
+    assert np.abs(np.log(model.predict(x) / y)).max() < np.log(3.1)
+    low, high = model.predict_interval(x[:1], n_bootstrap=20)
+    assert low[0] <= y[0] <= high[0]
+    # Between 0 and the next point, and beyond the last.
+    others = model.predict([x[1] / 100, x[1] / 3, 2 * x[-1]])
+    assert (others[:2] > y[:2].min() / 3.1).all()
+    assert 0 < others[2] < 10 * y.max()
+
+
+def test_two_parameters_one_of_value_0():
+    x = np.array([[a, b] for a in (0.0, 1, 2, 4, 8) for b in (1.0, 2, 4, 8, 16)])
+    y = x[:, 1] * np.repeat([100.0, 50, 25, 12, 6], 5)
+    model = PMNFRegressor(warn=False).fit(x, y)
+    assert not model.models_.trusted[0]
+    assert np.abs(np.log(model.predict(x) / y)).max() < np.log(3.1)
+    assert model.predict([[0.0, 32.0]])[0] == pytest.approx(3200, rel=0.5)
+
+
+def test_a_place_of_value_0_that_was_not_measured():
+    # Of growing terms alone, none of which has a value at 0.
+    model = PMNFRegressor(space="published", warn=False).fit(
+        P[:, None], 100 / P * np.array([1, 1.02, 0.98, 1.01, 0.99])
+    )
+    at_0, at_1 = model.predict([[0.0], [1.0]])
+    assert at_0 >= 0.9 * at_1
+    assert model.predict_interval([[0.0]], n_bootstrap=5)[1][0] >= at_1
+
+
+def test_off_0_every_place_has_a_logarithm_whatever_the_others():
+    points = np.array([[0.0], [2.0], [8.0]])
+    assert off_zero(points, points).ravel().tolist() == [1, 2, 8]
+    assert off_zero(points, np.array([[0.0], [1e-9], [1.5]])).ravel().tolist() == [1, 1, 1.5]
+    assert off_zero(points[1:], np.array([[0.0], [1e-9]])).ravel().tolist() == [1, 1e-9]
+    far = np.array([[16.0], [1e-9]])
+    assert reach(points, far)[0] == reach(points, far[:1])[0]
 
 
 def test_the_scale_of_a_value_next_to_nothing():

@@ -76,6 +76,33 @@ def test_two_parameter_shapes_come_back_from_exact_data(shape, function):
     assert evaluate(models.terms(), far) == pytest.approx(function(*far.T), rel=1e-6), shape
 
 
+@pytest.mark.parametrize("repetitions", [1, 3])
+@pytest.mark.parametrize(
+    ("function", "exponents"),
+    [
+        (lambda p, n: p + n, [(0, 1), (1, 0)]),
+        (lambda p, n: n - p, [(0, 1), (1, 0)]),
+        (lambda p, n: n + n * p, [(0, 1), (1, 1)]),
+        (lambda p: 100 / p + 0.01 * p, [(-1,), (1,)]),
+        (lambda p: p**1.5 + p**0.25, [(0.25,), (1.5,)]),
+    ],
+    ids=["p+n", "n-p", "n+np", "100/p+.01p", "p^1.5+p^.25"],
+)
+def test_exact_data_leave_no_term_of_rounding(function, exponents, repetitions):
+    x = grid(*[P, [10, 20, 30, 40, 50]][: len(exponents[0])])
+    models = fit_many(measured(function, x=x, repetitions=repetitions))
+    assert [tuple(i for i, _ in powers) for _, powers in models.terms()] == exponents
+    far = 4 * x.max(axis=0)
+    assert models.predict([far])[0, 0] == pytest.approx(function(*far), rel=1e-9)
+
+
+def test_a_small_term_that_the_last_digits_tell_stays():
+    models = fit_many(measured(lambda p: 1e11 + p))
+    (_, _), (coefficient, exponents) = models.terms()
+    assert exponents == ((1.0, 0.0),)
+    assert coefficient == pytest.approx(1, rel=1e-6)
+
+
 def test_three_parameters():
     x = grid(P, [10, 20, 30, 40, 50], [1000, 2000, 3000, 4000, 5000])
     functions = [
