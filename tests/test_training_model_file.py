@@ -234,7 +234,7 @@ def replace(name, make):
         (replace("feature_shift", lambda a: a[:-1]), "bad array feature_shift"),
         (put("feature_scale", 0, np.nan), "bad array feature_scale"),
         (replace("calibration_misses", lambda a: a[:0]), "empty calibration"),
-        (replace("version", lambda v: 2), "version of model file: found 2, expected 1"),
+        (replace("version", lambda v: 1), "version of model file: found 1, expected 2"),
         (replace("format", lambda v: "x"), "not a toruscast model"),
         (replace("features", lambda v: ["a"]), "bad feature names"),
         (replace("parameters", lambda v: {"evil": 1}), "damaged model file"),

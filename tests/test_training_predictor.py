@@ -66,13 +66,19 @@ def test_relative_times_are_multiplied_back(target):
     assert model.required_columns == (*RELATIVE, "lower_bound", *unit)
 
 
-def test_features_that_tell_nothing_leave_the_order_of_the_sketch():
+def test_features_that_tell_nothing_correct_the_sketch_by_how_far_it_is_off_its_bound():
     X, y = made_up(80, 5)
     model = small(features=["d"], target="correction").fit(X.assign(d=0.0), y)
     X, _ = made_up(50, 6)
-    predicted = model.predict(X.assign(d=0.0))
-    ratio = (predicted / X["sketch_time"]).to_numpy()
-    assert ratio == pytest.approx(np.full(50, ratio[0]))
+    X.loc[:9, "sketch_time"] = X["lower_bound"]
+    moved = np.log(model.predict(X.assign(d=0.0)) / X["sketch_time"]).to_numpy()
+    low, high = np.log(model.predict_interval(X.assign(d=0.0)).T / X["sketch_time"].to_numpy())
+    waiting = (X["sketch_time"] / X["lower_bound"] - 1).abs().to_numpy()
+    part = (waiting + 0.001) / (waiting + 0.101)
+    for found in (moved, low, high):
+        assert found / part == pytest.approx(np.full(50, found[0] / part[0]))
+    # Where nobody waits a hundredth is left of it.
+    assert part[:10] == pytest.approx(0.01, rel=0.02)
 
 
 def test_corrections_do_not_fall_below_the_lower_bound():

@@ -12,6 +12,8 @@ from toruscast.mapping import (
     TaskMapping,
     Torus,
     Workload,
+    machines,
+    parse_torus,
     patterns,
     strategies,
 )
@@ -147,8 +149,14 @@ def test_default_cases_span_sizes_dimensions_and_messages():
     sizes = [int(np.prod(shape)) for shape in shapes]
     assert (min(sizes), max(sizes)) == (64, 1024)
     assert {len(shape) for shape in shapes} == {2, 3, 4, 5}
-    comms = default_model._patterns(64, np.random.default_rng(1))
+    hosts = [(parse_torus(name), n) for name, n in default_model._MACHINES]
+    assert {torus.name for torus, _ in hosts} == set(machines.names())
+    tasks = {torus.n_nodes * tasks_per_node for torus, tasks_per_node in hosts}
+    assert {n.bit_count() for n in tasks} == {1}
+    assert (min(tasks), max(tasks)) == (64, 512)
+    comms = default_model._patterns(64, 240, np.random.default_rng(1))
     assert {comm.n_tasks for comm in comms} == {64}
+    assert sum(np.unique(comm.nbytes).size > 100 for comm in comms) == 2
 
 
 def test_default_training_calibrates_by_workload_and_torus(training):

@@ -26,7 +26,7 @@ from .feature_sets import Target
 from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
 

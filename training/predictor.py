@@ -17,18 +17,11 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
-from ._table import check_order, columns_of, features_only, finite, seconds_of
+from ._relative import TARGET_COLUMNS, least, reach, unit
+from ._table import check_order, columns_of, features_only, finite
 from .feature_sets import Target, feature_set
 
 Floats = NDArray[np.float64]
-LOWER_BOUND = "lower_bound"
-SKETCH_TIME = "sketch_time"
-TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
-    "time": (), "slowdown": (LOWER_BOUND,), "correction": (LOWER_BOUND, SKETCH_TIME),
-}  # fmt: skip
-"""Columns that a table must have for a target; times are taken relative to the last one."""
-# Part of a lower bound below which no time is thought to fall: simulated ones are rounded.
-_ROUNDED = 0.999
 # Most of a correction is chance of the single mapping.
 _LEAF_OF_CORRECTIONS = 5
 _BLOCK = 2_000_000
@@ -50,7 +43,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What the trees learn: the time itself, as published; or the logarithm of time over
         ``lower_bound``, which carries over to other sizes, graphs and machines where the features
         have no units; or that of time over ``sketch_time``, so that where they tell nothing the
-        order is the sketch's. Tables must have these columns.
+        order is nearly the sketch's, and the less of it the nearer the sketch is to
+        ``lower_bound``. Tables must have these columns.
     n_estimators : int
         Number of trees.
     min_samples_leaf : int, optional
@@ -156,10 +150,10 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         relative = self.target != "time"
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        learned = np.log(y / self._unit(X)) if relative else y
+        learned = np.log(y / unit(X, self.target)) / reach(X, self.target) if relative else y
         self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.
-        self.bounded_ = bool(relative and (y >= self._least(X)).all())
+        self.bounded_ = bool(relative and (y >= least(X, self.target)).all())
         self.n_samples_ = matrix.shape[0]
         origin = getattr(X, "attrs", {}).get("provenance")
         self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
@@ -279,10 +273,10 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _time(self, scores: Floats, X: pd.DataFrame | ArrayLike) -> Floats:
         """Seconds from the scale of the misses."""
-        times = np.exp(scores) if self.log_ else scores
-        if self.target != "time":
-            times = times * self._unit(X)
-        return np.maximum(times, self._least(X)) if self.bounded_ else times
+        if self.target == "time":
+            return np.exp(scores) if self.log_ else scores
+        times: Floats = np.exp(scores * reach(X, self.target)) * unit(X, self.target)
+        return np.maximum(times, least(X, self.target)) if self.bounded_ else times
 
     def _calibrated(self) -> Calibration:
         check_is_fitted(self, "forest_")
@@ -291,24 +285,16 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.calibration_
 
     def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
-        least = self.min_samples_leaf
-        if least is None:
-            least = _LEAF_OF_CORRECTIONS if self.target == "correction" else 1
+        smallest = self.min_samples_leaf
+        if smallest is None:
+            smallest = _LEAF_OF_CORRECTIONS if self.target == "correction" else 1
         return ExtraTreesRegressor(
             n_estimators,
-            min_samples_leaf=least,
+            min_samples_leaf=smallest,
             max_leaf_nodes=self.max_leaf_nodes,
             random_state=seed,
             n_jobs=self.n_jobs,
         )
-
-    def _unit(self, X: Any) -> Floats:
-        return seconds_of(X, TARGET_COLUMNS[self.target][-1])
-
-    def _least(self, X: Any) -> Floats:
-        """Seconds below which no time is thought to fall; none where the sketch itself does."""
-        bound = _ROUNDED * seconds_of(X, LOWER_BOUND)
-        return np.where(self._unit(X) < bound, 0.0, bound)
 
     def _validated(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
         """Features and times of the samples to learn from."""

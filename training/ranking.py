@@ -18,9 +18,10 @@ from toruscast.features import FEATURES, RoutedTraffic, Routing, dilations, extr
 from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
+from ._relative import SKETCH_TIME, TARGET_COLUMNS
 from .evaluate import repeated_splits, summarise
 from .feature_sets import SKETCHED, Target, feature_set
-from .predictor import SKETCH_TIME, TARGET_COLUMNS, TimePredictor
+from .predictor import TimePredictor
 from .reasons import hottest_links
 from .samples import build_samples
 

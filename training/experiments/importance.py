@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from .._relative import LOWER_BOUND
 from ..metrics import rcc
-from ..predictor import LOWER_BOUND, TimePredictor
+from ..predictor import TimePredictor
 from . import simulated
 from .experiment import Chart, Experiment, Findings, Inputs
 from .intervals import margin_of_mean
