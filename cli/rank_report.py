@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BOTTOM = 3
 # Share of the bytes that are left out.
 _WORTH_SAYING = 0.001
+# By how much all candidates differ at most where none is worth choosing.
+_ALIKE = 0.01
 SHOWN = ("rcc", "tau_b", "r2", "regret_1")
 BINDING = {
     "link": "the busiest link",
@@ -44,7 +46,7 @@ def print_ranking(found: Ranking, top: int, console: Console) -> None:
     for line in _quality(found, estimated):
         console.print(line)
     console.print()
-    console.print(_answer(found), style="bold")
+    console.print(f"{_answer(found)}{_alike(found)}", style="bold")
 
 
 def application_line(application: Application) -> str:
@@ -261,3 +263,13 @@ def _answer(found: Ranking) -> str:
             name, time = printable(fastest["mapping"]), seconds(fastest["observed_time"])
             text += f"; the fastest, {name}, {time}."
     return text
+
+
+def _alike(found: Ranking) -> str:
+    """Return that the mapping hardly matters, where it does not."""
+    times = found.table["predicted_time"]
+    apart = float(times.max() / times.min() - 1)
+    if len(times) < 2 or apart >= _ALIKE:
+        return ""
+    within = "take the same time" if apart == 0 else "lie within 1 % of it"
+    return f" All candidates {within}: the mapping hardly matters here."

@@ -207,6 +207,18 @@ def test_rank_simulates_at_once_what_the_sketch_is_anyway(run, folder):
     assert "P(best)" in run(f"{line} --model times.skops").stdout
 
 
+def test_rank_says_where_the_mapping_hardly_matters(run, folder):
+    # Mostly software overhead: each task sends sixty short messages, wherever they go.
+    line = "rank --comm short.csv --torus 8x8 --candidates 6"
+    for offsets, words in ((range(1, 16), "within 1 % of it"), ((0,), "the same time")):
+        edges = [f"{i},{(i + k) % 16},32,4\n" for i in range(16) for k in offsets]
+        (folder / "short.csv").write_text("".join(edges))
+        text = " ".join(run(line).stdout.split())
+        assert f"{words}: the mapping hardly matters here." in text
+    (folder / "short.csv").write_text("src,dst,bytes\n0,1,500000\n2,3,500000\n15,14,500000\n")
+    assert "hardly matters" not in run(f"{line} --model default").stdout
+
+
 def test_rank_of_a_single_mapping(run):
     write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
     text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout
