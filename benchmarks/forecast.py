@@ -19,22 +19,26 @@ import pandas as pd
 
 from toruscast import datasets
 from toruscast.features import extract
-from toruscast.mapping import Torus, strategies
+from toruscast.mapping import parse_torus, strategies
 from toruscast.training import TimePredictor, load_predictor, r2, rcc, regret, train_for
 
-HOSTS = {
-    "lammps-lj-64": (4, 4, 4),
-    "lammps-lj-512": (8, 8, 8),
-    "lammps-droplet-128": (4, 4, 8),
-    "espresso-si-64": (4, 4, 4),
-    "lammps-salt-64": (4, 4, 4),
-}
+HOSTS = (
+    ("lammps-lj-64", "4x4x4"),
+    ("lammps-lj-512", "8x8x8"),
+    ("lammps-droplet-128", "4x4x8"),
+    ("espresso-si-64", "4x4x4"),
+    ("lammps-salt-64", "4x4x4"),
+    ("lammps-lj-64", "tofu_d:2x2x2"),
+    ("lammps-droplet-128", "bluegene_q:32"),
+    ("lammps-droplet-128", "gemini:4x4x4"),
+    ("lammps-lj-512", "tpu_v4:4x4x4"),
+)
 
 
-def score(name: str, shape: tuple[int, ...]) -> dict[str, Any]:
+def score(name: str, host: str) -> dict[str, Any]:
     """Forecast one application."""
     comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
-    torus = Torus(shape)
+    torus = parse_torus(host)
     candidates = strategies.sample(comm, torus, n=84, seed=1)
     table = extract(comm, torus, candidates, level=2, n_jobs=2)
     time = table["time"].to_numpy()
@@ -65,7 +69,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     folder = parser.parse_args().out
     folder.mkdir(parents=True, exist_ok=True)
-    table = pd.DataFrame([score(name, shape) for name, shape in HOSTS.items()])
+    table = pd.DataFrame([score(name, host) for name, host in HOSTS])
     table.to_csv(folder / "forecast.csv", index=False)
     print(table.to_string(index=False, float_format="%.3f"))
 

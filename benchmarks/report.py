@@ -30,7 +30,8 @@ packets four times as long (longer where messages of 320 packets and more prevai
 trained on 168 other mappings: *level 1* with level-1 features alone, *trained* with the sketch,
 whose time it corrects, as `toruscast rank` does. *Default* is the model that is shipped, which
 never saw the application. Regret is how much longer the mapping predicted best takes than the
-fastest; coverage, the share of times within the 90 % interval.
+fastest; coverage, the share of times within the 90 % interval. Where all candidates take nearly the
+same time, as on tpu_v4, RCC is of pairs that differ by less than matters.
 
 {forecast}
 
