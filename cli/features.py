@@ -10,7 +10,7 @@ from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .occupancy import occupancy
 from .output import Output, records, write_parquet
-from .selection import load_plugin, names_of
+from .selection import check_use, load_plugin, names_of
 from .tables import new_table, print_table
 from .units import number
 
@@ -83,8 +83,11 @@ def command(
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     from toruscast.features import extract
     from toruscast.mapping.wording import counted
+    from toruscast.training import needed_level
 
     wanted = None if chosen is None else names_of(chosen, mine)
+    check_use(mine, wanted)
+    level = max(level, needed_level(mine))
     table = extract(
         application.comm, host, picked, level=level, routing=routing, features=wanted, n_jobs=jobs
     )

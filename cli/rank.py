@@ -114,6 +114,8 @@ def command(
     """  # noqa: D301
     if train is not None and model is not None:
         raise click.UsageError("--train and --model exclude each other")
+    if plugin is not None and model is None:
+        raise click.UsageError("--plugin needs --model, which reads its features")
     output = Output(json_path, csv_path, quiet)
     output.check(also={"--out": out})
     if out is not None:

@@ -53,6 +53,15 @@ def names_of(
     return tuple(dict.fromkeys(found))
 
 
+def check_use(mine: tuple[str, ...], wanted: Iterable[str] | None) -> None:
+    """Raise if features are named and none of them is the user's own, though there are some."""
+    from toruscast.mapping import InputError
+
+    if mine and wanted is not None and not set(mine) & set(wanted):
+        raise InputError("no feature of --plugin is used", found=", ".join(mine),
+                         expected=f"--features with one, such as prior+{MINE}")  # fmt: skip
+
+
 def load_plugin(path: str | None) -> tuple[str, ...]:
     """Run a Python file, if one is given, and return the features that it registers.
 

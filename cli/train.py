@@ -10,7 +10,7 @@ from . import options
 from .output import Output, records
 from .quality import print_quality
 from .sampling import obtain_samples
-from .selection import load_plugin, names_of
+from .selection import check_use, load_plugin, names_of
 from .tables import new_table
 from .units import percent
 
@@ -79,7 +79,8 @@ def command(
     )
 
     mine = load_plugin(plugin)
-    names = names_of(chosen, mine) if comm is not None else ()
+    names = names_of(chosen, mine) if comm is not None or mine else ()
+    check_use(mine, names)
     table = obtain_samples(
         comm, form, traffic, iterations, grid, torus, tasks_per_node, number, samples,
         needed_level(names, target), routing, seed, jobs, output,

@@ -208,7 +208,7 @@ class Models:
         common = notes.of_points(data.parameters, data.points, self._active)
         far = 4 * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
-        # Predictions follow the nearest points, whatever the formula says.
+        # Predictions may follow the nearest points, whatever the formula says.
         told = self.predict(data.points, average=False)
         off = farthest(self.sign[:, None] * self._centred.centre, told)
         paths = zip(self._centred.variation, self.trusted, low, high, off, strict=True)

@@ -68,6 +68,7 @@ BAD = {
     "rank --comm halo.csv --torus 4x4 --candidates x": "--candidates",
     "rank --comm halo.csv --torus 4x4 --top 0": "--top",
     "rank --comm halo.csv --torus 4x4 --model default --train 9": "exclude each other",
+    "rank --comm halo.csv --torus 4x4 --plugin fails.py": "--plugin needs --model",
     "rank --comm halo.csv --torus 4x4 --mappings good.map --candidates 3": "exclude each other",
     "rank --comm halo.csv --torus 4x4 --json - --csv -": "only one of",
     "rank --comm absent.txt --torus 4x4": "absent.txt: no such file",

@@ -459,7 +459,13 @@ def test_a_model_that_reads_an_own_feature(run, folder):
             run(ranking)
         text = run(f"{ranking} --plugin own.py").stdout
         unregister("busiest_share")
+        (folder / "own.py").write_text(PLUGIN.replace('share")', 'share", level=2)'))
         table = run(f"features {made} --candidates 4 --plugin own.py").stdout
+        unregister("busiest_share")
+        for line in (f"features {made} --features prior", f"train {made} --out x"):
+            with pytest.raises(AssertionError, match="no feature of --plugin is used"):
+                run(f"{line} --plugin own.py")
+            unregister("busiest_share")
     finally:
         unregister("busiest_share")
     assert "forecast by the model simulation" in text

@@ -22,6 +22,7 @@ from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
+from ._relative import Relative
 from .feature_sets import Target
 from .predictor import TimePredictor
 
@@ -97,6 +98,8 @@ def save_predictor(
         "target_scale": np.array([model.target_scale_]),
         "importances": model.feature_importances_,
     }
+    if model.relative_ is not None:
+        arrays["relative"] = np.array([model.relative_.common, model.relative_.power])
     if model.calibration_ is not None:
         for item in fields(Calibration):
             values = np.atleast_1d(getattr(model.calibration_, item.name))
@@ -176,7 +179,10 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     if metadata.get("format") != FORMAT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT}")
     if metadata["version"] != VERSION:
-        raise InputError("other version of model file", found=metadata["version"], expected=VERSION)
+        raise InputError(
+            "other version of model file", found=metadata["version"],
+            expected=f"{VERSION}; train it anew (toruscast train)",
+        )  # fmt: skip
     return metadata, content["arrays"], content["trees"]
 
 
@@ -220,6 +226,11 @@ def _restore(
     model.target_shift_ = numbers["target_shift"].item()
     model.target_scale_ = numbers["target_scale"].item()
     model.feature_importances_ = numbers["importances"]
+    model.relative_ = None
+    if model.target != "time":
+        if numbers["relative"].size != 2 or not 0 <= numbers["relative"][1] <= 1:
+            raise InputError("bad array relative in a model file", expected="a factor and a power")
+        model.relative_ = Relative(model.target, *numbers["relative"].tolist())
     model.forest_ = forest_from_arrays(trees, n_features)
     model.calibration_ = None
     if "calibration_floor" in numbers:

@@ -17,7 +17,7 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
-from ._relative import TARGET_COLUMNS, least, reach, unit
+from ._relative import TARGET_COLUMNS, Relative, least
 from ._table import check_order, columns_of, features_only, finite
 from .feature_sets import Target, feature_set
 
@@ -43,8 +43,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What the trees learn: the time itself, as published; or the logarithm of time over
         ``lower_bound``, which carries over to other sizes, graphs and machines where the features
         have no units; or that of time over ``sketch_time``, so that where they tell nothing the
-        order is nearly the sketch's, and the less of it the nearer the sketch is to
-        ``lower_bound``. Tables must have these columns.
+        order is nearly the sketch's, and less of it the nearer the sketch is to ``lower_bound`` if
+        the samples bear that out, as simulated ones do. Tables must have these columns.
     n_estimators : int
         Number of trees.
     min_samples_leaf : int, optional
@@ -150,7 +150,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         relative = self.target != "time"
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        learned = np.log(y / unit(X, self.target)) / reach(X, self.target) if relative else y
+        self.relative_ = Relative.of(X, y, self.target) if relative else None
+        learned = y if self.relative_ is None else self.relative_.scores(X, y)
         self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.
         self.bounded_ = bool(relative and (y >= least(X, self.target)).all())
@@ -210,8 +211,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not 0 < coverage < 1:
             raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
         centre, width = self._scores(X)
-        reach = self._calibrated().quantile(coverage) * width
-        return np.stack([self._time(centre - reach, X), self._time(centre + reach, X)], axis=1)
+        half = self._calibrated().quantile(coverage) * width
+        return np.stack([self._time(centre - half, X), self._time(centre + half, X)], axis=1)
 
     def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
         """Return possible times of each mapping, shape ``(n_draws, n_samples)``, seconds.
@@ -273,9 +274,9 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _time(self, scores: Floats, X: pd.DataFrame | ArrayLike) -> Floats:
         """Seconds from the scale of the misses."""
-        if self.target == "time":
+        if self.relative_ is None:
             return np.exp(scores) if self.log_ else scores
-        times: Floats = np.exp(scores * reach(X, self.target)) * unit(X, self.target)
+        times = self.relative_.times(X, scores)
         return np.maximum(times, least(X, self.target)) if self.bounded_ else times
 
     def _calibrated(self) -> Calibration:
