@@ -72,6 +72,18 @@ def test_bad_axes(axes):
         Torus((2, 2), axes=axes)
 
 
+@pytest.mark.parametrize("name", ["tile-٣x2x2", "tile-२x2x2", "blocked-٣x2x1-hilbert", "nth-٣"])
+def test_digits_are_those_of_numbers_in_files(name):
+    with pytest.raises(InputError, match=f"bad strategy parameters: found {name}"):
+        strategies.make(name, HALO, CUBE, tasks_per_node=4)
+
+
+def test_the_whole_name_is_what_was_found():
+    flat = patterns.halo_2d((4, 4), 8)
+    with pytest.raises(InputError, match=r"found blocked-2x2x1-hilbert, .* here 4x4,"):
+        strategies.make("blocked-2x2x1-hilbert", flat, Torus((2, 2)))
+
+
 def test_parse_torus_names_the_usual_axes():
     assert parse_torus("2x2x2x2").axes == "ABCD"
 
