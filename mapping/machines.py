@@ -29,6 +29,9 @@ __all__ = [
     "trainium2",
 ]
 
+# What stands in sizes, however they are mistyped.
+SIZES = frozenset("0123456789xm ")
+
 # Nodes: shape, and the routing order where it can be read off routes recorded on Mira and Vesta.
 _BLUEGENE_Q: dict[int, tuple[tuple[int, ...], str]] = {
     32: ((2, 2, 2, 2, 2), "DCBAE"),
@@ -242,11 +245,20 @@ def get(text: str) -> Torus:
     if preset is bluegene_q and sizes is not None and len(sizes) == 1:
         return bluegene_q(nodes=sizes[0])
     given = parse_sizes(rest)
+    if preset is bluegene_q and len(given.shape) == 1:
+        expected = "five sizes, an m after those of a mesh, or a number of nodes alone"
+        raise InputError("bad Blue Gene/Q shape", found=rest, expected=expected)
+    try:
+        made = preset(given.shape)
+        if preset is bluegene_q:
+            made = preset(given.shape, wrap=given.wrap)
+        elif preset is tofu_d and not all(given.wrap):
+            made = tofu_d(given.shape, wrap=given.wrap[:3])
+    except InputError as error:
+        found = rest if isinstance(error.found, tuple) else error.found
+        raise InputError(error.message, found=found, expected=error.expected) from None
     if all(given.wrap):
-        return preset(given.shape)
-    if preset is bluegene_q:
-        return preset(given.shape, wrap=given.wrap)
-    made = tofu_d(given.shape, wrap=given.wrap[:3]) if preset is tofu_d else preset(given.shape)
+        return made
     if made.wrap != given.wrap:
         expected = str(made).replace(" ", ":")
         raise InputError("machine decides itself which dimensions wrap", found=text,
@@ -271,7 +283,7 @@ def parse_torus(text: str) -> Torus:
     ((True, True, False), 128)
     """
     machine = isinstance(text, str) and text.strip()[:1].isalpha()
-    return get(text) if machine else parse_sizes(text)
+    return get(text) if machine and set(text.lower()) - SIZES else parse_sizes(text)
 
 
 def _split(text: str) -> tuple[str, str, str]:

@@ -65,6 +65,22 @@ def test_edges_that_are_no_matrix_are_read(tmp_path, text):
     assert read_comm(path).equals(read_comm(path, format="edges"))
 
 
+@pytest.mark.parametrize("comment", ["# n_tasks 3", "% n_tasks: 3", "# grid 3x1"])
+def test_comments_that_stand_above_edges_settle_it(tmp_path, comment):
+    path = write(tmp_path, f"{comment}\n{THREE}")
+    assert read_comm(path).equals(read_comm(path, format="edges"))
+    # What cannot be edges is a matrix still.
+    assert read_comm(write(tmp_path, f"{comment}\n0 1.5 2\n1 0 1\n2 2 0\n")).n_edges == 6
+    path = write(tmp_path, f"{comment}\n0 1 2\n0 1 1\n2 2 0\n")
+    with pytest.raises(InputError, match=r"app\.txt:3: edge stands twice"):
+        read_comm(path)
+
+
+def test_a_grid_of_other_tasks_makes_no_matrix(tmp_path):
+    with pytest.raises(InputError, match="grid"):
+        read_comm(write(tmp_path, f"# grid 5x1\n{THREE}"))
+
+
 def test_the_number_of_tasks_may_settle_it(tmp_path):
     path = write(tmp_path, FOUR)
     with pytest.raises(InputError, match="wrong number of tasks: found 4, expected 9"):

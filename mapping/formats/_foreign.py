@@ -9,7 +9,21 @@ from ._source import Text
 # What may follow the first bracket in JSON.
 JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
 XML = re.compile(r"\s*<[?!a-zA-Z]")
+# A number that may have a decimal comma.
+NUMBER = re.compile(r"[+-]?[0-9]*([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 START = 200
+
+
+def are_numbers(line: str) -> bool:
+    """Whether a line holds numbers separated by semicolons, and nothing else.
+
+    Examples
+    --------
+    >>> are_numbers("0;1;64,5"), are_numbers("a;1"), are_numbers("1")
+    (True, False, False)
+    """
+    parts = [part.strip() for part in line.split(";")]
+    return any(parts) and len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts)
 
 
 def refuse_foreign(text: Text, what: str, expected: str) -> None:
@@ -44,7 +58,7 @@ def refuse_foreign(text: Text, what: str, expected: str) -> None:
         found = "JSON"
     elif XML.match(start):
         found = "XML"
-    elif ";" in line and "," not in line:
+    elif (";" in line and "," not in line) or are_numbers(line):
         found = "values separated by ;"
     else:
         return

@@ -7,7 +7,7 @@ from itertools import islice
 from ..errors import InputError
 from ._source import Text
 from ._table import fields
-from .edge_list import read_edge_list, stated_tasks
+from .edge_list import read_edge_list, stated
 from .matrix import read_dense
 
 # Columns of an edge list: src dst bytes [messages].
@@ -18,7 +18,8 @@ def is_matrix(text: Text, n_tasks: int | None) -> bool:
     """Whether the text is a dense matrix by its shape, and not an edge list.
 
     Three lines of three numbers, or four of four, may be either: then it is what only one of them
-    can be.
+    can be. Edges that stand twice count as edges, and comments with the number of tasks or the grid
+    stand above edges.
 
     Raises
     ------
@@ -37,6 +38,8 @@ def is_matrix(text: Text, n_tasks: int | None) -> bool:
     dense, edges = _is_dense(text, n_tasks, width), _is_edge_list(text, n_tasks)
     if not (dense and edges):
         return dense
+    if stated(text) != (None, None):
+        return False
     raise text.fault(
         f"an edge list of {width} edges or a matrix of {width} tasks",
         None,
@@ -49,13 +52,13 @@ def _is_edge_list(text: Text, n_tasks: int | None) -> bool:
     try:
         read_edge_list(text, n_tasks, "")
     except InputError as error:
-        # Whoever wrote the edge twice may still have meant edges.
-        return error.message == "edge stands twice"
+        # Whoever wrote the edge twice, or a grid of other tasks, may still have meant edges.
+        return error.message in ("edge stands twice", "bad task grid")
     return True
 
 
 def _is_dense(text: Text, n_tasks: int | None, width: int) -> bool:
-    if not {n_tasks, stated_tasks(text)} <= {None, width}:
+    if not {n_tasks, stated(text)[0]} <= {None, width}:
         return False
     try:
         read_dense(text)

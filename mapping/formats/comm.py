@@ -47,8 +47,9 @@ def read_comm(
       `write_comm`.
 
     Three lines of three numbers, or four of four, may be an edge list as well as a matrix. Where
-    both can be read, ``format`` must say which; so does a line with the number of tasks or the
-    names of the columns above edges.
+    both can be read, or only the matrix because an edge stands twice, ``format`` must say which; so
+    does what stands above edges: the number of tasks, the names of the columns, or a comment
+    ``# n_tasks 3`` or ``# grid 3x1``.
 
     Parameters
     ----------

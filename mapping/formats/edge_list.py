@@ -32,7 +32,7 @@ def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
     number, line = text.first_line()
     parts, skip = fields(line), 0
     order = ["src", "dst", "nbytes", "n_messages"]
-    count, grid = _comments(text)
+    count, grid = stated(text)
     if len(parts) == 1:
         count, skip = whole(text, number, "number of tasks", parts[0], MAX_TASKS), number
         rest = (line for later, line in text.lines() if later > number)
@@ -91,20 +91,8 @@ def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
         return CommGraph(graph.n_tasks, *both, name=name)
 
 
-def stated_tasks(text: Text) -> int | None:
-    """Return the number of tasks that a comment above the first line gives."""
-    return _comments(text)[0]
-
-
-def _names(parts: list[str]) -> list[str]:
-    """Our names of the columns, if the line consists of known names."""
-    known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
-    names = [known.get(part.strip("\"'").lower(), "") for part in parts]
-    return names if all(names) else []
-
-
-def _comments(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
-    """Task count and task grid from the comments above the first line."""
+def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
+    """Return the number of tasks and the task grid in the comments above the first line."""
     count = grid = None
     for number, line in enumerate(text.raw_lines(), start=1):
         if line.strip() and not line.lstrip().startswith(("#", "%")):
@@ -116,6 +104,13 @@ def _comments(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
             else:
                 count = sizes[0]
     return count, grid
+
+
+def _names(parts: list[str]) -> list[str]:
+    """Our names of the columns, if the line consists of known names."""
+    known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
+    names = [known.get(part.strip("\"'").lower(), "") for part in parts]
+    return names if all(names) else []
 
 
 def _agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:

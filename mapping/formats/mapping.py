@@ -12,13 +12,10 @@ from ..errors import InputError
 from ..task_mapping import TaskMapping
 from ..torus import Torus
 from ._atomic import atomic_path
-from ._foreign import refuse_foreign
-from ._source import Text, at_file, check_path, read_text
+from ._source import at_file, check_path, read_text
 from .mapping_table import read_many, read_one
 
 SUFFIXES = (".map", ".txt", ".csv")
-# What is read, for messages.
-LAYOUTS = "coordinates and slot, the node, or columns named task,node, with commas or blanks"
 
 
 def read_mapping(
@@ -60,7 +57,8 @@ def read_mapping(
     >>> read_mapping(path, Torus((2, 2))).node
     array([1, 0, 1], dtype=int32)
     """
-    text = _text(path)
+    check_path(path)
+    text = read_text(path)
     mappings = read_many(text, torus, tasks_per_node)
     if mappings is None:
         return read_one(text, torus, tasks_per_node)
@@ -101,7 +99,7 @@ def read_mappings(
         folder = Path(path)
         names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
     if not folder.is_dir():
-        text = _text(path)
+        text = read_text(path)
         mappings = read_many(text, torus, tasks_per_node)
         return [read_one(text, torus, tasks_per_node)] if mappings is None else mappings
     files = [
@@ -123,14 +121,6 @@ def read_mappings(
             raise InputError("mappings differ in their number of tasks", file=file,
                              found=mapping.n_tasks, expected=mappings[0].n_tasks)  # fmt: skip
     return mappings
-
-
-def _text(path: str | os.PathLike[str]) -> Text:
-    """Return a text file that may hold mappings."""
-    check_path(path)
-    text = read_text(path)
-    refuse_foreign(text, "mapping", LAYOUTS)
-    return text
 
 
 def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str]) -> None:

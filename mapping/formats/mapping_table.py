@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,18 +11,22 @@ from ..errors import InputError
 from ..task_mapping import MAX_SLOTS, TaskMapping
 from ..torus import Torus
 from ..wording import counted
+from ._foreign import are_numbers, refuse_foreign
 from ._source import Text, at_file, label
 from ._table import WHOLE, Column, Table, fields, read_table, whole
 
-# A node with more places than this is a mistake in the file.
 NAMES = {"task": "task", "rank": "task", "node": "node", "slot": "slot"}
+# What is read, for messages.
+LAYOUTS = "coordinates and slot, the node, or columns named task,node, with commas or blanks"
+# MapLib's names of columns; JSON and XML may have such names too.
+MAPLIB = re.compile(r'(?!.*([\[\]{}<>;]|"\s*:)).*process_id', re.I)
 
 
 def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
     """Return the mapping of a file that holds one."""
     number, line = text.first_line()
-    head = [line.lower() for _, (_, line) in zip(range(2), text.lines("#"), strict=False)]
-    if any("process_id" in line for line in head):
+    head = [line for _, (_, line) in zip(range(2), text.lines("#"), strict=False)]
+    if any(MAPLIB.match(line) for line in head):
         return _maplib(text, torus, capacity)
     parts, width = fields(line), torus.ndim + 1
     named = [NAMES.get(part.strip("\"'").lower(), part) for part in parts]
@@ -29,6 +35,8 @@ def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
         columns = dict(zip(named, table.columns, strict=True))
         order = _by_task(table, columns["task"])
         return _mapping(table, columns["node"], columns.get("slot"), order, torus, capacity)
+    if not all(WHOLE.fullmatch(part) for part in parts):
+        refuse_foreign(text, "mapping", LAYOUTS)
     if len(parts) == width:
         names = [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
         table = read_table(text, [Column(name, whole=True) for name in names])
@@ -54,8 +62,10 @@ def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMappin
     seen: dict[str, int] = {}
     for number, line in text.lines("#"):
         name, *parts = (part.strip() for part in line.split(","))
-        if not mappings and (not parts or WHOLE.fullmatch(name) or not WHOLE.fullmatch(parts[0])):
+        if not mappings and not (parts and WHOLE.fullmatch(parts[0]) and _is_name(name)):
             return None
+        if not mappings and _in_brackets(name, parts):
+            refuse_foreign(text, "mapping", LAYOUTS)
         if name in seen:
             raise text.fault(
                 "name of a mapping stands twice", number, f"{name}, also line {seen[name]}"
@@ -70,6 +80,17 @@ def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMappin
         seen[name] = number
         mappings.append(_node_row(text, number, parts, torus, capacity, name))
     return mappings or None
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word may name a mapping: it is no number, nor such with semicolons between."""
+    return not WHOLE.fullmatch(word) and not are_numbers(word)
+
+
+def _in_brackets(name: str, parts: list[str]) -> bool:
+    """Whether a line is rather a piece of JSON or XML that was cut at its commas."""
+    open_ones = any(name.count(pair[0]) != name.count(pair[1]) for pair in ("[]", "{}", "<>"))
+    return open_ones and not all(WHOLE.fullmatch(part) for part in parts)
 
 
 def _node_row(
@@ -88,7 +109,7 @@ def _node_row(
 def _maplib(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
     """Return the mapping of lines ``x y z n task...`` below a title and column names."""
     lines = list(text.lines("#"))
-    named = next(i for i, (_, line) in enumerate(lines[:2]) if "process_id" in line.lower())
+    named = next(i for i, (_, line) in enumerate(lines[:2]) if MAPLIB.match(line))
     name = lines[0][1] if named else label(text.file)
     width = torus.ndim
     rows: list[tuple[int, int, int]] = []

@@ -18,9 +18,16 @@ from .registry import bad_variant, register
 _FEW_TASKS = 20
 
 
+def _below(placement: Placement) -> str:
+    """Name the numbers that there are, where they are fewer than a million."""
+    count = count_mappings(placement)
+    return "" if count is None or count >= 10**6 else f"here K is below {count}"
+
+
 @register(
     "nth-K", lambda _: [], example="nth-5",
     parameters="K: which of all mappings, from 0 on and less than a million; for few tasks",
+    limit=_below,
 )  # fmt: skip
 def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""

@@ -74,7 +74,7 @@ def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
     A flat tile is thus folded up, its neighbours along the long side pulled apart.
     """
-    sizes = _sizes(placement, "tile", variant)
+    sizes = _sizes(placement, "tile", variant, variant)
     shape = (*placement.torus.shape, placement.capacity)
     block = block_shape(shape, math.prod(sizes))
     places = orders.tiled(shape, block)[: placement.n_tasks] // placement.capacity
@@ -100,7 +100,7 @@ def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     word, _, name = variant.partition("-")
     if name not in _CURVES:
         raise bad_variant(placement, "blocked", variant)
-    box = _sizes(placement, "blocked", word)
+    box = _sizes(placement, "blocked", variant, word)
     coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
     turn = np.empty(math.prod(coarse), dtype=np.int64)
     turn[_CURVES[name](coarse)] = np.arange(turn.size)
@@ -124,12 +124,14 @@ def _boxes(grid: Sequence[int], volume: int) -> list[tuple[int, ...]]:
     return [(e, *rest) for e in edges for rest in _boxes(grid[1:], volume // e)]
 
 
-def _sizes(placement: Placement, family: str, word: str) -> tuple[int, ...]:
+def _sizes(placement: Placement, family: str, variant: str, word: str) -> tuple[int, ...]:
     sizes = (
-        tuple(int(k) for k in word.split("x")) if re.fullmatch(r"\d{1,9}(x\d{1,9})*", word) else ()
+        tuple(int(k) for k in word.split("x"))
+        if re.fullmatch("[0-9]{1,9}(x[0-9]{1,9})*", word)
+        else ()
     )
     if len(sizes) != len(placement.grid) or min(sizes) < 1:
-        raise bad_variant(placement, family, word)
+        raise bad_variant(placement, family, variant)
     return sizes
 
 

@@ -53,7 +53,13 @@ def _zigzags(placement: Placement) -> list[str]:
     return ["".join(letters), *_permutations(placement)] if len(letters) > 1 else []
 
 
-@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER)
+def _single(placement: Placement) -> str:
+    """What to say where there is but one order."""
+    long = sum(size > 1 for size in (*placement.torus.shape, placement.capacity))
+    return "" if long > 1 else "here no two are longer than 1, so there is only identity's order"
+
+
+@register("permute-LETTERS", _permutations, example="permute-ZYX", parameters=_ORDER, limit=_single)
 def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line, the dimension of the last letter (T: slots) varying fastest."""
     axes = _axes(placement, "permute", variant)
@@ -61,7 +67,7 @@ def permute(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     return orders.permuted(shape, axes)[: placement.n_tasks] // placement.capacity
 
 
-@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER)
+@register("zigzag-LETTERS", _zigzags, example="zigzag-XYZ", parameters=_ORDER, limit=_single)
 def zigzag(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Fill places line by line as `permute`, every other line backwards."""
     axes = _axes(placement, "zigzag", variant)
@@ -93,6 +99,10 @@ def _tilts(placement: Placement) -> list[str]:
     "tilt-LETTERS-K", _tilts, example="tilt-XY-1",
     parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
     "shifted for each step along the second; further -LETTERS-K may follow",
+    limit=lambda placement: (
+        "" if sum(size > 1 for size in placement.torus.shape) > 1
+        else "needs two dimensions longer than 1"
+    ),
 )  # fmt: skip
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Shear the identity: shift dimension one by K times the coordinate in dimension two.
@@ -124,6 +134,9 @@ def _strides(placement: Placement) -> list[str]:
     "stride-K", _strides, example="stride-5",
     parameters="K: places from a task to the next, with no factor in common with the number of all "
     "places, here {places}",
+    limit=lambda placement: (
+        "" if placement.n_places > 2 else "with so few places every K gives identity"
+    ),
 )  # fmt: skip
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put each task K places after the one before, around the machine; K coprime to the places."""

@@ -21,6 +21,7 @@ from .placement import Placement
 
 Place = Callable[[Placement, str, np.random.Generator], NDArray[Any]]
 Variants = Callable[[Placement], list[str]]
+Limit = Callable[[Placement], str]
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Strategy:
         One of its names.
     parameters : str
         How the capitals of the form are written; empty where there are none.
+    limit : callable
+        placement -> what keeps the variants so few that no example is of use, or nothing.
     """
 
     family: str
@@ -49,13 +52,23 @@ class Strategy:
     variants: Variants
     example: str
     parameters: str
+    limit: Limit = lambda _: ""
+
+
+class _VariantError(InputError):
+    """A variant that its family does not know; `nodes` adds how the names are written."""
 
 
 STRATEGIES: dict[str, Strategy] = {}
 
 
 def register(
-    form: str, variants: Variants | None = None, *, example: str = "", parameters: str = ""
+    form: str,
+    variants: Variants | None = None,
+    *,
+    example: str = "",
+    parameters: str = "",
+    limit: Limit = lambda _: "",
 ) -> Callable[[Place], Place]:
     """Register a function as a strategy, under the first word of ``form``.
 
@@ -70,6 +83,8 @@ def register(
     parameters : str, optional
         How its parameters are written, for messages; {letters}, {dimensions}, {grid} and {places}
         stand for those of the torus with its slots T, of the torus, of the tasks, and their number.
+    limit : callable, optional
+        What keeps the variants for a placement few, for messages, which then give no example.
 
     Raises
     ------
@@ -92,7 +107,7 @@ def register(
     def add(place: Place) -> Place:
         default: Variants = (lambda _: []) if argument else (lambda _: [""])
         STRATEGIES[family] = Strategy(
-            family, form, place, variants or default, example or form, parameters
+            family, form, place, variants or default, example or form, parameters, limit
         )
         return place
 
@@ -200,7 +215,11 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
         )
     rng = stream(name, seed)
     before = rng.bit_generator.state
-    node = np.asarray(strategy.place(placement, variant, rng))
+    try:
+        node = np.asarray(strategy.place(placement, variant, rng))
+    except _VariantError as error:
+        expected = _written(placement, strategy)
+        raise InputError(error.message, found=name, expected=expected) from None
     if at and rng.bit_generator.state == before:
         raise InputError("nothing is drawn at random", found=name, expected=plain)
     return node
@@ -223,17 +242,20 @@ def join(family: str, variant: str) -> str:
 
 def bad_variant(placement: Placement, family: str, variant: str) -> InputError:
     """Word the error of a variant that the family does not know."""
-    name, expected = join(family, variant), _written(placement, STRATEGIES[family])
-    return InputError("bad strategy parameters", found=name, expected=expected)
+    name, expected = join(family, variant), STRATEGIES[family].form
+    return _VariantError("bad strategy parameters", found=name, expected=expected)
 
 
 def _written(placement: Placement, strategy: Strategy) -> str:
-    """How names of a strategy are written, with an example that suits the placement."""
+    """How names of a strategy are written, with an example that suits, or why there is none."""
     if not strategy.parameters:
         return strategy.form
-    suitable = strategy.variants(placement)
-    example = join(strategy.family, suitable[0]) if suitable else strategy.example
-    how = strategy.parameters
+    suitable, limit = strategy.variants(placement), strategy.limit(placement)
+    example, how = "", strategy.parameters
+    if suitable:
+        example = join(strategy.family, suitable[0])
+    elif not limit and _takes(strategy, placement):
+        example = strategy.example
     for word, here in (
         ("{letters}", " ".join(placement.letters)),
         ("{dimensions}", " ".join(placement.torus.axes)),
@@ -241,4 +263,17 @@ def _written(placement: Placement, strategy: Strategy) -> str:
         ("{places}", str(placement.n_places)),
     ):
         how = how.replace(word, here)
-    return f"{strategy.form} such as {example}; {how}"
+    such = f" such as {example}" if example else ""
+    return f"{strategy.form}{such}; {how}" + (f"; {limit}" if limit else "")
+
+
+def _takes(strategy: Strategy, placement: Placement) -> bool:
+    """Whether the strategy takes its own example."""
+    if strategy.example == strategy.form:
+        return False
+    variant = strategy.example.partition("-")[2]
+    try:
+        strategy.place(placement, variant, stream(strategy.example, 0))
+    except InputError:
+        return False
+    return True
