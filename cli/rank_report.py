@@ -271,5 +271,5 @@ def _alike(found: Ranking) -> str:
     apart = float(times.max() / times.min() - 1)
     if len(times) < 2 or apart >= _ALIKE:
         return ""
-    within = "take the same time" if apart == 0 else "lie within 1 % of it"
+    within = "take the same time" if apart == 0 else f"lie within {percent(_ALIKE)} of it"
     return f" All candidates {within}: the mapping hardly matters here."

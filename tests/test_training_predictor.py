@@ -80,7 +80,7 @@ def at_the_bound_or_above(n, seed):
         (0.0, 2.0, 0.0, 1e-9, 1 + 1e-9),
         (0.01, 1.0, 0.0, 0.04, 1.1),
         (0.1, 1.3, 0.0, 0.5, 2.0),
-        (0.0, 1.0, 1e-6, 0.9, 3.0),
+        (0.0, 1.0, 1e-6, 0.09, 1.3),
     ],
 )
 def test_times_that_miss_the_sketch_at_the_bound_too(noise, factor, offset, most, widest):
@@ -132,7 +132,7 @@ def test_one_time_far_off_at_the_bound_is_no_law():
     y[0] *= 1000
     model = small(features=["a"], target="correction").fit(X, y)
     far = X.assign(sketch_time=10 * X["lower_bound"])
-    assert model.predict_interval(far).max() < 1e5 * y.max()
+    assert model.predict_interval(far).max() < y.max()
 
 
 def test_corrections_do_not_fall_below_the_lower_bound():
