@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast.mapping._jit import at, bare_kernel
+from toruscast.mapping._jit import at, entry_kernel
 
 from ._arrival_kernels import arrive, next_in_queue, proceed
 from ._departure_kernels import announce, serve
@@ -31,14 +31,14 @@ from ._task_event_kernels import next_task_tick, take
 _LAST = CHUNK - 1
 
 
-@bare_kernel
+@entry_kernel
 def start(state: State) -> None:
     """Let every task begin its first round."""
     for task in range(state.current.size):
         begin_round(state, task, state.clock[NOW])
 
 
-@bare_kernel
+@entry_kernel
 def run(state: State, until: int, budget: int) -> int:
     """Let time pass until a tick, or for some packet-hops; returns whether anything is left.
 

@@ -21,18 +21,30 @@ def kernel(function: F) -> F:
 
     Divisions by zero follow C, which saves a branch in each; kernels never divide by data.
     """
-    compiled: F = _njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    return _compiled(function)
 
 
-def bare_kernel(function: F) -> F:
-    """Compile a kernel that allocates nothing, without counting references to its arrays.
+def entry_kernel(function: F) -> F:
+    """Compile a kernel made of bare ones, without counting references to its arrays.
 
     Passing a tuple of arrays between functions otherwise costs more than the work inside them.
     """
-    compiled: F = _njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(
-        function
-    )
+    return _compiled(function, _nrt=False)
+
+
+def bare_kernel(function: F) -> F:
+    """Compile a part of kernels, which allocates nothing and goes into those that call it.
+
+    Python cannot call it: to unpack the simulator's state for Python, in each of its parts, took
+    more than half of the time of compiling.
+    """
+    return _compiled(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
+
+
+def _compiled(function: F, **options: bool) -> F:
+    compiled: F = _njit(
+        cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options
+    )(function)
     return compiled
 
 
