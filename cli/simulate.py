@@ -138,12 +138,14 @@ def command(
         **summary(found),
     }
     output.write(content, one_row(content))
-    if links is not None:
-        write_text(labelled(found.links, host).to_csv(lineterminator="\n"), links)
     if trace is not None:
         write_trace(result, trace)
-    if out is not None:
-        write_folder(out, result, found.links, content)
+    if links is not None or out is not None:
+        named = labelled(found.links, host)
+        if links is not None:
+            write_text(named.to_csv(lineterminator="\n"), links)
+        if out is not None:
+            write_folder(out, result, named, content)
     if output.for_people:
         phases = f" in {len(comm)} {'rounds' if dependent else 'phases'}" if len(comm) > 1 else ""
         console = output.console()

@@ -73,7 +73,7 @@ def write_folder(
         result.messages,
         result.tasks,
         result.phases,
-        partial(labelled, links, result.torus),
+        lambda: links,
         result.fifos,
         result.series if any(s.snapshots for s in result.stretches) else None,
         result.log if logged else None,

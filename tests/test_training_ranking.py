@@ -134,6 +134,8 @@ def test_hot_links_are_the_busiest_for_their_bandwidth():
 def test_bad_requests_are_refused(training):
     with pytest.raises(InputError, match="no mapping"):
         rank(COMM, TORUS, [], training.model)
+    with pytest.raises(InputError, match="bad model: found default, expected a TimePredictor"):
+        rank(COMM, TORUS, CANDIDATES, "default")
     with pytest.raises(InputError, match="does not fit the torus"):
         rank(COMM, Torus((4, 4, 4)), CANDIDATES, training.model)
     with pytest.raises(InputError, match="observed"):

@@ -104,6 +104,10 @@ def rank(
     """
     if not mappings:
         raise InputError("no mapping to rank")
+    if not isinstance(model, TimePredictor):
+        raise InputError(
+            "bad model", found=model, expected="a TimePredictor, such as load_predictor()"
+        )
     needed = model.required_columns
     if not needed:
         raise InputError("model without feature names", expected="one fitted on a table")
