@@ -17,6 +17,7 @@ from ._simulator_state import (
     CHANNEL_BITS,
     DELIVERED,
     NONE,
+    PARTS,
     State,
 )
 from ._trace_kernels import note
@@ -106,8 +107,9 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
         for i in range(best + 1, best + state.reception_ports):
             if state.port[np.uint64(i)] < state.port[np.uint64(best)]:
                 best = i
-        start = max(now, state.port[np.uint64(best)])
-        state.port[np.uint64(best)] = start + np.int64(packet.wire * state.reception + 0.5)
+        begin = max(now << PARTS, state.port[np.uint64(best)])
+        state.port[np.uint64(best)] = begin + np.int64(packet.wire * state.reception + 0.5)
+        start = begin >> PARTS
         at(state.counter, link_of(state, packet.place)).waited += start - np.int64(
             now + np.int64(np.int32(packet.since - now))
         )

@@ -37,11 +37,13 @@ from ._simulator_state import (
     FREE,
     KINDS,
     NONE,
+    PARTS,
     ROUND_ROBIN,
     SECOND,
     SENT,
     State,
 )
+from ._tick_kernels import free_tick, nearest_tick
 from ._trace_kernels import note
 
 
@@ -63,12 +65,12 @@ def announce(state: State, now: int) -> None:
         link = at(state.link, out)
         # A free link without room looks again when it gets some.
         if not link.armed and (
-            link.free_at > now
+            free_tick(link) > now
             or port == ordered
             or room(state, out, ADAPTIVE_CHANNEL) >= state.largest
         ):
             link.armed = 1
-            schedule(state, state.packet.size + out, max(now, link.free_at), out)
+            schedule(state, state.packet.size + out, max(now, free_tick(link)), out)
 
 
 @bare_kernel
@@ -112,11 +114,11 @@ def serve(state: State, out: int, now: int) -> int:
     take_room(state, place, size)
     # Off a slower link it cannot go faster than it comes.
     port = np.uint64(link.port)
-    ticks = max(
-        np.int64(packet.wire * state.ticks_per_byte[port] + 0.5),
-        np.int64(np.int32(packet.tail - now)),
+    link.free_at = max(
+        max(link.free_at, now << PARTS) + np.int64(packet.wire * state.parts_per_byte[port] + 0.5),
+        (now + np.int64(np.int32(packet.tail - now))) << PARTS,
     )
-    link.free_at = now + ticks
+    ticks = free_tick(link) - now
     if not link.armed and (
         link.lanes != 0
         or (is_adaptive(state) and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
@@ -141,7 +143,7 @@ def serve(state: State, out: int, now: int) -> int:
         onward = port_of(state, route)
         following = link.far * state.fields.shift.size + onward
         packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
-    packet.tail = now + state.latency + ticks
+    packet.tail = state.latency + nearest_tick(link.free_at)
     # A router forwards a packet when its head is there.
     schedule(state, p, now + state.latency, following)
     if packet.message == state.watched:
@@ -199,7 +201,7 @@ def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: in
         count(counter, link.occupied, wire)
     link.occupied -= 1
     # Both questions at once: a processor guesses one answer better than two.
-    if (link.armed != 0) | (link.free_at > now):
+    if (link.armed != 0) | (free_tick(link) > now):
         return NONE
     if link.lanes != 0:
         return behind

@@ -12,6 +12,7 @@ from ._claim_kernels import withdraw
 from ._event_kernels import schedule
 from ._network_kernels import inputs, is_adaptive, lane_of, port_of
 from ._simulator_state import ADAPTIVE_CHANNEL, FIRSTS, FREE, NONE, SECOND, State
+from ._tick_kernels import free_tick
 
 
 @bare_kernel
@@ -50,13 +51,13 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
         state.waiting[np.uint64(node)] += 1
         if is_first:
             state.clock[FIRSTS] = out << 6 | lane
-        return out if is_first and link.free_at <= now else NONE
+        return out if is_first and free_tick(link) <= now else NONE
     if link.armed:
         return NONE
-    if link.free_at <= now:
+    if free_tick(link) <= now:
         return out
     link.armed = 1
-    schedule(state, state.packet.size + out, link.free_at, out)
+    schedule(state, state.packet.size + out, free_tick(link), out)
     return NONE
 
 

@@ -12,12 +12,14 @@ from ._simulator_state import (
     HANDED_OVER,
     INJECTED,
     NONE,
+    PARTS,
     RANDOM_TIES,
     SLOTS,
     TAKEN_IN,
     State,
 )
 from ._task_event_kernels import put
+from ._tick_kernels import free_tick, nearest_tick
 from ._trace_kernels import note
 
 _FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
@@ -184,12 +186,12 @@ def feed(state: State, f: int, now: int) -> int:
         at(state.message, queue.tail).next = m
         message.next = NONE
         queue.tail = m
-    ticks = np.int64(packet.wire * state.injection + 0.5)
     if state.turns_left.size > 0:
         state.turns_left[np.uint64(f)] = np.int64(packet.wire * state.turns_a_byte + 0.5)
     fifo.outside += 1
-    fifo.free_at = now + ticks
-    schedule(state, state.packet.size + state.link.size + f, now + ticks)
+    parts = np.int64(packet.wire * state.injection + 0.5)
+    fifo.free_at = max(fifo.free_at, now << PARTS) + parts
+    schedule(state, state.packet.size + state.link.size + f, free_tick(fifo))
     if m == state.watched:
         note(state, INJECTED, p, f, now)
     return p
@@ -204,7 +206,7 @@ def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
     if not fifo.busy and at(state.fifo, first_fifo(state, f)).head != NONE:
         fifo.busy = 1
         event = state.packet.size + state.link.size + f
-        schedule(state, event, max(now, fifo.free_at))
+        schedule(state, event, max(now, free_tick(fifo)))
 
 
 @bare_kernel
@@ -234,9 +236,8 @@ def take_in(state: State, p: int, now: int) -> int:
     """Let a node take a packet in; returns the ticks until its tail has left its place."""
     packet = at(state.packet, p)
     m = packet.message
-    ticks = max(
-        np.int64(packet.wire * state.reception + 0.5), np.int64(np.int32(packet.tail - now))
-    )
+    taking = nearest_tick(np.int64(packet.wire * state.reception + 0.5))
+    ticks = max(taking, np.int64(np.int32(packet.tail - now)))
     if m == state.watched:
         note(state, TAKEN_IN, p, NONE, now + ticks)
     receipt = at(state.receipt, m)

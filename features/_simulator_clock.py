@@ -9,10 +9,13 @@ import numpy as np
 from toruscast.mapping import InputError, Torus
 
 from ._simulator_messages import Messages
-from ._simulator_state import DELIVERED, SLOTS, State
+from ._simulator_state import DELIVERED, PARTS, SLOTS, State
 
 _TICKS_A_PACKET = 1024
 _TICKS_A_HOP = 64
+# Parts of ticks that the shortest packet takes if it can be done, and those that it must take.
+_PARTS_A_PACKET = 1024
+_LEAST_PARTS = 16
 _LARGEST_WHEEL = 2**22
 # Times of a packet on the fastest link that anything in the network may take at most.
 _LARGEST_REACH = 2**23
@@ -23,17 +26,18 @@ _MOST_TICKS = 2**31
 # what waits longer is found before its ticks are too many.
 BETWEEN_LOOKS = 2**28
 _LONGEST_WAIT = _MOST_TICKS - 2 * BETWEEN_LOOKS
-# Ticks of a run are counted in 64 bits.
-_LAST_TICK = 2**60
+# Parts of a run's ticks are counted in 64 bits.
+_LAST_TICK = 2 ** (62 - PARTS)
 
 
 def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, int]:
     """Seconds of a tick, and the ticks of a wheel longer than any delay of the network.
 
-    A packet takes a whole number of ticks on the fastest link, so that its rate is exact. Packets
-    keep 32 bits of their ticks: no wait may be longer, so ticks grow where it all takes very long.
-    How long a packet waits nobody knows before: where it was too long (`waits_too_long`), the
-    number of ticks is halved once more.
+    The longest packet takes a whole number of ticks on the fastest link, so that its rate is exact,
+    and the shortest one many of the parts in which links count. Packets keep 32 bits of their
+    ticks: no wait may be longer, so ticks grow where it all takes very long. How long a packet
+    waits nobody knows before: where it was too long (`waits_too_long`), the number of ticks is
+    halved once more.
 
     Raises
     ------
@@ -50,8 +54,12 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
     slowest = largest_packet / min(
         *torus.bandwidth, network.memory_bandwidth / network.reception_ports
     )
+    smallest = float(messages.wire.min(initial=largest_packet, where=remote & (messages.wire > 0)))
+    parts = 2**PARTS * smallest / largest_packet  # of the shortest packet, were a tick the longest
     ticks = _TICKS_A_PACKET
-    while ticks * network.hop_latency < _TICKS_A_HOP * packet and ticks < 64 * _TICKS_A_PACKET:
+    while ticks < 64 * _TICKS_A_PACKET and (
+        ticks * network.hop_latency < _TICKS_A_HOP * packet or ticks * parts < _PARTS_A_PACKET
+    ):
         ticks *= 2
     while ticks > 1 and (
         (slowest + network.hop_latency) / packet * ticks > _LARGEST_WHEEL
@@ -62,6 +70,12 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
     if not ticks:
         raise InputError(
             "packets wait too long for the clock", expected="a larger coarsening (--coarsening)"
+        )
+    if ticks * parts < _LEAST_PARTS:
+        raise InputError(
+            "packets too short beside the longest for the clock",
+            found=f"{smallest:.6g} of {largest_packet:.6g} bytes",
+            expected=f"at least {_LEAST_PARTS / (ticks * parts) * smallest:.3g} bytes",
         )
     tick = packet / ticks
     if longest > _MOST_TICKS * tick:

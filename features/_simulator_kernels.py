@@ -27,6 +27,7 @@ from ._simulator_state import (
     State,
 )
 from ._task_event_kernels import next_task_tick, take
+from ._tick_kernels import free_tick
 
 _LAST = CHUNK - 1
 
@@ -90,11 +91,11 @@ def run(state: State, until: int, budget: int) -> int:
             elif event < n_packets + n_links:
                 out = event - n_packets
                 link = at(state.link, out)
-                if link.free_at <= now:
+                if free_tick(link) <= now:
                     link.armed = 0
                 else:
                     # It has been served in the meantime.
-                    schedule(state, event, link.free_at, out)
+                    schedule(state, event, free_tick(link), out)
                     out = NONE
             elif event < n_packets + n_links + n_fifos:
                 p = feed(state, event - n_packets - n_links, now)

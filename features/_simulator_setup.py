@@ -155,6 +155,7 @@ def build_state(
     local = int((messages.src == messages.dst).sum()) if dependent else 0
     receipt = np.zeros(message.size, dtype=records.RECEIPT)
     receipt["left"] = message["to_send"]
+    parts = 2**records.PARTS / tick
     clock = np.zeros(11, dtype=np.int64)
     clock[records.FIRSTS] = NONE
     clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
@@ -202,15 +203,15 @@ def build_state(
         turns=turns,
         inputs=inputs,
         latency=round(network.hop_latency / tick),
-        ticks_per_byte=1 / (np.repeat(np.array(torus.bandwidth), 2) * tick),
+        parts_per_byte=parts / np.repeat(np.array(torus.bandwidth), 2),
         largest=whole,
         reception_ports=network.reception_ports,
-        reception=network.reception_ports / (network.memory_bandwidth * tick),
+        reception=parts * network.reception_ports / network.memory_bandwidth,
         arbitration=_ARBITRATION[network.arbitration],
         adaptive=int(adaptive),
         outside=outside,
         turns_a_byte=_real_places(network) / network.fifo_packets / (room // whole * whole),
-        injection=1 / (max(torus.bandwidth) * tick),
+        injection=parts / max(torus.bandwidth),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
         window=network.window,

@@ -16,6 +16,9 @@ NONE = -1
 # Behind a link lie the deterministic channel (with datelines a second, for packets whose way round
 # crosses the ring's edge) and the adaptive one.
 ADAPTIVE_CHANNEL = 2
+# A tick has 2**PARTS parts, in which links, FIFOs and reception ports count what packets take: a
+# packet much shorter than the largest takes no whole number of ticks, and many of them add up.
+PARTS = 10
 # A place is (link * virtual channels + virtual channel) << 2 | channel.
 CHANNEL_BITS = 2
 # Kinds of lanes at a link. With the bubble rule packets in the first stay on their ring and those
@@ -46,7 +49,7 @@ LANE = np.dtype(
 # One cache line, so that one miss brings all of it.
 LINK = np.dtype(
     [
-        ("free_at", np.int64),  # tick when the last packet's tail has gone
+        ("free_at", np.int64),  # part of a tick when the last packet's tail has gone
         ("lanes", np.uint64),  # bits of the lanes where packets wait
         ("credit", np.int32),  # free bytes behind it in the deterministic channel
         ("far", np.int32),  # node at its far end
@@ -111,7 +114,7 @@ PACKET = np.dtype(
 FIFO = np.dtype(
     [
         ("waited", np.int64),
-        ("free_at", np.int64),  # tick when it has handed over its last packet
+        ("free_at", np.int64),  # part of a tick when it has handed over its last packet
         ("head", np.int32),  # message at its head
         ("tail", np.int32),
         ("busy", np.int32),  # whether an event will let it go on
@@ -183,7 +186,7 @@ class State(NamedTuple):
     queued: NDArray[np.int64]  # (L,) bytes of the packets in FREE
     claim: NDArray[np.uint64]  # (L * words,) bits of the node's lanes whose first may take a link
     sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
-    port: NDArray[np.int64]  # (N * reception ports,) tick when each is free
+    port: NDArray[np.int64]  # (N * reception ports,) part of a tick when each is free
     begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
     waits: NDArray[np.int32]  # (T * R,) messages still to arrive
     asked: NDArray[np.int32]  # (T * R,) last question that came before the round; (0,) if none can
@@ -208,15 +211,15 @@ class State(NamedTuple):
     turns: int  # turns that an input port has among the lanes: its virtual channels, or one
     inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
-    ticks_per_byte: NDArray[np.float64]  # (2 * D,) of each port's links
+    parts_per_byte: NDArray[np.float64]  # (2 * D,) of each port's links
     largest: int  # bytes of the largest packet: what must be free for any to go
     reception_ports: int
-    reception: float  # ticks a byte
+    reception: float  # parts of ticks a byte
     arbitration: int
     adaptive: int
     outside: int  # packets of a FIFO that may wait at the router
     turns_a_byte: float  # of a FIFO's packet: with its last turn it goes, before it gives way
-    injection: float  # ticks a byte of a FIFO
+    injection: float  # parts of ticks a byte of a FIFO
     shared_by: int  # FIFOs that take from one queue
     by_packet: int  # FIFOs send one packet of each message in turn
     window: int  # packets of a message on their way at once, 0: any number

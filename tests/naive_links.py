@@ -11,6 +11,8 @@ DETERMINISTIC, SECOND_DETERMINISTIC, ADAPTIVE = 0, 1, 2
 # What a packet in dimension order needs to enter a link: room in the first channel; in the second,
 # or with the bubble rule to enter the ring. Free packets may take any of several links.
 FIRST, SECOND, FREE = 0, 1, 2
+# Parts of a tick in which links, FIFOs and reception ports count when they are free.
+PARTS = 1024
 
 
 @dataclass(eq=False)
@@ -51,7 +53,7 @@ class Link:
     far: int | None
     entry: int  # free bytes that a packet of the second kind needs
     second_channel: int  # channel of the second kind
-    free_at: int = 0
+    free_at: int = 0  # in parts of ticks
     armed: bool = False  # an event will look at it
     turn: int = 0
     lanes: dict = field(default_factory=lambda: defaultdict(deque))  # by kind and input
@@ -61,6 +63,10 @@ class Link:
     found: int = 0
     most: int = 0
     waited: int = 0
+
+    @property
+    def free_tick(self):
+        return self.free_at // PARTS
 
     def roomiest(self, channel):
         """The virtual channel with the most room, the first of several."""
@@ -76,6 +82,11 @@ class Link:
     @property
     def waiting(self):
         return any(self.lanes.values())
+
+
+def nearest_tick(parts):
+    """Whole ticks next to a number of parts."""
+    return (parts + PARTS // 2) // PARTS
 
 
 def buffer_sizes(rounds, torus, mapping, coarsening):

@@ -70,7 +70,7 @@ class Fifo:
     busy: bool = False  # an event will let it go on
     outside: int = 0  # packets of it that wait at the router
     turns: int = 0  # of its packet there, before it goes
-    free_at: int = 0
+    free_at: int = 0  # in parts of ticks
     waited: int = 0
     posted: list = field(default_factory=list)
     most: int = 0

@@ -8,12 +8,14 @@ from naive_links import (
     DETERMINISTIC,
     FIRST,
     FREE,
+    PARTS,
     SECOND,
     SECOND_DETERMINISTIC,
     Buffer,
     Link,
     Packet,
     buffer_sizes,
+    nearest_tick,
 )
 from naive_nodes import Clock, Fifo, Nodes, list_messages, minus_ways
 
@@ -73,8 +75,9 @@ class Simulator:
         self.clock.run()
         return self
 
-    def ticks(self, nbytes, bandwidth, ports=1):
-        return int(nbytes * (ports / (bandwidth * self.tick)) + 0.5)
+    def parts(self, nbytes, bandwidth, ports=1):
+        """Parts of ticks that bytes take, to the nearest one."""
+        return int(nbytes * (PARTS / self.tick * ports / bandwidth) + 0.5)
 
     def feed(self, fifo):
         """Put the next packet of a FIFO before the router."""
@@ -93,8 +96,9 @@ class Simulator:
             waiting.rotate(-1)
         fifo.turns = int(message.wire * self.turns_a_byte + 0.5)
         fifo.outside += 1
-        fifo.free_at = self.clock.now + self.ticks(message.wire, max(self.torus.bandwidth))
-        self.clock.at(fifo.free_at, self.feed, fifo)
+        taking = self.parts(message.wire, max(self.torus.bandwidth))
+        fifo.free_at = max(fifo.free_at, self.clock.now * PARTS) + taking
+        self.clock.at(fifo.free_at // PARTS, self.feed, fifo)
         # The bubble rule counts places, each of the largest packet; an empty one takes a byte.
         size = max(1, math.ceil(message.wire))
         size = self.largest if network.deadlock == "bubble" else size
@@ -105,7 +109,7 @@ class Simulator:
         fifo.outside -= 1
         if not fifo.busy and fifo.messages:
             fifo.busy = True
-            self.clock.at(max(self.clock.now, fifo.free_at), self.feed, fifo)
+            self.clock.at(max(self.clock.now, fifo.free_at // PARTS), self.feed, fifo)
 
     def productive(self, node, dst):
         """Links of the zone, in the order of their dimensions in the routing order, plus first."""
@@ -159,11 +163,11 @@ class Simulator:
         link = self.join(packet)
         if self.adaptive:
             if self.first is packet:
-                self.serve(link if link.free_at <= self.clock.now else None)
+                self.serve(link if link.free_tick <= self.clock.now else None)
             return
-        if not link.armed and link.free_at > self.clock.now:
+        if not link.armed and link.free_tick > self.clock.now:
             link.armed = True
-            self.clock.at(link.free_at, self.falls_free, link)
+            self.clock.at(link.free_tick, self.falls_free, link)
         if not link.armed:
             self.serve(link)
 
@@ -198,14 +202,14 @@ class Simulator:
         for way in sorted(ways, key=lambda way: (rank(way.port // 2), way.port)):
             # A free link without room looks again when it gets some.
             open_to = way is escape or way.room(ADAPTIVE) >= self.largest
-            if not way.armed and (way.free_at > now or open_to):
+            if not way.armed and (way.free_tick > now or open_to):
                 way.armed = True
-                self.clock.at(max(now, way.free_at), self.falls_free, way)
+                self.clock.at(max(now, way.free_tick), self.falls_free, way)
 
     def falls_free(self, link):
-        if link.free_at > self.clock.now:
+        if link.free_tick > self.clock.now:
             # It has been served in the meantime.
-            self.clock.at(link.free_at, self.falls_free, link)
+            self.clock.at(link.free_tick, self.falls_free, link)
             return
         link.armed = False
         self.serve(link)
@@ -282,9 +286,9 @@ class Simulator:
         packet.held.room -= packet.size
         assert packet.held.room >= 0
         # Off a slower link it cannot go faster than it comes.
-        ticks = self.ticks(wire, self.torus.bandwidth[link.port // 2])
-        ticks = max(ticks, packet.tail - now)
-        link.free_at = now + ticks
+        taking = self.parts(wire, self.torus.bandwidth[link.port // 2])
+        link.free_at = max(max(link.free_at, now * PARTS) + taking, packet.tail * PARTS)
+        ticks = link.free_tick - now
         if not link.armed and self.anything_for(link):
             link.armed = True
             self.clock.at(now + ticks, self.falls_free, link)
@@ -295,7 +299,7 @@ class Simulator:
         else:
             held.waited += now - packet.since
             self.leave_fifo(held)
-        packet.tail = now + self.latency + ticks
+        packet.tail = self.latency + nearest_tick(link.free_at)
         self.clock.at(now + self.latency, self.arrive, packet)
         return upstream
 
@@ -325,7 +329,7 @@ class Simulator:
                 buffer.moving = False
         link = buffer.link
         link.behind -= 1
-        free = not link.armed and link.free_at <= self.clock.now
+        free = not link.armed and link.free_tick <= self.clock.now
         return link if free and self.anything_for(link) else None
 
     def arrive(self, packet):
@@ -356,10 +360,11 @@ class Simulator:
     def deliver(self, packet):
         network, link = self.torus.network, packet.held.link
         ports = self.ports[link.far]
-        start = max(min(ports), self.clock.now)
+        begin = max(min(ports), self.clock.now * PARTS)
+        start = begin // PARTS
         bandwidth = network.memory_bandwidth
-        taking = self.ticks(packet.message.wire, bandwidth, network.reception_ports)
-        ports[ports.index(min(ports))] = start + taking
+        taking = self.parts(packet.message.wire, bandwidth, network.reception_ports)
+        ports[ports.index(min(ports))] = begin + taking
         link.waited += start - packet.since
         self.take_in(packet, start, taking)
 
@@ -369,7 +374,7 @@ class Simulator:
         if start > now:
             self.clock.at(min(start, now + self.horizon), self.take_in, packet, start, taking)
             return
-        ticks = max(taking, packet.tail - now)
+        ticks = max(nearest_tick(taking), packet.tail - now)
         message.finish = max(message.finish, now + ticks)
         message.to_receive -= 1
         if message.to_receive == 0:

@@ -103,6 +103,30 @@ def test_a_receiver_a_million_times_slower_than_its_links():
     assert result.time == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
+@pytest.mark.parametrize(("header", "nbytes"), [(24, 0), (40, 45), (66, 34), (1, 0)])
+@pytest.mark.parametrize("served", ["link", "port"])
+def test_many_packets_far_shorter_than_another(served, header, nbytes, routing):
+    # 10,000 of a third of a tick and more through one link, or one port; elsewhere one of 64 KiB.
+    slow = 1e9 if served == "link" else 1e7
+    network = Network(
+        payload=65536, header=header, hop_latency=2e-6, overhead=0.0, buffer_packets=1024,
+        deadlock="dateline", memory_bandwidth=slow,
+    )  # fmt: skip
+    torus = Torus((8,), bandwidth=1e8, network=network)
+    comm = CommGraph(4, [0, 2], [1, 3], [1e4 * nbytes, 65536], [1e4, 1])
+    result = simulate(comm, torus, TaskMapping([0, 1, 4, 5], torus), routing=routing)
+    expected = 2e-6 + 1e4 * (header + nbytes) / min(1e8, slow)
+    assert result.message_times[0][0] == pytest.approx(expected, rel=2e-3)
+    assert result.links()["busy_share"].max() <= 1
+
+
+def test_packets_too_short_beside_the_longest():
+    comm = CommGraph(4, [0, 2], [1, 3], [1, 512.0 * 10_000], [1, 1])
+    with pytest.raises(InputError, match="too short beside the longest for the clock: found 1 of"):
+        run(comm, (8,), network={"header": 0}, coarsening=10_000)
+
+
 def test_packets_beyond_what_is_counted():
     comm = CommGraph(2, [0], [1], [2e12])
     with pytest.raises(InputError, match=r"fewer than 2\*\*31; a larger coarsening"):
