@@ -24,14 +24,19 @@ def pack_routes(
     dst: NDArray[np.int32],
     route: NDArray[np.uint64],
     ties: NDArray[np.int32],
+    coins: NDArray[np.int32],
 ) -> None:
     """Write routes between nodes, and the dimensions where a packet is to choose. (E,) -> (E,).
 
-    Of a tie the plus field is filled, or both where routing may take both ways.
+    Of a tie the plus field is filled, or both where routing may take both ways. Where packets are
+    to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in routing
+    order.
     """
     for e in range(src.size):
         packed = np.uint64(0)
         open_ties = 0
+        coin = 0
+        n_ties = 0
         for i in range(grid.shape.size):
             k = grid.order[i]
             s = grid.coords[src[e], k]
@@ -49,5 +54,12 @@ def pack_routes(
                 packed |= hops << fields.shift[2 * k + 1]
             if tie and not both_ways and (grid.tie == SPLIT or grid.tie == RANDOM):
                 open_ties |= 1 << i
+                if grid.tie == SPLIT:
+                    # Neighbours send theirs different ways, and so do, along the same ring, the
+                    # messages to and from different other coordinates.
+                    both = grid.coords[src[e]].sum() + grid.coords[dst[e]].sum() - t
+                    coin |= (1 - both % 2) << n_ties
+                n_ties += 1
         route[e] = packed
         ties[e] = open_ties
+        coins[e] = coin

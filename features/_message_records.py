@@ -58,8 +58,9 @@ def message_records(
         (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
     )
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
-    pack_routes(grid_of(torus), fields, both_ways, src, dst, route, ties)
-    message["route"], message["ties"] = route, ties
+    coins = np.zeros(src.size, dtype=np.int32)
+    pack_routes(grid_of(torus), fields, both_ways, src, dst, route, ties, coins)
+    message["route"], message["ties"], message["coin"] = route, ties, coins
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]
     fifo[n + 1 :: 2] = _fifos_of_answers(torus, src[n + 1 :: 2], dst[n + 1 :: 2])

@@ -213,7 +213,7 @@ def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
 def _break_ties(state: State, m: int) -> np.uint64:
     """Route of a message's next packet: at ties by its number, or at random."""
     message = at(state.message, m)
-    coin = np.uint64(message.to_send)
+    coin = np.uint64(message.to_send ^ message.coin)
     if state.ties == RANDOM_TIES:
         # Mixing of a counter as in SplitMix64 (Steele et al., OOPSLA'14).
         coin += np.uint64(m) << np.uint64(32)

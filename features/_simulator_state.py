@@ -136,7 +136,7 @@ MESSAGE = np.dtype(
         ("ready", np.int64),  # tick of hand-over
         ("copy", np.int64),  # ticks that a message within a node takes
         ("on_way", np.int32),  # packets sent; where there is a window, not taken in yet
-        ("unused", np.int32),  # fills the cache line
+        ("coin", np.int32),  # which way the last packet goes at each of these dimensions
     ],
     align=True,
 )

@@ -30,6 +30,8 @@ Progress = Callable[[int, int], object]
 # Packet-hops between two calls of `progress`: about a tenth of a second.
 _SLICE = 2**20
 _NEVER = 2**62
+# Of a seed; above them the number of the phase.
+SEED_BITS = 40
 # Snapshots, and bytes that they may take together.
 _MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2 * 10**9
@@ -241,12 +243,14 @@ def _run(
         watched = int(which[0]) if which.size else records.NONE
     together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
     routing = phase_routings(options.routing, together, torus)[0]
+    # Coins of a tie fall anew after each barrier.
+    seed = (options.seed + (numbers[0] << SEED_BITS)) % 2**63
     snapshots = None
     halved = 0
     while snapshots is None:
         state, tick = build_state(
             messages, len(numbers), torus, options.mapping, routing,
-            seed=options.seed, watched=watched, places=options.places,
+            seed=seed, watched=watched, places=options.places,
             looked_at=interval is not None, halved=halved,
         )  # fmt: skip
         snapshots = _pass(state, tick, begin, options, steps)

@@ -10,7 +10,7 @@ import numpy as np
 from toruscast.mapping import Torus
 
 from . import _simulator_state as records
-from ._network_kernels import lane_of, second_channel
+from ._network_kernels import lane_of
 
 # Links of a ring that are named at most.
 _NAMED = 8
@@ -29,11 +29,12 @@ def check_finished(state: records.State, torus: Torus) -> None:
     waits: Any = nx.DiGraph()
     for out in np.flatnonzero(state.link["lanes"]):
         link = state.link[out]
+        second = 0 if state.special is None else int(state.rest[out]["second_channel"])
         for lane in range(records.KINDS * state.inputs):
             if not (int(link["lanes"]) >> lane) & 1:
                 continue
             kind = lane // state.inputs
-            channel = second_channel(state, int(out)) if kind == records.SECOND else 0
+            channel = second if kind == records.SECOND else 0
             p = int(state.lane[lane_of(state, int(out), lane)]["head"])
             while p != records.NONE:
                 held = int(state.packet[p]["place"])

@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 
 # Its type hints know neither the decorated type nor every option.
 _njit: Any = numba.njit
 _intrinsic: Any = intrinsic
+_part: Any = register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,12 +34,16 @@ def entry_kernel(function: F) -> F:
 
 
 def bare_kernel(function: F) -> F:
-    """Compile a part of kernels, which allocates nothing and goes into those that call it.
+    """Let kernels call ``function``, which allocates nothing; what calls it takes it in.
 
-    Python cannot call it: to unpack the simulator's state for Python, in each of its parts, took
-    more than half of the time of compiling.
+    It is not made callable for Python: to unpack the simulator's state for it, in each of its
+    parts, took more than half of the time of compiling.
     """
-    return _compiled(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
+    part: F = _part(
+        nogil=True, error_model="numpy", _nrt=False, forceinline=True,
+        no_cpython_wrapper=True, no_cfunc_wrapper=True,
+    )(function)  # fmt: skip
+    return part
 
 
 def _compiled(function: F, **options: bool) -> F:

@@ -74,7 +74,8 @@ class Torus:
     - ``plus``: always plus;
     - ``simgrid``: plus, but minus towards coordinate 0, as SimGrid's torus has it (TorusZone.cpp);
     - ``random``: each packet either way, at random;
-    - ``split``: half of the packets each way.
+    - ``split``: half of the packets each way; of an odd number the odd one goes plus if ``a`` and
+      both ends' coordinates in all other dimensions have an even sum, else minus.
 
     Expected loads are the same for ``random`` and ``split``. Adaptive routing takes both ways of a
     tie as minimal, whatever the rule.

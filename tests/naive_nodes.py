@@ -157,7 +157,10 @@ def minus_ways(torus, message, left, seed):
         here, there = naive.coords(torus, message.src), naive.coords(torus, message.dst)
         for d in torus.order:
             if len(naive.signs(torus, here, there, d)) == 2:
-                if coin & 1:
+                # Of an odd number of packets to split, coordinates send the last.
+                sums = sum(here) + sum(there) - there[d]
+                odd = torus.tie == "split" and sums % 2 == 0
+                if (coin & 1) ^ odd:
                     minus.add(d)
                 coin >>= 1
     return minus

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from toruscast.features import simulate, time_bounds
+from toruscast.features import link_loads, simulate, time_bounds
 from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all
 
@@ -238,6 +238,18 @@ def test_adaptive_routing_uses_both_ways_of_a_tie():
 def test_split_tie_sends_every_other_packet_each_way():
     result = run(plain(8, tie="split"), [0, 4], [(0, 1, 900, 1)])
     assert result.packets.reshape(8, 2)[[0, 4]].tolist() == [[5, 5], [0, 0]]
+
+
+@pytest.mark.parametrize("packets", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(8,), (4, 8), (2, 4, 4)])
+def test_split_ties_load_all_links_of_a_dimension_alike(shape, packets):
+    torus = plain(shape, tie="split")
+    n = torus.n_nodes
+    comm = all_to_all(n, 90 * packets)
+    mapping = TaskMapping(range(n), torus)
+    sent = simulate(comm, torus, mapping).packets.reshape(n, -1, 2)
+    expected = link_loads(comm, torus, mapping).reshape(n, -1, 2) / 90
+    assert (sent == expected).all()
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
