@@ -29,7 +29,8 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
     DataFrame
         The columns of `Simulation.messages`, then ``took``; ``alone``, the seconds that it needs in
         an idle network with room in every buffer, question and answer included (not a number where
-        it may go several ways at once, faster than over one of them); and ``queued``, the seconds
+        it may go several ways at once, faster than over one of them, or where it depends on these
+        or on virtual channels how many slow reception ports take it in); and ``queued``, the seconds
         after which the messages before it in its FIFO have arrived: at most so long it waits behind
         them. Where routes are fixed also ``place``, the FIFO or the buffer on its way at which
         packets wait longest, and ``wait``, the seconds that a packet waits there on average over
@@ -76,7 +77,9 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
         return nbytes / network.memory_bandwidth
     src, dst = simulation.mapping.node[comm.src[edge]], simulation.mapping.node[comm.dst[edge]]
     gap = np.abs(torus.coords[src] - torus.coords[dst])
-    rate = min(float(np.array(torus.bandwidth)[gap > 0].min()), network.memory_bandwidth)
+    link = float(np.array(torus.bandwidth)[gap > 0].min())
+    port = network.memory_bandwidth / network.reception_ports
+    rate = min(link, network.memory_bandwidth)
     # Rounds without a barrier are routed alike.
     together = workload if workload.dependent else comm
     # What comes back from its window sets another FIFO to work.
@@ -84,19 +87,30 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     fed = min(feeding * max(torus.bandwidth), network.memory_bandwidth)
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or tied.any()
-    if several and fed > rate and ways_are_open(together, torus, simulation.routing):
+    # Several slow ports at once: how many work depends on how packets come.
+    ports_share = port < rate
+    if (
+        several
+        and (fed > rate or ports_share)
+        and ways_are_open(together, torus, simulation.routing)
+    ):
+        return math.nan
+    if network.virtual_channels and ports_share:
         return math.nan
     packets, wire = packet_counts(comm, torus)
     head = hops * network.hop_latency
-    each = float(wire[edge]) / rate
-    alone = head + float(packets[edge]) * each
-    if 0 < network.window * each < head:
+    nth, behind = int(packets[edge]) - 1, 0
+    last = float(wire[edge]) / min(link, port)
+    if network.window and network.window * float(wire[edge]) / rate < head:
         # It waits for the first of each window to come before the next one goes.
-        whole, rest = divmod(int(packets[edge]) - 1, network.window)
-        alone = (whole + 1) * head + (rest + 1) * each
+        behind, nth = divmod(nth, network.window)
+    # The last one arrives behind the others, or its port has them to take in first.
+    arriving = float(wire[edge]) / link
+    before, turn = divmod(nth, network.reception_ports)
+    alone = (behind + 1) * head + max(nth * arriving, turn * arriving + before * last) + last
     if nbytes / comm.whole_messages[edge] > network.eager_limit:
         # A question and its answer, a header each.
-        alone += 2 * (head + network.header / rate)
+        alone += 2 * (head + network.header / min(link, port))
     return alone
 
 

@@ -53,8 +53,8 @@ class Network:
         router.
     buffer_packets : int
         Full packets that each virtual channel of the input buffer behind a link holds: at least 2
-        for the bubble rule, which gives every packet such a place; else at least 1, and short
-        packets take less.
+        for the bubble rule; else at least 1. Of short ones more, but by the bubble rule every
+        packet takes a place of the longest that is sent. No more than 2^30 bytes.
     fifos : int
         Torus injection FIFOs of a node.
     fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}

@@ -275,6 +275,23 @@ def test_time_alone_with_a_window(window):
     assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
 
 
+@pytest.mark.parametrize("nbytes", [100, 1000, 3000, 8000])
+@pytest.mark.parametrize("ports", [2, 4])
+@pytest.mark.parametrize("changes", [{}, {"window": 1}, {"eager_limit": 50.0}])
+def test_time_alone_where_several_ports_share_the_memory(nbytes, ports, changes):
+    torus = Torus((16,)).with_network(reception_ports=ports, memory_bandwidth=2.5e9, **changes)
+    result = simulate(CommGraph(2, [0], [1], [nbytes]), torus, TaskMapping([0, 7], torus))
+    slowest = slowest_messages(result).iloc[0]
+    assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
+
+
+def test_time_alone_of_packets_of_no_bytes_with_a_window():
+    torus = Torus((8,)).with_network(window=1, header=0, overhead=0.0)
+    result = simulate(CommGraph(2, [0], [1], [0], [2]), torus, TaskMapping([0, 1], torus))
+    slowest = slowest_messages(result).iloc[0]
+    assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
+
+
 @pytest.mark.parametrize("options", [{"longest": -1}, {"busiest": -1}, {"longest": 1.5}])
 def test_numbers_of_a_trace_that_are_none(rounds, options):
     with pytest.raises(InputError, match=f"bad {next(iter(options))}"):
