@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from toruscast.features import FEATURES, RoutedTraffic, Routing, dilations, extract
+from toruscast.features import FEATURES, RoutedTraffic, Routing, extract
 from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
@@ -24,6 +24,7 @@ from .feature_sets import SKETCHED, Target, feature_set
 from .predictor import TimePredictor
 from .reasons import hottest_links
 from .samples import build_samples
+from .twins import unlike
 
 RANKING_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 HOT_LINKS = 3
@@ -261,7 +262,7 @@ def train_for(
         raise InputError("at most half a message on every edge: no times to learn")
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
-    mappings, n_twins = _unlike(traffic, torus, n, seed, exclude)
+    mappings, n_twins = unlike(traffic, torus, n, seed, exclude)
     with tempfile.TemporaryDirectory() as folder:
         samples = build_samples(
             [(traffic, torus, mappings)],
@@ -277,48 +278,6 @@ def train_for(
     )
     learner.fit(samples, samples["time"])
     return Training(learner, samples, quality, n_twins)
-
-
-def _unlike(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    n: int,
-    seed: int,
-    exclude: Sequence[TaskMapping],
-) -> tuple[list[TaskMapping], int]:
-    """Draw mappings of other distances than the excluded ones and each other.
-
-    A mapping turned or mirrored with the torus takes much the same time: to learn from it would be
-    to know the answer. Where there are too few others, such twins fill up; their number is returned
-    too.
-    """
-    from toruscast.mapping import strategies
-
-    total = as_workload(traffic).total
-    capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
-    known = {_fingerprint(total, torus, mapping) for mapping in exclude}
-    drawn = n
-    for _ in range(3):
-        mappings = strategies.sample(
-            traffic, torus, n=drawn, seed=seed, tasks_per_node=capacity, exclude=exclude
-        )
-        unlike: dict[bytes, TaskMapping] = {}
-        for mapping in mappings:
-            mark = _fingerprint(total, torus, mapping)
-            if mark not in known:
-                unlike.setdefault(mark, mapping)
-        if len(unlike) >= n:
-            break
-        drawn += n - len(unlike)
-    kept = list(unlike.values())[:n]
-    names = {mapping.name for mapping in kept}
-    twins = [mapping for mapping in mappings if mapping.name not in names][: n - len(kept)]
-    return kept + twins, len(twins)
-
-
-def _fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
-    """Equal for mappings that differ by a symmetry of the torus: the hops of every edge."""
-    return dilations(comm, torus, mapping).tobytes()
 
 
 def needed_level(names: Iterable[str], target: Target | None = None) -> int:
