@@ -66,6 +66,24 @@ def test_relative_times_are_multiplied_back(target):
     assert model.required_columns == (*RELATIVE, "lower_bound", *unit)
 
 
+@pytest.mark.parametrize(
+    ("target", "factor", "said"),
+    [
+        ("slowdown", 1e3, "is .* times lower_bound: are the times in seconds"),
+        ("correction", 1e6, "is .* times sketch_time: are the times in seconds"),
+        ("correction", 1e-3, "is 1/.* of sketch_time: are the times in seconds"),
+    ],
+)
+def test_relative_times_in_another_unit_are_asked_about(target, factor, said):
+    X, y = made_up(40, 4)
+    model = small(features=RELATIVE, target=target)
+    with pytest.warns(UserWarning, match=said):
+        model.fit(X, factor * y)
+    # An application may well be slower, or faster, than the torus that stands for it.
+    for true in (0.1, 20):
+        model.fit(X, true * y)
+
+
 def at_the_bound_or_above(n, seed):
     """Sketches of which every third meets its lower bound."""
     X, _ = made_up(n, seed)

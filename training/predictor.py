@@ -17,7 +17,8 @@ from toruscast.mapping import InputError
 from toruscast.mapping.validation import whole_number
 
 from ._calibration import Calibration, calibrate
-from ._relative import TARGET_COLUMNS, Relative, least
+from ._relative import TARGET_COLUMNS, Relative, least, unit
+from ._seconds import ask_for_seconds
 from ._table import check_order, columns_of, features_only, finite
 from .feature_sets import Target, feature_set
 
@@ -138,6 +139,11 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If a value is not finite, a column missing, or a parameter not valid; or if times or
             groups have the labels of the features in another order.
+
+        Warns
+        -----
+        UserWarning
+            If relative times seem to be in another unit.
         """
         if self.target not in get_args(Target):
             raise InputError(
@@ -150,6 +156,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         relative = self.target != "time"
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
+        if relative:
+            ask_for_seconds(y, unit(X, self.target), TARGET_COLUMNS[self.target][-1])
         self.relative_ = Relative.of(X, y, self.target) if relative else None
         learned = y if self.relative_ is None else self.relative_.scores(X, y)
         self.log_ = bool(relative or y.min() > 0)

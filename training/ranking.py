@@ -18,7 +18,8 @@ from toruscast.features import FEATURES, RoutedTraffic, Routing, extract
 from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
 
-from ._relative import SKETCH_TIME, TARGET_COLUMNS
+from ._relative import LOWER_BOUND, SKETCH_TIME, TARGET_COLUMNS
+from ._seconds import ask_for_seconds
 from .evaluate import repeated_splits, summarise
 from .feature_sets import SKETCHED, Target, feature_set
 from .predictor import TimePredictor
@@ -100,8 +101,9 @@ def rank(
     Warns
     -----
     UserWarning
-        If the model learned from times under another routing, or puts mappings below the time that
-        they take at least.
+        If the model learned from times under another routing or puts mappings below the time that
+        they take at least, its intervals rest on too few samples, or observed times seem to be in
+        another unit.
     """
     if not mappings:
         raise InputError("no mapping to rank")
@@ -152,10 +154,16 @@ def rank(
         warnings.warn(f"the model learned from {learned} routing, not {routing}", stacklevel=2)
     too_fast = int((ranking["predicted_time"] < _SURELY * ranking["lower_bound"]).sum())
     if too_fast and not ways_are_open(workload, torus, routing):
+        # Relative times fall below their bound only where some did that were learned from.
+        cause = (
+            "as one that learned plain times of something faster does; the targets 'slowdown' and "
+            "'correction' carry over"
+            if model.target == "time"
+            else "as times that it learned from were below theirs: were they in seconds?"
+        )
         warnings.warn(
             f"the model puts {too_fast} of {len(ranking)} mappings below the time that they take "
-            "at least, as one that learned plain times of something faster does; the targets "
-            "'slowdown' and 'correction' carry over",
+            f"at least, {cause}",
             stacklevel=2,
         )
     if observed is not None:
@@ -166,6 +174,8 @@ def rank(
             raise InputError(
                 "bad observed times", found=observed, expected="positive seconds of every mapping"
             )
+        about = SKETCH_TIME if sketch else LOWER_BOUND
+        ask_for_seconds(times, ranking[about].to_numpy(), about)
         ranking.insert(2, "observed_time", times)
     ranking["hot_links"] = [
         hot_links(RoutedTraffic(workload, torus, mapping, routing)) for mapping in mappings
