@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,13 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
         expected = f"{low} or more" if high == math.inf else f"{low} to {high:g}"
         raise InputError(f"bad {what}", found=value, expected=expected)
     return number
+
+
+def job_count(value: object) -> int:
+    """Return a number of threads or processes; as joblib counts, -1 is one for each core."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value == 0:
+        raise InputError("bad n_jobs", found=repr(value), expected="1 or more, or -1 for all")
+    return int(value)
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:
