@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.validation import one_of
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
@@ -36,8 +37,7 @@ FIFO_RULES = {
 
 def check_routing(routing: str) -> None:
     """Raise `InputError` unless this is a known routing."""
-    if routing not in get_args(Routing):
-        raise InputError("bad routing", found=routing, expected=" or ".join(get_args(Routing)))
+    one_of(routing, "routing", get_args(Routing))
 
 
 def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:

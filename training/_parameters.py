@@ -7,17 +7,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from toruscast.mapping import InputError
-from toruscast.mapping.validation import job_count, whole_number
+from toruscast.mapping.validation import job_count, one_of, whole_number
 
 from .feature_sets import Target
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
     """Raise `InputError` unless a predictor can learn with these; features need the table."""
-    if given["target"] not in get_args(Target):
-        expected = " or ".join(get_args(Target))
-        raise InputError("bad target", found=given["target"], expected=expected)
+    one_of(given["target"], "target", get_args(Target))
     whole_number(given["n_estimators"], "number of trees", 1)
     whole_number(given["calibration_folds"], "number of folds", 0)
     if given["min_samples_leaf"] is not None:
