@@ -28,7 +28,9 @@ def read_mapping(
     - One number on each line: the node of each task. All nodes on one line do as well, unless there
       are D + 1 of them.
     - Names of columns: task, node and maybe slot, in any order; the tasks too. Without the names
-      such columns are refused, unless they are as many as coordinates and a slot.
+      such columns are refused, unless they are as many as coordinates and a slot; on a torus of one
+      dimension also where they may be either. Named node and slot, the lines are in the order of
+      the tasks.
     - A title, then a line of names ending in ``process_id(s)``: MapLib's, on each line D
       coordinates, the number of tasks there and the tasks. The title is the mapping's name.
 
@@ -126,7 +128,8 @@ def read_mappings(
 def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str]) -> None:
     """Write a task mapping in the format that the suffix of ``path`` names.
 
-    ``.map`` or ``.txt``: a Blue Gene/Q map file; ``.csv``: columns task, node, slot.
+    ``.map`` or ``.txt``: a Blue Gene/Q map file, on a torus of one dimension below the names of its
+    columns, node and slot; ``.csv``: columns task, node, slot.
     The file appears whole or not at all.
 
     Raises
@@ -155,11 +158,12 @@ def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[st
             "task,node,slot\n",
         )
     else:
-        rows, head = torus.coords[mapping.node], ""
+        # Of one dimension, coordinate and slot may look like task and node.
+        rows, head = torus.coords[mapping.node], "node slot\n" if torus.ndim == 1 else ""
     rows = np.column_stack([rows, mapping.slot])
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         file.write(head)
-        np.savetxt(file, rows, fmt="%d", delimiter="," if head else " ")
+        np.savetxt(file, rows, fmt="%d", delimiter="," if suffix == ".csv" else " ")
 
 
 def write_mappings(
