@@ -17,9 +17,10 @@ from sklearn.base import clone
 from toruscast.features import FEATURES, RoutedTraffic, Routing, extract
 from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mappings
 
 from ._relative import LOWER_BOUND, SKETCH_TIME, TARGET_COLUMNS
-from ._seconds import ask_for_seconds
+from ._seconds import ask_for_seconds, observed_seconds
 from .evaluate import repeated_splits, summarise
 from .feature_sets import SKETCHED, Target, feature_set
 from .predictor import TimePredictor
@@ -58,7 +59,7 @@ class Training:
 def rank(
     traffic: Workload | CommGraph,
     torus: Torus,
-    mappings: Sequence[TaskMapping],
+    mappings: TaskMapping | Sequence[TaskMapping],
     model: TimePredictor,
     *,
     routing: Routing = "deterministic",
@@ -105,6 +106,8 @@ def rank(
         they take at least, its intervals rest on too few samples, or observed times seem to be in
         another unit.
     """
+    mappings = as_mappings(mappings)
+    times = None if observed is None else observed_seconds(observed, len(mappings))
     if not mappings:
         raise InputError("no mapping to rank")
     if not isinstance(model, TimePredictor):
@@ -166,14 +169,7 @@ def rank(
             f"at least, {cause}",
             stacklevel=2,
         )
-    if observed is not None:
-        times = np.asarray(observed, dtype=np.float64)
-        if times.shape != (len(mappings),):
-            raise InputError("bad observed times", found=times.shape, expected=(len(mappings),))
-        if not (np.isfinite(times) & (times > 0)).all():
-            raise InputError(
-                "bad observed times", found=observed, expected="positive seconds of every mapping"
-            )
+    if times is not None:
         about = SKETCH_TIME if sketch else LOWER_BOUND
         ask_for_seconds(times, ranking[about].to_numpy(), about)
         ranking.insert(2, "observed_time", times)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from toruscast.features import dilations
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
 from toruscast.mapping.strategies.sampling import count_left
+from toruscast.mapping.task_mapping import as_mappings
 
 
 def unlike(
@@ -27,6 +28,7 @@ def unlike(
     InputError
         If there are not ``n`` different mappings besides the excluded ones.
     """
+    exclude = as_mappings(exclude)
     total = as_workload(traffic).total
     capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
     known = {fingerprint(total, torus, mapping) for mapping in exclude}

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..task_mapping import TaskMapping
+from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
+from ..validation import whole_number
 from ._atomic import atomic_path
 from ._source import at_file, check_path, read_text
 from .mapping_table import read_many, read_one
@@ -60,6 +61,7 @@ def read_mapping(
     array([1, 0, 1], dtype=int32)
     """
     check_path(path)
+    _check_host(torus, tasks_per_node)
     text = read_text(path)
     mappings = read_many(text, torus, tasks_per_node)
     if mappings is None:
@@ -97,6 +99,7 @@ def read_mappings(
     ['identity', 'reversed']
     """
     check_path(path)
+    _check_host(torus, tasks_per_node)
     with at_file(path):
         folder = Path(path)
         names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
@@ -151,7 +154,7 @@ def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[st
     if suffix not in SUFFIXES:
         expected = " or ".join(SUFFIXES)
         raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
-    mapping.check(mapping.n_tasks, torus)
+    as_mapping(mapping).check(mapping.n_tasks, torus)
     if suffix == ".csv":
         rows, head = (
             np.stack([np.arange(mapping.n_tasks), mapping.node], axis=1),
@@ -186,7 +189,7 @@ def write_mappings(
     ['identity.map']
     """
     check_path(folder)
-    mappings = list(mappings)
+    mappings = as_mappings(mappings)
     seen: set[str] = set()
     for mapping in mappings:
         mapping.check(mapping.n_tasks, torus)
@@ -203,3 +206,9 @@ def write_mappings(
         raise InputError("folder cannot be made", file=folder, found=found) from None
     for mapping in mappings:
         write_mapping(mapping, torus, Path(folder) / f"{mapping.name}.map")
+
+
+def _check_host(torus: Torus, tasks_per_node: int | None) -> None:
+    check_torus(torus)
+    if tasks_per_node is not None:
+        whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)

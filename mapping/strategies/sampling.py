@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..comm_graph import CommGraph
 from ..errors import InputError
-from ..task_mapping import TaskMapping
+from ..task_mapping import TaskMapping, as_mappings
 from ..torus import Torus
 from ..validation import whole_number
 from ..workload import Workload
@@ -80,6 +80,7 @@ def sample(
     placement = Placement(traffic, torus, tasks_per_node)
     n = whole_number(n, "number of mappings", 1)
     seed = whole_number(seed, "seed", 0)
+    exclude = as_mappings(exclude)
     for mapping in exclude:
         mapping.check(placement.n_tasks, torus)
     chosen = _Chosen(placement, seed, exclude)
