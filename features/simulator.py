@@ -113,6 +113,8 @@ def simulate(
     crosses the ring's edge takes the second (datelines). `docs/simulator.md` has the model in full,
     with its sources.
 
+    The first call on a machine compiles the simulator, once, which takes about 25 s.
+
     Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link; in longer ones
     where the run would take more than 2**31 of them.
 
