@@ -37,7 +37,7 @@ class Torus:
     wrap : bool or sequence of bool, default True
         Whether each dimension closes to a ring; a dimension that does not is a mesh.
     bandwidth : float or sequence of float, default 2e9
-        Bytes per second of a link in each dimension, each way.
+        Bytes per second of a link in each dimension, each way; 1 or more.
     order : sequence of int, optional
         The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
         given.
