@@ -207,8 +207,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
         the disagreement of the trees: the coverage is met on average, without the guarantee of
-        conformal prediction. With few samples the largest miss limits a high coverage: 90 % need
-        nine, 95 % nineteen.
+        conformal prediction. Fewer than nine samples are too few for 90 %, than nineteen for 95 %.
         Where times are relative and none of the samples took less than its lower bound, none is
         thought to.
 
