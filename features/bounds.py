@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mapping
 
 from .packets import hand_over_times, packet_counts
-from .routing import Routing, dilations, injection_fifos, link_loads, phase_routings
+from .routing import Routing, check_routing, dilations, injection_fifos, link_loads, phase_routings
 
 
 class Bounds(NamedTuple):
@@ -49,6 +50,8 @@ def time_bounds(
     (54.4, 54.4)
     """
     workload = as_workload(traffic)
+    as_mapping(mapping).check(workload.n_tasks, torus)
+    check_routing(routing)
     ways = phase_routings(routing, workload, torus)
     phases = [
         _phase_seconds(phase, torus, mapping, way)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from toruscast.mapping import InputError
@@ -80,6 +80,8 @@ def register(
 
 def unregister(name: str) -> None:
     """Forget a feature."""
+    if not isinstance(name, str):
+        raise InputError("bad feature name", found=repr(name), expected="a text")
     FEATURES.pop(name, None)
 
 
@@ -100,9 +102,15 @@ def select(names: Sequence[str] | None, level: int) -> tuple[Feature, ...]:
     Raises
     ------
     InputError
-        If a name is not registered.
+        If they are no list of names, or a name is not registered.
     """
+    if isinstance(names, str) or not (names is None or isinstance(names, Iterable)):
+        expected = "a list of names, such as ['max_bytes']"
+        raise InputError("bad features", found=repr(names), expected=expected)
     chosen = feature_names(level) if names is None else tuple(names)
+    wrong = [name for name in chosen if not isinstance(name, str)]
+    if wrong:
+        raise InputError("bad feature name", found=repr(wrong[0]), expected="a text")
     unknown = [name for name in chosen if name not in FEATURES]
     if unknown:
         raise InputError("unknown feature", found=", ".join(unknown), expected=_similar(unknown[0]))

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping.validation import as_array, one_of
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
@@ -36,8 +38,14 @@ FIFO_RULES = {
 
 def check_routing(routing: str) -> None:
     """Raise `InputError` unless this is a known routing."""
-    if routing not in get_args(Routing):
-        raise InputError("bad routing", found=routing, expected=" or ".join(get_args(Routing)))
+    one_of(routing, "routing", get_args(Routing))
+
+
+def check_fit(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> None:
+    """Raise `InputError` unless the mapping is one of the graph's tasks onto the torus."""
+    if not isinstance(comm, CommGraph):
+        raise InputError("bad traffic", found=type(comm).__name__, expected="a CommGraph")
+    as_mapping(mapping).check(comm.n_tasks, torus)
 
 
 def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
@@ -110,7 +118,7 @@ def dilations(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np
     >>> dilations(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
     array([1, 2, 1], dtype=int32)
     """
-    mapping.check(comm.n_tasks, torus)
+    check_fit(comm, torus, mapping)
     hops = np.empty(comm.n_edges, dtype=np.int32)
     kernels.count_hops(grid_of(torus), comm.src, comm.dst, mapping.node, hops)
     return hops
@@ -131,7 +139,7 @@ def link_loads(
     comm, torus, mapping
         What is sent, over which network, from where.
     weights : array-like of float, shape (n_edges,), optional
-        What to count instead of bytes, such as packets; finite and not negative.
+        What to count instead of bytes, such as packets; their sum finite, none negative.
     routing : {"deterministic", "adaptive", "by_size"}
         Dimension order, where half of a tie that is split or random is expected each way; or
         minimal adaptive, as the expected load when every message is split evenly over its minimal
@@ -155,10 +163,8 @@ def link_loads(
     >>> link_loads(comm, Torus((8,)), TaskMapping([6, 1], 8)).reshape(8, 2)[:, 0]
     array([100.,   0.,   0.,   0.,   0.,   0., 100., 100.])
     """
-    mapping.check(comm.n_tasks, torus)
-    weight = comm.nbytes if weights is None else np.asarray(weights, dtype=np.float64)
-    if weight.shape != comm.src.shape or not np.isfinite(weight).all() or (weight < 0).any():
-        raise InputError("bad weights", expected=f"{comm.n_edges} finite, non-negative numbers")
+    check_fit(comm, torus, mapping)
+    weight = comm.nbytes if weights is None else _weights(weights, comm.n_edges)
     check_routing(routing)
     if phase_routing(routing, comm, torus) == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
@@ -205,7 +211,7 @@ def loads_along_routes(
     >>> loads_along_routes(comm, Torus((8,)), mapping, link_loads(comm, Torus((8,)), mapping))
     (array([250., 150.]), array([150., 150.]))
     """
-    mapping.check(comm.n_tasks, torus)
+    check_fit(comm, torus, mapping)
     grid = grid_of(torus)
     ends = (comm.src, comm.dst, mapping.node)
     total, most = np.empty(comm.n_edges), np.empty(comm.n_edges)
@@ -272,7 +278,7 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     >>> injection_fifos(comm, Torus((4, 4)), TaskMapping([0, 1, 7], 16))
     array([3, 4], dtype=int32)
     """
-    mapping.check(comm.n_tasks, torus)
+    check_fit(comm, torus, mapping)
     network = torus.network
     rule = FIFO_RULES[network.fifo_rule]
     fifo = np.empty(comm.n_edges, dtype=np.int32)
@@ -289,6 +295,20 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     )
     fifo[order] = picked
     return fifo
+
+
+def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
+    expected = f"{n_edges} numbers of 0 or more, their sum finite"
+    array = as_array(values, "weights", expected)
+    if array.shape != (n_edges,) or (n_edges and array.dtype.kind not in "iufb"):
+        found = f"{array.dtype} of shape {array.shape}"
+        raise InputError("bad weights", found=found, expected=expected)
+    weight = array.astype(np.float64)
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total) or (weight < 0).any():
+        raise InputError("bad weights", expected=expected)
+    return weight
 
 
 def _fixed_point(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.validation import real_number, whole_number
 
 from . import _simulator_state as records
@@ -112,6 +113,8 @@ def simulate(
     crosses the ring's edge takes the second (datelines). `docs/simulator.md` has the model in full,
     with its sources.
 
+    The first call on a machine compiles the simulator, once, which takes about 25 s.
+
     Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link; in longer ones
     where the run would take more than 2**31 of them.
 
@@ -125,9 +128,7 @@ def simulate(
     (892, 892)
     """
     workload = as_workload(traffic)
-    if not isinstance(mapping, TaskMapping):
-        raise InputError("bad mapping", found=mapping, expected="a TaskMapping")
-    mapping.check(workload.n_tasks, torus)
+    as_mapping(mapping).check(workload.n_tasks, torus)
     check_routing(routing)
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
     seed = whole_number(seed, "seed", 0, 2**63 - 1)
@@ -145,6 +146,8 @@ def simulate(
         raise InputError("bad interval", found=interval, expected="seconds, more than 0")
     if watch is not None:
         watch = _phase_and_edge(watch, workload)
+    if progress is not None and not callable(progress):
+        raise InputError("bad progress", found=progress, expected="a function of two numbers")
 
     options = _Options(
         workload.phases, torus, mapping, routing, seed, interval, watch, progress, PLACES

@@ -30,11 +30,11 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
         The columns of `Simulation.messages`, then ``took``; ``alone``, the seconds that it needs in
         an idle network with room in every buffer, question and answer included (not a number where
         it may go several ways at once, faster than over one of them, or where it depends on these
-        or on virtual channels how many slow reception ports take it in); and ``queued``, the seconds
-        after which the messages before it in its FIFO have arrived: at most so long it waits behind
-        them. Where routes are fixed also ``place``, the FIFO or the buffer on its way at which
-        packets wait longest, and ``wait``, the seconds that a packet waits there on average over
-        all packets that pass.
+        or on virtual channels how many slow reception ports take it in); and ``queued``, the
+        seconds after which the messages before it in its FIFO have arrived: at most so long it
+        waits behind them. Where routes are fixed also ``place``, the FIFO or the buffer on its way
+        at which packets wait longest, and ``wait``, the seconds that a packet waits there on
+        average over all packets that pass.
 
     Examples
     --------

@@ -9,6 +9,8 @@ import joblib
 import pandas as pd
 
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping.validation import job_count
 
 from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
@@ -19,7 +21,7 @@ from .traffic import RoutedTraffic
 def extract(
     traffic: Workload | CommGraph,
     torus: Torus,
-    mappings: Sequence[TaskMapping],
+    mappings: TaskMapping | Sequence[TaskMapping],
     *,
     level: int = 1,
     routing: Routing = "deterministic",
@@ -32,7 +34,7 @@ def extract(
     ----------
     traffic, torus
         What is sent and over which network.
-    mappings : sequence of TaskMapping
+    mappings : TaskMapping or sequence of TaskMapping
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
         ``time``.
@@ -40,7 +42,7 @@ def extract(
     features : sequence of str, optional
         Names of the features, whatever their level; all of the level if not given.
     n_jobs : int
-        Threads; the kernels run without the interpreter lock.
+        Threads; the kernels run without the interpreter lock. -1 for one a core.
 
     Returns
     -------
@@ -66,7 +68,9 @@ def extract(
     if level not in (1, 2):
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
+    n_jobs = job_count(n_jobs)
     workload = as_workload(traffic)
+    mappings = as_mappings(mappings)
     for mapping in mappings:
         mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mapping
 
 from ._simulator_setup import LARGEST_PACKET
 from .bounds import Bounds, time_bounds
@@ -67,7 +68,7 @@ class RoutedTraffic:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workload", as_workload(self.workload))
-        self.mapping.check(self.workload.n_tasks, self.torus)
+        as_mapping(self.mapping).check(self.workload.n_tasks, self.torus)
         check_routing(self.routing)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
-from .validation import whole_array, whole_number, whole_sizes
+from .validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from .wording import counted
 
 if TYPE_CHECKING:
@@ -149,8 +149,16 @@ class CommGraph:
         """Return the graph with bytes and messages multiplied by ``factor``.
 
         A capture over 100 time steps, scaled by 1/100, is the traffic of one step.
+
+        Raises
+        ------
+        InputError
+            If the factor is negative or not finite, or makes too much of an edge.
         """
-        return self._with(nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
+        factor = real_number(factor, "factor", 0)
+        # What overflows is refused as too much.
+        with np.errstate(over="ignore"):
+            return self._with(nbytes=self.nbytes * factor, n_messages=self.n_messages * factor)
 
     def without_self_messages(self) -> CommGraph:
         """Return the graph without the edges from a task to itself."""
@@ -248,7 +256,7 @@ def sum_edges(
 
 def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Bytes or message counts: finite and not negative."""
-    array = np.asarray(values)
+    array = as_array(values, name, "one number per edge")
     if array.size == 0:
         return np.zeros(0)
     if array.ndim != 1 or array.dtype.kind not in "iufb":

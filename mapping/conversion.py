@@ -31,13 +31,15 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
     Raises
     ------
     InputError
-        If the nodes are not numbered 0 to n - 1, or an edge lacks the weight.
+        If it is no such graph, the nodes are not numbered 0 to n - 1, or an edge lacks the weight.
 
     Examples
     --------
     >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
     CommGraph(2 tasks, 1 edge, 8 bytes, 1 message)
     """
+    if not isinstance(graph, nx.Graph):
+        raise InputError("bad graph", found=type(graph).__name__, expected="a NetworkX graph")
     if set(graph.nodes) != set(range(len(graph))):
         raise InputError("bad node labels", found=list(graph.nodes)[:5], expected="0 to n - 1")
     directed = graph if graph.is_directed() else graph.to_directed()
@@ -109,7 +111,7 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     Raises
     ------
     InputError
-        If a column is missing or a value not valid.
+        If it is no table, a column is missing, or a value not valid.
 
     Examples
     --------
@@ -117,6 +119,8 @@ def from_pandas(table: pd.DataFrame, n_tasks: int | None = None, **options: Any)
     >>> from_pandas(pd.DataFrame({"src": [0], "dst": [3], "nbytes": [64]}))
     CommGraph(4 tasks, 1 edge, 64 bytes, 1 message)
     """
+    if not hasattr(table, "columns"):
+        raise InputError("bad table", found=type(table).__name__, expected="a DataFrame")
     missing = [column for column in ("src", "dst", "nbytes") if column not in table.columns]
     if missing:
         raise InputError("missing columns", found=list(table.columns), expected=missing)

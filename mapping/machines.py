@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ._dimensions import wraps
 from .accelerators import tpu_v4, tpu_v5p, trainium2
 from .errors import InputError
 from .network import Network
 from .torus import Torus
 from .torus_text import parse_sizes
-from .validation import machine_shape, read_sizes
+from .validation import machine_shape, read_sizes, whole_number
 
 __all__ = [
     "bluegene_p",
@@ -85,9 +86,9 @@ def bluegene_q(
     ((4, 4, 4, 8, 2), (3, 0, 1, 2, 4))
     """
     if shape is not None and nodes is not None:
-        raise InputError("both a shape and a number of nodes given", found=(tuple(shape), nodes))
+        raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
     if shape is None:
-        nodes = 512 if nodes is None else nodes
+        nodes = 512 if nodes is None else whole_number(nodes, "number of nodes", 1)
         if nodes not in _BLUEGENE_Q:
             known = ", ".join(map(str, _BLUEGENE_Q))
             raise InputError("unknown block size", found=nodes, expected=f"{known}, or a shape")
@@ -96,8 +97,9 @@ def bluegene_q(
     recorded = dict(_BLUEGENE_Q.values()).get(sizes)
     longest_first = sorted(range(5), key=lambda d: (-sizes[d], d))
     order = tuple("ABCDE".index(letter) for letter in recorded) if recorded else longest_first
-    wraps = (wrap,) if isinstance(wrap, bool) else tuple(wrap)
-    return Torus(sizes, wrap=wraps, bandwidth=(2e9,), order=tuple(order), name="bluegene_q")
+    return Torus(
+        sizes, wrap=wraps(wrap, 5), bandwidth=(2e9,), order=tuple(order), name="bluegene_q"
+    )  # fmt: skip
 
 
 def bluegene_p(shape: Sequence[int] = (8, 8, 8)) -> Torus:
@@ -177,20 +179,18 @@ def tofu_d(shape: Sequence[int] = (4, 4, 4), *, wrap: bool | Sequence[bool] = Tr
     """
     sizes = machine_shape(shape, (1, 2, 3, 6), "Tofu-D")
     outer = min(len(sizes), 3)
-    wraps = (bool(wrap),) * outer if isinstance(wrap, bool) else tuple(bool(w) for w in wrap)
-    if len(wraps) != outer:
-        raise InputError("bad wrap", found=wrap, expected=f"one value or {outer}")
+    closed = wraps(wrap, outer)
     if len(sizes) == 6:
         if sizes[3:] != (2, 3, 2):
             raise InputError("bad Tofu-D shape", found=sizes, expected="six sizes end in 2, 3, 2")
-        wraps += (False, True, False)
+        closed += (False, True, False)
     network = Network(
         payload=1920, header=32, hop_latency=100e-9, fifos=6, fifo_rule="round_robin",
         memory_bandwidth=1024e9,
     )  # fmt: skip
     axes = "XYZabc" if len(sizes) == 6 else ""
     return Torus(
-        sizes, wrap=wraps, bandwidth=(6.8e9,), network=network, name="tofu_d", axes=axes
+        sizes, wrap=closed, bandwidth=(6.8e9,), network=network, name="tofu_d", axes=axes
     )  # fmt: skip
 
 

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from .errors import InputError
-from .validation import real_number, whole_number
+from .validation import one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
 DeadlockRule = Literal["bubble", "dateline", "none"]
@@ -158,11 +157,7 @@ class Network:
 
     def __post_init__(self) -> None:
         for name, (what, choices) in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in get_args(choices):
-                raise InputError(
-                    f"bad {what}", found=value, expected=" or ".join(get_args(choices))
-                )
+            one_of(getattr(self, name), what, get_args(choices))
         least = {
             "payload": 1,
             "fifos": 1,

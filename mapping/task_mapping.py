@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -159,6 +160,23 @@ class TaskMapping:
             f"TaskMapping({label}{counted(self.n_tasks, 'task')} on "
             f"{counted(self.n_nodes, 'node')}, {self.tasks_per_node} a node)"
         )
+
+
+def as_mapping(mapping: object) -> TaskMapping:
+    """Return what is a `TaskMapping`; raise `InputError` if it is none."""
+    if not isinstance(mapping, TaskMapping):
+        expected = "a TaskMapping, such as strategies.make or read_mapping gives"
+        raise InputError("bad mapping", found=repr(mapping), expected=expected)
+    return mapping
+
+
+def as_mappings(mappings: object) -> tuple[TaskMapping, ...]:
+    """Return several mappings; a single one stands for itself."""
+    if isinstance(mappings, TaskMapping):
+        return (mappings,)
+    if not isinstance(mappings, Iterable) or isinstance(mappings, str):
+        raise InputError("bad mappings", found=repr(mappings), expected="TaskMappings")
+    return tuple(map(as_mapping, mappings))
 
 
 def _slots_by_rank(nodes: NDArray[np.int64], occupancy: NDArray[np.int64]) -> NDArray[np.int64]:

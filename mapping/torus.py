@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, TypeVar, get_args
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._dimensions import axes, bandwidths, routing_order, wraps, zones
 from .errors import InputError
 from .network import Network
-from .validation import whole_array, whole_number, whole_sizes
+from .validation import as_array, one_of, whole_number, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
 TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split"]
@@ -38,7 +37,7 @@ class Torus:
     wrap : bool or sequence of bool, default True
         Whether each dimension closes to a ring; a dimension that does not is a mesh.
     bandwidth : float or sequence of float, default 2e9
-        Bytes per second of a link in each dimension, each way.
+        Bytes per second of a link in each dimension, each way; 1 or more.
     order : sequence of int, optional
         The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
         given.
@@ -111,31 +110,16 @@ class Torus:
         if len(shape) > 8:
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
-        wrap = tuple(bool(w) for w in _per_dimension(self.wrap, ndim, "wrap"))
-        bandwidth = _per_dimension(self.bandwidth, ndim, "bandwidth")
-        if any(not (isinstance(b, Real) and math.isfinite(b) and b > 0) for b in bandwidth):
-            raise InputError("bad bandwidth", found=bandwidth, expected="positive bytes per second")
-        bandwidth = tuple(float(b) for b in bandwidth)
-        order = tuple(whole_array(tuple(self.order or ()), "routing order").tolist())
-        order = order or tuple(range(ndim))
-        if sorted(order) != list(range(ndim)):
-            raise InputError(
-                "bad routing order", found=order, expected=f"a permutation of 0..{ndim - 1}"
-            )
-        if self.tie not in get_args(TieRule):
-            raise InputError(
-                "bad tie rule", found=self.tie, expected=" or ".join(get_args(TieRule))
-            )
-        zones = _zones(self.zones, ndim)
+        one_of(self.tie, "tie rule", get_args(TieRule))
         if not isinstance(self.network, Network):
             raise InputError("bad network", found=self.network, expected="a Network")
         for name, value in (
             ("shape", shape),
-            ("wrap", wrap),
-            ("bandwidth", bandwidth),
-            ("order", order),
-            ("zones", zones),
-            ("axes", _axes(self.axes, ndim)),
+            ("wrap", wraps(self.wrap, ndim)),
+            ("bandwidth", bandwidths(self.bandwidth, ndim)),
+            ("order", routing_order(self.order, ndim)),
+            ("zones", zones(self.zones, ndim)),
+            ("axes", axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
 
@@ -208,7 +192,7 @@ class Torus:
         >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
         array([ 5, 31], dtype=int32)
         """
-        c = np.asarray(coords)
+        c = as_array(coords, "coordinates", f"(..., {self.ndim})")
         if c.ndim == 0 or c.shape[-1] != self.ndim:
             raise InputError("bad coordinates", found=c.shape, expected=f"(..., {self.ndim})")
         if c.size and c.dtype.kind not in "iu":
@@ -272,7 +256,7 @@ class Torus:
         >>> Torus((4, 4)).check_nodes([0, 15])
         array([ 0, 15], dtype=int32)
         """
-        array = np.asarray(nodes)
+        array = as_array(nodes, "node", "whole numbers")
         if array.size and array.dtype.kind not in "iu":
             raise InputError("bad node", found=array.dtype, expected="whole numbers")
         if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
@@ -281,7 +265,17 @@ class Torus:
         return array.astype(np.int32, copy=False)
 
     def with_network(self, **changes: object) -> Torus:
-        """Return the same torus with some fields of its `Network` changed."""
+        """Return the same torus with some fields of its `Network` changed.
+
+        Raises
+        ------
+        InputError
+            If there is no field of a name, or its value is not valid.
+        """
+        known = [item.name for item in fields(self.network)]
+        for name in changes:
+            if name not in known:
+                raise InputError("unknown field of Network", found=name, expected=", ".join(known))
         return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
 
     def to_networkx(self) -> nx.DiGraph[int]:
@@ -300,42 +294,6 @@ class Torus:
             str(k) + ("" if w else "m") for k, w in zip(self.shape, self.wrap, strict=True)
         )
         return f"{self.name} {sizes}".strip()
-
-
-def _per_dimension(value: object, ndim: int, name: str) -> tuple[float, ...]:
-    """One value per dimension, from one for all or one each."""
-    values = tuple(np.atleast_1d(np.asarray(value)).tolist())
-    if len(values) == 1:
-        values = values * ndim
-    if len(values) != ndim:
-        expected = f"one value, or {ndim}: one a dimension"
-        raise InputError(f"bad {name}", found=value, expected=expected)
-    return values
-
-
-def _zones(value: object, ndim: int) -> tuple[tuple[int, ...], ...]:
-    """Groups of dimensions that hold each dimension once; none is left out if there is a group."""
-    expected = f"groups that hold each dimension 0 to {ndim - 1} once"
-    try:
-        zones = tuple(tuple(group) for group in value)  # type: ignore[attr-defined]
-        zones = tuple(tuple(whole_array(group, "zones").tolist()) for group in zones)
-    except (TypeError, ValueError) as error:
-        raise InputError("bad zones", found=value, expected=expected) from error
-    if zones and (
-        not all(zones) or sorted(d for group in zones for d in group) != list(range(ndim))
-    ):
-        raise InputError("bad zones", found=zones, expected=expected)
-    return zones
-
-
-def _axes(value: object, ndim: int) -> str:
-    """A letter for each dimension."""
-    letters = value or ("XYZ" if ndim <= 3 else "ABCDEFGH")[:ndim]
-    if not isinstance(letters, str) or not re.fullmatch("[A-SU-Za-z]*", letters):
-        raise InputError("bad axes", found=value, expected="letters, none of them T")
-    if len(letters) != ndim or len(set(letters)) != ndim:
-        raise InputError("bad axes", found=value, expected=f"{ndim} different letters")
-    return letters
 
 
 def _frozen(array: A) -> A:

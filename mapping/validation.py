@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,17 +18,19 @@ def whole_number(value: object, what: str, low: int, high: int | None = None) ->
 
     Examples
     --------
-    >>> whole_number(2.5, "number of nodes", 1, 9)
+    >>> whole_number(12, "number of nodes", 1, 9)
     Traceback (most recent call last):
         ...
-    toruscast.mapping.errors.InputError: bad number of nodes: found 2.5, expected 1 to 9
+    toruscast.mapping.errors.InputError: bad number of nodes: found 12, expected 1 to 9
     """
     expected = f"{low} or more" if high is None else f"{low} to {high}"
     real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not real or (isinstance(value, float | np.floating) and not math.isfinite(value)):
         raise InputError(f"bad {what}", found=repr(value), expected=expected)
     number = int(value)  # type: ignore[call-overload]
-    if number != value or number < low or (high is not None and number > high):
+    if number != value:
+        raise InputError(f"bad {what}", found=value, expected=f"a whole number, {expected}")
+    if number < low or (high is not None and number > high):
         raise InputError(f"bad {what}", found=value, expected=expected)
     return int(number)
 
@@ -42,6 +45,19 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
         expected = f"{low} or more" if high == math.inf else f"{low} to {high:g}"
         raise InputError(f"bad {what}", found=value, expected=expected)
     return number
+
+
+def job_count(value: object) -> int:
+    """Return a number of threads or processes; as joblib counts, -1 is one for each core."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value == 0:
+        raise InputError("bad n_jobs", found=repr(value), expected="1 or more, or -1 for all")
+    return int(value)
+
+
+def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
+    """Raise `InputError` unless ``value`` is one of the texts."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"bad {what}", found=value, expected=" or ".join(choices))
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:
@@ -76,9 +92,19 @@ def machine_shape(values: object, ndims: tuple[int, ...], machine: str) -> tuple
     return sizes
 
 
+def as_array(values: ArrayLike, what: str, expected: str) -> NDArray[Any]:
+    """Return an array of any shape and type."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(
+            f"bad {what}", found="rows of different length", expected=expected
+        ) from None
+
+
 def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
     """Return a flat array of whole numbers, whatever their type; empty if there are none."""
-    array = np.asarray(values)
+    array = as_array(values, what, "a column of whole numbers")
     if array.ndim == 1 and array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iuf":

@@ -52,6 +52,7 @@ EXPECTED = TaskMapping([1, 1, 7, 0], TORUS)
         "1, 1, 7, 0\n",
         "task,node\n3,0\n0,1\n1,1\n2,7\n",
         "slot,task,node\n0,3,0\n0,0,1\n1,1,1\n0,2,7\n",
+        "node slot\n1 0\n1 1\n7 0\n0 0\n",
         "Rank Node\n0 1\n1 1\n2 7\n3 0\n",
         "scan\nx_coord y_coord number process_id(s)\n0 1 2 0 1\n1 3 1 2\n0 0 1 3\n1 1 0\n",
         "x y n process_id(s)\n0 0 1 3\n0 1 2 1,0\n1 3 1 2\n",
@@ -132,3 +133,32 @@ def test_bad_targets(tmp_path):
     with pytest.raises(InputError, match="folder cannot be made"):
         write_mappings([EXPECTED.renamed("a")], TORUS, tmp_path / "file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_two_columns_on_a_line_of_nodes_may_be_task_and_node(tmp_path):
+    path, torus = tmp_path / "a.map", Torus((8,))
+    lines = "0 3\n1 7\n2 1\n3 0\n"
+    path.write_text(lines)
+    for reader in (read_mapping, read_mappings):
+        with pytest.raises(InputError, match=r"coordinates and slots: .* task,node or node,slot"):
+            reader(path, torus)
+    path.write_text("task node\n" + lines)
+    assert read_mapping(path, torus).node.tolist() == [3, 7, 1, 0]
+    path.write_text("node slot\n" + lines)
+    assert read_mapping(path, torus).slot.tolist() == [3, 7, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "node", "slot"),
+    [
+        ("0 0\n1 0\n2 0\n", [0, 1, 2], [0, 0, 0]),
+        ("0 0\n0 1\n1 0\n", [0, 0, 1], [0, 1, 0]),
+        ("1 2\n3 0\n", [1, 3], [2, 0]),
+        ("0 8\n1 0\n", [0, 1], [8, 0]),
+    ],
+)
+def test_coordinates_and_slots_that_are_no_tasks_and_nodes(tmp_path, lines, node, slot):
+    path = tmp_path / "a.map"
+    path.write_text(lines)
+    mapping = read_mapping(path, Torus((8,)))
+    assert (mapping.node.tolist(), mapping.slot.tolist()) == (node, slot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from toruscast.mapping import InputError, Torus, machines
@@ -112,3 +113,13 @@ def test_bluegene_q_takes_a_shape_or_a_size():
         machines.bluegene_q(nodes=512, wrap=(True, False))
     with pytest.raises(InputError, match="bad wrap"):
         machines.tofu_d((4, 4), wrap=(True,) * 3)
+    with pytest.raises(InputError, match="bad number of nodes: found '512', expected 1 or more"):
+        machines.bluegene_q(nodes="512")
+
+
+@pytest.mark.parametrize("wrap", [None, "no", ("False", "True"), float("nan"), 2], ids=str)
+def test_what_wraps_is_said_by_true_or_false(wrap):
+    for preset, shape in ((machines.tofu_d, (4, 4)), (machines.bluegene_q, (2,) * 5)):
+        with pytest.raises(InputError, match="bad wrap"):
+            preset(shape, wrap=wrap)
+    assert machines.tofu_d((4, 4), wrap=(np.False_, 1)).wrap == (False, True)

@@ -112,7 +112,7 @@ BAD = {
     f"{LINE} --network zones=0/": "--network: bad zones: found '', expected numbers of dimensions",
     f"{LINE} --network order=": "--network: bad order: found ''",
     f"{LINE} --network payload=5s": "--network: bad payload: found '5s'",
-    f"{LINE} --network bandwidth=5s": "--network: bad bandwidth: found ('5s',",
+    f"{LINE} --network bandwidth=5s": "--network: bad bandwidth in bytes per second: found 5s,",
     f"{LINE} --network buffer_packets=1": "--network: bad buffer_packets for the bubble rule",
     f"{LINE} --network foo=1": "unknown --network key, none of payload, header,",
     f"{LINE} --network fifos=2 --network fifos=2": "--network key given twice: found fifos=2",

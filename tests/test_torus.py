@@ -97,6 +97,21 @@ def test_numbers_of_a_network_are_of_their_kind():
         {"shape": (10**400,)},
         {"shape": (2,) * 9},
         {"shape": (4, 4), "wrap": (True, False, True)},
+        {"shape": (4,), "wrap": "no"},
+        {"shape": (4, 4), "wrap": ("False", "True")},
+        {"shape": (4,), "wrap": float("nan")},
+        {"shape": (4,), "wrap": 2},
+        {"shape": (4,), "wrap": None},
+        {"shape": (4, 4), "wrap": [[True], [True, False]]},
+        {"shape": (4, 4), "bandwidth": [[1e9], [1e9, 2e9]]},
+        {"shape": (4,), "bandwidth": 1e-320},
+        {"shape": (4,), "bandwidth": 1e300},
+        {"shape": (4,), "bandwidth": 10**400},
+        {"shape": (4, 4), "order": 5},
+        {"shape": (4, 4), "order": [[0], [1, 0]]},
+        {"shape": (4, 4), "axes": np.array(["A", "B"])},
+        {"shape": (4,), "axes": 5},
+        {"shape": (4,), "tie": np.array(["plus", "split"])},
         {"shape": (4,), "bandwidth": 0},
         {"shape": (4,), "bandwidth": -1.0},
         {"shape": (4,), "bandwidth": float("nan")},
@@ -129,6 +144,29 @@ def test_bad_torus(arguments):
     assert "\n" not in str(caught.value)
 
 
+def test_arrays_say_as_much_as_tuples():
+    torus = Torus(
+        np.array([4, 2]),
+        wrap=np.array([1, 0]),
+        bandwidth=np.array([1e9, 2e9]),
+        order=np.array([1, 0]),
+    )
+    assert torus == Torus((4, 2), (True, False), (1e9, 2e9), (1, 0))
+    assert Torus((4, 2), wrap=np.True_) == Torus((4, 2), wrap=(np.bool_(1), 1)) == Torus((4, 2))
+    assert Torus((4, 2), np.array(False)).wrap == (False, False)
+    assert hash(torus) == hash(Torus((4, 2), (True, False), (1e9, 2e9), (1, 0)))
+
+
+def test_sizes_are_whole():
+    with pytest.raises(InputError, match=r"found 2\.5, expected a whole number, 1 or more"):
+        Torus((2.5, 4))
+
+
+def test_fields_of_a_network_that_are_none():
+    with pytest.raises(InputError, match="unknown field of Network: found foo, expected payload,"):
+        Torus((4,)).with_network(foo=1)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -150,6 +188,7 @@ def test_bad_torus(arguments):
         {"deadlock": "none", "buffer_packets": 0},
         {"arbitration": "youngest"},
         {"feeding": []},
+        {"fifo_rule": np.array(["bluegene_q", "first_free"])},
         {"reception_ports": 0},
         {"reception_ports": 1.5},
         {"short_limit": -1},
@@ -178,13 +217,15 @@ def test_bad_text_form(text):
         parse_torus(text)
 
 
-@pytest.mark.parametrize("coords", [[0], [[0, 1, 2]], 3, [4, 0], [0, -1], [0.5, 0], ["a", "b"]])
+@pytest.mark.parametrize(
+    "coords", [[0], [[0, 1, 2]], 3, [4, 0], [0, -1], [0.5, 0], ["a", "b"], [[0], [1, 2]]]
+)
 def test_bad_coordinates(coords):
     with pytest.raises(InputError):
         Torus((4, 4)).node(coords)
 
 
-@pytest.mark.parametrize("nodes", [-1, 16, [0, 99], 0.5, "a", [2**40]])
+@pytest.mark.parametrize("nodes", [-1, 16, [0, 99], 0.5, "a", [2**40], [[0], [1, 2]]])
 def test_bad_nodes(nodes):
     with pytest.raises(InputError):
         Torus((4, 4)).distance(nodes, 0)

@@ -66,6 +66,24 @@ def test_relative_times_are_multiplied_back(target):
     assert model.required_columns == (*RELATIVE, "lower_bound", *unit)
 
 
+@pytest.mark.parametrize(
+    ("target", "factor", "said"),
+    [
+        ("slowdown", 1e3, "is .* times lower_bound: are the times in seconds"),
+        ("correction", 1e6, "is .* times sketch_time: are the times in seconds"),
+        ("correction", 1e-3, "is 1/.* of sketch_time: are the times in seconds"),
+    ],
+)
+def test_relative_times_in_another_unit_are_asked_about(target, factor, said):
+    X, y = made_up(40, 4)
+    model = small(features=RELATIVE, target=target)
+    with pytest.warns(UserWarning, match=said):
+        model.fit(X, factor * y)
+    # An application may well be slower, or faster, than the torus that stands for it.
+    for true in (0.1, 20):
+        model.fit(X, true * y)
+
+
 def at_the_bound_or_above(n, seed):
     """Sketches of which every third meets its lower bound."""
     X, _ = made_up(n, seed)
@@ -367,12 +385,54 @@ def test_equal_mappings_share_the_probability_of_being_best():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n_estimators": 0}, {"calibration_folds": 2.5}, {"features": 5}], ids=str
+    "bad",
+    [
+        {"n_estimators": 0},
+        {"calibration_folds": 2.5},
+        {"features": 5},
+        {"min_samples_leaf": 0},
+        {"min_samples_leaf": "a"},
+        {"max_leaf_nodes": 1},
+        {"n_jobs": 0},
+        {"n_jobs": "a"},
+        {"random_state": "a"},
+        {"random_state": -1},
+    ],
+    ids=str,
 )
 def test_parameters_that_are_none(bad):
     X, y = made_up(20, 1)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="bad "):
         small(**bad).fit(X, y)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("third", "found"), [("1e-6", "'1e-6'"), (np.nan, "nan"), (np.inf, "inf"), (None, "None")]
+)
+def test_times_that_are_no_numbers_are_refused_by_row(target, third, found):
+    X, y = made_up(20, 1)
+    times = [*y[:2], third, *y[3:]]
+    model = small(features=RELATIVE, target=target)
+    for column in (times, np.array(times, dtype=object), pd.Series(times)):
+        # pandas makes NaN of None.
+        with pytest.raises(InputError, match=f"time of row 2: found ({found}|nan), expected a num"):
+            model.fit(X, column)
+
+
+def test_parameters_that_are_whole_but_no_ints():
+    X, y = made_up(20, 1)
+    same = {"n_estimators": 30, "calibration_folds": 3, "min_samples_leaf": 2, "max_leaf_nodes": 5}
+    other = {name: float(value) for name, value in same.items()}
+    expected = small(**same).fit(X, y).predict_interval(X)
+    assert (small(**other).fit(X, y).predict_interval(X) == expected).all()
+
+
+def test_texts_and_spans_of_time_are_no_times():
+    X, y = made_up(20, 1)
+    for times in (list(map(str, y)), pd.to_timedelta(y, unit="s"), pd.Series(["a"] * 20)):
+        with pytest.raises(InputError, match="bad observed time of row 0"):
+            small().fit(X, times)
 
 
 def test_times_in_another_order_than_the_features_are_refused():
@@ -409,5 +469,15 @@ def test_intervals_of_few_samples_stay_sane(n):
         X = pd.DataFrame({"a": rng.random(n + 20)})
         y = 1e-6 * np.exp(X["a"] + rng.normal(0, 0.1, n + 20))
         model = TimePredictor(n_estimators=30).fit(X[:n], y[:n])
-        high = model.predict_interval(X[n:])[:, 1]
+        high = model.predict_interval(X[n:], 0.6)[:, 1]
         assert (high / model.predict(X[n:])).max() < 20
+
+
+def test_intervals_of_too_few_samples_come_with_a_warning():
+    X, y = made_up(19, 3)
+    model = small().fit(X[:5], y[:5])
+    with pytest.warns(UserWarning, match="of 5 samples hold less than a share 0.9 .* takes 9"):
+        model.predict_interval(X)
+    model.predict_interval(X, 0.8)
+    small().fit(X[:9], y[:9]).predict_interval(X, 0.9)
+    small().fit(X, y).predict_interval(X, 0.95)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from toruscast import features
 from toruscast.features import FEATURES, RoutedTraffic, simulate, time_bounds
@@ -187,6 +188,24 @@ def test_a_model_of_shorter_times_is_used_with_a_warning(training):
     fast = TimePredictor("prior", n_estimators=10).fit(table, table["time"] / 1000)
     with pytest.warns(UserWarning, match="2 of 2 mappings below the time that they take"):
         rank(COMM, TORUS, CANDIDATES[:2], fast)
+
+
+def test_relative_times_below_their_bound_are_asked_about(training):
+    table = training.samples
+    # Near enough for another machine, and yet no time that this one can take.
+    fast = clone(training.model).fit(table, table["time"] / 20)
+    with pytest.warns(UserWarning, match="as times that it learned from were below theirs"):
+        rank(COMM, TORUS, CANDIDATES[:2], fast)
+
+
+@pytest.mark.parametrize(("features", "about"), [(None, "sketch_time"), ("prior", "lower_bound")])
+def test_observed_times_in_another_unit_are_asked_about(training, features, about):
+    model, table = training.model, training.samples
+    if features is not None:
+        model = TimePredictor(features, n_estimators=10).fit(table, table["time"])
+    times = [1000 * simulate(COMM, TORUS, mapping).time for mapping in CANDIDATES[:2]]
+    with pytest.warns(UserWarning, match=f"times {about}: are the times in seconds"):
+        rank(COMM, TORUS, CANDIDATES[:2], model, observed=times)
 
 
 @pytest.mark.parametrize("dependent", [False, True])

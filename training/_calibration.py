@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +43,17 @@ class Calibration:
         # Between two misses in proportion: the next whole one would cover more than was asked for.
         rank = (ordered.size + 1) * coverage
         return float(np.interp(rank, np.arange(1, ordered.size + 1), ordered))
+
+    def ask_for_more(self, coverage: float) -> None:
+        """Warn if even the largest miss is exceeded by more new mappings than the coverage says."""
+        # 0.9 / (1 - 0.9) is a little more than 9.
+        needed = math.ceil(round(coverage / (1 - coverage), 6))
+        if self.misses.size < needed:
+            warnings.warn(
+                f"intervals of {self.misses.size} samples hold less than a share {coverage:.4g} of "
+                f"the times: that takes {needed}",
+                stacklevel=3,
+            )
 
     def draws(self, rng: np.random.Generator, n_draws: int, n: int, block: int) -> Iterator[Floats]:
         """Draw scaled misses of ``n`` mappings of one group, ``(n_draws, n)``, in blocks."""

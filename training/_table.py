@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,32 @@ def check_order(table: object, **columns: object) -> None:
             raise InputError(
                 f"{name} in another order than the features", expected="such as y.loc[X.index]"
             )
+
+
+def check_times(times: object) -> None:
+    """Raise if one of the times is no finite number; what is no column scikit-learn refuses."""
+    try:
+        array = np.asarray(times)
+    except ValueError:
+        return
+    if array.ndim != 1 or array.dtype.kind == "c":
+        return
+    if array.dtype.kind in "iufb":
+        good = np.isfinite(array)
+    else:
+        # Next to a text, NumPy makes texts of numbers too.
+        array = np.asarray(times, dtype=object)
+        good = np.array(
+            [isinstance(time, Real) and math.isfinite(time) for time in array], dtype=bool
+        )
+    bad = np.flatnonzero(~good)
+    if bad.size:
+        value = array[bad[0]]
+        raise InputError(
+            f"bad observed time of row {bad[0]}",
+            found=value if isinstance(value, Real) else repr(value),
+            expected="a number of seconds",
+        )
 
 
 def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -70,3 +98,9 @@ def seconds_of(table: object, name: str) -> Floats:
             f"bad {name} of row {bad[0]}", found=seconds[bad[0]], expected="positive seconds"
         )
     return seconds
+
+
+def normalisation(values: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column, the latter 1 where it is 0."""
+    scale = values.std(axis=0)
+    return values.mean(axis=0), np.where(scale > 0, scale, 1.0)

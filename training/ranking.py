@@ -14,16 +14,19 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from toruscast.features import FEATURES, RoutedTraffic, Routing, dilations, extract
+from toruscast.features import FEATURES, RoutedTraffic, Routing, extract
 from toruscast.features.routing import phase_routings, ways_are_open
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mappings
 
-from ._relative import SKETCH_TIME, TARGET_COLUMNS
+from ._relative import LOWER_BOUND, SKETCH_TIME, TARGET_COLUMNS
+from ._seconds import ask_for_seconds, observed_seconds
 from .evaluate import repeated_splits, summarise
 from .feature_sets import SKETCHED, Target, feature_set
 from .predictor import TimePredictor
 from .reasons import hottest_links
 from .samples import build_samples
+from .twins import unlike
 
 RANKING_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 HOT_LINKS = 3
@@ -56,7 +59,7 @@ class Training:
 def rank(
     traffic: Workload | CommGraph,
     torus: Torus,
-    mappings: Sequence[TaskMapping],
+    mappings: TaskMapping | Sequence[TaskMapping],
     model: TimePredictor,
     *,
     routing: Routing = "deterministic",
@@ -67,7 +70,8 @@ def rank(
     """Rank mappings by their predicted times, fastest first.
 
     Where the model corrects the sketch and the sketch is the simulation itself (no edge has more
-    than one packet), there is nothing to correct: times and both ends of the intervals are its.
+    than one packet), there is nothing to correct: times and both ends of the intervals are its. The
+    first simulation on a machine takes about 25 s longer, to be compiled.
 
     Parameters
     ----------
@@ -99,9 +103,12 @@ def rank(
     Warns
     -----
     UserWarning
-        If the model learned from times under another routing, or puts mappings below the time that
-        they take at least.
+        If the model learned from times under another routing or puts mappings below the time that
+        they take at least, its intervals rest on too few samples, or observed times seem to be in
+        another unit.
     """
+    mappings = as_mappings(mappings)
+    times = None if observed is None else observed_seconds(observed, len(mappings))
     if not mappings:
         raise InputError("no mapping to rank")
     if not isinstance(model, TimePredictor):
@@ -151,20 +158,21 @@ def rank(
         warnings.warn(f"the model learned from {learned} routing, not {routing}", stacklevel=2)
     too_fast = int((ranking["predicted_time"] < _SURELY * ranking["lower_bound"]).sum())
     if too_fast and not ways_are_open(workload, torus, routing):
+        # Relative times fall below their bound only where some did that were learned from.
+        cause = (
+            "as one that learned plain times of something faster does; the targets 'slowdown' and "
+            "'correction' carry over"
+            if model.target == "time"
+            else "as times that it learned from were below theirs: were they in seconds?"
+        )
         warnings.warn(
             f"the model puts {too_fast} of {len(ranking)} mappings below the time that they take "
-            "at least, as one that learned plain times of something faster does; the targets "
-            "'slowdown' and 'correction' carry over",
+            f"at least, {cause}",
             stacklevel=2,
         )
-    if observed is not None:
-        times = np.asarray(observed, dtype=np.float64)
-        if times.shape != (len(mappings),):
-            raise InputError("bad observed times", found=times.shape, expected=(len(mappings),))
-        if not (np.isfinite(times) & (times > 0)).all():
-            raise InputError(
-                "bad observed times", found=observed, expected="positive seconds of every mapping"
-            )
+    if times is not None:
+        about = SKETCH_TIME if sketch else LOWER_BOUND
+        ask_for_seconds(times, ranking[about].to_numpy(), about)
         ranking.insert(2, "observed_time", times)
     ranking["hot_links"] = [
         hot_links(RoutedTraffic(workload, torus, mapping, routing)) for mapping in mappings
@@ -261,7 +269,7 @@ def train_for(
         raise InputError("at most half a message on every edge: no times to learn")
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
-    mappings, n_twins = _unlike(traffic, torus, n, seed, exclude)
+    mappings, n_twins = unlike(traffic, torus, n, seed, exclude)
     with tempfile.TemporaryDirectory() as folder:
         samples = build_samples(
             [(traffic, torus, mappings)],
@@ -277,48 +285,6 @@ def train_for(
     )
     learner.fit(samples, samples["time"])
     return Training(learner, samples, quality, n_twins)
-
-
-def _unlike(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    n: int,
-    seed: int,
-    exclude: Sequence[TaskMapping],
-) -> tuple[list[TaskMapping], int]:
-    """Draw mappings of other distances than the excluded ones and each other.
-
-    A mapping turned or mirrored with the torus takes much the same time: to learn from it would be
-    to know the answer. Where there are too few others, such twins fill up; their number is returned
-    too.
-    """
-    from toruscast.mapping import strategies
-
-    total = as_workload(traffic).total
-    capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
-    known = {_fingerprint(total, torus, mapping) for mapping in exclude}
-    drawn = n
-    for _ in range(3):
-        mappings = strategies.sample(
-            traffic, torus, n=drawn, seed=seed, tasks_per_node=capacity, exclude=exclude
-        )
-        unlike: dict[bytes, TaskMapping] = {}
-        for mapping in mappings:
-            mark = _fingerprint(total, torus, mapping)
-            if mark not in known:
-                unlike.setdefault(mark, mapping)
-        if len(unlike) >= n:
-            break
-        drawn += n - len(unlike)
-    kept = list(unlike.values())[:n]
-    names = {mapping.name for mapping in kept}
-    twins = [mapping for mapping in mappings if mapping.name not in names][: n - len(kept)]
-    return kept + twins, len(twins)
-
-
-def _fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
-    """Equal for mappings that differ by a symmetry of the torus: the hops of every edge."""
-    return dilations(comm, torus, mapping).tobytes()
 
 
 def needed_level(names: Iterable[str], target: Target | None = None) -> int:

@@ -21,6 +21,8 @@ from toruscast.features import Feature, RoutedTraffic, Routing
 from toruscast.features.registry import select
 from toruscast.features.table import tabulate
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping.validation import job_count
 
 from .sample_store import FORMAT, LABELS, SIMULATION, read_samples, write_samples
 
@@ -108,6 +110,7 @@ def build_samples(
     """
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
+    n_jobs = job_count(n_jobs)
     how = _How(select(features, level), routing, coarsening)
     jobs = [_job(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases]
     rows = sum(len(job.keys) for job in jobs)
@@ -152,7 +155,7 @@ def _job(
     mappings: TaskMapping | Sequence[TaskMapping],
     how: _How,
 ) -> _Job:
-    several = (mappings,) if isinstance(mappings, TaskMapping) else tuple(mappings)
+    several = as_mappings(mappings)
     for mapping in several:
         mapping.check(workload.n_tasks, torus)
     arrays = [

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..comm_graph import MAX_TASKS, CommGraph
 from ..errors import InputError
-from ..validation import whole_number
+from ..validation import one_of, whole_number
 from ._atomic import atomic_path
 from ._foreign import refuse_foreign
 from ._layout import is_matrix
@@ -86,8 +86,7 @@ def read_comm(
     """
     check_path(path)
     for what, value, choices in (("include", include, Include), ("format", format, Format)):
-        if value not in get_args(choices):
-            raise InputError(f"bad {what}", found=value, expected=" or ".join(get_args(choices)))
+        one_of(value, what, get_args(choices))
     if n_tasks is not None:
         n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
     name = label(path) if name is None else name

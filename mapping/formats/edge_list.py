@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..comm_graph import MAX_TASKS, CommGraph
 from ..errors import InputError
 from ._source import Text, at_file
-from ._table import Column, Table, fields, read_table, whole
+from ._table import NUMBER, Column, Table, fields, read_table, whole
 
 Array = NDArray[Any]
 
@@ -37,9 +37,10 @@ def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
         count, skip = whole(text, number, "number of tasks", parts[0], MAX_TASKS), number
         rest = (line for later, line in text.lines() if later > number)
         order = order[: max(3, len(fields(next(rest, ""))))]
-    elif named := _names(parts):
-        order, skip = named, number
-        if len(set(order)) != len(order) or not set(order) >= {"src", "dst", "nbytes"}:
+    elif not any(NUMBER.fullmatch(part) for part in parts):
+        order, skip = _names(parts), number
+        needed = {"src", "dst", "nbytes"}
+        if len(set(order)) != len(order) or not needed <= set(order) <= COLUMNS.keys():
             raise text.fault("bad column names", number, line, "src,dst,nbytes[,n_messages]")
     else:
         order = order[: max(3, len(parts))]
@@ -107,10 +108,9 @@ def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
 
 
 def _names(parts: list[str]) -> list[str]:
-    """Our names of the columns, if the line consists of known names."""
+    """Our names of the columns; those that are not known as they stand."""
     known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
-    names = [known.get(part.strip("\"'").lower(), "") for part in parts]
-    return names if all(names) else []
+    return [known.get(part.strip("\"'").lower(), part) for part in parts]
 
 
 def _agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..task_mapping import TaskMapping
+from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
+from ..validation import whole_number
 from ._atomic import atomic_path
 from ._source import at_file, check_path, read_text
 from .mapping_table import read_many, read_one
@@ -28,7 +29,9 @@ def read_mapping(
     - One number on each line: the node of each task. All nodes on one line do as well, unless there
       are D + 1 of them.
     - Names of columns: task, node and maybe slot, in any order; the tasks too. Without the names
-      such columns are refused, unless they are as many as coordinates and a slot.
+      such columns are refused, unless they are as many as coordinates and a slot; on a torus of one
+      dimension also where they may be either. Named node and slot, the lines are in the order of
+      the tasks.
     - A title, then a line of names ending in ``process_id(s)``: MapLib's, on each line D
       coordinates, the number of tasks there and the tasks. The title is the mapping's name.
 
@@ -58,6 +61,7 @@ def read_mapping(
     array([1, 0, 1], dtype=int32)
     """
     check_path(path)
+    _check_host(torus, tasks_per_node)
     text = read_text(path)
     mappings = read_many(text, torus, tasks_per_node)
     if mappings is None:
@@ -95,6 +99,7 @@ def read_mappings(
     ['identity', 'reversed']
     """
     check_path(path)
+    _check_host(torus, tasks_per_node)
     with at_file(path):
         folder = Path(path)
         names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
@@ -126,7 +131,8 @@ def read_mappings(
 def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str]) -> None:
     """Write a task mapping in the format that the suffix of ``path`` names.
 
-    ``.map`` or ``.txt``: a Blue Gene/Q map file; ``.csv``: columns task, node, slot.
+    ``.map`` or ``.txt``: a Blue Gene/Q map file, on a torus of one dimension below the names of its
+    columns, node and slot; ``.csv``: columns task, node, slot.
     The file appears whole or not at all.
 
     Raises
@@ -148,18 +154,19 @@ def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[st
     if suffix not in SUFFIXES:
         expected = " or ".join(SUFFIXES)
         raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
-    mapping.check(mapping.n_tasks, torus)
+    as_mapping(mapping).check(mapping.n_tasks, torus)
     if suffix == ".csv":
         rows, head = (
             np.stack([np.arange(mapping.n_tasks), mapping.node], axis=1),
             "task,node,slot\n",
         )
     else:
-        rows, head = torus.coords[mapping.node], ""
+        # Of one dimension, coordinate and slot may look like task and node.
+        rows, head = torus.coords[mapping.node], "node slot\n" if torus.ndim == 1 else ""
     rows = np.column_stack([rows, mapping.slot])
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         file.write(head)
-        np.savetxt(file, rows, fmt="%d", delimiter="," if head else " ")
+        np.savetxt(file, rows, fmt="%d", delimiter="," if suffix == ".csv" else " ")
 
 
 def write_mappings(
@@ -182,7 +189,7 @@ def write_mappings(
     ['identity.map']
     """
     check_path(folder)
-    mappings = list(mappings)
+    mappings = as_mappings(mappings)
     seen: set[str] = set()
     for mapping in mappings:
         mapping.check(mapping.n_tasks, torus)
@@ -199,3 +206,9 @@ def write_mappings(
         raise InputError("folder cannot be made", file=folder, found=found) from None
     for mapping in mappings:
         write_mapping(mapping, torus, Path(folder) / f"{mapping.name}.map")
+
+
+def _check_host(torus: Torus, tasks_per_node: int | None) -> None:
+    check_torus(torus)
+    if tasks_per_node is not None:
+        whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)

@@ -15,6 +15,7 @@ from ._foreign import are_numbers, refuse_foreign
 from ._source import Text, at_file, label
 from ._table import WHOLE, Column, Table, fields, read_table, whole
 
+_NAMED = ({"task", "node"}, {"task", "node", "slot"}, {"node", "slot"})
 NAMES = {"task": "task", "rank": "task", "node": "node", "slot": "slot"}
 # What is read, for messages.
 LAYOUTS = "coordinates and slot, the node, or columns named task,node, with commas or blanks"
@@ -30,16 +31,20 @@ def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
         return _maplib(text, torus, capacity)
     parts, width = fields(line), torus.ndim + 1
     named = [NAMES.get(part.strip("\"'").lower(), part) for part in parts]
-    if set(named) in ({"task", "node"}, {"task", "node", "slot"}) and len(set(named)) == len(named):
+    if set(named) in _NAMED and len(set(named)) == len(named):
         table = read_table(text, [Column(name, whole=True) for name in named], skip=number)
         columns = dict(zip(named, table.columns, strict=True))
-        order = _by_task(table, columns["task"])
+        order = _by_task(table, columns["task"]) if "task" in columns else None
         return _mapping(table, columns["node"], columns.get("slot"), order, torus, capacity)
     if not all(WHOLE.fullmatch(part) for part in parts):
         refuse_foreign(text, "mapping", LAYOUTS)
     if len(parts) == width:
         names = [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"]
         table = read_table(text, [Column(name, whole=True) for name in names])
+        if torus.ndim == 1 and _may_be_task_and_node(table, torus):
+            found = f"{table.n_rows} lines of two numbers"
+            expected = "names above them, task,node or node,slot, to say which"
+            raise text.fault("tasks and nodes, or coordinates and slots", None, found, expected)
         for d, size in enumerate(torus.shape):
             _within(table, table.columns[d], f"coordinate {d}", size)
         node = torus.node(np.stack(table.columns[:-1], axis=1)).astype(np.int64)
@@ -54,6 +59,16 @@ def read_one(text: Text, torus: Torus, capacity: int | None) -> TaskMapping:
     if len(parts) in (2, 3) and all(WHOLE.fullmatch(part) for part in parts):
         raise text.fault("columns of a mapping without names", number, found, expected)
     raise text.fault("unknown layout of a mapping", number, found, expected)
+
+
+def _may_be_task_and_node(table: Table, torus: Torus) -> bool:
+    """Whether two columns of coordinates and slots on a line of nodes may be tasks and nodes.
+
+    Slots that are all 0 are none: no node runs all tasks where each has a coordinate of its own.
+    """
+    first, second = table.columns
+    every = np.array_equal(np.sort(first), np.arange(table.n_rows))
+    return bool(every and second.any() and second.max() < torus.n_nodes)
 
 
 def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMapping] | None:

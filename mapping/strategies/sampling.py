@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..comm_graph import CommGraph
 from ..errors import InputError
-from ..task_mapping import TaskMapping
+from ..task_mapping import TaskMapping, as_mappings
 from ..torus import Torus
 from ..validation import whole_number
 from ..workload import Workload
@@ -80,6 +80,7 @@ def sample(
     placement = Placement(traffic, torus, tasks_per_node)
     n = whole_number(n, "number of mappings", 1)
     seed = whole_number(seed, "seed", 0)
+    exclude = as_mappings(exclude)
     for mapping in exclude:
         mapping.check(placement.n_tasks, torus)
     chosen = _Chosen(placement, seed, exclude)
@@ -101,6 +102,23 @@ def sample(
     return chosen.mappings
 
 
+def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | None:
+    """Return how many mappings there are besides the excluded; None if too many to count.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph, TaskMapping, Torus
+    >>> two = Placement(CommGraph(4, [], [], []), Torus((2,)))
+    >>> count_left(two, [TaskMapping([0, 0, 1, 1], 2), TaskMapping([0, 0, 0, 0], 2)])
+    5
+    """
+    possible = count_mappings(placement)
+    if possible is None:
+        return None
+    fit = {m.node.tobytes() for m in exclude if m.occupancy.max() <= placement.capacity}
+    return possible - len(fit)
+
+
 class _Chosen:
     """The mappings chosen so far, none twice."""
 
@@ -109,20 +127,16 @@ class _Chosen:
         self.seed = seed
         self.mappings: list[TaskMapping] = []
         self.taken = {mapping.node.tobytes() for mapping in exclude}
-        self.excluded = [
-            mapping
-            for mapping in {mapping.node.tobytes(): mapping for mapping in exclude}.values()
-            if mapping.occupancy.max() <= placement.capacity
-        ]
+        self.exclude = exclude
 
     def check_possible(self, n: int) -> None:
         """Raise unless ``n`` mappings are left."""
         possible = count_mappings(self.placement)
-        if possible is not None and n + len(self.excluded) > possible:
-            left = f", {len(self.excluded)} of them excluded" if self.excluded else ""
-            raise InputError(
-                "not enough different mappings", found=f"{possible}{left}", expected=n
-            )  # fmt: skip
+        left = count_left(self.placement, self.exclude)
+        if possible is not None and left is not None and n > left:
+            excluded = f", {possible - left} of them excluded" if left < possible else ""
+            found = f"{possible}{excluded}"
+            raise InputError("not enough different mappings", found=found, expected=n)
 
     def is_new(self, node: NDArray[Any]) -> bool:
         """Whether no chosen or excluded mapping is the same."""

@@ -1,0 +1,84 @@
+"""What is said of each dimension of a torus, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from numbers import Integral
+
+import numpy as np
+
+from .errors import InputError
+from .validation import real_number, whole_array
+
+# No link is slower or faster, and with them times of any traffic stay finite.
+_LEAST_BANDWIDTH, _MOST_BANDWIDTH = 1, 1e30
+
+
+def wraps(value: object, ndim: int) -> tuple[bool, ...]:
+    """Whether each dimension closes to a ring."""
+    values = _per_dimension(value, ndim, "wrap")
+    for flag in values:
+        # A text or NaN would count as true.
+        if not (
+            isinstance(flag, bool | np.bool_) or (isinstance(flag, Integral) and flag in (0, 1))
+        ):
+            raise InputError("bad wrap", found=repr(flag), expected="True or False")
+    return tuple(map(bool, values))
+
+
+def bandwidths(value: object, ndim: int) -> tuple[float, ...]:
+    """Bytes per second of a link in each dimension."""
+    what = "bandwidth in bytes per second"
+    values = _per_dimension(value, ndim, "bandwidth")
+    return tuple(real_number(b, what, _LEAST_BANDWIDTH, _MOST_BANDWIDTH) for b in values)
+
+
+def routing_order(value: object, ndim: int) -> tuple[int, ...]:
+    """Permutation of the dimensions; as they stand if there is none."""
+    order = () if value is None else tuple(whole_array(value, "routing order").tolist())  # type: ignore[arg-type]
+    order = order or tuple(range(ndim))
+    if sorted(order) != list(range(ndim)):
+        expected = f"a permutation of 0..{ndim - 1}"
+        raise InputError("bad routing order", found=order, expected=expected)
+    return order
+
+
+def zones(value: object, ndim: int) -> tuple[tuple[int, ...], ...]:
+    """Groups of dimensions that hold each dimension once; none is left out if there is a group."""
+    expected = f"groups that hold each dimension 0 to {ndim - 1} once"
+    try:
+        groups = tuple(tuple(group) for group in value)  # type: ignore[attr-defined]
+        groups = tuple(tuple(whole_array(group, "zones").tolist()) for group in groups)
+    except (TypeError, ValueError) as error:
+        raise InputError("bad zones", found=value, expected=expected) from error
+    if groups and (
+        not all(groups) or sorted(d for group in groups for d in group) != list(range(ndim))
+    ):
+        raise InputError("bad zones", found=groups, expected=expected)
+    return groups
+
+
+def axes(value: object, ndim: int) -> str:
+    """A letter for each dimension."""
+    given = "" if value is None else value
+    if not isinstance(given, str) or not re.fullmatch("[A-SU-Za-z]*", given):
+        raise InputError("bad axes", found=value, expected="letters, none of them T")
+    letters = given or ("XYZ" if ndim <= 3 else "ABCDEFGH")[:ndim]
+    if len(letters) != ndim or len(set(letters)) != ndim:
+        raise InputError("bad axes", found=value, expected=f"{ndim} different letters")
+    return letters
+
+
+def _per_dimension(value: object, ndim: int, name: str) -> tuple[object, ...]:
+    """One value per dimension, from one for all or one each."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    values = tuple(value) if several else (value,)  # type: ignore[arg-type]
+    if len(values) == 1:
+        values = values * ndim
+    if len(values) != ndim:
+        expected = f"one value, or {ndim}: one a dimension"
+        raise InputError(f"bad {name}", found=value, expected=expected)
+    return values
