@@ -26,7 +26,8 @@ Term = formula.Term
 
 # Where all parameters are so many times their largest values, hypotheses that lie within a range of
 # this part of the median, and hold more than half of all probability, are the likely ones: what
-# they predict is not drawn towards the others.
+# they predict is not drawn towards the others. If none is trusted, their sizes there tell which are
+# wild; of one, two and four times the largest values, the last predicts real measurements best.
 _FAR = 4.0
 _DENSEST = 0.15
 # Part of the median prediction below which the size of another one no longer counts.
@@ -276,36 +277,28 @@ class Models:
 
     def _middle(self, found: Hypotheses, places: Array) -> Array:
         values, weight = alternatives(found, self._spaces, places)
-        counts = self._likely(found, weight)
+        counts = self._counts(found, weight)
         result = np.empty((len(values), len(places)))
-        doubtful = ~found.trusted
-        # At 0 every power is nothing, which says nothing of its size nearby.
-        sizes, clear = values, off_zero(self._points, places)
-        if doubtful.any() and (clear != places).any():
-            sizes, _ = alternatives(found, self._spaces, clear)
         for m in range(len(places)):
-            value = values[:, :, m]
-            if doubtful.any():
-                # Probabilities that none of the hypotheses deserves: least expected |relative
-                # error|, the median weighed by 1 / value, keeps wild ones from counting.
-                size = np.maximum(np.abs(sizes[doubtful, :, m]), 1e-300)
-                size = size / np.median(size, axis=1, keepdims=True)
-                counts[doubtful] = weight[doubtful] / np.maximum(size, _LEAST_SIZE)
-            result[:, m] = quantiles(value, counts, 0.5)
+            result[:, m] = quantiles(values[:, :, m], counts, 0.5)
         return result
 
-    def _likely(self, found: Hypotheses, weight: Array) -> Array:
-        """Weights of the alternatives, of those that grow alike only where they are likely.
+    def _counts(self, found: Hypotheses, weight: Array) -> Array:
+        """What each alternative counts for in the median.
 
         The same wherever something is predicted, so that what grows never falls.
         """
+        largest = self._points.max(axis=0, keepdims=True)
+        far = alternatives(found, self._spaces, _FAR * largest)[0][:, :, 0]
+        clear, doubtful = found.trusted, ~found.trusted
         counts = weight.copy()
-        if found.trusted.any():
-            largest = self._points.max(axis=0, keepdims=True)
-            far, _ = alternatives(found, self._spaces, _FAR * largest)
-            counts[found.trusted] = densest(
-                far[found.trusted, :, 0], weight[found.trusted], _DENSEST
-            )
+        counts[clear] = densest(far[clear], weight[clear], _DENSEST)
+        if doubtful.any():
+            # Probabilities that none of the hypotheses deserves: least expected |relative error|,
+            # the median weighed by 1 / value, keeps wild ones from counting.
+            size = np.maximum(np.abs(far[doubtful]), 1e-300)
+            size = size / np.median(size, axis=1, keepdims=True)
+            counts[doubtful] = weight[doubtful] / np.maximum(size, _LEAST_SIZE)
         return counts
 
     def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
