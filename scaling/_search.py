@@ -11,9 +11,10 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from ._blocks import is_grid
 from ._bounded import Repetitions
 from ._decode import decode
-from ._enumerate import Sweep, is_grid, sweep_all
+from ._enumerate import Sweep, sweep_all
 from ._evidence import believable
 from ._exact import Hypotheses, Measured, exact
 
