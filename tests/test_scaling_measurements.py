@@ -75,32 +75,6 @@ def test_json_by_call_path_with_different_points(write):
     assert (long.values.shape, short.values.shape) == ((1, 3, 2), (1, 2, 2))
 
 
-def test_json_by_tables(write):
-    document = {
-        "parameters": [{"id": 2, "name": "n"}, {"id": 1, "name": "p"}],
-        "metrics": [{"id": 1, "name": "time"}],
-        "callpaths": [{"id": 1, "name": "main"}],
-        "coordinates": [
-            {
-                "id": k,
-                "parameter_value_pairs": [
-                    {"parameter_id": 2, "parameter_value": 10},
-                    {"parameter_id": 1, "parameter_value": p},
-                ],
-            }
-            for k, p in ((1, 2), (2, 4))
-        ],
-        "measurements": [
-            {"id": k, "metric_id": 1, "callpath_id": 1, "coordinate_id": c, "value": v}
-            for k, (c, v) in enumerate([(1, 1.0), (1, 1.5), (2, 3.0)])
-        ],
-    }  # fmt: skip
-    (m,) = read_measurements(write(document))
-    assert m.parameters == ("p", "n")
-    assert m.points.tolist() == [[2, 10], [4, 10]]
-    assert m.values[0, 0].tolist() == [1.0, 1.5]
-
-
 def test_json_lines(write):
     lines = [
         {"params": {"p": p, "n": 1}, "callpath": "f", "metric": "time", "value": p}

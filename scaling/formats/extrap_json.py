@@ -143,15 +143,57 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
 
 def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
     """Tables of parameters, call paths, metrics and points, joined by their numbers."""
-    order = sorted(document["parameters"], key=lambda entry: entry["id"])
-    paths = {entry["id"]: str(entry["name"]) for entry in document["callpaths"]}
-    metrics = {entry["id"]: str(entry["name"]) for entry in document["metrics"]}
+    parameters = _named(document["parameters"], "parameters", file)
+    paths = _named(document["callpaths"], "callpaths", file)
+    metrics = _named(document["metrics"], "metrics", file)
+    order = sorted(parameters)
     points = {}
-    for entry in document["coordinates"]:
-        value = {p["parameter_id"]: p["parameter_value"] for p in entry["parameter_value_pairs"]}
-        points[entry["id"]] = tuple(number(value[p["id"]], file) for p in order)
+    for number_of_point, entry in _numbered(document["coordinates"], "coordinates", file).items():
+        value = _coordinate(entry["parameter_value_pairs"], parameters, file)
+        points[number_of_point] = tuple(number(value[p], file) for p in order)
+    # Nothing refers to a measurement, but one that stands twice would pass for two repetitions.
+    _numbered([m for m in document["measurements"] if "id" in m], "measurements", file)
     records: Records = {}
     for entry in document["measurements"]:
         key = (paths[entry["callpath_id"]], metrics[entry["metric_id"]])
         add(records, key, points[entry["coordinate_id"]], [number(entry["value"], file)])
-    return [str(entry["name"]) for entry in order], records
+    return [parameters[p] for p in order], records
+
+
+def _numbered(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, dict[str, Any]]:
+    """Entries of a table by their numbers."""
+    entries: dict[Any, dict[str, Any]] = {}
+    for entry in table:
+        if entry["id"] in entries:
+            raise ScalingInputError(f"an id stands twice in {what}", file=file, found=entry["id"])
+        entries[entry["id"]] = entry
+    return entries
+
+
+def _named(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, str]:
+    """Names of a table by their numbers."""
+    numbers: dict[str, Any] = {}
+    for k, entry in _numbered(table, what, file).items():
+        name = str(entry["name"])
+        if name in numbers:
+            raise ScalingInputError(f"a name stands twice in {what}", file=file, found=name)
+        numbers[name] = k
+    return {k: name for name, k in numbers.items()}
+
+
+def _coordinate(
+    pairs: list[dict[str, Any]], parameters: dict[Any, str], file: PathLike
+) -> dict[Any, Any]:
+    """Values of a point by the numbers of the parameters."""
+    value: dict[Any, Any] = {}
+    for pair in pairs:
+        k = pair["parameter_id"]
+        if k not in parameters:
+            raise ScalingInputError(
+                "a coordinate has an unknown parameter_id", file=file, found=k,
+                expected=f"one of {', '.join(map(str, parameters))}",
+            )  # fmt: skip
+        if k in value:
+            raise ScalingInputError("a coordinate has a parameter_id twice", file=file, found=k)
+        value[k] = pair["parameter_value"]
+    return value
