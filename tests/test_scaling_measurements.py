@@ -273,6 +273,20 @@ def test_pairs_that_are_used_up():
         TermSpace.of(pairs)
 
 
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_only_a_line_feed_ends_a_line(tmp_path, character):
+    name = f"a{character}b"
+    lines = [{"params": {"p": p}, "callpath": name, "value": p} for p in (2, 4)]
+    text = f"PARAMETER p\r\nPOINTS 2 4\r\nREGION {name}\r\nDATA 2\r\nDATA 4\r\n"
+    as_lines = "\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    path = tmp_path / "data.txt"
+    for content in (as_lines, text) if character >= " " else (text,):
+        path.write_bytes(content.encode())
+        (m,) = read_measurements(path)
+        assert m.callpaths == (name,)
+        assert m.values[0, :, 0].tolist() == [2, 4]
+
+
 def test_a_table_without_rows():
     with pytest.raises(ScalingInputError, match="no rows"):
         from_rows(pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"])

@@ -89,7 +89,8 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
     """
     parameters: list[str] = []
     records: Records = {}
-    for line, text in enumerate(content.splitlines(), 1):
+    # Text in JSON may hold other characters that end a line elsewhere, such as U+2028.
+    for line, text in enumerate(content.split("\n"), 1):
         if not text.strip():
             continue
         try:

@@ -33,7 +33,8 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     records: Records = {}
     region, metric = "main", "time"
     row = 0
-    for line, text in enumerate(content.splitlines(), 1):
+    # Names may hold other characters that end a line elsewhere, such as U+2028.
+    for line, text in enumerate(content.split("\n"), 1):
         field, *rest = text.split(None, 1) or [""]
         if not field or field.startswith("#"):
             continue
