@@ -201,8 +201,8 @@ def from_rows(
     Raises
     ------
     ScalingInputError
-        If a column is missing, there twice or without real numbers, or the rows give no
-        `Measurements`.
+        If a column is missing, there twice, meant for two things or without real numbers, or the
+        rows give no `Measurements`.
 
     Examples
     --------
@@ -211,6 +211,11 @@ def from_rows(
     >>> from_rows(rows, ["p"])[0].values.tolist()
     [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]
     """
+    if isinstance(parameters, str):
+        raise ScalingInputError(
+            "parameters must be a list of columns", found=repr(parameters),
+            expected=f"[{parameters!r}]",
+        )  # fmt: skip
     names = [*parameters, value, *(name for name in (callpath, metric) if name)]
     absent = [name for name in names if name not in rows.columns]
     if absent or not parameters:
@@ -221,6 +226,12 @@ def from_rows(
     if len(repeated):
         raise ScalingInputError(
             "the table needs each column once", found=f"{', '.join(map(str, repeated))} twice"
+        )
+    shared = [name for k, name in enumerate(names) if name in names[:k]]
+    if shared:
+        raise ScalingInputError(
+            "a column is one of parameters, value, callpath and metric",
+            found=f"{shared[0]} for two of them",
         )
     if rows.empty:
         raise ScalingInputError("the table has no rows")

@@ -121,6 +121,10 @@ def test_json_lines(write):
         ('{"params": [0], "value": 1}', "bad line"),
         ('{"params": {}, "value": 1}', "bad line"),
         ('{"params": {"p": 1}}', "bad line"),
+        ('{"params": {"p": 1}, "value": 1, "callpath": null}',
+         ":1: bad callpath: found None, expected text"),
+        ('{"params": {"p": 1}, "value": 1, "metric": ["a"]}',
+         r":1: bad metric: found \['a'\], expected text"),
         (LINE % 1 + LINE % ("9" * 400), ":2: bad number: found 999"),
         (LINE % 1 + LINE % ("9" * 5000), ":2: a number has too many digits"),
         (LINE % ("9" * 5000), "a number has too many digits"),
@@ -271,6 +275,23 @@ def test_pairs_that_are_used_up():
     assert TermSpace.of(pairs).n_terms == 2
     with pytest.raises(ScalingInputError, match=r"without a term: expected .* in a list"):
         TermSpace.of(pairs)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named", "message"),
+    [
+        ("pn", {}, r"must be a list of columns: found 'pn', expected \['pn'\]$"),
+        ("p", {}, r"must be a list of columns: found 'p', expected \['p'\]$"),
+        (["p", "value"], {}, "found value for two of them"),
+        (["p", "p"], {}, "found p for two of them"),
+        (["p"], {"callpath": "p"}, "found p for two of them"),
+        (["p"], {"metric": "value"}, "found value for two of them"),
+    ],
+)
+def test_columns_that_are_meant_for_two_things(parameters, named, message):
+    rows = pd.DataFrame({"p": [1, 2, 4], "n": [1, 1, 2], "value": [1.0, 2.0, 3.0]})
+    with pytest.raises(ScalingInputError, match=message):
+        from_rows(rows, parameters, **named)
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])

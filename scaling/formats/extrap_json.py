@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ..errors import ScalingInputError
-from .records import PathLike, Records, add, number
+from .records import PathLike, Records, add, label, number
 
 _LAYOUT = "does not have the layout of Extra-P's JSON format"
 
@@ -114,7 +114,10 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
                 expected=parameters,
             )
         point = tuple(number(params[name], file, line) for name in parameters)
-        key = (str(entry.get("callpath", "main")), str(entry.get("metric", "time")))
+        key = (
+            label(entry.get("callpath", "main"), "callpath", file, line),
+            label(entry.get("metric", "time"), "metric", file, line),
+        )
         add(records, key, point, [number(entry["value"], file, line)])
     return parameters, records
 
@@ -175,7 +178,7 @@ def _named(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, 
     """Names of a table by their numbers."""
     numbers: dict[str, Any] = {}
     for k, entry in _numbered(table, what, file).items():
-        name = str(entry["name"])
+        name = label(entry["name"], f"name in {what}", file)
         if name in numbers:
             raise ScalingInputError(f"a name stands twice in {what}", file=file, found=name)
         numbers[name] = k

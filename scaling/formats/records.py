@@ -44,6 +44,19 @@ def number(value: object, file: PathLike, line: int | None = None, what: str = "
     return result
 
 
+def label(value: object, what: str, file: PathLike, line: int | None = None) -> str:
+    """Return a name, or raise.
+
+    >>> label("main", "callpath", "a.json")
+    'main'
+    """
+    if not isinstance(value, str):
+        raise ScalingInputError(
+            f"bad {what}", file=file, line=line, found=repr(value), expected="text"
+        )
+    return value
+
+
 def assemble(parameters: Sequence[str], records: Records, *, file: PathLike) -> list[Measurements]:
     """Gather records; call paths measured at the same points go together."""
     groups: dict[tuple[Point, ...], list[tuple[str, str, NDArray[np.float64]]]] = {}
