@@ -88,6 +88,9 @@ class Measurements:
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
             raise ScalingInputError(f"{len(y)} paths need as many call paths and metrics")
+        # Whatever becomes of the caller's arrays, these are what was checked.
+        x, y = x.copy(), y.copy()
+        x.flags.writeable = y.flags.writeable = False
         for name, value in (
             ("parameters", tuple(parameters)), ("points", x), ("values", y),
             ("callpaths", paths), ("metrics", names),

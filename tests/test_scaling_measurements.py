@@ -193,6 +193,19 @@ def test_wrong_measurements(points, values):
         Measurements(["p"], points, values)
 
 
+@pytest.mark.parametrize("name", ["points", "values"])
+def test_measurements_stay_as_they_were_checked(name):
+    arrays = {"points": np.array([[1.0], [2.0]]), "values": np.array([[[1.0], [2.0]]])}
+    data = Measurements(["p"], **arrays)
+    before = getattr(data, name).copy()
+    arrays[name][:] = 9
+    assert (getattr(data, name) == before).all()
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(data, name)[0] = 9
+    # The caller's own may still be written to.
+    assert arrays[name].flags.writeable
+
+
 def test_wrong_names():
     with pytest.raises(ScalingInputError):
         Measurements(["p", "p"], [[1.0, 2.0]], [[[1.0]]])
