@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 
 # Sizes of values, and of parameters, whose squares and products of cubes are numbers still.
 LARGEST = 1e50
+LEAST = 1e-50
 LARGEST_PARAMETER = 1e20
 
 
@@ -37,8 +38,8 @@ class Measurements:
     ------
     ScalingInputError
         If points or values are no real numbers, shapes disagree, a parameter is negative, a value
-        is infinite or larger than 1e50, a parameter beyond 1e-20 to 1e20, or a point is empty or
-        repeated.
+        is infinite or larger than 1e50, all values of a path are smaller than 1e-50 and some not
+        0, a parameter beyond 1e-20 to 1e20, or a point is empty or repeated.
 
     Examples
     --------
@@ -79,10 +80,17 @@ class Measurements:
             raise ScalingInputError("a value is infinite")
         if np.isnan(y).all(axis=2).any():
             raise ScalingInputError("a point has no value", expected="one repetition at least")
-        if np.nanmax(np.abs(y)) > LARGEST:
+        size = np.nanmax(np.abs(y), axis=(1, 2))
+        if size.max() > LARGEST:
             raise ScalingInputError(
                 "a value is too large to fit; use another unit",
-                found=np.nanmax(np.abs(y)), expected=f"at most {LARGEST:g}",
+                found=size.max(), expected=f"at most {LARGEST:g}",
+            )  # fmt: skip
+        faint = size[(size > 0) & (size < LEAST)]
+        if faint.size:
+            raise ScalingInputError(
+                "the values of a path are too small to fit; use another unit",
+                found=f"at most {faint[0]:g}", expected=f"one of {LEAST:g} or more, or only 0",
             )  # fmt: skip
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)

@@ -206,6 +206,24 @@ def test_measurements_stay_as_they_were_checked(name):
     assert arrays[name].flags.writeable
 
 
+@pytest.mark.parametrize("size", [1e-51, 1e-161, 1e-170, 1e-308, 5e-324])
+def test_values_too_small_to_square(size):
+    points, growth = [[1.0], [2.0], [4.0]], np.array([1.0, 2.0, 4.0])[None, :, None]
+    both = np.concatenate([growth, size / 4 * growth])
+    with pytest.raises(ScalingInputError, match=r"too small to fit.*expected one of 1e-50"):
+        Measurements(["p"], points, both if size > 1e-300 else size * (growth > 2))
+
+
+@pytest.mark.parametrize("size", [1e-49, 1e-40, 1.0, 1e40])
+def test_the_smallest_values_are_fitted_as_others_are(size):
+    p = np.array([4.0, 8, 16, 32, 64])[:, None]
+    values = np.stack([size * (1 + p), 0 * p])
+    models = fit_many(Measurements(["p"], p, values))
+    assert models.trusted.all()
+    assert models.predict([[128.0]])[:, 0] == pytest.approx([129 * size, 0], rel=1e-9, abs=0)
+    assert not any("off by more than" in note for notes in models.notes() for note in notes)
+
+
 def test_wrong_names():
     with pytest.raises(ScalingInputError):
         Measurements(["p", "p"], [[1.0, 2.0]], [[[1.0]]])
