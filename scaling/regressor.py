@@ -51,6 +51,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What the measurements cannot tell.
     models_ : Models
         The fit with all its hypotheses.
+    options_ : FitOptions
+        Those of the fit, of its intervals too, whatever parameters were set since.
     n_features_in_ : int
         Number of parameters.
 
@@ -109,8 +111,9 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not np.isfinite(goal).all():
             raise ScalingInputError("y holds NaN; leave such rows out")
         points, values = gather(x, goal)
-        options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
-        self.models_: Models = fit_many(Measurements(names, points, values[None]), options)
+        self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.signed)
+        data = Measurements(names, points, values[None])
+        self.models_: Models = fit_many(data, self.options_)
         self.terms_: list[Term] = self.models_.terms()
         self.formula_: str = self.models_.formulas()[0]
         self.notes_: list[str] = self.models_.notes()[0]
@@ -146,11 +149,10 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        options = FitOptions(self.space, self.max_terms, self.noise, self.signed)
         seed = random_state
         if not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
-        low, high = interval(self.models_, X, options, level, n_bootstrap, int(seed))
+        low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
         return low[0], high[0]
 
     def _names(self) -> list[str]:

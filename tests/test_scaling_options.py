@@ -100,3 +100,17 @@ def test_only_names_that_would_be_misread_are_quoted():
     assert text([(2.0, ((1.0, 1.0),))], ["ranks"]) == "2 ranks log2(ranks)"
     with pytest.raises(ScalingInputError, match="log2, the only function"):
         parsed("2 log(n)")
+
+
+@pytest.mark.parametrize(
+    "later", [{"space": [(3, 0)]}, {"max_terms": 1}, {"noise": "bounded"}, {"signed": True}]
+)
+def test_an_interval_is_that_of_the_fit_whatever_is_set_later(later):
+    noise = 1 + 0.03 * np.random.default_rng(0).standard_normal((5, 2))
+    x, y = np.repeat(P[:, None], 2, axis=0), ((20 + P)[:, None] * noise).ravel()
+    model = PMNFRegressor(warn=False).fit(x, y)
+    low, high = model.predict_interval([[128.0]], n_bootstrap=10)
+    model.set_params(**later)
+    again = model.predict_interval([[128.0]], n_bootstrap=10)
+    assert again == (low, high)
+    assert model.options_ == FitOptions()
