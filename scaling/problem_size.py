@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import bisect
 
 from .errors import ScalingInputError
 
 LARGEST = 1e30
 _SAMPLES = 400
+# Part of a value that is the same value, but for rounding.
+_LEVEL = 1 - 1e-9
 
 
 class DoesNotFitError(ScalingInputError):
@@ -26,7 +28,8 @@ def fill(
     Parameters
     ----------
     used : callable
-        Bytes for a problem size, or for an array of them; finite where the root is looked for.
+        Bytes for a problem size, or for an array of them. Infinity is more than any memory; beyond
+        the root other sizes may have no value at all.
     memory : float
         Bytes there are.
     smallest : float
@@ -43,7 +46,8 @@ def fill(
     DoesNotFitError
         If the smallest problem is too large already.
     ScalingInputError
-        If memory does not grow with n, or shrinks somewhere, so that more than one n may fill it.
+        If memory does not grow with n, or shrinks somewhere, so that more than one n may fill it;
+        up to n = 1e30 it is sampled for that.
 
     Examples
     --------
@@ -73,13 +77,28 @@ def fill(
             )  # fmt: skip
     if low == high:
         return low
-    sizes = np.geomspace(smallest, high, _SAMPLES)
-    values = np.broadcast_to(used(sizes), sizes.shape)
-    falls = ~(values[1:] >= values[:-1] * (1 - 1e-9))
+    with np.errstate(all="ignore"):
+        up_to, beyond = (
+            np.geomspace(start, end, _SAMPLES) for start, end in ((smallest, high), (high, LARGEST))
+        )
+        values, later = (
+            np.broadcast_to(used(sizes), sizes.shape).astype(float) for sizes in (up_to, beyond)
+        )
+    falls = ~(values[1:] >= values[:-1] * _LEVEL)
     if falls.any():
         k = int(np.argmax(falls))
         raise ScalingInputError(
-            f"{name}: bytes_used shrinks beyond n = {sizes[k]:.4g}", file=file,
+            f"{name}: bytes_used shrinks beyond n = {up_to[k]:.4g}", file=file,
             found=f"{values[k + 1]:.4g} after {values[k]:.4g}", expected="memory that grows with n",
         )  # fmt: skip
-    return float(brentq(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))
+    free = later < memory * _LEVEL
+    if free.any():
+        k = int(np.argmax(free))
+        raise ScalingInputError(
+            f"{name}: bytes_used shrinks beyond n = {beyond[k - 1]:.4g}", file=file,
+            found=f"{later[k]:.4g} at n = {beyond[k]:.4g}, less than the {memory:.4g} there are",
+            expected="memory that grows with n",
+        )  # fmt: skip
+    # Halves of the range need no more than which side of the memory a size is on, so that infinity
+    # may be at the end.
+    return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))

@@ -160,6 +160,9 @@ class Application:
             # One size at a time is checked; the samples between are for growth alone.
             if isinstance(n, np.ndarray):
                 return self._values("bytes_used", p, n, held)
+            # A power of a large n may be no number any more; the smallest problem needs one.
+            if n > self.smallest and self._values("bytes_used", p, n, held) == np.inf:
+                return np.inf
             return self.need("bytes_used", p, n, held)
 
         return fill(used, memory, self.smallest, f"{self.name} on {p:g} processes", self.file)

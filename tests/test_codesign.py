@@ -162,11 +162,34 @@ def test_as_it_stands_milc_gives_one_published_ratio_at_most():
         ("n / (p - p)", "no usable value"),
         ("n * log(0 * n)", "no usable value"),
         ("n * (2 + 0.9 * (n - 30)**2 / n - n / 50)", "shrinks"),
+        # A second root, far beyond the first.
+        ("1e3 * n - n**2 / 1e6", "shrinks beyond n = 9.* less than the 1e.05 there are"),
+        ("1e3 * n - n**1.5", "shrinks beyond"),
     ],
 )
 def test_memory_that_cannot_be_filled(memory, message):
     with pytest.raises(ScalingInputError, match=message):
         Application("a", {"bytes_used": memory}).largest(p=4, memory=1e5)
+
+
+@pytest.mark.parametrize("p", [4, 64, 1024, 1e5])
+@pytest.mark.parametrize("text", ["n**p", "2**(n - 1) * p * n", "p * n + n**p / 2"])
+def test_more_than_a_number_can_be_is_more_than_the_memory(text, p):
+    app = Application("a", {"bytes_used": text})
+    n = app.largest(p=p, memory=1e9)
+    # Of so high a power the last digit of n is worth many of the memory's.
+    assert app.need("bytes_used", p, n) == pytest.approx(1e9, rel=p * 1e-13 + 1e-12)
+    assert text != "n**p" or n == pytest.approx(1e9 ** (1 / p))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(3, 12), st.floats(1.1, 3), st.floats(1.5, 20))
+def test_a_second_size_that_fills_the_memory_is_reported(power, exponent, peak):
+    # Grows up to n near 10**peak, and holds the memory once more beyond.
+    top = 10.0**peak
+    text = f"{10.0**power} * n * (1 - (n / {top})**{exponent - 1})"
+    with pytest.raises(ScalingInputError, match=r"shrinks|no usable value"):
+        Application("a", {"bytes_used": text}).largest(p=4, memory=10.0**power * 1.5)
 
 
 def test_what_does_not_fit_says_how_much_is_needed():
