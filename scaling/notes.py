@@ -22,6 +22,8 @@ _APART = 0.2
 _OFF = 0.1
 # Relative size from which a percentage is hard to read.
 _MANY = 10.0
+# What differs from a limit by less is the limit, but for rounding.
+_MOST_DECIMALS = 6
 NEGATIVE = "negative values were measured, which models without negative coefficients never are"
 
 
@@ -117,7 +119,8 @@ def of_path(
     result = []
     if variation > _VARIATION:
         result.append(
-            f"the repetitions vary by more than {percent(_VARIATION)}: {percent(variation)}"
+            f"the repetitions vary by more than {percent(_VARIATION)}: "
+            f"{_more_than(variation, _VARIATION)}"
         )
     if high - low > _APART * abs(high + low) / 2:
         result.append(
@@ -129,7 +132,7 @@ def of_path(
     if not trusted and off > _OFF:
         result.append(
             f"the formula is off by more than {percent(_OFF)} where it was measured: up to "
-            f"{percent(off)}"
+            f"{_more_than(off, _OFF)}"
         )
     return result
 
@@ -145,6 +148,20 @@ def percent(relative: float) -> str:
     if relative < _MANY:
         return f"{100 * relative:.0f} %"
     return f"{relative:.2g} times the value"
+
+
+def _more_than(relative: float, limit: float) -> str:
+    """Return a relative size above a limit in percent, with decimals where rounding hides that.
+
+    Examples
+    --------
+    >>> _more_than(0.234, 0.1), _more_than(0.104, 0.1), _more_than(0.1002, 0.1)
+    ('23 %', '10.4 %', '10.02 %')
+    """
+    decimals = 0
+    while decimals < _MOST_DECIMALS and round(100 * relative, decimals) <= 100 * limit:
+        decimals += 1
+    return f"{100 * relative:.{decimals}f} %" if decimals else percent(relative)
 
 
 def of_left_out(

@@ -72,3 +72,15 @@ def test_sizes_in_notes_can_be_read():
         "no hypothesis meets the points within the noise of the repetitions",
         "the formula is off by more than 10 % where it was measured: up to 8.6e+15 times the value",
     ]
+
+
+@pytest.mark.parametrize(
+    "variation", [0.1001, 0.100001, 0.104, 0.1049, 0.1051, 0.2, 3.0, 0.1 + 1e-12]
+)
+def test_what_is_more_than_a_limit_is_told_as_more(variation):
+    (varies,) = of_path(variation, True, 9.0, 10.0)
+    (_, off) = of_path(np.nextafter(0.1, 0), False, 9.0, 10.0, variation)
+    for note in (varies, off):
+        limit, told = map(float, re.findall(r"[\d.]+(?= %)", note))
+        assert told > limit or variation < 0.1 + 1e-9
+        assert told == pytest.approx(100 * variation, rel=0.05)
