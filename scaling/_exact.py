@@ -102,6 +102,8 @@ def exact(
 ) -> Hypotheses:
     """Solve what is kept to the last digits and weigh it anew."""
     design = _design(kept, terms, peak, measured.error)
+    if len(terms) > 1:
+        kept, design = _in_order(kept, design)
     solved = least_squares(design.columns, (measured.target / measured.error)[:, None, :])
     n_points = measured.target.shape[1]
     fit = log_fit(solved.residual, kept.used.sum(axis=2), n_points, measured.known)
@@ -162,6 +164,25 @@ def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Ar
             log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
         columns.append(column * sharpness)
     return _Design(columns, unit, log_peak)
+
+
+def _in_order(kept: Kept, design: _Design) -> tuple[Kept, _Design]:
+    """Columns in the order of their sums, the constant first.
+
+    Samples of the coefficients differ with the order of the columns, which must not be that of the
+    parameters.
+    """
+    constant = kept.used & ~kept.terms.any(axis=3)
+    total = np.stack([column.sum(axis=2) for column in design.columns], axis=2)
+    key = np.where(constant, -np.inf, np.where(kept.used, total, np.inf))
+    order = np.argsort(key, axis=2, kind="stable")
+    columns = np.take_along_axis(np.stack(design.columns, axis=2), order[..., None], axis=2)
+    kept = kept._replace(
+        terms=np.take_along_axis(kept.terms, order[..., None], axis=2),
+        used=np.take_along_axis(kept.used, order, axis=2),
+    )
+    unit = np.take_along_axis(design.unit, order, axis=2)
+    return kept, _Design(list(np.moveaxis(columns, 2, 0)), unit, design.log_peak)
 
 
 def _without_rounding(
