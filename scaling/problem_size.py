@@ -75,8 +75,6 @@ def fill(
                 f"{name}: bytes_used does not fill the memory for any n", file=file,
                 found=f"{used(low):.4g} bytes at n = {low:.1g}", expected=f"{memory:.4g}",
             )  # fmt: skip
-    if low == high:
-        return low
     with np.errstate(all="ignore"):
         up_to, beyond = (
             np.geomspace(start, end, _SAMPLES) for start, end in ((smallest, high), (high, LARGEST))

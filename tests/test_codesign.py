@@ -267,6 +267,12 @@ def test_no_time_has_a_reason():
     assert slow["reason"].tolist() == ["the system still has no flops"]
 
 
+def test_the_smallest_problem_may_fill_the_memory():
+    assert Application("a", {"bytes_used": "8 * n"}, smallest=2).largest(4, 16) == 2
+    with pytest.raises(ScalingInputError, match="shrinks beyond"):
+        Application("a", {"bytes_used": "9 * n - n**2"}).largest(4, 8)
+
+
 @pytest.mark.parametrize("text", ["1e9 / n + n", "(n - 100)**2"])
 def test_memory_that_shrinks_from_the_smallest_problem_on(text):
     with pytest.raises(ScalingInputError, match="shrinks beyond n = 1"):
