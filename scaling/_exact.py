@@ -176,13 +176,17 @@ def _in_order(kept: Kept, design: _Design) -> tuple[Kept, _Design]:
     total = np.stack([column.sum(axis=2) for column in design.columns], axis=2)
     key = np.where(constant, -np.inf, np.where(kept.used, total, np.inf))
     order = np.argsort(key, axis=2, kind="stable")
-    columns = np.take_along_axis(np.stack(design.columns, axis=2), order[..., None], axis=2)
+    # Most stand in order: moving the others alone takes a third of the time.
+    moved = np.nonzero((order != np.arange(order.shape[2])).any(axis=2))
+    some = [column[moved] for column in design.columns]
+    for column, place in zip(design.columns, order[moved].T, strict=True):
+        column[moved] = np.choose(place[:, None], some)
     kept = kept._replace(
         terms=np.take_along_axis(kept.terms, order[..., None], axis=2),
         used=np.take_along_axis(kept.used, order, axis=2),
     )
     unit = np.take_along_axis(design.unit, order, axis=2)
-    return kept, _Design(list(np.moveaxis(columns, 2, 0)), unit, design.log_peak)
+    return kept, design._replace(unit=unit)
 
 
 def _without_rounding(
