@@ -14,7 +14,7 @@ from ._simulator_state import DELIVERED, PARTS, SLOTS, State
 _TICKS_A_PACKET = 1024
 _TICKS_A_HOP = 64
 # Parts of ticks that the shortest packet takes if it can be done, and those that it must take.
-_PARTS_A_PACKET = 1024
+_PARTS_A_PACKET = 128
 _LEAST_PARTS = 16
 _LARGEST_WHEEL = 2**22
 # Times of a packet on the fastest link that anything in the network may take at most.
@@ -75,7 +75,7 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
         raise InputError(
             "packets too short beside the longest for the clock",
             found=f"{smallest:.6g} of {largest_packet:.6g} bytes",
-            expected=f"at least {_LEAST_PARTS / (ticks * parts) * smallest:.3g} bytes",
+            expected="a smaller coarsening (--coarsening)",
         )
     tick = packet / ticks
     if longest > _MOST_TICKS * tick:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Real
 
 import numpy as np
 
@@ -20,9 +20,7 @@ def wraps(value: object, ndim: int) -> tuple[bool, ...]:
     values = _per_dimension(value, ndim, "wrap")
     for flag in values:
         # A text or NaN would count as true.
-        if not (
-            isinstance(flag, bool | np.bool_) or (isinstance(flag, Integral) and flag in (0, 1))
-        ):
+        if not (isinstance(flag, bool | np.bool_) or (isinstance(flag, Real) and flag in (0, 1))):
             raise InputError("bad wrap", found=repr(flag), expected="True or False")
     return tuple(map(bool, values))
 
@@ -36,6 +34,8 @@ def bandwidths(value: object, ndim: int) -> tuple[float, ...]:
 
 def routing_order(value: object, ndim: int) -> tuple[int, ...]:
     """Permutation of the dimensions; as they stand if there is none."""
+    if isinstance(value, Iterable) and not isinstance(value, np.ndarray | str):
+        value = tuple(value)
     order = () if value is None else tuple(whole_array(value, "routing order").tolist())  # type: ignore[arg-type]
     order = order or tuple(range(ndim))
     if sorted(order) != list(range(ndim)):

@@ -38,7 +38,9 @@ def whole_number(value: object, what: str, low: int, high: int | None = None) ->
 def real_number(value: object, what: str, low: float, high: float = math.inf) -> float:
     """Return ``value`` as a finite float from ``low`` to ``high``."""
     try:
-        number = float(value) if isinstance(value, Real) else math.nan
+        # An array without dimensions is a number too.
+        single = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        number = float(single) if isinstance(single, Real) else math.nan
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or not low <= number <= high:
@@ -48,9 +50,13 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
 
 
 def job_count(value: object) -> int:
-    """Return a number of threads or processes; as joblib counts, -1 is one for each core."""
+    """Return a number of threads or processes as joblib counts: -1 is one for each core, None 1."""
+    if value is None:
+        return 1
     if not isinstance(value, Integral) or isinstance(value, bool) or value == 0:
-        raise InputError("bad n_jobs", found=repr(value), expected="1 or more, or -1 for all")
+        raise InputError(
+            "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
+        )
     return int(value)
 
 

@@ -9,7 +9,7 @@ from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast.features import simulate
 from toruscast.features._simulator_clock import clock_of
-from toruscast.features.simulator import SEED_BITS
+from toruscast.features.simulator import SEED_STEP
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.patterns import all_to_all, pairwise_exchange
 
@@ -25,7 +25,7 @@ def check_against_twin(traffic, torus, mapping, routing="deterministic", coarsen
         rounds = [workload.phases[i] for i in stretch.phases]
         listed = stretch.messages
         tick, wheel = clock_of(listed, torus)
-        own = seed + (stretch.phases[0] << SEED_BITS)
+        own = (seed + stretch.phases[0] * SEED_STEP) % 2**63
         twin = naive_simulator.Simulator(
             rounds, torus, mapping, routing, coarsening, own, tick, wheel - 1
         ).run()

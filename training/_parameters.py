@@ -21,8 +21,7 @@ def check_parameters(given: Mapping[str, Any]) -> None:
         whole_number(given["min_samples_leaf"], "min_samples_leaf", 1)
     if given["max_leaf_nodes"] is not None:
         whole_number(given["max_leaf_nodes"], "max_leaf_nodes", 2)
-    if given["n_jobs"] is not None:
-        job_count(given["n_jobs"])
+    job_count(given["n_jobs"])
     seed = given["random_state"]
     if seed is not None and not isinstance(seed, np.random.RandomState):
         whole_number(seed, "random_state", 0, 2**32 - 1)
