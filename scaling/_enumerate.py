@@ -42,37 +42,20 @@ class Sweep(NamedTuple):
     picks: list[Index]  # for each parameter (p, t_l): the terms searched
 
 
-def sweep_all(
-    points: Array,
-    terms: Sequence[Array],
-    log_prior: Sequence[Array],
-    target: Array,
-    error: Array,
-    known: NDArray[np.bool_],
-    non_negative: bool = True,
-    enough: Array | None = None,
-    best_pairs: int = 32,
-) -> Sweep:
+def sweep_all(searched: Searched, enough: Array | None = None, best_pairs: int = 32) -> Sweep:
     """Approximate evidence of all hypotheses.
 
     Parameters
     ----------
-    points : array, shape (n, l)
-    terms : sequence of array, each shape (t_l, n)
-        Scaled to a largest value of 1.
-    log_prior : sequence of array, each shape (t_l,)
-    target, error : array, shape (p, n)
-    known : array of bool, shape (p,)
-        `error` is the points' own; otherwise it is only proportional to it.
-    non_negative : bool
-        Coefficients below zero count against a hypothesis.
+    searched : Searched
     enough : array, shape (p,), optional
         Residual of a one-parameter model that needs no second term. None: never try one.
     best_pairs : int
         Pairs of terms kept for each call path.
     """
-    n_points, n_parameters = len(points), len(terms)
-    searched = Searched(points, terms, log_prior, target, error, known, non_negative)
+    terms, log_prior, target = searched.terms, searched.log_prior, searched.target
+    error, known = searched.error, searched.known
+    n_points, n_parameters = len(searched.points), len(terms)
     picks = _picked(searched)
     score, least, blocks = all_scores(searched, picks)
     size = score.shape[1]
@@ -90,13 +73,14 @@ def sweep_all(
                 terms[0], log_prior[0], error[rows] ** -2.0, target[rows], known[rows]
             )
             value = pairs.base + log_fit(pairs.residual, 3, n_points, known[rows])
-            if non_negative:
+            if searched.non_negative:
                 value -= against_sign(pairs.against, pairs.residual, 3, n_points, known[rows])
             best = np.argpartition(-value, keep - 1, axis=1)[:, :keep]
             more[rows] = np.take_along_axis(value, best, axis=1) + block.log_prior + log(2)
             which[rows] = size + best
             if rows.size:
-                misfit = pairs.residual + pairs.against if non_negative else pairs.residual
+                free = not searched.non_negative
+                misfit = pairs.residual if free else pairs.residual + pairs.against
                 least[rows, 2] = np.minimum(least[rows, 2], misfit.min(axis=1))
         blocks.append(block)
         score = np.concatenate([score, more], axis=1)

@@ -11,7 +11,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ._blocks import is_grid
+from ._blocks import Searched, is_grid
 from ._bounded import Repetitions
 from ._decode import decode
 from ._enumerate import Sweep, sweep_all
@@ -114,10 +114,10 @@ def search(
 
     def sweep_of(rows: Index | slice) -> Sweep:
         coarse = np.maximum(error[rows], _COARSE * scale[rows])
-        return sweep_all(
-            points, terms, log_prior, target[rows], coarse, known[rows], options.non_negative,
-            None if enough is None else enough[rows], options.keep,
-        )  # fmt: skip
+        searched = Searched(
+            points, terms, log_prior, target[rows], coarse, known[rows], options.non_negative
+        )
+        return sweep_all(searched, None if enough is None else enough[rows], options.keep)
 
     sweep = sweep_of(slice(None))
     # Points without repetitions that a hypothesis meets to the last digits have no noise.

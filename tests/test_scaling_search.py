@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
+from toruscast.scaling._blocks import Searched
 from toruscast.scaling._enumerate import sweep_all
 from toruscast.scaling._refine import least_squares, truncate
 from toruscast.scaling._screen import screen
@@ -171,10 +172,9 @@ def test_sweep_agrees_with_one_problem_after_the_other():
     error = rng.uniform(0.02, 0.05, size=(4, 5))
     values = space.values(P)
     terms = values / values.max(axis=1, keepdims=True)
-    sweep = sweep_all(
-        P[:, None], [terms], [np.log(space.prior)], y, error, np.ones(4, dtype=bool), False,
-        np.zeros(4),
-    )  # fmt: skip
+    known = np.ones(4, dtype=bool)
+    searched = Searched(P[:, None], [terms], [np.log(space.prior)], y, error, known, False)
+    sweep = sweep_all(searched, np.zeros(4))
     constant, with_one, without = structures(1)
     for path in range(4):
         twin = naive.one_parameter(
