@@ -63,6 +63,7 @@ def write_folder(
 ) -> None:
     """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
 
+    ``links`` is what `labelled` returns.
     A folder that stands already keeps its other files; those of an earlier run are replaced once
     all new ones are written, and the time series and logs that this run has not are removed.
     """

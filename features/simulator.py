@@ -113,7 +113,7 @@ def simulate(
     crosses the ring's edge takes the second (datelines). `docs/simulator.md` has the model in full,
     with its sources.
 
-    The first call on a machine compiles the simulator, once, which takes about 25 s.
+    The first call on a machine compiles the simulator, once, which takes up to half a minute.
 
     Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link; in longer ones
     where the run would take more than 2**31 of them.

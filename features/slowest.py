@@ -100,14 +100,13 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     packets, wire = packet_counts(comm, torus)
     head = hops * network.hop_latency
     nth, behind = int(packets[edge]) - 1, 0
-    last = float(wire[edge]) / min(link, port)
+    each, last = (float(wire[edge]) / speed for speed in (link, min(link, port)))
     if network.window and network.window * float(wire[edge]) / rate < head:
         # It waits for the first of each window to come before the next one goes.
         behind, nth = divmod(nth, network.window)
     # The last one arrives behind the others, or its port has them to take in first.
-    arriving = float(wire[edge]) / link
     before, turn = divmod(nth, network.reception_ports)
-    alone = (behind + 1) * head + max(nth * arriving, turn * arriving + before * last) + last
+    alone = (behind + 1) * head + max(nth * each, turn * each + before * last) + last
     if nbytes / comm.whole_messages[edge] > network.eager_limit:
         # A question and its answer, a header each.
         alone += 2 * (head + network.header / min(link, port))

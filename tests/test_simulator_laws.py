@@ -161,7 +161,7 @@ def time_and_least(rounds, torus, mapping, routing):
     # ticks, of which each takes a thousand.
     edges = sum(comm.n_edges for comm in rounds)
     rounding = tick * (edges + torus.diameter + 2)
-    return result.time, max(strict) * (1 - 1e-3) - rounding
+    return result.time, max(strict) * (1 - 5e-4) - rounding
 
 
 @settings(max_examples=40, deadline=None)

@@ -71,7 +71,7 @@ def rank(
 
     Where the model corrects the sketch and the sketch is the simulation itself (no edge has more
     than one packet), there is nothing to correct: times and both ends of the intervals are its. The
-    first simulation on a machine takes about 25 s longer, to be compiled.
+    first simulation on a machine takes up to half a minute longer, to be compiled.
 
     Parameters
     ----------
