@@ -1,6 +1,7 @@
 """Routes, link loads, injection FIFOs, the packet simulator, and the named features."""
 
 from .bounds import Bounds, time_bounds
+from .flows import FlowSimulation, simulate_flows
 from .outliers import average_outliers, top_outliers
 from .registry import FEATURES, Feature, feature_names, register, unregister
 from .routing import Routing, dilations, injection_fifos, link_loads, routes
@@ -14,6 +15,7 @@ __all__ = [
     "FEATURES",
     "Bounds",
     "Feature",
+    "FlowSimulation",
     "RoutedTraffic",
     "Routing",
     "Simulation",
@@ -27,6 +29,7 @@ __all__ = [
     "register",
     "routes",
     "simulate",
+    "simulate_flows",
     "time_bounds",
     "top_outliers",
     "unregister",

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import TaskMapping, Torus, Workload
-
 from .message_log import log_rows
+from .message_times import MessageTimes
 from .routing import Routing
 from .stretch import Stretch
 
@@ -24,7 +23,7 @@ _EXACT = 1 - 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(MessageTimes[Stretch]):
     """Times and counters of a simulated workload; made by `simulate`.
 
     Attributes
@@ -54,40 +53,10 @@ class Simulation:
     1    0    4     1        4
     """
 
-    workload: Workload
-    torus: Torus
-    mapping: TaskMapping
     routing: Routing
     coarsening: int
-    stretches: tuple[Stretch, ...]
     error: float | None = None
     change: float = 0.0
-
-    @property
-    def time(self) -> float:
-        """Seconds until the last message of the last phase has arrived."""
-        return self.stretches[-1].end
-
-    @property
-    def phase_times(self) -> tuple[float, ...]:
-        """Seconds of each phase; of a round, from its first hand-over to its last arrival."""
-        spans = self.phases()
-        return tuple((spans["end"] - spans["begin"]).tolist())
-
-    @cached_property
-    def message_times(self) -> tuple[NDArray[np.float64], ...]:
-        """For each phase, seconds from its stretch's start to each edge's last arrival.
-
-        Of shape ``(n_edges,)``; 0 for an edge without a message.
-        """
-        times = []
-        for stretch in self.stretches:
-            for number, phase in enumerate(stretch.phases):
-                finish = np.zeros(self.workload.phases[phase].n_edges)
-                mine = stretch.messages.round == number
-                finish[stretch.messages.edge[mine]] = stretch.arrived[mine] - stretch.begin
-                times.append(finish)
-        return tuple(times)
 
     def _sum(self, name: str) -> Any:
         return np.sum([getattr(stretch, name) for stretch in self.stretches], axis=0)
@@ -135,103 +104,6 @@ class Simulation:
     def delay(self) -> NDArray[np.float64]:
         """Buffer length over received packets of each link, ``(n_links,)``; 0 on idle links."""
         return self.buffer_length / np.maximum(self.packets, 1)
-
-    def messages(self) -> pd.DataFrame:
-        """Return what was sent, an edge of a phase a row: its messages go together.
-
-        Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
-        ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
-        (simulated ones), ``handed_over`` and ``arrived`` (seconds from the start).
-        """
-        import pandas as pd
-
-        tables = []
-        for stretch in self.stretches:
-            listed = stretch.messages
-            tables.append(
-                pd.DataFrame(
-                    {
-                        "phase": np.array(stretch.phases)[listed.round],
-                        "edge": listed.edge,
-                        "src": listed.task,
-                        "dst": listed.receiver,
-                        "n_messages": self._n_messages(stretch),
-                        "nbytes": listed.nbytes,
-                        "hops": self.torus.distance(listed.src, listed.dst),
-                        "fifo": listed.fifo,
-                        "packets": listed.packets,
-                        "handed_over": stretch.handed_over,
-                        "arrived": stretch.arrived,
-                    }
-                )
-            )
-        table = pd.concat(tables, ignore_index=True)
-        return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
-
-    def _n_messages(self, stretch: Stretch) -> NDArray[np.int64]:
-        """Messages of each edge that a stretch sent."""
-        listed = stretch.messages
-        counts = np.zeros(listed.edge.size, dtype=np.int64)
-        for number, phase in enumerate(stretch.phases):
-            mine = listed.round == number
-            counts[mine] = self.workload.phases[phase].whole_messages[listed.edge[mine]]
-        return counts
-
-    def tasks(self) -> pd.DataFrame:
-        """Return the tasks, one a row: node, messages and bytes sent and received, last arrivals.
-
-        ``sent`` and ``received`` are the seconds at which the last message that the task sent, and
-        the last that it received, has arrived; ``finish`` is the later of them.
-        """
-        import pandas as pd
-
-        messages = self.messages()
-        out, into = messages.groupby("src"), messages.groupby("dst")
-        table = pd.DataFrame(
-            {
-                "node": self.mapping.node,
-                "sent_messages": out["n_messages"].sum(),
-                "sent_bytes": out["nbytes"].sum(),
-                "received_messages": into["n_messages"].sum(),
-                "received_bytes": into["nbytes"].sum(),
-                "sent": out["arrived"].max(),
-                "received": into["arrived"].max(),
-            },
-            index=pd.RangeIndex(self.workload.n_tasks, name="task"),
-        ).fillna(0.0)
-        counts = ["sent_messages", "received_messages"]
-        table[counts] = table[counts].astype(np.int64)
-        table["finish"] = table[["sent", "received"]].max(axis=1)
-        return table
-
-    def phases(self) -> pd.DataFrame:
-        """Return the phases, one a row: when each began and ended, its messages and its bytes.
-
-        A round begins with its first hand-over and ends with its last arrival; one without a
-        message takes no time and stands at the beginning of the one before it.
-        """
-        import pandas as pd
-
-        messages = self.messages()
-        by_phase = messages.groupby("phase")
-        index = pd.RangeIndex(len(self.workload), name="phase")
-        if self.workload.dependent:
-            begin = by_phase["handed_over"].min().reindex(index).ffill().fillna(0.0)
-            end = by_phase["arrived"].max().reindex(index).fillna(begin)
-        else:
-            begin = pd.Series([stretch.begin for stretch in self.stretches], index)
-            end = pd.Series([stretch.end for stretch in self.stretches], index)
-        table = pd.DataFrame(
-            {
-                "name": [phase.name for phase in self.workload],
-                "begin": begin,
-                "end": end,
-                "messages": by_phase["n_messages"].sum(),
-                "nbytes": by_phase["nbytes"].sum(),
-            },
-            index=index,
-        ).fillna({"messages": 0, "nbytes": 0.0})
-        return table.astype({"messages": np.int64})
 
     def links(self) -> pd.DataFrame:
         """Return the counters of every existing link, one a row, indexed by link number.

@@ -206,7 +206,7 @@ def _simulate(workload: Workload, options: _Options, coarsening: int) -> Simulat
     for several, messages in zip(together, listed, strict=True):
         stretches.append(_run(messages, several, begin, options, steps))
         begin = stretches[-1].end
-    return Simulation(workload, torus, mapping, options.routing, coarsening, tuple(stretches))
+    return Simulation(workload, torus, mapping, tuple(stretches), options.routing, coarsening)
 
 
 class _Steps:
