@@ -105,8 +105,7 @@ def all_scores(searched: Searched, picks: Sequence[Index]) -> Scores:
         for q in block.active:
             prior = prior + searched.log_prior[q][picks[q]].T.reshape(_along(q, full))
         residual, against, base = (
-            np.broadcast_to(part, (*full, len(target))).reshape(-1, len(target)).T
-            for part in (residual, against, prior - log_root)
+            part.reshape(-1, len(target)).T for part in (residual, against, prior - log_root)
         )
         k = len(block.columns)
         value = score[:, start : start + block.size]
@@ -122,7 +121,7 @@ def all_scores(searched: Searched, picks: Sequence[Index]) -> Scores:
 def _fit_block(
     block: Block, moments: Moments, full: tuple[int, ...], complete: bool
 ) -> tuple[Array, Array, Array]:
-    """Residual, misfit of the sign and log of the determinant's root, broadcastable to (*full, p).
+    """Residual, misfit of the sign and log of the determinant's root, each of shape (*full, p).
 
     Columns of few parameters come first: what they share is small, and only the last are as large
     as the block. Profiled on three parameters, that takes a third off the sweep.

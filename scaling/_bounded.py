@@ -25,7 +25,7 @@ SAMPLES_A_NODE = 8
 # Hypotheses whose log evidence under the normal law is less than the best by more are left out.
 _GAP = 8.0
 # Numbers held at a time.
-_AT_ONCE = 8_000
+_AT_ONCE = 16_000
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,16 @@ class Weighed(NamedTuple):
     coefficient: Array
 
 
-def likely(score: Array, rows: Index) -> tuple[Index, Index]:
-    """Call paths and hypotheses worth weighing, out of the rows asked for."""
+def likely(score: Array, rows: Index, used: NDArray[np.bool_]) -> tuple[Index, Index]:
+    """Call paths and hypotheses worth weighing, out of the rows asked for.
+
+    Those of few columns are together, so that `weigh` spends nothing on columns not used.
+    """
     near = score[rows] > score[rows].max(axis=1, keepdims=True) - _GAP
     path, hypothesis = np.nonzero(near)
-    return rows[path], hypothesis
+    path = rows[path]
+    order = np.argsort(used.sum(axis=2)[path, hypothesis], kind="stable")
+    return path[order], hypothesis[order]
 
 
 def weigh(
@@ -91,62 +96,64 @@ def weigh(
     z = np.concatenate([z, -z])
     if n_nodes > 1:
         z[:, 0] = 0.0
+    drawn = np.hstack([np.ones((n_samples, 1)), z])
     log_mean = np.empty((n_pairs, n_nodes))
     mean = np.zeros(centre.shape)
     step = max(1, _AT_ONCE // (n_nodes * n_samples))
-    # Pairs of few columns together, whose other columns need no work.
-    order = np.argsort(used.sum(axis=1), kind="stable")
     for start in range(0, n_pairs, step):
-        part = order[start : start + step]
-        exists = used[part].T.astype(float)
-        # One array of shape (g, s, m) for each column: pairs last, for long inner loops.
-        drawn = [
-            (centre[part, :, k].T[:, None] + z @ spread[part, k].T) * exists[k]
-            for k in np.flatnonzero(exists.any(axis=1))
-        ]
-        log_weight = _log_likelihood(design[part], drawn, repetitions.take(part))
-        log_weight += 0.5 * (z**2 @ exists)
-        possible = drawn[0] >= 0
-        for c in drawn[1:]:
-            possible &= c >= 0
+        part = slice(start, start + step)
+        k = used[part].sum(axis=1).max()
+        exists = used[part, :k].T.astype(float)
+        # Coefficients are a linear function of what is drawn, and so is all that follows from them.
+        law = np.empty((n_nodes, k, 1 + k, exists.shape[1]))
+        law[:, :, 0] = np.moveaxis(centre[part, :, :k], 0, 2)
+        law[:, :, 1:] = np.moveaxis(spread[part, :k, :k], 0, 2)
+        law *= exists[:, None]
+        one = drawn[:, : 1 + k]
+        possible = (one @ law >= 0).all(axis=1)
+        log_weight = _log_likelihood(design[part, :, :k].T, law, one, repetitions.take(part))
+        log_weight += 0.5 * (z[:, :k] ** 2 @ exists)
         top = np.where(possible, log_weight, -1e300).max(axis=1, keepdims=True)
         weight = np.exp(np.minimum(log_weight - top, 0.0)) * possible
         total = weight.sum(axis=1)
         with np.errstate(divide="ignore"):
             log_mean[part] = (top[:, 0] + np.log(total / n_samples)).T
-        total = np.maximum(total, 1e-300)
-        for k, c in enumerate(drawn):
-            mean[part, :, k] = ((weight * c).sum(axis=1) / total).T
+        weighted = one.T @ weight / np.maximum(total, 1e-300)[:, None]
+        mean[part, :, :k] = np.einsum("gkjm,gjm->mgk", law, weighted)
     return Weighed(log_mean, mean)
 
 
-def _log_likelihood(design: Array, coefficient: list[Array], repetitions: Repetitions) -> Array:
-    """Shape (g, s, m), of coefficients of that shape for each column.
+def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repetitions) -> Array:
+    """Log likelihood of every sample, shape (g, s, m).
 
-    Point after point: one pass over the samples for each operation, not a short reduction over the
-    points for each sample, which takes about three times as long. With the columns divided by the
-    largest repetition, the extremes of model over repetition need no division for each sample.
+    Point after point: a pass over the samples for each operation, not a short reduction over the
+    points for each sample. One matrix product makes the model's values from what is drawn, in half
+    the time of their sum over columns. With the columns divided by the largest repetition, the
+    extremes of model over repetition need no division for each sample.
+
+    Parameters
+    ----------
+    columns : array, shape (k, n, m)
+    law : array, shape (g, k, 1 + k, m)
+        Takes what is drawn, a one first, to coefficients.
+    drawn : array, shape (s, 1 + k)
+    repetitions : Repetitions
+        Of shape (m, n).
     """
-    shape = coefficient[0].shape
-    least, most = np.full(shape, np.inf), np.zeros(shape)
-    value, part = np.empty(shape), np.empty(shape)
-    # A row of pairs for each point and column.
-    columns = np.divide(design.transpose(1, 2, 0), repetitions.highest.T[:, None], order="C")
-    ratios = np.ascontiguousarray((repetitions.highest / repetitions.lowest).T)
-    for column, ratio in zip(columns, ratios, strict=True):
-        np.multiply(column[0], coefficient[0], out=value)
-        for k in range(1, len(coefficient)):
-            value += np.multiply(column[k], coefficient[k], out=part)
+    lowest, highest, count = repetitions.lowest.T, repetitions.highest.T, repetitions.count.T
+    share = np.einsum("knm,gkjm->gnjm", np.divide(columns, highest, order="C"), law)
+    shape = (len(law), len(drawn), law.shape[3])
+    least, most, value = np.full(shape, np.inf), np.zeros(shape), np.empty(shape)
+    for i, ratio in enumerate(highest / lowest):
+        np.matmul(drawn, share[:, i], out=value)
         np.minimum(least, value, out=least)
         np.maximum(most, np.multiply(value, ratio, out=value), out=most)
     above, below = 1.0 / np.maximum(least, 1e-300), 1.0 / np.maximum(most, 1e-300)
     half_width = np.maximum(np.maximum(above - 1.0, 1.0 - below), 1e-300)
-    n = repetitions.count.sum(axis=1)
     # The density is 1 / (2 h f) for each repetition; log f in its tangent at the middle.
-    middle = (repetitions.lowest + repetitions.highest) / 2
-    slope = np.einsum("mnk,mn->km", design[:, :, : len(coefficient)], repetitions.count / middle)
-    constant = n - (repetitions.count * np.log(middle)).sum(axis=1)
-    result: Array = constant - n * np.log(half_width)
-    for k, c in enumerate(coefficient):
-        result -= slope[k] * c
+    middle = (lowest + highest) / 2
+    slope = np.einsum("gnjm,nm->gjm", share, count * highest / middle)
+    n = count.sum(axis=0)
+    result: Array = n - (count * np.log(middle)).sum(axis=0) - n * np.log(half_width)
+    result -= drawn @ slope
     return result

@@ -6,15 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._enumerate import Sweep
+from ._pairs import all_pairs
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+
+def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
+    """View with the last two axes first, call paths and hypotheses; they stay last in memory.
+
+    Loops over a handful of columns or points at a time take several times as long.
+    """
+    return np.moveaxis(array, (-2, -1), (0, 1))
 
 
 class Kept(NamedTuple):
@@ -28,8 +37,8 @@ class Kept(NamedTuple):
 def decode(chosen: Index, sweep: Sweep, log_prior: Sequence[Array]) -> Kept:
     """Terms of each column, and the whole prior, of the hypotheses with the numbers chosen."""
     width = max(3 if b.pairs else len(b.columns) for b in sweep.blocks)
-    code = np.zeros((*chosen.shape, width, len(log_prior)), dtype=np.intp)
-    used = np.zeros((*chosen.shape, width), dtype=bool)
+    code = short_axes_last(np.zeros((width, len(log_prior), *chosen.shape), dtype=np.intp))
+    used = short_axes_last(np.zeros((width, *chosen.shape), dtype=bool))
     prior = np.zeros(chosen.shape)
     starts = np.cumsum([0, *(b.size for b in sweep.blocks)])
     block_of = np.searchsorted(starts, chosen, side="right") - 1
@@ -40,7 +49,7 @@ def decode(chosen: Index, sweep: Sweep, log_prior: Sequence[Array]) -> Kept:
         used[path, place, : 3 if block.pairs else len(block.columns)] = True
         prior[path, place] = block.log_prior
         if block.pairs:
-            both = np.stack(np.triu_indices(len(log_prior[0]), 1))[:, number]
+            both = all_pairs(len(log_prior[0]))[:, number]
             code[path, place, 1:3, 0] = both.T + 1
             prior[path, place] += log_prior[0][both].sum(axis=0) + log(2)
             continue

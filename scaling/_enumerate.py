@@ -64,7 +64,7 @@ def sweep_all(searched: Searched, enough: Array | None = None, best_pairs: int =
         wanting = np.flatnonzero(least.min(axis=1) > enough)
         block = _block_of_pairs(len(terms[0]))
         keep = min(best_pairs, block.size)
-        more = np.full((len(target), keep), -np.inf)
+        more = np.full((keep, len(target)), -np.inf).T
         which = np.full((len(target), keep), size)
         for rows in np.array_split(
             wanting, max(1, -(-wanting.size * block.size // _PAIRS_AT_ONCE))

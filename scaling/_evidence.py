@@ -75,7 +75,7 @@ def log_shares(coefficient: Array, used: NDArray[np.bool_]) -> Array:
     """
     total = np.maximum(coefficient.sum(axis=-1, keepdims=True), 1e-300)
     share = np.maximum(coefficient / total, _LEAST_SHARE)
-    n_columns = used.sum(axis=-1)
-    height = gammaln(2 * n_columns) - gammaln(n_columns)
-    result: Array = height + np.where(used, np.log(share), 0.0).sum(axis=-1)
+    n = np.arange(1, used.shape[-1] + 1)
+    height = gammaln(2 * n) - gammaln(n)
+    result: Array = height[used.sum(axis=-1) - 1] + np.where(used, np.log(share), 0.0).sum(axis=-1)
     return result

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from ._bounded import Repetitions, likely, weigh
-from ._decode import Kept
+from ._decode import Kept, short_axes_last
 from ._evidence import EXPECTED, believable, log_fit, log_shares
 from ._quadrature import NODES, Open, integrate, integrate_bounded
 from ._refine import LeastSquares, least_squares, truncate
@@ -103,7 +103,7 @@ def exact(
     """Solve what is kept to the last digits and weigh it anew."""
     design = _design(kept, terms, peak, measured.error)
     if len(terms) > 1:
-        kept, design = _in_order(kept, design)
+        _put_in_order(kept, design)
     solved = least_squares(design.columns, (measured.target / measured.error)[:, None, :])
     n_points = measured.target.shape[1]
     fit = log_fit(solved.residual, kept.used.sum(axis=2), n_points, measured.known)
@@ -147,27 +147,30 @@ def exact(
 
 def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Array) -> _Design:
     """Columns of every hypothesis kept: products of the terms' values, of which 0 stands for 1."""
-    with_one = [np.vstack([np.ones(t.shape[1]), t]) for t in terms]
+    with_one = [np.vstack([np.ones(t.shape[1]), t]).T for t in terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
-    columns, unit, log_peak = [], np.ones(kept.used.shape), np.zeros(kept.used.shape[:2])
-    sharpness = 1.0 / error[:, None, :]
-    for k in range(kept.used.shape[2]):
+    n_paths, n_kept, width = kept.used.shape
+    columns, log_peak = [], np.zeros((n_paths, n_kept))
+    unit = short_axes_last(np.ones((width, n_paths, n_kept)))
+    sharpness = 1.0 / error.T[:, :, None]
+    for k in range(width):
         used = kept.used[:, :, k]
-        column = used[:, :, None].astype(float)
+        column = np.repeat(used[None].astype(float), error.shape[1], axis=0)
         for q in range(len(terms)):
             number = kept.terms[:, :, k, q]
             if number.any():
-                column = column * with_one[q][number]
+                column *= with_one[q].take(number, axis=1)
                 unit[:, :, k] *= peak_one[q][number]
         # A column without a value anywhere has no share of anything.
         with np.errstate(divide="ignore"):
-            log_peak += np.log(np.where(used, column.max(axis=2), 1.0))
-        columns.append(column * sharpness)
+            log_peak += np.log(np.where(used, column.max(axis=0), 1.0))
+        column *= sharpness
+        columns.append(short_axes_last(column))
     return _Design(columns, unit, log_peak)
 
 
-def _in_order(kept: Kept, design: _Design) -> tuple[Kept, _Design]:
-    """Columns in the order of their sums, the constant first.
+def _put_in_order(kept: Kept, design: _Design) -> None:
+    """Put columns in the order of their sums, the constant first.
 
     Samples of the coefficients differ with the order of the columns, which must not be that of the
     parameters.
@@ -181,12 +184,9 @@ def _in_order(kept: Kept, design: _Design) -> tuple[Kept, _Design]:
     some = [column[moved] for column in design.columns]
     for column, place in zip(design.columns, order[moved].T, strict=True):
         column[moved] = np.choose(place[:, None], some)
-    kept = kept._replace(
-        terms=np.take_along_axis(kept.terms, order[..., None], axis=2),
-        used=np.take_along_axis(kept.used, order, axis=2),
-    )
-    unit = np.take_along_axis(design.unit, order, axis=2)
-    return kept, design._replace(unit=unit)
+    pair = np.arange(len(moved[0]))[:, None]
+    for array in (kept.terms, kept.used, design.unit):
+        array[moved] = array[moved][pair, order[moved]]
 
 
 def _without_rounding(
@@ -198,7 +198,7 @@ def _without_rounding(
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
     # A column is 1 where all parameters are largest, whether it was measured there or not.
     there = 1.0 / measured.error[rows].max(axis=1)[:, None]
-    adds = np.stack([np.maximum(c[rows].max(axis=2), there) for c in design.columns], axis=2)
+    adds = np.stack([np.maximum(c.max(axis=2)[rows], there) for c in design.columns], axis=2)
     most = np.minimum(_WITHIN * spread, _ADDS / adds)
     coefficient, nodes = found.coefficient.copy(), found.nodes.copy()
     coefficient[rows] = np.where(np.abs(coefficient[rows]) <= most, 0.0, coefficient[rows])
@@ -235,9 +235,11 @@ def _bounded(
     rows = np.flatnonzero(measured.bounded > _DOUBTFUL)
     if not rows.size:
         return found
-    pair = likely(found.score, rows)
+    pair = likely(found.score, rows, kept.used)
     # Both in units of each point's error, which the likelihood of ratios does not see.
-    columns = np.moveaxis(np.array([c[pair] for c in design.columns]), 0, 2)
+    place = np.ravel_multi_index(pair, fit.shape)
+    by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in design.columns)
+    columns = np.array([c.take(place, axis=1) for c in by_point]).T
     own = measured.repetitions.in_units(measured.reference * measured.error).take(pair[0])
     least = solved.coefficient[pair], solved.inverse[pair], kept.used[pair]
     opened = _strict(least, columns, own, narrow)

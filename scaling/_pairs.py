@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from ._evidence import EXPECTED
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 
 class Pairs(NamedTuple):
@@ -20,6 +22,12 @@ class Pairs(NamedTuple):
     residual: Array
     against: Array
     base: Array
+
+
+@cache
+def all_pairs(n: int) -> Index:
+    """Numbers of the two terms of every pair of n terms, shape (2, h)."""
+    return np.array(np.triu_indices(n, 1))
 
 
 def fit_pairs(
@@ -37,7 +45,7 @@ def fit_pairs(
     known : array of bool, shape (p,)
         The weights are those of the points' errors; otherwise their scale says nothing.
     """
-    first, second = np.triu_indices(len(terms), 1)
+    first, second = all_pairs(len(terms))
     total = weight.sum(axis=1, keepdims=True)
     one, two = weight @ terms.T, weight @ (terms * terms).T
     level = (weight * target).sum(axis=1, keepdims=True) / total

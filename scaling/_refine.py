@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from ._decode import short_axes_last
+
 Array = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
@@ -43,8 +45,8 @@ def least_squares(columns: list[Array], target: Array) -> LeastSquares:
     """
     k = len(columns)
     shape = columns[0].shape[:2]
-    factor = np.zeros((*shape, k, k))
-    projection = np.zeros((*shape, k))
+    factor = short_axes_last(np.zeros((k, k, *shape)))
+    projection = short_axes_last(np.zeros((k, *shape)))
     rest = np.broadcast_to(target, columns[0].shape)
     basis: list[Array] = []
     for a, column in enumerate(columns):

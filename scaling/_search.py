@@ -154,13 +154,13 @@ def _best(score: Array, keep: int) -> Index:
     """
     n_paths, n = score.shape
     size = max(1, isqrt(n // keep))
-    starts = np.arange(0, n, size)
-    highest = np.maximum.reduceat(score, starts, axis=1)
-    group = np.argpartition(-highest, keep - 1, axis=1)[:, :keep]
-    number = (starts[group][:, :, None] + np.arange(size)).reshape(n_paths, -1)
-    there = number < n
-    inside = np.take_along_axis(score, np.where(there, number, 0), axis=1)
-    best = np.argpartition(np.where(there, -inside, np.inf), keep - 1, axis=1)[:, :keep]
+    grouped = n - n % size
+    highest = score[:, :grouped].reshape(n_paths, -1, size).max(axis=2)
+    group = np.argpartition(highest, -keep, axis=1)[:, -keep:]
+    inside = (size * group[:, :, None] + np.arange(size)).reshape(n_paths, -1)
+    rest = np.broadcast_to(np.arange(grouped, n), (n_paths, n - grouped))
+    number = np.concatenate([inside, rest], axis=1)
+    best = np.argpartition(np.take_along_axis(score, number, axis=1), -keep, axis=1)[:, -keep:]
     result: Index = np.take_along_axis(number, best, axis=1)
     return result
 
