@@ -1,4 +1,4 @@
-"""What the packet simulator should reach, and which of it the measured figures miss."""
+"""What the simulators should reach, and which of it the measured figures miss."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ VALIDATION = [
     ("flow-level", "suba2a64 4194304 B", "rcc", 0.90),
     ("flow-level", "suba2a64 4194304 B", "rcc_5_percent_apart", 0.97),
 ]
+FLOWS = [
+    # The same of messages that flow.
+    ("flow-level", "halo2d 16384 B", "rcc", 0.95),
+    ("flow-level", "halo2d 4194304 B", "rcc", 0.95),
+    ("flow-level", "halo2d 4194304 B", "median_error", 0.005),
+    ("flow-level", "suba2a64 16384 B", "rcc", 0.90),
+    ("flow-level", "suba2a64 4194304 B", "rcc", 0.90),
+    ("flow-level", "suba2a64 4194304 B", "rcc_5_percent_apart", 0.97),
+    ("flow-level", "suba2a64 4194304 B", "median_error", 0.005),
+]
 AT_MOST = {"median_error"}
 FIGURES = {
     "rcc": "RCC",
@@ -64,11 +74,14 @@ class Bar(NamedTuple):
 
 def bars(results: Path) -> Iterator[Bar]:
     """Yield every bar with the figure of the CSV files."""
-    file = results / "validation-summary.csv"
-    seen = read(file, "source", "case", *FIGURES).set_index(["source", "case"])
-    for source, case, figure, wanted in VALIDATION:
-        reached = look_up(file, seen, (source, case), figure)
-        yield Bar(f"{source}, {case}: {FIGURES[figure]}", wanted, reached, figure in AT_MOST)
+    for name, wished, how in (("summary", VALIDATION, ""), ("flows", FLOWS, ", messages flow")):
+        file = results / f"validation-{name}.csv"
+        figures = {figure for *_, figure, _ in wished}
+        seen = read(file, "source", "case", *figures).set_index(["source", "case"])
+        for source, case, figure, wanted in wished:
+            reached = look_up(file, seen, (source, case), figure)
+            what = f"{source}, {case}{how}: {FIGURES[figure]}"
+            yield Bar(what, wanted, reached, figure in AT_MOST)
     file = results / "kernels.csv"
     cost = read(file, "case", "size", "per_second", "seconds").set_index(["case", "size"])
     kernel = "simulate deterministic"

@@ -6,22 +6,25 @@
 and the sketch rank them, and how the same machine with a hop of 41 instead of 40 ns does, which
 tells how much of the order is chance. `coarsening.csv`: the time of coarser packets over that of
 real ones, by pattern and message size. `error-targets.csv`: the same of packets that an error of
-3 % chooses, and what the choice costs.
+3 % chooses, and what the choice costs. `flows.csv`: messages that flow
+against real packets that have more or less room.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
 
 from toruscast import datasets
-from toruscast.features import simulate, time_bounds
+from toruscast.features import simulate, simulate_flows, time_bounds
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
 from toruscast.training import rcc
 
@@ -96,6 +99,22 @@ TARGET_SEEDS = (3, 7)
 HOSTS = {512: ((8, 8, 8), (16, 32), (8, 8, 8)), 64: ((4, 4, 4), (8, 8), (4, 4, 4))}
 
 
+def traffic(tasks: int, pattern: str, nbytes: float) -> CommGraph:
+    """Return a pattern on the task grids of a host."""
+    _, plane, cube = HOSTS[tasks]
+    if pattern == "halo_2d":
+        return patterns.halo_2d(plane, nbytes, periodic=True)
+    if pattern == "halo_3d":
+        return patterns.halo_3d(cube, nbytes, periodic=True)
+    return patterns.sub_all_to_all(math.prod(cube), nbytes, group=8)
+
+
+def drawn(comm: CommGraph, host: Torus) -> list[TaskMapping]:
+    """Return the mappings of all seeds; some are the same for every seed."""
+    every = (m for s in TARGET_SEEDS for m in strategies.sample(comm, host, n=12, seed=s))
+    return list({m.node.tobytes(): m for m in every}.values())
+
+
 def error_targets() -> pd.DataFrame:
     """Let an error of 3 % choose the coarsening, and compare with real packets."""
     rows = []
@@ -106,20 +125,10 @@ def error_targets() -> pd.DataFrame:
         *((64, name, 8192) for name in ("halo_3d", "sub_all_to_all")),
     )
     for tasks, pattern, packets in cases:
-        shape, plane, cube = HOSTS[tasks]
-        make = {
-            "halo_2d": lambda n, plane=plane: patterns.halo_2d(plane, n, periodic=True),
-            "halo_3d": lambda n, cube=cube: patterns.halo_3d(cube, n, periodic=True),
-            "sub_all_to_all": lambda n, cube=cube: patterns.sub_all_to_all(
-                math.prod(cube), n, group=8
-            ),
-        }
-        comm = make[pattern](512 * packets)
+        comm = traffic(tasks, pattern, 512 * packets)
         for depth in (32, 256):
-            host = Torus(shape).with_network(buffer_packets=depth)
-            drawn = (m for s in TARGET_SEEDS for m in strategies.sample(comm, host, n=12, seed=s))
-            # Some are the same for every seed.
-            mappings = list({m.node.tobytes(): m for m in drawn}.values())
+            host = Torus(HOSTS[tasks][0]).with_network(buffer_packets=depth)
+            mappings = drawn(comm, host)
             start = time.process_time()
             fine = times_of(comm, host, mappings)
             middle = time.process_time()
@@ -144,6 +153,46 @@ def error_targets() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+# Room behind the links, and how a node feeds them, from what a router has to what a flow assumes.
+ROOM: dict[str, dict[str, Any]] = {
+    "32 packets": {},
+    "4,096 packets": {"buffer_packets": 4096},
+    "4,096 packets, a window of 2": {
+        "buffer_packets": 4096, "window": 2, "feeding": "packets", "fifo_rule": "first_free",
+    },
+}  # fmt: skip
+
+
+def flows() -> pd.DataFrame:
+    """Let messages flow, and compare with real packets that have more or less room."""
+    rows = []
+    for pattern in ("halo_2d", "halo_3d", "sub_all_to_all"):
+        for (room, changes), packets in itertools.product(ROOM.items(), (16, 256)):
+            host = Torus(HOSTS[512][0]).with_network(**changes)
+            comm = traffic(512, pattern, 512 * packets)
+            mappings = drawn(comm, host)
+            start = time.process_time()
+            fine = times_of(comm, host, mappings)
+            middle = time.process_time()
+            told = np.array([simulate_flows(comm, host, m).time for m in mappings])
+            spent = time.process_time() - middle
+            bound = [time_bounds(comm, host, m).total for m in mappings]
+            rows.append(
+                {
+                    "pattern": pattern,
+                    "bytes": float(comm.nbytes[0]),
+                    "room": room,
+                    "mappings": len(mappings),
+                    "rcc": rcc(fine, told),
+                    "rcc_lower_bound": rcc(fine, bound),
+                    "median_ratio": float(np.median(told / fine)),
+                    "seconds": spent / len(mappings),
+                    "cost": spent / (middle - start),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
     """Run all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -154,6 +203,7 @@ def main() -> None:
         ("buffers", buffers),
         ("coarsening", coarsening),
         ("error-targets", error_targets),
+        ("flows", flows),
     ):
         table = make()
         table.to_csv(folder / f"{name}.csv", index=False)

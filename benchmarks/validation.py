@@ -1,13 +1,13 @@
-"""Compare the packet simulator with independent engines and with measured times.
+"""Compare both simulators with independent engines and with measured times.
 
     python benchmarks/validation.py --data FOLDER --out FOLDER
 
 FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; what is missing
-is left out. Writes validation.csv (a row a case and mapping) and validation-summary.csv. Every
-constant is read off the engine's description but the window and the packets of the flow-level
-cases, which that engine has not: one choice for all four. Nothing is fitted but one common factor
-of the times, and that for the error only. Random ties are averaged over sixteen seeds; seconds are
-those of one run, with nothing beside it.
+is left out. Writes validation.csv (a row a case and mapping), validation-summary.csv and, of
+messages that flow, validation-flows.csv. Every constant is read off the engine's description but
+the window and the packets of the flow-level cases, which that engine has not: one choice for all
+four. Nothing is fitted but one common factor of the times, and that for the error only. Random ties
+are averaged over sixteen seeds; seconds are those of one run, with nothing beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.features import Routing, link_loads, simulate
+from toruscast.features import Routing, link_loads, simulate, simulate_flows
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
 
 # Single runs of the flit-level engine scatter by 3 to 5 % with its random ties, and so do ours: the
@@ -241,6 +241,36 @@ def pair_order(seen: NDArray[np.float64], told: NDArray[np.float64], apart: floa
     return float(np.mean((agree + 1) / 2))
 
 
+def judge(seen: NDArray[np.float64], forecast: NDArray[np.float64]) -> dict[str, float]:
+    """Return how well times agree: their order, a common factor, and the error left after it."""
+    factor = float(np.median(seen / forecast))
+    return {
+        "rcc": pair_order(seen, forecast, 0.0),
+        "rcc_5_percent_apart": pair_order(seen, forecast, 0.05),
+        "factor": factor,
+        "median_error": float(np.median(np.abs(forecast * factor / seen - 1))),
+    }
+
+
+def compare_flows(case: Case) -> dict[str, object]:
+    """Return the summary of a case whose messages flow, in dimension order."""
+    told, seconds = {}, []
+    numbers = sorted(set(case.seen.index))
+    simulate_flows(case.workload, case.torus, case.mappings[numbers[0]])
+    for number in numbers:
+        start = time.thread_time()
+        told[number] = simulate_flows(case.workload, case.torus, case.mappings[number]).time
+        seconds.append(time.thread_time() - start)
+    forecast = pd.Series(told).loc[case.seen.index].to_numpy()
+    return {
+        "source": case.source,
+        "case": case.name,
+        "times": len(case.seen),
+        **judge(case.seen.to_numpy(), forecast),
+        "seconds_a_mapping": float(np.median(seconds)),
+    }
+
+
 def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
     """Return a row a seen time, and the summary of the case."""
     numbers = sorted(set(case.seen.index))
@@ -260,15 +290,11 @@ def compare(case: Case) -> tuple[pd.DataFrame, dict[str, object]]:
     rows.insert(0, "case", case.name)
     rows.insert(0, "source", case.source)
     seen, forecast = rows["seen"].to_numpy(), rows["simulated"].to_numpy()
-    factor = float(np.median(seen / forecast))
     summary: dict[str, object] = {
         "source": case.source,
         "case": case.name,
         "times": len(rows),
-        "rcc": pair_order(seen, forecast, 0.0),
-        "rcc_5_percent_apart": pair_order(seen, forecast, 0.05),
-        "factor": factor,
-        "median_error": float(np.median(np.abs(forecast * factor / seen - 1))),
+        **judge(seen, forecast),
         "seconds_a_mapping": float(told["seconds"].median()),
         "times_less": case.their_seconds / float(told["seconds"].median()),
     }
@@ -296,7 +322,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the measurements")
     parser.add_argument("--out", type=Path, required=True, help="folder for the CSV files")
     arguments = parser.parse_args()
-    tables, summaries = [], []
+    tables, summaries, flows = [], [], []
     for name, cases in READERS.items():
         if not (arguments.data / name).is_dir():
             print(f"{name}: not there")
@@ -306,9 +332,13 @@ def main() -> None:
             tables.append(rows)
             summaries.append(summary)
             print(pd.Series(summary).to_string(), "\n", flush=True)
+            if case.routing == "deterministic":
+                flows.append(compare_flows(case))
+                print(f"flows\n{pd.Series(flows[-1]).to_string()}", "\n", flush=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
     pd.concat(tables).to_csv(arguments.out / "validation.csv", index=False)
     pd.DataFrame(summaries).to_csv(arguments.out / "validation-summary.csv", index=False)
+    pd.DataFrame(flows).to_csv(arguments.out / "validation-flows.csv", index=False)
 
 
 if __name__ == "__main__":

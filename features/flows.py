@@ -105,9 +105,10 @@ def simulate_flows(
 ) -> FlowSimulation:
     """Let the messages of each phase flow side by side, and tell when each has arrived.
 
-    No packets are made: what it costs depends on the number of messages, not on their bytes. Use it
-    for long messages, of hundreds of packets and more, where `simulate` takes long; times of short
-    ones depend on queues and buffers, which only packets show.
+    No packets are made: what it costs depends on the number of messages, not on their bytes. It
+    tells what connections take that share the links and fill no buffers, as with windows or rates
+    that adapt. Where routers push back on each other, packets take longer, and only `simulate`
+    shows by how much (figures in `docs/measurements.md`).
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from .term_space import TermSpace
 Array = NDArray[np.float64]
 
 # Numbers held at a time for each array of the sweep: few enough for the processor's cache.
-_CHUNK = 40_000
+_CHUNK = 80_000
 _MOST_PARAMETERS = 4
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toruscast import datasets, features, mapping, training
-    from toruscast.features import extract, simulate
+    from toruscast.features import extract, simulate, simulate_flows
     from toruscast.mapping import (
         CommGraph,
         InputError,
@@ -70,6 +70,7 @@ __all__ = [
     "read_mappings",
     "save_predictor",
     "simulate",
+    "simulate_flows",
     "strategies",
     "train_for",
     "training",
@@ -79,7 +80,7 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("extract", "simulate"), "features"),
+    **dict.fromkeys(("extract", "simulate", "simulate_flows"), "features"),
     **dict.fromkeys(
         (
             "CommGraph", "InputError", "Network", "TaskMapping", "Torus", "Workload",
