@@ -28,6 +28,19 @@ def test_what_is_missed_stands_on_the_page(bars):
         assert (f"| {bar.what} |" in page) == bar.missed
 
 
+def test_pages_hold_what_the_files_hold(bars, tmp_path):
+    report, scaling = load("report"), load("pmnf_bars")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    report.main(RESULTS, tmp_path / "docs")
+    tables = {
+        "held-out": scaling.real_table(RESULTS),
+        "known": scaling.known_table(RESULTS / "pmnf-uniform-1.csv"),
+    }
+    report.fill(tmp_path / "docs" / "scaling.md", tables)
+    for page in (ROOT / "docs").glob("*.md"):
+        assert (tmp_path / "docs" / page.name).read_text() == page.read_text(), page.name
+
+
 @pytest.mark.parametrize(
     ("file", "change"),
     [
