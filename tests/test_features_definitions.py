@@ -15,6 +15,7 @@ from toruscast.features import (
     feature_names,
     register,
     simulate,
+    time_bounds,
     top_outliers,
     unregister,
 )  # fmt: skip
@@ -136,11 +137,14 @@ def test_definitions_on_a_worked_example():
         "count_bytes_AO": 2,
         "count_bytes_TO": 1,
         "bytes_AO_share": 2 / 8,
+        "bytes_TO_share": 1 / 8,
         "median_bytes": 0,
         "q90_bytes": 400,
+        "q99_bytes": 400,
         "std_bytes": np.std([400, 300, 60, 60, 0, 0, 0, 0]),
         "idle_links": 4 / 8,
         "max_over_avg_bytes": 400 / 102.5,
+        "std_over_avg_bytes": np.std([400, 300, 60, 60, 0, 0, 0, 0]) / 102.5,
         # Hops 1, 2, 2 over the network; above their mean: 2 and 2.
         "sum_dilation_AO": 4,
         "sum_hops_AO": 4,
@@ -150,18 +154,47 @@ def test_definitions_on_a_worked_example():
         "avg_FIFO": 6 / 40,
         "avg_FIFO_AO": 3,
         "avg_FIFO_TO": 4,
+        "max_over_avg_FIFO": 4 / (6 / 40),
         "off_node_bytes_share": 460 / 500,
         # Sums along the routes: 400; 400 + 300; 60 + 60.
         "max_path_bytes": 700,
         "avg_path_bytes": (400 + 700 + 120) / 3,
         "avg_bottleneck_bytes": (400 + 400 + 60) / 3,
         "path_over_max_bytes": 700 / 400,
+        "bottleneck_over_max_bytes": (400 + 400 + 60) / 3 / 400,
         "relative_max_dilation": 1,
         # Mean distance of two random nodes of a ring of 4: (0 + 1 + 2 + 1) / 4.
         "relative_hops": 820 / 500,
     }
     for name, value in expected.items():
         assert row[name] == pytest.approx(value), name
+
+
+def test_hops_are_relative_to_the_mean_distance_of_this_torus():
+    # Two random nodes of a line of 3 are (0 + 1 + 2 + 1 + 0 + 1 + 2 + 1 + 0) / 9 = 8 / 9 apart, of
+    # a ring of 4 one; the only message goes three hops.
+    torus = Torus((3, 4), wrap=(False, True))
+    comm = CommGraph(2, [0], [1], [10])
+    row = extract(comm, torus, [TaskMapping([0, 11], torus)]).iloc[0]
+    assert row["relative_hops"] == pytest.approx(3 / (8 / 9 + 1))
+
+
+def test_bounds_and_their_shares():
+    # One dimension is half as fast as the other: no two bounds are the same.
+    torus = Torus((4, 4), bandwidth=(1e9, 2e9))
+    comm = patterns.random_pairs(16, 5, 20_000, seed=1)
+    mapping = TaskMapping(range(16), torus)
+    row = extract(comm, torus, [mapping], level=2).iloc[0]
+    bounds = time_bounds(comm, torus, mapping)
+    assert len(set(bounds[:4])) == 4
+    for name, seconds in bounds._asdict().items():
+        if name != "total":
+            assert row[f"{name}_bound"] == seconds
+            assert row[f"{name}_share"] == pytest.approx(seconds / bounds.total)
+    assert row["lower_bound"] == bounds.total
+    sketch = simulate(comm, torus, mapping, coarsening=4).time
+    assert row["sketch_time"] == sketch
+    assert row["sketch_slowdown"] == pytest.approx(sketch / bounds.total)
 
 
 def test_simulated_features_are_aggregates_of_the_counters():

@@ -389,6 +389,13 @@ def test_half_a_weight_is_split_too(tie, weight):
     assert loads == pytest.approx([weight / 2, weight / 2, 0, 0], rel=1e-12)
 
 
+def test_long_messages_begin_beyond_the_limit():
+    torus = Torus((4, 4)).with_network(deterministic_limit=1000)
+    for nbytes, expected in ((1000, "deterministic"), (1001, "adaptive")):
+        comm = patterns.halo_2d((4, 4), nbytes)
+        assert routing_module.phase_routing("by_size", comm, torus) == expected
+
+
 def test_an_edge_that_sends_nothing_does_not_decide_how_a_phase_is_routed():
     comm = patterns.halo_2d((4, 4), 1000)
     silent = CommGraph(

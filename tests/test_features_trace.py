@@ -175,6 +175,25 @@ def test_message_queued_behind_another_in_its_fifo():
     assert 0 < table.loc[2, "queued"] <= table.loc[2, "took"]
 
 
+def test_a_message_is_not_queued_behind_one_of_another_node():
+    # Task 1 hands its long message over to a FIFO of the same number before task 0 hands over its
+    # second one, and is busy with it for longer.
+    comm = CommGraph(4, [0, 0, 1], [2, 3, 3], [8, 8, 512 * 100])
+    torus = Torus((8,)).with_network(fifos=1)
+    messages = slowest_messages(simulate(comm, torus, TaskMapping([0, 4, 1, 2], 8)), 3)
+    first, second = (messages.query("src == 0 and dst == @dst").iloc[0] for dst in (2, 3))
+    assert first["queued"] == second["queued"] == 0
+
+
+def test_where_messages_wait_longest():
+    # Both take the link from node 1 to 2: one comes over another link, one out of its node's FIFO.
+    comm = CommGraph(3, [0, 1], [2, 2], [512 * 20, 512 * 20])
+    torus = Torus((8,)).with_network(fifos=1, overhead=0.0)
+    table = slowest_messages(simulate(comm, torus, TaskMapping([0, 1, 2], 8))).set_index("src")
+    assert table["place"].to_dict() == {0: "behind (0) +0", 1: "in FIFO 0"}
+    assert (table["wait"] > 0).all()
+
+
 @pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
 def test_slowest_messages_are_the_slowest(routing):
     result = simulate(HALO, TORUS, scattered(HALO), routing=routing)
@@ -224,7 +243,7 @@ def test_message_within_a_node():
     assert slowest_messages(result)["place"].tolist() == [""]
 
 
-def test_nothing_watched(rounds):
+def test_nothing_watched():
     result = simulate(HALO, TORUS, scattered(HALO))
     assert watched_message(result) is None
     assert message_life(result).empty

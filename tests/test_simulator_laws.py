@@ -282,9 +282,11 @@ def test_rounds_send_what_phases_send(data, routing):
     torus = replace(torus, tie="sum_parity")
     mapping = data.draw(mapped(torus))
     phases = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
-    barriers = simulate(Workload(phases), torus, mapping)
-    rounds = simulate(Workload(phases, dependent=True), torus, mapping)
-    np.testing.assert_array_equal(rounds.packets, barriers.packets)
+    barriers = simulate(Workload(phases), torus, mapping, routing=routing)
+    rounds = simulate(Workload(phases, dependent=True), torus, mapping, routing=routing)
+    assert rounds.packet_hops == barriers.packet_hops
+    if routing == "deterministic":
+        np.testing.assert_array_equal(rounds.packets, barriers.packets)
     # A round begins when what it waits for has arrived.
     messages = rounds.messages()
     for number in (1, 2):
