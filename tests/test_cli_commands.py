@@ -24,7 +24,16 @@ from toruscast.mapping.formats import (
     write_comm,
     write_mapping,
 )
-from toruscast.training import load_predictor, rcc, read_samples, write_samples
+from toruscast.training import (
+    TimePredictor,
+    load_predictor,
+    rank,
+    rcc,
+    read_samples,
+    repeated_splits,
+    train_for,
+    write_samples,
+)
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
@@ -55,9 +64,9 @@ def folder(tmp_path_factory):
 def run(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
-    def call(line):
+    def call(line, code=0):
         result = CliRunner().invoke(main, line.split())
-        assert result.exit_code == 0, (line, result.stdout, result.stderr)
+        assert result.exit_code == code, (line, result.stdout, result.stderr)
         return result
 
     return call
@@ -103,6 +112,12 @@ def test_rank_agrees_with_the_library(ranked):
     assert table["observed_time"].to_numpy() == pytest.approx(
         [expected[name] for name in table["mapping"]]
     )
+    # Its other mappings are drawn with the next seed.
+    learned = train_for(HALO, TORUS, 30, seed=2, exclude=candidates, n_splits=1).model
+    forecast = rank(HALO, TORUS, candidates, learned)
+    assert table["mapping"].tolist() == forecast["mapping"].tolist()
+    for column in ("predicted_time", "low", "high", "p_best"):
+        assert table[column].to_numpy() == pytest.approx(forecast[column].to_numpy())
     quality = content["quality"]["candidates"]
     assert quality["rcc"] == pytest.approx(rcc(table["observed_time"], table["predicted_time"]))
     assert quality["n_test"] == 20
@@ -117,8 +132,15 @@ def test_rank_prints_top_bottom_reasons_and_the_answer(ranked):
     # Names in between stand nowhere at the start of a row.
     rows = [line.split()[1] for line in shown.splitlines() if line.strip()[:1].isdigit()]
     assert rows == names[:4] + names[-3:]
-    assert f"{names[0]} is predicted fastest" in text
-    assert "all held out: the model learned from 30 others" in " ".join(text.split())
+    told = " ".join(text.split())
+    assert f"{names[0]} is predicted fastest" in told
+    assert "all held out: the model learned from 30 others" in told
+    found = content["quality"]["candidates"]
+    assert f"Without learning: RCC {found['rcc_of_lower_bound']:.3f} by the lower bound" in told
+    assert f"{found['rcc_of_sketch_time']:.3f} by the sketch" in told
+    splits = {row["metric"]: row for row in content["quality"]["repeated_splits"]}["rcc"]
+    interval = f"{splits['mean']:.3f} ({splits['low']:.3f} to {splits['high']:.3f})"
+    assert f"mean (95 % of splits): RCC {interval}" in told
     assert list(content["reasons"]) == [names[0], names[-1]]
     for why in content["reasons"].values():
         assert why["binding"] == max(why["bounds"], key=why["bounds"].get)
@@ -145,12 +167,19 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
     assert content["quality"] == {}
     text = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops").stdout
     assert "--check simulates the candidates" in text
+    best, median, _ = (row["predicted_time"] for row in content["ranking"])
+    gain = f"{100 * (1 - best / median):.0f} % less time than the median candidate"
+    assert gain in " ".join(text.split())
 
 
 def test_rank_calls_what_is_no_bound_an_estimate(run):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5 --train 12 --check"
     for routing in ("deterministic", "adaptive"):
-        text = run(f"{line} --routing {routing}").stdout
+        text = run(f"{line} --routing {routing} --csv routed.csv").stdout
+        for row in pd.read_csv("routed.csv").itertuples():
+            mapping = strategies.make(row.mapping, HALO, TORUS, seed=1)
+            time = simulate(HALO, TORUS, mapping, routing=routing).time
+            assert row.observed_time == pytest.approx(time)
         assert ("an estimate of" in text) == (routing == "adaptive") == (" at least (" not in text)
         assert ("by the estimated bound" in text) == ("esti-" in text) == (routing == "adaptive")
 
@@ -248,13 +277,10 @@ def test_mappings_that_stay_in_a_folder_are_told(run, folder):
     assert " and 3 more" in result.stderr
 
 
-def test_errors_and_warnings_cannot_paint_the_terminal(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_errors_cannot_paint_the_terminal(run, folder):
     (folder / "a\x1b[31m.map").write_text("x\n")
-    line = ["rank", "--comm", "halo.csv", "--torus", "4x4", "--mappings", "a\x1b[31m.map"]
-    result = CliRunner().invoke(main, line)
-    assert result.exit_code == 2
-    assert "a?[31m.map" in result.stderr
+    line = "rank --comm halo.csv --torus 4x4 --mappings a\x1b[31m.map"
+    assert "a?[31m.map" in run(line, code=2).stderr
 
 
 def test_names_from_files_cannot_paint_the_terminal(run, folder):
@@ -269,6 +295,59 @@ def test_features_equal_those_of_the_library(run):
     table = pd.read_csv(io.StringIO(text), index_col="mapping")
     expected = extract(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
     pd.testing.assert_frame_equal(table, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "comm", "sampling", "routing"),
+    [
+        ("--seed 7", HALO, {"seed": 7}, "deterministic"),
+        ("--tasks-per-node 2", HALO, {"tasks_per_node": 2}, "deterministic"),
+        ("--grid 2x8", HALO.renamed("halo", grid=(2, 8)), {}, "deterministic"),
+        ("--iterations 1.5", HALO.scaled(1 / 1.5), {}, "deterministic"),
+        ("--routing adaptive", HALO, {}, "adaptive"),
+    ],
+)
+def test_options_of_the_input_are_those_of_the_library(
+    run, folder, options, comm, sampling, routing
+):
+    made = f"--comm halo.csv --torus 4x4 {options}"
+    text = run(f"features {made} --candidates 12 --csv -").stdout
+    table = pd.read_csv(io.StringIO(text), index_col="mapping")
+    mappings = strategies.sample(comm, TORUS, n=12, **sampling)
+    expected = extract(comm, TORUS, mappings, routing=routing)
+    pd.testing.assert_frame_equal(table, expected)
+    run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.skops -q")
+    samples = read_samples(folder / "o.parquet")
+    pd.testing.assert_frame_equal(
+        samples[expected.columns], expected.reset_index(drop=True), check_exact=True
+    )
+    times = [simulate(comm, TORUS, mapping, routing=routing).time for mapping in mappings]
+    assert samples["time"].tolist() == pytest.approx(times)
+    provenance = load_predictor(folder / "o.skops").provenance_
+    assert (provenance["seed"], provenance["routing"]) == (sampling.get("seed", 1), routing)
+    (folder / "o.parquet").unlink()
+
+
+@pytest.mark.parametrize("traffic", ["point_to_point", "collective"])
+def test_kinds_of_traffic(run, traffic):
+    name = "lammps-lj-64"
+    comm = datasets.load(name, include=traffic)
+    content = json.loads(
+        run(f"simulate --comm {name} --torus 4x4x4 --mapping identity --traffic {traffic}"
+            " --iterations 1 --json - --error 0.5").stdout
+    )  # fmt: skip
+    assert content["application"]["edges"] == comm.n_edges
+    assert content["application"]["bytes"] == comm.nbytes.sum()
+    for source in (name, datasets.path(name)):
+        run(f"convert --traffic {traffic} {source} part.npz")
+        assert read_comm("part.npz").equals(comm)
+
+
+def test_simulate_maps_as_told(run):
+    made = "simulate --comm halo.csv --torus 4x4 --mapping random --seed 5 --tasks-per-node 2"
+    content = json.loads(run(f"{made} --json -").stdout)
+    mapping = strategies.make("random", HALO, TORUS, tasks_per_node=2, seed=5)
+    assert content["time"] == simulate(HALO, TORUS, mapping).time
 
 
 def test_features_as_parquet_and_json(run, folder):
@@ -326,6 +405,17 @@ def test_simulate_writes_everything_into_one_folder(run, folder):
     assert summary["time"] == expected.time
     slowest = (messages["arrived"] - messages["handed_over"]).max()
     assert summary["slowest_messages"][0]["took"] == pytest.approx(slowest)
+    links, fifos = expected.links(), expected.fifos()
+    assert summary["mean_delay"] == pytest.approx(links["delay"].mean())
+    waited = fifos["mean_wait"] * fifos["packets"]
+    for key, column, values in (
+        ("busiest_links", "busy_share", links["busy_share"]),
+        ("fullest_buffers", "mean_buffered", links["mean_buffered"]),
+        ("longest_waiting_fifos", "waited", waited[waited > 0]),
+    ):
+        told = [row[column] for row in summary[key]]
+        assert len(told) >= 2
+        assert told == pytest.approx(values.nlargest(len(told)).tolist())
     trace = (folder / "run" / "trace.json").read_text()
     assert trace == (folder / "run.json").read_text()
     assert json.loads(trace)["otherData"]["edges"] == len(messages)
@@ -372,10 +462,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_shows_in_a_terminal(monkeypatch):
+def terminal(monkeypatch):
+    """Put a terminal in place of the standard error stream, and return it."""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
+    return screen
+
+
+def test_progress_shows_in_a_terminal(monkeypatch):
+    screen = terminal(monkeypatch)
     with Output(quiet=True).progress("Working") as move:
         move(1, 10)
     assert screen.getvalue() == ""
@@ -389,21 +485,16 @@ def test_progress_shows_in_a_terminal(monkeypatch):
     assert "Resting" in screen.getvalue()
 
 
-def test_progress_of_a_simulation_counts_packet_hops(run, monkeypatch):
-    screen = Terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    with monkeypatch.context() as patched:
-        patched.setattr("sys.stderr", screen)
-        with Output().progress("Simulating", count=_packet_hops) as move:
-            move(1_000_000, 4_000_000)
+def test_progress_of_a_simulation_counts_packet_hops(monkeypatch):
+    screen = terminal(monkeypatch)
+    with Output().progress("Simulating", count=_packet_hops) as move:
+        move(1_000_000, 4_000_000)
     assert "25% of 4 million packet-hops" in screen.getvalue()
     assert _packet_hops(0, 0) == "0% of 0 packet-hops"
 
 
 def test_progress_of_blocks_in_a_terminal(monkeypatch):
-    screen = Terminal()
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
+    screen = terminal(monkeypatch)
     with progress_of_blocks(Output(), 2) as move:
         move("halo", 0, 3)
         move("halo", 3, 3)
@@ -437,6 +528,17 @@ def test_evaluate_compares_sets_on_the_same_splits(run):
     assert re.search(r"^prior .*\n +\(\d\.\d{3} to \d", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_quality_is_that_of_the_library(run, folder, command):
+    line = f"{command} --samples s.parquet --features sketch --target time --splits 3 --seed 4"
+    run(f"{line} --json q.json --quiet" + " --out q.skops" * (command == "train"))
+    rows = json.loads((folder / "q.json").read_text())["quality"]
+    model = TimePredictor("sketch", "time")
+    scores = repeated_splits(read_samples(folder / "s.parquet"), model, n_splits=3, seed=4)
+    for row in rows:
+        assert row["mean"] == pytest.approx(scores[row["metric"]].mean())
+
+
 def test_evaluate_own_feature(run, folder):
     (folder / "own.py").write_text(PLUGIN)
     try:
@@ -455,16 +557,15 @@ def test_a_model_that_reads_an_own_feature(run, folder):
         run(f"train {made} -n 12 --features prior+mine --plugin own.py --splits 2 --out simulation")
         unregister("busiest_share")
         ranking = f"rank {made} --candidates 4 --model simulation"
-        with pytest.raises(AssertionError, match="not registered: found busiest_share"):
-            run(ranking)
+        assert "not registered: found busiest_share" in run(ranking, code=2).stderr
         text = run(f"{ranking} --plugin own.py").stdout
         unregister("busiest_share")
         (folder / "own.py").write_text(PLUGIN.replace('share")', 'share", level=2)'))
         table = run(f"features {made} --candidates 4 --plugin own.py").stdout
         unregister("busiest_share")
         for line in (f"features {made} --features prior", f"train {made} --out x"):
-            with pytest.raises(AssertionError, match="no feature of --plugin is used"):
-                run(f"{line} --plugin own.py")
+            said = run(f"{line} --plugin own.py", code=2).stderr
+            assert "no feature of --plugin is used" in said
             unregister("busiest_share")
     finally:
         unregister("busiest_share")
@@ -472,27 +573,20 @@ def test_a_model_that_reads_an_own_feature(run, folder):
     assert "busiest_share" in table
 
 
-def test_evaluate_names_missing_features(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_evaluate_names_missing_features(run, folder):
     table = read_samples(folder / "s.parquet").drop(columns="avg_buffer_TO")
     write_samples(table, folder / "analytic.parquet")
-    line = "evaluate --samples analytic.parquet --features H5"
-    result = CliRunner().invoke(main, line.split())
-    assert result.exit_code == 2
-    assert (
-        "analytic.parquet: features missing from the samples: found avg_buffer_TO" in result.stderr
-    )
+    said = run("evaluate --samples analytic.parquet --features H5", code=2).stderr
+    assert "analytic.parquet: features missing from the samples: found avg_buffer_TO" in said
 
 
-def test_truncated_model(folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_truncated_model(run, folder):
     data = (folder / "m.skops").read_bytes()
     (folder / "cut.skops").write_bytes(data[: len(data) // 2])
     line = "rank --comm halo.csv --torus 4x4 --candidates 3 --model cut.skops"
-    result = CliRunner().invoke(main, line.split())
-    assert result.exit_code == 2
-    assert result.stderr.startswith("toruscast: error: cut.skops: ")
-    assert result.stderr.count("\n") == 1
+    said = run(line, code=2).stderr
+    assert said.startswith("toruscast: error: cut.skops: ")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("suffix", ["txt", "edges", "csv", "npz", "mtx"])
@@ -510,6 +604,21 @@ def test_convert_divides_only_when_told(run, folder):
     assert json.loads((folder / "half.json").read_text())["bytes"] == half.nbytes.sum()
 
 
+def test_convert_joins_bytes_and_message_counts(run, folder):
+    (folder / "bytes.csv").write_text("0,3,0,0,0\n" + "0,0,0,0,1\n" * 4)
+    (folder / "counts.csv").write_text("0,2,0,0,0\n" + "0,0,0,0,7\n" * 4)
+    run("convert bytes.csv joined.npz --messages counts.csv")
+    joined = read_comm(folder / "joined.npz")
+    assert joined.nbytes.tolist() == [3, 1, 1, 1, 1]
+    assert joined.n_messages.tolist() == [2, 7, 7, 7, 7]
+
+
+def test_convert_to_more_tasks(run, folder):
+    (folder / "pair.txt").write_text("0 1 8\n")
+    run("convert --tasks 20 pair.txt more.npz")
+    assert read_comm(folder / "more.npz").n_tasks == 20
+
+
 def test_convert_mappings(run, folder):
     mapping = strategies.make("zigzag-XY", HALO, TORUS)
     write_mapping(mapping, TORUS, folder / "z.map")
@@ -519,10 +628,7 @@ def test_convert_mappings(run, folder):
     (folder / "several.csv").write_text(several)
     run("convert --mapping --torus 4x4 several.csv several/")
     assert [m.name for m in read_mappings(folder / "several", TORUS)] == ["a", "b"]
-    result = CliRunner().invoke(
-        main, ["convert", "--mapping", "--torus", "4x4", "several.csv", "several.map"]
-    )
-    assert result.exit_code == 2
+    run("convert --mapping --torus 4x4 several.csv several.map", code=2)
     assert not (folder / "several.map").exists()
 
 

@@ -88,11 +88,3 @@ def test_too_many_tasks_are_told_as_such(tmp_path, monkeypatch):
         assert "too many tasks for the torus: found 2000000001 in typo" in result.stderr
     with pytest.raises(InputError, match="found 3, expected at most 1 node x 2"):
         strategies.make("identity", CommGraph(3, [], [], []), Torus((1,)), tasks_per_node=2)
-
-
-def test_number_of_tasks_to_convert_to(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "app.txt").write_text("0 1 5\n")
-    result = CliRunner().invoke(main, f"convert app.txt o.csv --tasks {10**20}".split())
-    assert result.exit_code == 2
-    assert "--tasks" in result.stderr

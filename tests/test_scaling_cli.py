@@ -8,9 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
+from toruscast.scaling import FitOptions, Measurements, fit_many
 
+POINTS = (4, 8, 16, 32, 64)
 TEXT = "PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\nMETRIC time\n" + "".join(
-    f"DATA {3 + 2 * p} {3 + 2 * p}\n" for p in (4, 8, 16, 32, 64)
+    f"DATA {3 + 2 * p} {3 + 2 * p}\n" for p in POINTS
 )
 
 
@@ -53,8 +55,31 @@ def test_how_to_search(file, tmp_path):
     assert run("predict", path, "--at", "p=64", "--noise", "normal").exit_code == 0
     plotted = run("plot", path, tmp_path / "m.svg", "--noise", "bounded", "--max-terms", 1)
     assert plotted.exit_code == 0
-    for wrong in (("--max-terms", 3), ("--noise", "pink")):
+    assert "90 % interval" in (tmp_path / "m.svg").read_text()
+    assert run("plot", path, tmp_path / "m.svg", "--interval", 0.5).exit_code == 0
+    assert "50 % interval" in (tmp_path / "m.svg").read_text()
+    for wrong in (("--max-terms", 3), ("--noise", "pink"), ("--terms", "all")):
         assert run("fit", file, *wrong).exit_code == 2
+
+
+def test_terms_to_search(tmp_path):
+    # Powers that fall stand in no published space, eighths in the fine one only.
+    rows = {"falling": [100 / p for p in POINTS], "eighths": [3 + p**1.125 for p in POINTS]}
+    found = {}
+    for name, values in rows.items():
+        path = tmp_path / f"{name}.txt"
+        data = "".join(f"DATA {value!r}\n" for value in values)
+        path.write_text(f"PARAMETER p\nPOINTS 4 8 16 32 64\n{data}")
+        for terms in ("default", "published", "fine"):
+            fitted = json.loads(run("fit", path, "--terms", terms, "--json", "-").stdout)
+            found[name, terms] = fitted["models"][0]["formula"]
+            data = Measurements(["p"], np.reshape(POINTS, (-1, 1)), np.reshape(values, (1, -1, 1)))
+            expected = fit_many(data, FitOptions(space=terms)).predict([[128.0]]).item()
+            at = run("predict", path, "--terms", terms, "--at", "p=128", "--json", "-").stdout
+            assert json.loads(at)["predictions"][0]["prediction"] == pytest.approx(expected)
+    assert found["falling", "default"] == found["falling", "fine"] == "100 p^-1"
+    assert "-" not in found["falling", "published"]
+    assert found["eighths", "fine"] == "3 + p^(9/8)" != found["eighths", "default"]
 
 
 def test_predict(file):
