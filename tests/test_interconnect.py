@@ -200,11 +200,15 @@ def test_wrong_runs(change, message):
         fit_interconnect(change(planted(3, 2, [500, 9000])))
 
 
-def test_two_jobs_leave_no_intervals():
+def test_too_few_runs_leave_no_intervals():
     with pytest.warns(ScalingWarning, match="nothing to tell intervals from"):
         model = fit_interconnect(planted(3, 2, [500, 9000]))
     assert model.alpha == pytest.approx(3)
     assert np.isnan(model.alpha_interval).all()
+    # Three runs of a single job tell both constants, and no more.
+    nets = [*NETS[:1], ("middle", 30e-6, 2e8), ("fast", 20e-6, 2e8)]
+    with pytest.warns(ScalingWarning, match="3 runs of 1 job leave nothing to tell intervals"):
+        assert fit_interconnect(planted(3, 2, [2000], nets)).alpha == pytest.approx(3)
 
 
 def test_a_negative_constant_is_told():
@@ -233,8 +237,10 @@ def test_wrong_level(level):
 @pytest.mark.parametrize(
     "options",
     [
-        {"latency": -1e-6}, {"latency": math.nan}, {"latency": math.inf}, {"bandwidth": 0.0},
-        {"bandwidth": math.nan}, {"latency_factor": -1.0}, {"bandwidth_factor": -2.0},
+        {"latency": -1e-6}, {"latency": math.nan}, {"latency": math.inf}, {"latency": "1e-6"},
+        {"latency_factor": -1.0}, {"latency_factor": math.inf}, {"latency_factor": "2"},
+        {"bandwidth": 0.0}, {"bandwidth": math.nan}, {"bandwidth": "1e9"},
+        {"bandwidth_factor": -2.0}, {"bandwidth_factor": math.nan}, {"bandwidth_factor": [2.0]},
     ],
 )  # fmt: skip
 def test_wrong_scenarios(options):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import PMNFRegressor, ScalingInputError
-from toruscast.scaling.redraw import misfits, reach
+from toruscast.scaling.redraw import misfits, reach, repeated
 
 P = 2.0 ** np.arange(2, 7)
 SIX, EIGHT = 2.0 ** np.arange(2, 8), 2.0 ** np.arange(2, 10)
@@ -93,6 +93,24 @@ def test_interval_of_exact_data_is_a_point():
     model = PMNFRegressor(warn=False).fit(np.repeat(P, 2)[:, None], np.repeat(3 + P, 2))
     low, high = model.predict_interval([[128.0]], n_bootstrap=5)
     assert (low[0], high[0]) == (pytest.approx(131), pytest.approx(131))
+
+
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_intervals_of_a_lower_level_are_narrower(repetitions):
+    noise = 1 + 0.05 * np.random.default_rng(0).normal(size=(5, repetitions))
+    model = PMNFRegressor(warn=False)
+    model.fit(np.repeat(P, repetitions)[:, None], ((10 + 2 * P)[:, None] * noise).ravel())
+    widths = [np.ptp(model.predict_interval([[256.0]], level)) for level in (0.9, 0.5)]
+    assert 0 < widths[1] < widths[0]
+
+
+def test_drawn_repetitions_scatter_as_the_values_behind_them():
+    # Means of two lie nearer to both than the value that they are of, by a factor of sqrt(2).
+    values = np.array([[0.9, 1.1], [19.0, 21.0], [5.0, np.nan]])
+    drawn = repeated(values, False, 4000, np.random.default_rng(0))
+    assert np.isnan(drawn[:, 2, 1]).all()
+    spread = np.nanstd(drawn / np.nanmean(values, axis=1)[:, None], axis=(0, 2))
+    assert spread == pytest.approx(np.sqrt(2 * np.mean([0.1**2, 0.05**2])), rel=0.03)
 
 
 def test_misfit_beyond_noise():

@@ -8,7 +8,7 @@ import pytest
 
 from toruscast.scaling import Measurements, PMNFRegressor, fit_many
 from toruscast.scaling.notes import of_path
-from toruscast.scaling.quality import farthest
+from toruscast.scaling.quality import farthest, quality
 from toruscast.scaling.structures import structures
 
 P = np.array([4.0, 8, 16, 32, 64])
@@ -54,6 +54,30 @@ def test_what_models_of_several_parameters_are():
             assert len(structure.columns) <= 4
             apart = sum(map(len, terms)) == len(set().union(*terms))
             assert apart or (len(terms) == 2 and terms[1] < terms[0])
+
+
+def test_measures_of_fit_on_a_worked_example():
+    # A line through all points but the last: of 4 points, two coefficients leave two.
+    y, fitted = np.array([[1.0, 2, 3, 5]]), np.array([[1.0, 2, 3, 4]])
+    line = [(0.0, ((0.0, 0.0),)), (1.0, ((1.0, 0.0),))]
+    found = quality(np.arange(1.0, 5)[:, None], y, fitted, [line])
+    assert found["rss"] == pytest.approx([1])
+    assert found["adjusted_r2"] == pytest.approx([1 - (1 / 2) / (8.75 / 3)])
+    assert found["smape"] == pytest.approx([200 * (1 / 9) / 4])
+
+
+def test_cross_validation_leaves_out_one_point_after_the_other():
+    y = 3 + P * [1.0, 1.2, 0.9, 1.1, 1.0]
+    design = np.stack([np.ones(5), P], axis=1) / y[:, None]
+
+    def fit(kept):
+        return np.linalg.lstsq(design[kept], np.ones(len(kept)), rcond=None)[0]
+
+    constant, slope = fit(range(5))
+    terms = [(constant, ((0.0, 0.0),)), (slope, ((1.0, 0.0),))]
+    found = quality(P[:, None], y[None], (constant + slope * P)[None], [terms])
+    errors = [design[k] @ fit([i for i in range(5) if i != k]) - 1 for k in range(5)]
+    assert found["cross_validation"] == pytest.approx([np.sqrt(np.mean(np.square(errors)))])
 
 
 def test_next_to_nothing_is_met_by_what_is_less_than_the_others():

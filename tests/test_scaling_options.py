@@ -13,9 +13,6 @@ from toruscast.scaling import (
 )
 from toruscast.scaling.composition_formula import parsed
 from toruscast.scaling.formula import text
-from toruscast.scaling.interconnect import fit_interconnect
-from toruscast.scaling.interconnect_jobs import JOB_COLUMNS
-from toruscast.scaling.interconnect_what_if import Scenario
 from toruscast.scaling.notes import of_points
 
 P = np.array([4.0, 8, 16, 32, 64])
@@ -37,31 +34,6 @@ def test_any_number_of_hypotheses_may_be_kept(keep, repetitions):
     models = fit_many(data, options)
     assert models.probabilities.shape[1] <= keep
     assert models.predict([[256.0]]) == pytest.approx(515, rel=0.5)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("latency", "1e-6"), ("latency", -1), ("latency", np.nan), ("latency_factor", "2"),
-        ("latency_factor", np.inf), ("bandwidth", "1e9"), ("bandwidth", 0),
-        ("bandwidth_factor", [2.0]), ("bandwidth_factor", np.nan),
-    ],
-)  # fmt: skip
-def test_scenarios_take_numbers(field, value):
-    with pytest.raises(ScalingInputError, match=f"scenario x: bad {field}"):
-        Scenario("x", **{field: value})
-
-
-def test_too_few_runs_for_intervals_are_counted():
-    import pandas as pd
-
-    nets = [("slow", 40e-6, 1e8), ("middle", 30e-6, 2e8), ("fast", 20e-6, 2e8)]
-    rows = [
-        ("a", net, t, b, 1e6, 2000.0, 100 + 1e6 * (3 * t + 2 * 2000.0 / b)) for net, t, b in nets
-    ]
-    jobs = pd.DataFrame(rows, columns=JOB_COLUMNS)
-    with pytest.warns(ScalingWarning, match="3 runs of 1 job leave nothing to tell intervals"):
-        assert fit_interconnect(jobs).alpha == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
