@@ -60,6 +60,27 @@ def test_other_presets():
     assert sum(machines.trainium2((4, 4)).bandwidth) * 2 * 2 == 1024e9
 
 
+@pytest.mark.parametrize(
+    ("preset", "gigabytes"),
+    [
+        ("bluegene_p", 13.6),
+        ("tofu_d", 1024),
+        ("tpu_v4", 1200),
+        ("tpu_v5p", 2765),
+        ("trainium2", 2900),
+    ],
+)
+def test_published_memory_bandwidths(preset, gigabytes):
+    assert machines.get(preset).network.memory_bandwidth == gigabytes * 1e9
+
+
+@pytest.mark.parametrize("text", ["bluegene_p", "tpu_v4", "tpu_v5p", "trainium2", "trainium2:4x4"])
+def test_a_fifo_a_port(text):
+    torus = machines.get(text)
+    assert torus.network.fifos == 2 * torus.ndim
+    assert torus.network.fifo_rule == "first_dimension"
+
+
 def test_every_preset_is_found_by_name():
     for name in machines.names():
         torus = machines.get(name)

@@ -19,10 +19,10 @@ validation = load("validation")
 TIMES = {"times_less"}
 HALO = "halo2d5_16x32 2048 B dor"
 LOWERED = {
-    # Counted bytes: without acknowledgements 99.9 % of the links are within 1 %, all within 4 %.
-    ("emulated-torus", "halo2d 32768 B", "links_within_1_percent"): 0.998,
+    # Counted bytes: without acknowledgements 99.93 % of the links are within 1 %, all within 4 %.
+    ("emulated-torus", "halo2d 32768 B", "links_within_1_percent"): 0.9992,
     # 0.081, of twelve times only, each of one seed of that engine.
-    ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.09,
+    ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.082,
     # 0.875. Far-travelling packets starve more in that engine.
     ("flit-level", "a2a_sub64 256 B dor", "rcc"): 0.874,
     # 0.863 and 0.21. Its adaptive channel is one packet deep.

@@ -109,8 +109,8 @@ def test_excluded_mappings_stay_out():
     ("comm", "torus", "ratio"),
     [
         (patterns.halo_3d((8, 8, 8), 1e4), Torus((8, 8, 8)), 2.5),
-        (patterns.halo_2d((16, 16), 1e4), machines.bluegene_q(nodes=32), 2.5),
-        (patterns.pf3d((4, 4, 8)), Torus((4, 8, 4), wrap=False), 1.3),
+        (patterns.halo_2d((16, 16), 1e4), machines.bluegene_q(nodes=32), 6),
+        (patterns.pf3d((4, 4, 8)), Torus((4, 8, 4), wrap=False), 4),
         (patterns.halo_3d((5, 3, 7), 1e4), Torus((4, 4, 3)), 1.6),
     ],
 )
@@ -149,15 +149,24 @@ def test_recursive_bisection_finds_the_matching_torus():
     assert placement.hop_bytes(strategies.make("bisect-grid", comm, torus).node) <= best * 1.0001
 
 
-@pytest.mark.parametrize("name", ["bisect-graph", "bisect-refined", "greedy-heaviest"])
-def test_graph_strategies_see_through_shuffled_ranks(name):
+@pytest.mark.parametrize(
+    ("name", "share"), [("bisect-graph", 0.3), ("bisect-refined", 0.3), ("greedy-heaviest", 0.5)]
+)
+def test_graph_strategies_see_through_shuffled_ranks(name, share):
     # Ranks in random order hide the grid; only the graph still shows it.
     halo, torus = patterns.halo_2d((8, 8), 8), Torus((4, 4))
     shuffle = np.random.default_rng(1).permutation(64)
     comm = CommGraph(64, shuffle[halo.src], shuffle[halo.dst], halo.nbytes)
     placement = Placement(comm, torus)
     chance = placement.hop_bytes(strategies.make("random", comm, torus).node)
-    assert placement.hop_bytes(strategies.make(name, comm, torus).node) < 0.5 * chance
+    assert placement.hop_bytes(strategies.make(name, comm, torus).node) < share * chance
+
+
+def test_greedy_placement_begins_with_the_heaviest_task():
+    # Task 2 sends and receives most, and most of it from 3; 0 follows.
+    comm = CommGraph(4, [2, 3, 0, 1], [3, 2, 2, 0], [50, 40, 30, 1])
+    node = strategies.make("greedy-heaviest", comm, Torus((8,), wrap=False)).node
+    assert node[[2, 3]].tolist() == [0, 1]
 
 
 def test_more_swaps_are_worse():
