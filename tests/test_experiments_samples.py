@@ -100,8 +100,8 @@ def test_missing_blocks_are_named(table, tmp_path):
         EXPERIMENTS["transfer"].run(Inputs(samples=tmp_path / "some.parquet"))
 
 
-def without(table, tmp_path, **columns):
-    """Inputs with a table as `build` writes it, of these rows."""
+def stored(table, tmp_path, **columns):
+    """Write the rows as `build` does, columns changed; returns the inputs of an experiment."""
     write_samples(
         table.drop(columns=list(simulated.CASE)).assign(**columns), tmp_path / "t.parquet"
     )
@@ -121,18 +121,18 @@ def without(table, tmp_path, **columns):
 def test_a_benchmark_that_is_missing_is_named(name, lacks, message, table, tmp_path):
     rest = table[~table["workload"].str.contains(lacks)]
     with pytest.raises(InputError, match=message):
-        EXPERIMENTS[name].run(without(rest, tmp_path))
+        EXPERIMENTS[name].run(stored(rest, tmp_path))
 
 
 def test_too_few_mappings_are_told(table, tmp_path):
     few = table.groupby(["workload", "torus"]).head(3)
     with pytest.raises(InputError, match="found 3, expected 84 mappings"):
-        EXPERIMENTS["learners"].run(without(few, tmp_path))
+        EXPERIMENTS["learners"].run(stored(few, tmp_path))
 
 
 def test_times_that_tell_nothing_are_refused(table, tmp_path):
     with pytest.raises(InputError, match=r"times of .*: found all alike"):
-        EXPERIMENTS["learners"].run(without(table, tmp_path, time=1e-3))
+        EXPERIMENTS["learners"].run(stored(table, tmp_path, time=1e-3))
     with pytest.raises(InputError, match="no two mappings to learn from differ"):
         learners_module.PairwiseRanker().fit(np.eye(4), np.ones(4))
 
@@ -142,7 +142,7 @@ def test_times_that_tell_nothing_are_refused(table, tmp_path):
     [("time", "0.001", "str"), ("time", np.nan, "not finite"), ("max_bytes", np.inf, "not finite")],
 )
 def test_columns_that_are_no_numbers_are_refused(column, value, found, table, tmp_path):
-    inputs = without(table, tmp_path, **{column: value})
+    inputs = stored(table, tmp_path, **{column: value})
     with pytest.raises(InputError, match=rf"t.parquet: bad column {column}: found .*{found}"):
         simulated.load(inputs)
 

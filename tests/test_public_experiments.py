@@ -63,19 +63,11 @@ def test_line_model_recovers_bandwidths():
     assert found == pytest.approx({"x": 6e9, "y": 3e9}, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "name", ["gemini-amg", "gemini-contention", "static-routes", "link-counts"]
-)
-def test_absent_measurements_are_told(name, tmp_path):
-    with pytest.raises(InputError, match="not found"):
-        EXPERIMENTS[name].run(Inputs(data=tmp_path))
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_places_of_measurements_are_named(name, tmp_path):
+def test_absent_measurements_are_told_with_their_place(name, tmp_path):
     files = EXPERIMENTS[name].files
     assert files
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="not found") as caught:
         EXPERIMENTS[name].run(Inputs(data=tmp_path))
     assert files[0] in str(caught.value)
 
@@ -295,9 +287,7 @@ def test_amg_small_to_large(shared_data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["gemini-amg", "gemini-contention", "static-routes", "link-counts"]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_runs_on_the_real_files(shared_data, name):
     found = EXPERIMENTS[name].run(Inputs(data=shared_data))
     assert found.bars

@@ -239,10 +239,7 @@ def test_wrong_places():
 
 
 def test_summary_of_real_measurements(shared_data):
-    path = shared_data / "extrap" / "relearn_2p.txt"
-    if not path.exists():
-        pytest.skip("real measurements not found")
-    (m,) = read_measurements(path)
+    (m,) = read_measurements(shared_data / "extrap" / "relearn_2p.txt")
     assert (m.n_paths, m.points.shape, m.values.shape) == (14, (25, 2), (14, 25, 2))
     models = fit_many(m)
     summary = models.summary().set_index("callpath")
@@ -254,15 +251,15 @@ def test_summary_of_real_measurements(shared_data):
 
 @pytest.mark.parametrize("name", ["lulesh_cpu_1p.json", "relearn_3p.json"])
 def test_no_real_prediction_is_negative(shared_data, name):
-    path = shared_data / "extrap" / name
-    if not path.exists():
-        pytest.skip("real measurements not found")
-    for m in read_measurements(path):
+    fitted = 0
+    for m in read_measurements(shared_data / "extrap" / name):
         keep = [k for k in range(m.n_paths) if np.nanmin(m.values[k]) > 0]
         if not keep:
             continue
         part = Measurements(m.parameters, m.points, m.values[keep])
         assert (fit_many(part).predict(m.points) > 0).all()
+        fitted += len(keep)
+    assert fitted > 10
 
 
 @pytest.mark.parametrize(

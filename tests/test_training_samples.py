@@ -187,7 +187,7 @@ def test_the_key_tells_samples_apart(store, computed, case, options):
     assert first["key"][0] != second["key"][0]
 
 
-def test_another_version_changes_the_keys(tmp_path, computed, monkeypatch):
+def test_another_version_changes_the_keys(tmp_path, monkeypatch):
     first = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "1")
     monkeypatch.setattr(samples, "_KEY_VERSION", samples._KEY_VERSION + 1)
     second = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "2")

@@ -19,7 +19,7 @@ def test_a_mapping_moved_by_a_symmetry_is_a_twin():
     assert fingerprint(HALO, TORUS, first) != fingerprint(HALO, TORUS, other)
 
 
-def test_samples_areunlike_the_candidates_and_each_other():
+def test_samples_are_unlike_the_candidates_and_each_other():
     candidates = strategies.sample(HALO, TORUS, n=20, seed=1)
     mappings, n_twins = unlike(HALO, TORUS, 40, 2, candidates)
     marks = [fingerprint(HALO, TORUS, mapping) for mapping in [*candidates, *mappings]]
