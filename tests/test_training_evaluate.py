@@ -13,7 +13,7 @@ from toruscast.training import (
     single_features,
     summarise,
 )
-from toruscast.training.gains import _mean_and_margin
+from toruscast.training.gains import gains
 
 
 def table(n: int = 84, seed: int = 1) -> pd.DataFrame:
@@ -128,10 +128,17 @@ def test_a_better_feature_set_gains():
 
 
 def test_margin_is_wider_than_that_of_independent_splits():
-    # Values 0 and 2: variance 2, factor 1/2 + 1/2, t(0.975, 1) = 12.706.
-    mean, margin = _mean_and_margin(np.array([0.0, 2.0]), 0.5)
-    assert (mean, margin) == (1.0, pytest.approx(12.706 * np.sqrt(2), rel=1e-4))
-    assert np.isnan(_mean_and_margin(np.array([1.0]), 0.5)[1])
+    # Gains 0 and 2: variance 2, factor 1/2 + 1/4, t(0.975, 1) = 12.706.
+    scores = pd.DataFrame({
+        "predictor": list("aabb"), "split": [0, 1] * 2, "n_train": 8, "n_test": 2,
+        "rcc": [0.0, 0.0, 0.0, 2.0],
+    })  # fmt: skip
+    found = gains(scores).loc["b"]
+    margin = 12.706 * np.sqrt(2 * (1 / 2 + 1 / 4))
+    assert found.tolist() == pytest.approx([1, 1 - margin, 1 + margin], rel=1e-4)
+    single = gains(scores[scores["split"] == 1]).loc["b"]
+    assert single["gain"] == 2
+    assert single[["low", "high"]].isna().all()
 
 
 @pytest.mark.parametrize(
