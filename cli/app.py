@@ -24,6 +24,7 @@ COMMANDS = {
     "rank": "Rank candidate mappings by predicted time, with reasons.",
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping packet by packet.",
+    "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "convert": "Convert communication graphs and mappings between formats.",

@@ -198,6 +198,24 @@ def routing_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def network_option(more: str) -> Callable[[F], F]:
+    """Add changes of the network; ``more`` are examples for this command."""
+    return click.option(
+        "--network", "changes", multiple=True, metavar="KEY=VALUE",
+        help="Change a constant of the network, such as overhead=1us, tie=random, "
+        "bandwidth=1e9,2e9 (of each dimension), order=1,0 (in which dimensions are routed), "
+        f"{more}. May be given several times.",
+    )  # fmt: skip
+
+
+def top_option(function: F) -> F:
+    """Add how much of a ranking is shown."""
+    return click.option(
+        "--top", type=POSITIVE, default=10, show_default=True, metavar="N",
+        help="Rows shown from the top; JSON and CSV have all.",
+    )(function)  # fmt: skip
+
+
 def jobs_option(function: F) -> F:
     """Add the number of threads."""
     return click.option(

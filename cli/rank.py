@@ -68,10 +68,7 @@ class Ranking:
 @options.plugin_option(" that the model of --model reads")
 @options.routing_option
 @click.option("--check", is_flag=True, help="Simulate the candidates too and score the forecast.")
-@click.option(
-    "--top", type=options.POSITIVE, default=10, show_default=True, metavar="N",
-    help="Rows shown from the top; JSON and CSV have all.",
-)  # fmt: skip
+@options.top_option
 @options.work_options
 @click.option(
     "--out",

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from .occupancy import occupancy
 from .output import records
 from .quality import COVERAGE, METRICS, between, score
-from .tables import new_table, print_table, printable
+from .tables import new_table, print_table, printable, top_and_bottom
 from .units import byte_unit, nbytes, number, percent, seconds, time_unit
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
 
     from toruscast.training.reasons import Reasons
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from .inputs import Application
     from .rank import Ranking
 
-BOTTOM = 3
 # Share of the bytes that are left out.
 _WORTH_SAYING = 0.001
 # By how much all candidates differ at most where none is worth choosing.
@@ -46,7 +46,7 @@ def print_ranking(found: Ranking, top: int, console: Console) -> None:
     for line in _quality(found, estimated):
         console.print(line)
     console.print()
-    console.print(f"{_answer(found)}{_alike(found)}", style="bold")
+    console.print(f"{_answer(found)}{alike(found.table['predicted_time'])}", style="bold")
 
 
 def application_line(application: Application) -> str:
@@ -126,14 +126,11 @@ def _print_table(found: Ranking, top: int, estimated: bool, console: Console) ->
     if checked:
         order = table["observed_time"].rank(method="min").astype(int).tolist()
     everything = records(table)
-    rows = list(range(len(table)))
-    gap = len(rows) > top + BOTTOM + 1
-    if gap:
-        rows = rows[:top] + rows[-BOTTOM:]
-    for place, i in enumerate(rows):
-        row = everything[i]
-        if gap and place == top:
+    for i in top_and_bottom(len(table), top):
+        if i is None:
             shown.add_row("...")
+            continue
+        row = everything[i]
         shown.add_row(
             str(row["rank"]),
             row["mapping"],
@@ -237,14 +234,7 @@ def _answer(found: Ranking) -> str:
             f"({percent(COVERAGE)} interval {seconds(best['low'])} to {seconds(best['high'])})"
         )
     others = table.iloc[1:]
-    identity = others[others["mapping"] == "identity"]["predicted_time"]
-    for label, reference in (
-        ("the identity mapping", float(identity.iloc[0]) if len(identity) else None),
-        ("the median candidate", float(table["predicted_time"].median()) if len(others) else None),
-    ):
-        if reference is not None:
-            gain = 1 - best["predicted_time"] / reference
-            text += f", {percent(gain)} less time than {label}"
+    text += gains(table["mapping"], table["predicted_time"])
     if found.is_exact:
         as_fast = int((others["predicted_time"] == best["predicted_time"]).sum())
         if not len(others):
@@ -265,11 +255,24 @@ def _answer(found: Ranking) -> str:
     return text
 
 
-def _alike(found: Ranking) -> str:
+def gains(names: pd.Series[str], times: pd.Series[float]) -> str:
+    """Return how much less time the first takes than what it may be compared with."""
+    text = ""
+    others = names.iloc[1:]
+    identity = times.iloc[1:][others == "identity"]
+    for label, reference in (
+        ("the identity mapping", float(identity.iloc[0]) if len(identity) else None),
+        ("the median candidate", float(times.median()) if len(others) else None),
+    ):
+        if reference:
+            text += f", {percent(1 - times.iloc[0] / reference)} less time than {label}"
+    return text
+
+
+def alike(times: pd.Series[float]) -> str:
     """Return that the mapping hardly matters, where it does not."""
-    times = found.table["predicted_time"]
-    apart = float(times.max() / times.min() - 1)
-    if len(times) < 2 or apart >= _ALIKE:
+    least, most = float(times.min()), float(times.max())
+    if len(times) < 2 or most >= (1 + _ALIKE) * least > 0:
         return ""
-    within = "take the same time" if apart == 0 else f"lie within {percent(_ALIKE)} of it"
+    within = "take the same time" if most == least else f"lie within {percent(_ALIKE)} of it"
     return f" All candidates {within}: the mapping hardly matters here."

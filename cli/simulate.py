@@ -10,7 +10,7 @@ from . import options
 from .inputs import check_sends, load_mapping, load_phases, load_torus
 from .occupancy import occupancy
 from .output import Output, check_folder, write_text
-from .rank_report import application_line
+from .setting import Setting
 from .simulate_files import inside, labelled, write_folder
 from .simulate_network import change_network
 from .simulate_options import check_interval, check_options, read_interval, read_watch
@@ -28,20 +28,18 @@ from .units import large
 )  # fmt: skip
 @options.tasks_per_node_option
 @options.routing_option
-@click.option(
-    "--network", "changes", multiple=True, metavar="KEY=VALUE",
-    help="Change a constant of the network, such as deadlock=dateline, arbitration=age, "
-    "buffer_packets=8, overhead=1us, tie=random, bandwidth=1e9,2e9 (of each dimension), order=1,0 "
-    "(in which dimensions are routed) or zones=0,1/2 (adaptive routing finishes dimensions 0 and 1 "
-    "first). May be given several times.",
-)  # fmt: skip
+@options.network_option(
+    "zones=0,1/2 (adaptive routing finishes dimensions 0 and 1 first), deadlock=dateline, "
+    "arbitration=age or buffer_packets=8"
+)
 @click.option(
     "--coarsening", type=options.POSITIVE, metavar="N",
     help="Let a simulated packet stand for up to N real ones: faster, less exact.  [default: 1]",
 )  # fmt: skip
 @click.option(
     "--error", type=float, metavar="E",
-    help="Instead: choose N for a relative error of the time of about E, such as 0.03.",
+    help="Instead: choose N for a relative error of the time of about E, such as 0.03. "
+    "'toruscast flows' takes no packets at all.",
 )  # fmt: skip
 @options.seed_option
 @click.option(
@@ -121,16 +119,9 @@ def command(
             error=error, seed=seed, interval=every, watch=watched, progress=progress,
         )  # fmt: skip
     found = look(result, why)
+    setting = Setting(application, comm, dependent, host, changes)
     content = {
-        "application": {**application.describe(), "phases": list(comm), "dependent": dependent},
-        "torus": {
-            "name": str(host),
-            "nodes": host.n_nodes,
-            "bandwidth": host.bandwidth,
-            "order": host.order,
-            "tie": host.tie,
-            "zones": host.zones,
-        },
+        **setting.describe(),
         "routing": routing,
         "mapping": chosen.name,
         "tasks_per_node": chosen.tasks_per_node,
@@ -147,12 +138,10 @@ def command(
         if out is not None:
             write_folder(out, result, named, content)
     if output.for_people:
-        phases = f" in {len(comm)} {'rounds' if dependent else 'phases'}" if len(comm) > 1 else ""
         console = output.console()
-        changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         console.print(
-            f"{application_line(application)}{phases}; on torus {host}{changed}; mapping "
-            f"{printable(chosen.name)}, {occupancy([chosen])}; {routing} routing.\n",
+            f"{setting.in_words()}; mapping {printable(chosen.name)}, {occupancy([chosen])}; "
+            f"{routing} routing.\n",
         )
         print_report(found, console)
 

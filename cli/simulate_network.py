@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from toruscast.mapping import Torus
 
 
-def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
+def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
     """Return the torus with constants of its network set by ``KEY=VALUE``.
 
     Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions), ``tie=random``,
-    ``bandwidth=1e9`` or one for each dimension, ``bandwidth=1e9,2e9``.
+    ``bandwidth=1e9`` or one for each dimension, ``bandwidth=1e9,2e9``. What is ``unused`` is of
+    packets only: where there are none, it would change nothing.
 
     Raises
     ------
     InputError
-        If a key is not known or given twice, or its value not valid.
+        If a key is not known, unused or given twice, or its value not valid.
 
     Examples
     --------
@@ -34,7 +35,8 @@ def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
     """
     from toruscast.mapping import InputError, Network
 
-    known = [field.name for field in fields(Network)] + list(_OF_THE_TORUS)
+    everything = [field.name for field in fields(Network)] + list(_OF_THE_TORUS)
+    known = [key for key in everything if key not in unused]
     values: dict[str, object] = {}
     for change in changes:
         key, equals, text = (part.strip() for part in change.partition("="))
@@ -42,6 +44,11 @@ def change_network(torus: Torus, changes: Sequence[str]) -> Torus:
             raise InputError(
                 "bad --network", found=change, expected="KEY=VALUE such as deadlock=dateline"
             )
+        if key in unused:
+            raise InputError(
+                "--network key that changes nothing without packets", found=key,
+                expected=f"one of {', '.join(known)}, or 'toruscast simulate'",
+            )  # fmt: skip
         if key not in known:
             raise InputError(f"unknown --network key, none of {', '.join(known)}", found=key)
         if key in values:

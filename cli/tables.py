@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+BOTTOM = 3
+
 
 def printable(text: str) -> str:
     r"""Return a name as a terminal can show it: no control characters.
@@ -54,6 +56,19 @@ def _lines(cell: Any) -> str:
     """Return a cell, or the lines of one, as a terminal can show it."""
     lines = cell if isinstance(cell, tuple) else (cell,)
     return "\n".join(printable(str(line)) for line in lines)
+
+
+def top_and_bottom(n: int, top: int) -> list[int | None]:
+    """Return which of ``n`` rows are shown: the first ``top`` and the last three, None between.
+
+    Examples
+    --------
+    >>> top_and_bottom(9, 2), top_and_bottom(4, 2)
+    ([0, 1, None, 6, 7, 8], [0, 1, 2, 3])
+    """
+    if n <= top + BOTTOM + 1:
+        return list(range(n))
+    return [*range(top), None, *range(n - BOTTOM, n)]
 
 
 def print_table(table: Table, console: Console, keep: int, spare: tuple[str, ...] = ()) -> None:

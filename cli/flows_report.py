@@ -1,0 +1,102 @@
+"""Mappings ranked by ``toruscast flows``, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .occupancy import occupancy
+from .output import records
+from .rank_report import alike, bound_line, gains, link_note
+from .tables import new_table, print_table, printable, top_and_bottom
+from .units import number, percent, seconds, time_unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from toruscast.mapping import TaskMapping
+    from toruscast.training.reasons import Reasons
+
+    from .setting import Setting
+
+# Times over their bounds, from which on they are shown as 1.00.
+_BELOW = 0.995
+
+
+def print_flows(
+    setting: Setting,
+    mappings: Sequence[TaskMapping],
+    table: pd.DataFrame,
+    why: Reasons,
+    error: float,
+    top: int,
+    console: Console,
+) -> None:
+    """Print what flows, the table, what bounds the fastest, and the answer in words.
+
+    ``table`` is what `ranked` returns, ``why`` what bounds its first row.
+    """
+    from toruscast.mapping.wording import counted
+
+    console.print(
+        f"{setting.in_words()}; {counted(len(mappings), 'candidate mapping')}, "
+        f"{occupancy(mappings)}; messages flow, in dimension order.\n"
+    )
+    _print_table(table, top, console)
+    if (table["over_bound"] < _BELOW).any():
+        console.print("Where a time is below its bound, the error accepted has shortened it.")
+    name = printable(table["mapping"].iloc[0])
+    console.print(f"\nThe fastest, {name}:", style="bold")
+    console.print(bound_line(why, estimated=False))
+    if table["busiest_link"].iloc[0]:
+        console.print(f"\n{link_note(table['busiest_link'].iloc[0])}", style="dim")
+    console.print(
+        "No buffer is ever full: where routers push back on each other, packets take longer "
+        "(toruscast simulate).",
+        style="dim",
+    )
+    console.print(f"\n{_answer(table, error)}{alike(table['time'])}", style="bold")
+
+
+def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
+    scale, unit = time_unit(table["time"])
+    shown = new_table(
+        "#", "mapping", f"time\n{unit}", "times its\nlower bound", "busiest\nlink", "busy",
+        left=("mapping", "busiest\nlink"),
+    )  # fmt: skip
+    rows = records(table)
+    for i in top_and_bottom(len(rows), top):
+        if i is None:
+            shown.add_row("...")
+            continue
+        row = rows[i]
+        least, link = row["lower_bound"], row["busiest_link"]
+        shown.add_row(
+            str(row["rank"]), row["mapping"], number(row["time"] / scale),
+            f"{row['over_bound']:.2f}" if least else "-",
+            link or "-", percent(row["busy_share"]) if link else "-",
+        )  # fmt: skip
+    print_table(shown, console, keep=3)
+
+
+def _answer(table: pd.DataFrame, error: float) -> str:
+    """Return the result in a sentence."""
+    names, times = table["mapping"], table["time"]
+    best, slowest = float(times.iloc[0]), float(times.iloc[-1])
+    text = f"{printable(names.iloc[0])} is fastest: {seconds(best)}{gains(names, times)}"
+    others = len(times) - 1
+    if not others:
+        return f"{text}; there is no other candidate."
+    if slowest:
+        text += (
+            f", {percent(1 - best / slowest)} less than the slowest, {printable(names.iloc[-1])}"
+        )
+    near = int((times.iloc[1:] <= best * (1 + error)).sum())
+    if error:
+        within = f"within {100 * error:.3g} % of it, the error accepted"
+        return (
+            f"{text}; {near or 'none'} of {others} others {'lie' if near > 1 else 'lies'} {within}."
+        )
+    verb = "take" if near > 1 else "takes"
+    return f"{text}; {near or 'none'} of {others} others {verb} as little."

@@ -1,0 +1,54 @@
+"""What is sent over which torus, for the commands that simulate phases: in words and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .rank_report import application_line
+from .tables import printable
+
+if TYPE_CHECKING:
+    from toruscast.mapping import Torus
+
+    from .inputs import Application
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An application's phases, and the torus they go over."""
+
+    application: Application
+    phases: Sequence[str]
+    """Where the graph of each is from."""
+    dependent: bool
+    torus: Torus
+    changes: Sequence[str]
+    """What ``--network`` has changed."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what JSON output says about it."""
+        torus = self.torus
+        return {
+            "application": {
+                **self.application.describe(),
+                "phases": list(self.phases),
+                "dependent": self.dependent,
+            },
+            "torus": {
+                "name": str(torus),
+                "nodes": torus.n_nodes,
+                "bandwidth": torus.bandwidth,
+                "order": torus.order,
+                "tie": torus.tie,
+                "zones": torus.zones,
+            },
+        }
+
+    def in_words(self) -> str:
+        """Return it as a line for people."""
+        n = len(self.phases)
+        phases = f" in {n} {'rounds' if self.dependent else 'phases'}" if n > 1 else ""
+        changed = f"; {', '.join(map(printable, self.changes))}" if self.changes else ""
+        return f"{application_line(self.application)}{phases}; on torus {self.torus}{changed}"
