@@ -111,7 +111,8 @@ def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
     due = state.clock[NOW]
     m, kind = state.event[0] // KINDS, state.event[0] % KINDS
     if kind == FLOWS:
-        due += near * state.left[m] / flows.capacity[flows.place[flows.first[m]]]
+        h = flows.first[m]
+        due += near * state.left[m] * flows.part[h] / flows.capacity[flows.place[h]]
     is_due: bool = state.event_time[0] <= due
     return is_due
 

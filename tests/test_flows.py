@@ -153,6 +153,18 @@ def test_an_error_moves_the_time_by_no_more(dependent):
         assert near.time != exact.time
 
 
+@pytest.mark.parametrize(("short_overhead", "early"), [(0.6, 0.0), (0.8, 0.2)])
+def test_a_split_message_begins_no_more_than_half_the_error_early(short_overhead, early):
+    # In halves on both ways it takes one second from its hand-over at 1 s: with an error of .5 it
+    # may begin at the message within a node if that is at most .25 s before.
+    torus = Torus((4,), bandwidth=2e9, tie="split", network=IDEAL).with_network(
+        fifos=2, fifo_rule="first_free", overhead=1.0, short_limit=1, short_overhead=short_overhead
+    )
+    comm = CommGraph(3, [0, 2], [1, 2], [4e9, 1.0])
+    result = simulate_flows(comm, torus, TaskMapping([1, 3, 0], 4), error=0.5)
+    assert result.time == pytest.approx(2.0 - early)
+
+
 def test_links_carry_the_bytes_of_their_routes():
     comm, torus = halo_3d((4, 4, 4), 1e6), Torus((4, 4, 4), network=IDEAL)
     mapping = TaskMapping(np.random.default_rng(3).permutation(64), torus)
