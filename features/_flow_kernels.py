@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from toruscast.mapping._jit import bare_kernel, entry_kernel
 
 NONE = -1
-# What happens: a message's head has come through, it has been copied within its node, or it was the
-# last that its task hands over in its round.
-FLOWS, COPIED, LAST = 0, 1, 2
+# What happens: a message's head has come through, it has been copied within its node, or a task has
+# handed over its round.
+FLOWS, COPIED, HANDED_OVER = 0, 1, 2
 KINDS = 3
 # Levels that differ by less than rounding are one.
 _EVEN = 1 + 1e-9
@@ -62,7 +62,7 @@ class FlowState(NamedTuple):
     arrived: NDArray[np.float64]  # (M,)
     active: NDArray[np.int64]  # (M,) messages that flow
     event_time: NDArray[np.float64]  # (M + T,) a heap
-    event: NDArray[np.int64]
+    event: NDArray[np.int64]  # (M + T,) message or task, and what happens
     sharing: NDArray[np.int64]  # (Q,) messages without a rate yet
     free_part: NDArray[np.float64]  # (Q,) bytes a second that nobody has yet
     wanted: NDArray[np.float64]  # (Q,) sum of their weights
@@ -119,9 +119,9 @@ def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
 
 @bare_kernel
 def _go_on(flows: Flows, state: FlowState, task: int) -> None:
-    """Let a task enter as many rounds as it may, and hand over what it sends in them."""
+    """Let a task enter its next round if it may, and hand over what it sends in it."""
     rounds = state.missing.shape[0]
-    while state.entered[task] + 1 < rounds and (
+    if state.entered[task] + 1 < rounds and (
         state.entered[task] < 0 or state.missing[state.entered[task], task] == 0
     ):
         state.entered[task] += 1
@@ -129,19 +129,17 @@ def _go_on(flows: Flows, state: FlowState, task: int) -> None:
         thread = flows.thread[task]
         ready = max(state.free[thread], state.clock[NOW])
         m = state.following[task]
-        last = NONE
         while m < flows.task.size and flows.task[m] == task:
             if flows.round[m] != state.entered[task]:
                 break
             ready += flows.software[m]
             state.handed_over[m] = ready
             _send(flows, state, m)
-            last = m
             m += 1
         state.following[task] = m
         state.free[thread] = ready
-        if last != NONE:
-            _put(state, ready, last * KINDS + LAST)
+        # Also of nothing: a task waits for its turn at a thread that others use too.
+        _put(state, ready, task * KINDS + HANDED_OVER)
 
 
 @bare_kernel
@@ -185,9 +183,10 @@ def _happen(flows: Flows, state: FlowState) -> None:
     m, kind = key // KINDS, key % KINDS
     if kind == COPIED:
         _arrive(flows, state, m)
-    elif kind == LAST:
-        state.missing[flows.round[m], flows.task[m]] -= 1
-        _go_on(flows, state, flows.task[m])
+    elif kind == HANDED_OVER:
+        task = m
+        state.missing[state.entered[task], task] -= 1
+        _go_on(flows, state, task)
     else:
         state.active[state.counts[ACTIVE]] = m
         state.counts[ACTIVE] += 1

@@ -273,9 +273,8 @@ def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
         )  # fmt: skip
     sender = messages.round * tasks + messages.task
     missing = np.bincount(messages.round * tasks + messages.receiver, minlength=rounds * tasks)
-    # The last hand-over of a round, and all messages whose answer a task waits for.
-    missing += np.bincount(np.unique(sender), minlength=rounds * tasks)
-    missing += np.bincount(sender[messages.asks], minlength=rounds * tasks)
+    # The hand-over of a round, and all messages whose answer a task waits for.
+    missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
     return FlowState(
         clock=np.array([0.0, 0.0, np.inf]),
         counts=np.zeros(4, dtype=np.int64),

@@ -113,9 +113,8 @@ class Simulator:
         self.free_at = dict.fromkeys(self.thread.values(), 0.0)
         for m in self.messages:
             self.waits_for.setdefault((m.receiver, m.round), []).append(m)
-            self.waits_for.setdefault((m.task, m.round), []).append((m, "handed over"))
             if m.asking is not None:
-                self.waits_for[m.task, m.round].append(m)
+                self.waits_for.setdefault((m.task, m.round), []).append(m)
 
     def later(self, time, action, *arguments):
         heapq.heappush(self.events, (time, next(self.order), action, arguments))
@@ -157,6 +156,8 @@ class Simulator:
                     m.handed_over = ready
                     self.later(ready, self.hand_over, m)
             self.free_at[thread] = ready
+            self.later(ready, self.end_round, task)
+            self.waits_for.setdefault((task, self.round[task]), []).append("its turn")
 
     def hand_over(self, m):
         if m.copying is not None:
@@ -165,8 +166,10 @@ class Simulator:
             self.later(self.now + m.latency, self.flow, m)
         else:
             self.later(self.now + m.asking, self.ask, m)
-        self.waits_for[m.task, m.round].remove((m, "handed over"))
-        self.go_on(m.task)
+
+    def end_round(self, task):
+        self.waits_for[task, self.round[task]].remove("its turn")
+        self.go_on(task)
 
     def ask(self, m):
         if self.round[m.receiver] >= m.round:

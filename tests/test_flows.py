@@ -107,6 +107,20 @@ def test_rounds_wait_for_their_own_messages_only():
     assert ends[False] == pytest.approx(5.5)
 
 
+@pytest.mark.parametrize("busy", [0, 1])
+def test_a_task_without_messages_waits_for_the_thread_that_it_shares(busy):
+    # Tasks 0 and 1 share a node. One prepares three messages, a millisecond each; the other has
+    # none in that round, and its message of the next one comes after them.
+    first = CommGraph(5, [busy] * 3, [2, 3, 4], [1.0] * 3)
+    second = CommGraph(5, [1 - busy], [2], [1.0])
+    torus = Torus((8,)).with_network(feeding="messages", overhead=1e-3)
+    mapping = TaskMapping([0, 0, 1, 2, 3], torus, tasks_per_node=2)
+    workload = Workload([first, second], dependent=True)
+    for run in (simulate, simulate_flows):
+        handed_over = run(workload, torus, mapping).messages()["handed_over"]
+        np.testing.assert_allclose(handed_over, [1e-3, 2e-3, 3e-3, 4e-3], 1e-5)
+
+
 def test_a_uniform_all_to_all_of_a_ring_takes_what_the_bisection_takes():
     # On a ring of 9 nodes 1 + 2 + 3 + 4 messages cross each link.
     comm = all_to_all(9, 1e6)
