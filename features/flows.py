@@ -52,7 +52,7 @@ class FlowSimulation(MessageTimes[FlowStretch]):
     stretches : tuple of FlowStretch
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
     error : float
-        That of the time of a message which was asked for.
+        The part of a message's own time that was asked for.
 
     Examples
     --------
@@ -105,10 +105,11 @@ def simulate_flows(
 ) -> FlowSimulation:
     """Let the messages of each phase flow side by side, and tell when each has arrived.
 
-    No packets are made: what it costs depends on the number of messages, not on their bytes. It
-    tells what connections take that share the links and fill no buffers, as with windows or rates
-    that adapt. Where routers push back on each other, packets take longer, and only `simulate`
-    shows by how much (figures in `docs/measurements.md`).
+    No packets are made: what it costs depends on the number of messages, not on their bytes, and
+    grows with its square where no two end together. It tells what connections take that share the
+    links and fill no buffers, as with windows or rates that adapt. Where routers push back on each
+    other, packets take longer, and only `simulate` shows by how much (figures in
+    `docs/measurements.md`).
 
     Parameters
     ----------
@@ -117,11 +118,13 @@ def simulate_flows(
     torus, mapping
         Where the tasks run. Routes are in dimension order; half of a message goes each way where
         the torus splits ties or draws them at random. Of ``torus.network`` the packets' sizes
-        (for the headers), latency, software, injection FIFOs, memory bandwidth and the limit of
-        eager messages count; buffers, arbitration and windows do not.
+        (for the headers), latency, software, whether a node's tasks share a thread, injection
+        FIFOs, memory bandwidth and the limit of eager messages count; buffers, arbitration and
+        windows do not.
     error : float
         Messages begin and end together where that moves none by more than half this part of its
-        own time: the larger, the fewer steps. From 0, for each to end on its own, to less than 1.
+        own time: the larger, the fewer steps. What follows from one that has moved, in dependent
+        rounds above all, may move by more. From 0, for each to end on its own, to less than 1.
     progress : callable, optional
         Called now and then with the messages arrived and those there are.
 
