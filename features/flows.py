@@ -119,8 +119,9 @@ def simulate_flows(
         Where the tasks run. Routes are in dimension order; half of a message goes each way where
         the torus splits ties or draws them at random. Of ``torus.network`` the packets' sizes
         (for the headers), latency, software, whether a node's tasks share a thread, injection
-        FIFOs, memory bandwidth and the limit of eager messages count; buffers, arbitration and
-        windows do not.
+        FIFOs (those of a node together with ``first_free``), memory bandwidth and the limit of
+        eager messages count; buffers, virtual channels, arbitration, windows and the number of
+        reception ports do not.
     error : float
         Messages begin and end together where that moves none by more than half this part of its
         own time: the larger, the fewer steps. What follows from one that has moved, in dependent
@@ -145,9 +146,9 @@ def simulate_flows(
     more without one that has less for its weight losing some (Bertsekas and Gallager, *Data
     Networks*, 1992). The weight is one over the sum of 1 / bandwidth along the way: connections
     that keep a window of bytes on their way get the less the longer their round trip (Lakshman and
-    Madhow, IEEE/ACM Trans. Networking 5, 1997), and so do packets that must win one router after
-    the other. Flow-level models of that kind are validated in Velho, Schnorr, Casanova and Legrand,
-    ACM Trans. Modeling and Computer Simulation 23, 2013.
+    Madhow, IEEE/ACM Trans. Networking 5, 1997). Short messages do not wait behind long ones, as
+    packets do in a queue. Flow-level models of that kind are validated in Velho, Schnorr, Casanova
+    and Legrand, ACM Trans. Modeling and Computer Simulation 23, 2013.
 
     Examples
     --------

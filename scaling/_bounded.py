@@ -88,6 +88,7 @@ def weigh(
     spread : array, shape (m, k, k)
         Takes standard normal variables to coefficients; those after the node's own if g > 1.
     used : array of bool, shape (m, k)
+        Those used come first; pairs with few of them together take less time.
     """
     n_pairs, n_nodes, width = centre.shape
     n_samples = SAMPLES if n_nodes == 1 else SAMPLES_A_NODE
