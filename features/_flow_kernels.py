@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from toruscast.mapping._jit import bare_kernel, entry_kernel
 
+from ._heap_kernels import rise, take_top
+
 NONE = -1
 # What happens: a message's head has come through, it has been copied within its node, or a task has
 # handed over its round.
@@ -179,7 +181,7 @@ def _happen(flows: Flows, state: FlowState) -> None:
     """Let the next event happen."""
     key = state.event[0]
     state.counts[EVENTS] -= 1
-    _take_top(state.event_time, state.event, state.counts[EVENTS])
+    take_top(state.event_time, state.event, state.counts[EVENTS])
     m, kind = key // KINDS, key % KINDS
     if kind == COPIED:
         _arrive(flows, state, m)
@@ -322,40 +324,5 @@ def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
 @bare_kernel
 def _put(state: FlowState, time: float, key: int) -> None:
     """Let an event happen at a time."""
-    _rise(state.event_time, state.event, state.counts[EVENTS], time, key)
+    rise(state.event_time, state.event, state.counts[EVENTS], time, key)
     state.counts[EVENTS] += 1
-
-
-@bare_kernel
-def _rise(
-    key: NDArray[np.float64], what: NDArray[np.int64], size: int, new: float, item: int
-) -> None:
-    """Put an item into a heap of a size, the least key on top."""
-    i = size
-    while i > 0:
-        above = (i - 1) >> 1
-        if key[above] <= new:
-            break
-        key[i] = key[above]
-        what[i] = what[above]
-        i = above
-    key[i] = new
-    what[i] = item
-
-
-@bare_kernel
-def _take_top(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
-    """Take the top of a heap out, which leaves it a size."""
-    last, item = key[size], what[size]
-    i = 0
-    while 2 * i + 1 < size:
-        below = 2 * i + 1
-        if below + 1 < size and key[below + 1] < key[below]:
-            below += 1
-        if last <= key[below]:
-            break
-        key[i] = key[below]
-        what[i] = what[below]
-        i = below
-    key[i] = last
-    what[i] = item
