@@ -93,7 +93,7 @@ def coarsening() -> pd.DataFrame:
 
 
 # Of the mappings that the error targets are tried on.
-TARGET_SEEDS = (3, 7, 11, 13)
+TARGET_SEEDS = (3, 7, 11, 13, 17, 19, 23, 29)
 # Their hosts with task grids; many tasks for their number, few for messages so long that packets
 # can be merged.
 HOSTS = {512: ((8, 8, 8), (16, 32), (8, 8, 8)), 64: ((4, 4, 4), (8, 8), (4, 4, 4))}
@@ -119,8 +119,8 @@ def error_targets() -> pd.DataFrame:
     """Let an error of 3 % choose the coarsening, and compare with real packets."""
     rows = []
     cases = (
-        *((512, "halo_2d", packets) for packets in (256, 1024, 4096)),
-        *((512, "halo_3d", packets) for packets in (64, 256, 1024)),
+        *((512, "halo_2d", packets) for packets in (1024, 4096)),
+        *((512, "halo_3d", packets) for packets in (256, 1024)),
         *((64, "halo_2d", packets) for packets in (2048, 8192, 32768)),
         *((64, name, 8192) for name in ("halo_3d", "sub_all_to_all")),
     )

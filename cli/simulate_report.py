@@ -148,7 +148,7 @@ def _reached(result: Simulation) -> str:
         return f"No packets are merged: coarser ones would miss {asked}, or save little."
     return (
         f"When packets were halved last, the time changed by {100 * result.change:.2g} %: of "
-        f"{asked} an eighth may change."
+        f"{asked} a sixteenth may change."
     )
 
 

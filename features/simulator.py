@@ -77,7 +77,7 @@ def simulate(
         window.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
-        changes by much less twice in a row (four times after a jump), and with more room behind the
+        changes by much less three times in a row (six after a jump), and with more room behind the
         links, or are real ones. Not together with `coarsening`.
     seed : int
         Of the random way round at ties, if the torus has that rule.
