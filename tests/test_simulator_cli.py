@@ -200,11 +200,11 @@ def test_the_error_reached_is_reported(run, monkeypatch):
     monkeypatch.setattr("toruscast.features.coarsening._CHEAP", 0)
     monkeypatch.setattr("toruscast.features.coarsening._FEWEST", 2)
     line = "simulate --torus 4x2 --mapping random@2 -q --comm long.csv --error 0.5"
-    write_comm(patterns.all_to_all(8, 512.0 * 64), "long.csv")
-    comm = patterns.all_to_all(8, 512.0 * 64)
+    write_comm(patterns.all_to_all(8, 512.0 * 256), "long.csv")
+    comm = patterns.all_to_all(8, 512.0 * 256)
     result = simulate(comm, TORUS, strategies.make("random@2", comm, TORUS), error=0.5)
     assert result.coarsening > 1
-    assert 0 < result.change <= 0.5 / 8
+    assert 0 < result.change <= 0.5 / 16
     content = json.loads(run(f"{line} --json -").stdout)
     assert content["error"] == 0.5
     assert content["change"] == result.change

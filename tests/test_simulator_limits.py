@@ -149,7 +149,7 @@ def test_an_error_target_begins_with_packets_that_are_not_too_long():
     assert 1 < result.coarsening * 544 <= 2**26
     assert result.time == pytest.approx(1e13 * 544 / 512 / 2e9, rel=1e-3)
     assert result.error == 0.03
-    assert 0 < result.change <= 0.03 / 8
+    assert result.change <= 0.03 / 16
 
 
 @pytest.mark.parametrize(("most", "first"), [(1, 1), (5, 1), (20, 16), (64, 64), (10**9, 512)])
@@ -170,9 +170,9 @@ def test_refine_begins_at_most_there(most, first):
 @pytest.mark.parametrize(
     ("longest", "last", "jump", "tried"),
     [
-        (4096, 64, 0.02, [64, 32, 16, 8]),
+        (4096, 64, 0.02, [64, 32, 16, 8, 4]),
         (4096, 64, 0.1, [64, 32, 16, 8, 1]),
-        (32768, 512, 0.1, [512, 256, 128, 64, 32, 16]),
+        (32768, 512, 0.1, [512, 256, 128, 64, 32, 16, 8, 4]),
         (2048, 16, 0.02, [32, 16, 8, 1]),
         (2048, 16, 0.1, [32, 16, 8, 1]),
     ],
@@ -190,7 +190,7 @@ def test_after_a_jump_of_the_time_stillness_must_last_longer(longest, last, jump
     assert seen == tried
 
 
-@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (2048, 8), (10**4, 128)])
+@pytest.mark.parametrize(("depth", "ends"), [(32, 1), (2048, 2), (10**4, 64)])
 def test_times_that_the_places_tell_are_not_trusted(depth, ends):
     tried = []
     enough = 16
