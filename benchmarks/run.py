@@ -20,7 +20,14 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from toruscast.features import dilations, extract, injection_fifos, link_loads, simulate
+from toruscast.features import (
+    dilations,
+    extract,
+    injection_fifos,
+    link_loads,
+    simulate,
+    simulate_flows,
+)
 from toruscast.features.routing import grid_of
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.mapping._jit import kernel
@@ -122,6 +129,14 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
                "seconds": seconds, "peak_gb": peak}  # fmt: skip
 
 
+def flow_rows(size: str) -> Iterator[dict[str, Any]]:
+    """Measure the flow-level simulator: hardly two messages of this halo end together."""
+    comm, torus, mapping = case(size, packets=1024)
+    seconds = best_of(lambda: simulate_flows(comm, torus, mapping), 1)
+    yield {"case": "simulate_flows", "size": size, "unit": "messages", "count": comm.n_edges,
+           "seconds": seconds}  # fmt: skip
+
+
 def machine() -> dict[str, Any]:
     """Describe where this runs."""
     found = describe_machine()
@@ -139,6 +154,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for size in ("16,384 tasks", "65,536 tasks")[: 1 + arguments.large]:
         rows += simulator_rows(size)
+    rows += flow_rows("16,384 tasks")
     rows += [row for size in SIZES for row in link_load_rows(size)]
     table = pd.DataFrame(rows)
     table.insert(5, "per_second", table["count"] / table["seconds"])

@@ -1,78 +1,20 @@
-"""Kernels of the flow-level simulator: what each message gets of the links, and what comes next.
-
-Letters in the comments: M messages, T tasks, R rounds, Q places that messages share (links, FIFOs,
-receiving nodes), H the places of all messages, one after the other.
-"""
+"""Kernels of the flow-level simulator: what happens when messages begin, flow and arrive."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.mapping._jit import bare_kernel, entry_kernel
 
+from ._flow_state import ACTIVE, ARRIVED, CHANGED, EVENTS, NEXT, NOW, SINCE, Flows, FlowState
 from ._heap_kernels import rise, take_top
+from ._sharing_kernels import share
 
 NONE = -1
 # What happens: a message's head has come through, it has been copied within its node, or a task has
 # handed over its round.
 FLOWS, COPIED, HANDED_OVER = 0, 1, 2
 KINDS = 3
-# Levels that differ by less than rounding are one.
-_EVEN = 1 + 1e-9
-# Places of the clock, and of the counts.
-NOW, SINCE, NEXT = 0, 1, 2
-EVENTS, ACTIVE, CHANGED, ARRIVED = 0, 1, 2, 3
-
-
-class Flows(NamedTuple):
-    """What stays as it is. Messages stand in the order of task, round and turn."""
-
-    round: NDArray[np.int64]  # (M,)
-    task: NDArray[np.int32]  # (M,)
-    receiver: NDArray[np.int32]  # (M,) task
-    software: NDArray[np.float64]  # (M,) seconds
-    copying: NDArray[np.float64]  # (M,) seconds within the node, below 0 for the others
-    asking: NDArray[np.float64]  # (M,) seconds of a question, as of its answer, below 0 for none
-    latency: NDArray[np.float64]  # (M,) seconds
-    weight: NDArray[np.float64]  # (M,) what its share of a place is proportional to
-    first: NDArray[np.int64]  # (M + 1,) where its places begin
-    place: NDArray[np.int32]  # (H,)
-    part: NDArray[np.float32]  # (H,) of the message that goes there
-    capacity: NDArray[np.float64]  # (Q,) bytes a second
-    thread: NDArray[np.int64]  # (T,) that hands over a task's messages
-
-
-class FlowState(NamedTuple):
-    """What changes."""
-
-    clock: NDArray[np.float64]  # (3,) seconds
-    counts: NDArray[np.int64]  # (4,)
-    missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
-    entered: NDArray[np.int64]  # (T,) round
-    following: NDArray[np.int64]  # (T + 1,) next message to hand over
-    free: NDArray[np.float64]  # (threads,) when
-    asked: NDArray[np.int64]  # (T,) a message that waits for the receiver's round
-    behind: NDArray[np.int64]  # (M,) another
-    handed_over: NDArray[np.float64]  # (M,)
-    begun: NDArray[np.float64]  # (M,)
-    left: NDArray[np.float64]  # (M,) bytes
-    rate: NDArray[np.float64]  # (M,) bytes a second
-    end: NDArray[np.float64]  # (M,) if rates stay as they are
-    arrived: NDArray[np.float64]  # (M,)
-    active: NDArray[np.int64]  # (M,) messages that flow
-    event_time: NDArray[np.float64]  # (M + T,) a heap
-    event: NDArray[np.int64]  # (M + T,) message or task, and what happens
-    sharing: NDArray[np.int64]  # (Q,) messages without a rate yet
-    free_part: NDArray[np.float64]  # (Q,) bytes a second that nobody has yet
-    wanted: NDArray[np.float64]  # (Q,) sum of their weights
-    level: NDArray[np.float64]  # (Q,) bytes a second and weight that each would get
-    held_up: NDArray[np.bool_]  # (Q,) a message gets less elsewhere
-    in_use: NDArray[np.int32]  # (Q,) places
-    unshared: NDArray[np.int64]  # (M,) messages without a rate yet
-    least: NDArray[np.int32]  # (M,) place where a message gets least
 
 
 @entry_kernel
@@ -92,7 +34,8 @@ def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
     clock, counts = state.clock, state.counts
     for _ in range(steps):
         if counts[CHANGED]:
-            share(flows, state, near)
+            share(flows, state)
+            _expect(state, near)
         if counts[EVENTS] == 0 and counts[ACTIVE] == 0:
             return False
         now = clock[NEXT]
@@ -228,41 +171,9 @@ def _flow(flows: Flows, state: FlowState, flowing: int, near: float) -> None:
 
 
 @bare_kernel
-def share(flows: Flows, state: FlowState, near: float) -> None:
-    """Work out the rates: the shares of each place by weight, what one cannot use for the others.
-
-    A place all of whose messages get least there, for their weight, is full: they keep that, and
-    what they take is no longer free elsewhere. So again, with the messages that are left. (Always
-    to fill the one place with the lowest level next, found by a heap, took three to five times as
-    long with regular traffic, and a third less with fifty thousand irregular messages.)
-    """
+def _expect(state: FlowState, near: float) -> None:
+    """Work out when messages end if rates stay as they are, and the first of them."""
     clock, counts = state.clock, state.counts
-    used = _gather(flows, state)
-    left = counts[ACTIVE]
-    reached = 0.0
-    while left > 0:
-        lowest = np.inf
-        for k in range(used):
-            q = state.in_use[k]
-            state.held_up[q] = False
-            if state.sharing[q] > 0:
-                state.level[q] = state.free_part[q] / state.wanted[q]
-                lowest = min(lowest, state.level[q])
-            else:
-                state.level[q] = np.inf
-        for i in range(left):
-            _look(flows, state, state.unshared[i])
-        # Rounding must not let it fall to nothing.
-        reached = max(reached, lowest)
-        i = 0
-        while i < left:
-            m = state.unshared[i]
-            if state.held_up[state.least[m]]:
-                i += 1
-                continue
-            _give(flows, state, m, max(state.level[state.least[m]], reached) * flows.weight[m])
-            left -= 1
-            state.unshared[i] = state.unshared[left]
     until = np.inf
     for i in range(counts[ACTIVE]):
         m = state.active[i]
@@ -275,50 +186,6 @@ def share(flows: Flows, state: FlowState, near: float) -> None:
             clock[NEXT] = max(clock[NEXT], state.end[state.active[i]])
     clock[SINCE] = clock[NOW]
     counts[CHANGED] = 0
-
-
-@bare_kernel
-def _gather(flows: Flows, state: FlowState) -> int:
-    """Add up what the messages want of each place; returns how many places any want."""
-    used = 0
-    for i in range(state.counts[ACTIVE]):
-        m = state.active[i]
-        state.unshared[i] = m
-        for h in range(flows.first[m], flows.first[m + 1]):
-            q = flows.place[h]
-            if state.sharing[q] == 0:
-                state.in_use[used] = q
-                used += 1
-                state.free_part[q] = flows.capacity[q]
-                state.wanted[q] = 0.0
-            state.sharing[q] += 1
-            state.wanted[q] += flows.weight[m] * flows.part[h]
-    return used
-
-
-@bare_kernel
-def _look(flows: Flows, state: FlowState, m: int) -> None:
-    """Find the place where a message gets least; it holds up the others on its way."""
-    least = flows.place[flows.first[m]]
-    for h in range(flows.first[m] + 1, flows.first[m + 1]):
-        if state.level[flows.place[h]] < state.level[least]:
-            least = flows.place[h]
-    state.least[m] = least
-    more = state.level[least] * _EVEN
-    for h in range(flows.first[m], flows.first[m + 1]):
-        if state.level[flows.place[h]] > more:
-            state.held_up[flows.place[h]] = True
-
-
-@bare_kernel
-def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
-    """Give a message its rate everywhere."""
-    state.rate[m] = rate
-    for h in range(flows.first[m], flows.first[m + 1]):
-        q = flows.place[h]
-        state.sharing[q] -= 1
-        state.free_part[q] = max(state.free_part[q] - rate * flows.part[h], 0.0)
-        state.wanted[q] -= flows.weight[m] * flows.part[h]
 
 
 @bare_kernel

@@ -13,7 +13,8 @@ from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workloa
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.validation import real_number
 
-from ._flow_kernels import ARRIVED, Flows, FlowState, advance, begin
+from ._flow_kernels import advance, begin
+from ._flow_state import ARRIVED, Flows, FlowState
 from ._simulator_messages import Messages, list_messages
 from .message_times import MessageTimes
 from .packets import packet_counts
@@ -105,10 +106,10 @@ def simulate_flows(
 ) -> FlowSimulation:
     """Let the messages of each phase flow side by side, and tell when each has arrived.
 
-    No packets are made: what it costs depends on the number of messages, not on their bytes, and
-    grows with its square where no two end together. It tells what connections take that share the
-    links and fill no buffers, as with windows or rates that adapt. Where routers push back on each
-    other, packets take longer, and only `simulate` shows by how much (figures in
+    No packets are made: what it costs depends on the number of messages, not on their bytes (with
+    an error of 0 on its square where no two end together). It tells what connections take that
+    share the links and fill no buffers, as with windows or rates that adapt. Where routers push
+    back on each other, packets take longer, and only `simulate` shows by how much (figures in
     `docs/measurements.md`).
 
     Parameters
@@ -213,22 +214,21 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     hops = np.where(remote, torus.distance(messages.src, messages.dst), 0)
     latency = hops * network.hop_latency
     question = latency + network.header / max(torus.bandwidth)
-    fifos = np.full(torus.n_nodes * network.fifos, max(torus.bandwidth))
-    if network.fifo_rule == "first_free":
-        # All take from one queue, the first.
-        fifos *= network.fifos
-    memory = np.full(torus.n_nodes, network.memory_bandwidth)
-    capacity = np.concatenate([torus.link_bandwidth, fifos, memory])
+    n_fifos = torus.n_nodes * network.fifos
+    # With this rule all of a node take from one queue, the first.
+    feeds = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
-    receiver = torus.n_links + fifos.size + messages.dst.astype(np.int64)
+    receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
     ends = first[1:][remote]
     place = np.insert(place, np.repeat(ends, 2), np.ravel([fifo[remote], receiver[remote]], "F"))
     part = np.insert(part, np.repeat(ends, 2), np.float32(1.0))
     first = first + 2 * np.append(0, np.cumsum(remote))
     # Only what is used has a place: links, FIFOs and nodes of a large torus are many.
-    used = np.zeros(capacity.size, dtype=bool)
-    used[place] = True
-    number = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    used, number = np.unique(place, return_inverse=True)
+    capacity = np.full(used.size, network.memory_bandwidth)
+    capacity[used < torus.n_links + n_fifos] = feeds * max(torus.bandwidth)
+    links = used[used < torus.n_links]
+    capacity[: links.size] = torus.link_bandwidth[links]
     tasks = np.arange(mapping.node.size)
     return Flows(
         round=messages.round,
@@ -240,9 +240,9 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
         latency=latency,
         weight=1.0 / along,
         first=first,
-        place=number[place],
+        place=number.astype(np.int32),
         part=part,
-        capacity=capacity[used],
+        capacity=capacity,
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
     )
 
@@ -305,4 +305,8 @@ def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
         in_use=np.empty(places, dtype=np.int32),
         unshared=np.empty(n, dtype=np.int64),
         least=np.empty(n, dtype=np.int32),
+        lowest=np.empty(places, dtype=np.int64),
+        height=np.empty(places),
+        sharer=np.empty(flows.place.size, dtype=np.int32),
+        sharers=np.empty((places, 2), dtype=np.int64),
     )

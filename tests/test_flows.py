@@ -179,6 +179,28 @@ def test_a_split_message_begins_no_more_than_half_the_error_early(short_overhead
     assert result.time == pytest.approx(2.0 - early)
 
 
+def test_places_that_hold_each_other_up_are_filled_one_after_the_other():
+    # From node k go 15 - k messages of one hop (weight 1) and one of two (weight 1/2), which takes
+    # its share of link k, the less wanted one, from link k + 1. Bytes are what each gets a second.
+    links = 12
+    left = 2e9
+    src, dst, nbytes, node = [], [], [], []
+    for k in range(links):
+        level = left / (15 - k + 0.5)
+        left = 2e9 - level / 2
+        for hops, rate in [(1, level)] * (15 - k) + [(2, level / 2)]:
+            src.append(len(node))
+            dst.append(len(node) + 1)
+            node += [k, k + hops]
+            nbytes.append(rate)
+    torus = Torus((links + 2,), bandwidth=2e9, wrap=(False,), network=IDEAL).with_network(
+        fifos=64, fifo_rule="first_free"
+    )
+    mapping = TaskMapping(node, torus, tasks_per_node=64)
+    times = simulate_flows(CommGraph(len(node), src, dst, nbytes), torus, mapping, error=0.0)
+    np.testing.assert_allclose(times.message_times[0], 1.0)
+
+
 def test_links_carry_the_bytes_of_their_routes():
     comm, torus = halo_3d((4, 4, 4), 1e6), Torus((4, 4, 4), network=IDEAL)
     mapping = TaskMapping(np.random.default_rng(3).permutation(64), torus)
