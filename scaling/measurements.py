@@ -196,6 +196,7 @@ def from_rows(
     Parameters
     ----------
     rows : DataFrame
+        Levels of its index that have a name count as columns.
     parameters : sequence of str
         Columns that hold the parameters.
     value : str
@@ -212,8 +213,8 @@ def from_rows(
     Raises
     ------
     ScalingInputError
-        If a column is missing, there twice, meant for two things or without real numbers, or the
-        rows give no `Measurements`.
+        If `rows` is no DataFrame, a column is missing, there twice, meant for two things or without
+        real numbers, or the rows give no `Measurements`.
 
     Examples
     --------
@@ -227,6 +228,10 @@ def from_rows(
             "parameters must be a list of columns", found=repr(parameters),
             expected=f"[{parameters!r}]",
         )  # fmt: skip
+    if not isinstance(rows, pd.DataFrame):
+        raise ScalingInputError("rows must be a DataFrame", found=type(rows).__name__)
+    levels = [name for name in rows.index.names if name is not None and name not in rows.columns]
+    rows = rows.reset_index(levels) if levels else rows
     names = [*parameters, value, *(name for name in (callpath, metric) if name)]
     absent = [name for name in names if name not in rows.columns]
     if absent or not parameters:
@@ -254,7 +259,7 @@ def from_rows(
                 found=", ".join(map(str, rows[name].unique()[:5])), expected=f"{kind}={name!r}",
             )  # fmt: skip
     for name in [*parameters, value]:
-        if not pd.api.types.is_numeric_dtype(rows[name]) or np.iscomplexobj(rows[name]):
+        if rows[name].dtype.kind not in "iuf":
             raise ScalingInputError(f"column {name} must hold numbers", found=rows[name].dtype)
     if rows[value].isna().any():
         raise ScalingInputError(f"column {value} holds NaN; leave such rows out")
@@ -262,17 +267,18 @@ def from_rows(
     for name in keys:
         if rows[name].isna().any():
             raise ScalingInputError(f"column {name} has empty cells")
-    groups = rows.groupby(keys, sort=False) if keys else [((), rows)]
+    x, y = rows[list(parameters)].to_numpy(dtype=float), rows[value].to_numpy(dtype=float)
+    group = rows.groupby(keys, sort=False, observed=True).ngroup() if keys else np.zeros(len(rows))
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(np.asarray(group)[order])) + 1)
+    first = rows.iloc[[part[0] for part in parts]]
+    paths = [str(name) for name in first[callpath]] if callpath else ["all"] * len(parts)
+    measured = [str(name) for name in first[metric]] if metric else [str(value)] * len(parts)
     gathered: dict[bytes, tuple[Array, list[tuple[str, str, Array]]]] = {}
-    for key, part in groups:
-        points, values = gather(
-            part[list(parameters)].to_numpy(dtype=float), part[value].to_numpy(dtype=float)
-        )
-        named = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
-        path = str(named.get(callpath, "all")) if callpath else "all"
-        kind = str(named.get(metric, "time")) if metric else value
-        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, kind, values))
-    return [join(parameters, points, parts) for points, parts in gathered.values()]
+    for part, path, what in zip(parts, paths, measured, strict=True):
+        points, values = gather(x[part], y[part])
+        gathered.setdefault(points.tobytes(), (points, []))[1].append((path, what, values))
+    return [join(parameters, points, alike) for points, alike in gathered.values()]
 
 
 def gather(x: Array, y: Array) -> tuple[Array, Array]:

@@ -272,6 +272,7 @@ def test_no_real_prediction_is_negative(shared_data, name):
         ({"p": [1, -2] * 3}, {"metric": "metric"}, "Negative values in data for parameter p"),
         ({"value": [1 + 2j] * 6}, {"metric": "metric"}, "column value must hold numbers"),
         ({"p": [1j, 2j, 3j] * 2}, {"metric": "metric"}, "column p must hold numbers"),
+        ({"p": [True, False] * 3}, {"metric": "metric"}, "column p must hold numbers: found bool"),
     ],
 )
 def test_tables_that_would_mislead(change, arguments, message):
@@ -284,6 +285,30 @@ def test_a_table_of_two_metrics_gives_two_paths():
     table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
     (data,) = from_rows(pd.DataFrame(table), ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
+
+
+def test_levels_of_an_index_are_columns():
+    table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
+    rows = pd.DataFrame(table).set_index(["metric", "p"])
+    (data,) = from_rows(rows, ["p"], metric="metric")
+    assert data.metrics == ("time", "bytes")
+    assert data.points.ravel().tolist() == [1, 2, 4]
+    with pytest.raises(ScalingInputError, match="several values of metric would pass"):
+        from_rows(rows, ["p"])
+
+
+def test_rows_of_call_paths_may_alternate():
+    table = {"c": ["b", "a"] * 3, "p": [4, 4, 2, 2, 4, 4], "value": [1.0, 2, 3, 4, 5, 6]}
+    (data,) = from_rows(pd.DataFrame(table), ["p"], callpath="c")
+    assert data.callpaths == ("b", "a")
+    values = [[[3, None], [1, 5]], [[4, None], [2, 6]]]
+    np.testing.assert_array_equal(data.values, np.array(values, dtype=float))
+
+
+@pytest.mark.parametrize("rows", [{"p": [1, 2], "value": [1, 2]}, [1, 2], None], ids=str)
+def test_rows_that_are_no_table(rows):
+    with pytest.raises(ScalingInputError, match="rows must be a DataFrame: found"):
+        from_rows(rows, ["p"])
 
 
 def test_a_table_with_a_column_twice():
