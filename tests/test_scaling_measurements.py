@@ -9,6 +9,7 @@ import pytest
 from toruscast.scaling import (
     Measurements,
     ScalingInputError,
+    ScalingWarning,
     TermSpace,
     fit_many,
     from_rows,
@@ -112,6 +113,9 @@ def test_json_lines(write):
         ('{"parameters": ["p"], "measurements": [3]}', "layout"),
         (JSON % '[{"point": [1, 2], "values": [1]}]', "one value a parameter"),
         (JSON % '[{"point": [1], "values": [true]}]', "bad number"),
+        (JSON % '[{"point": [1], "values": [null]}]',
+         r"bad number: found null, expected a number for f \(t\)$"),
+        (JSON % '[{"point": [1], "value": [1]}]', r"found no key values for f \(t\)$"),
         (JSON % '[{"point": "1", "values": [1]}]', "layout"),
         (JSON.replace('["p"]', '["p"], "parameters": ["p"]') % "[]",
          "a key stands twice: found parameters"),
@@ -285,6 +289,17 @@ def test_a_table_of_two_metrics_gives_two_paths():
     table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
     (data,) = from_rows(pd.DataFrame(table), ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
+
+
+def test_fewer_lines_than_points(tmp_path):
+    path = tmp_path / "data.txt"
+    path.write_text(
+        "PARAMETER p\nPOINTS 2 4 8\nREGION a\nDATA 1\nDATA 2\nREGION b\n" + "DATA 1\n" * 3
+    )
+    with pytest.warns(ScalingWarning, match=r"1 of 2 call paths .* such as a \(time\): 2 of 3;"):
+        first, second = read_measurements(path)
+    assert first.points.ravel().tolist() == [2, 4]
+    assert second.points.ravel().tolist() == [2, 4, 8]
 
 
 def test_levels_of_an_index_are_columns():

@@ -131,17 +131,24 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
     records: Records = {}
     for callpath, metrics in document["measurements"].items():
         for metric, rows in metrics.items():
+            what = f"a number for {callpath} ({metric})"
             for row in rows:
+                missing = [name for name in ("point", "values") if name not in row]
+                if missing:
+                    raise ScalingInputError(
+                        _LAYOUT, file=file, found=f"no key {missing[0]} for {callpath} ({metric})"
+                    )
                 if not isinstance(row["point"], list):
                     raise TypeError
-                point = tuple(number(x, file) for x in row["point"])
+                point = tuple(number(x, file, what=what) for x in row["point"])
                 if len(point) != len(parameters):
                     raise ScalingInputError(
                         "a point needs one value a parameter", file=file, found=row["point"],
-                        expected=f"{len(parameters)} numbers",
+                        expected=f"{len(parameters)} numbers for {callpath} ({metric})",
                     )  # fmt: skip
                 values = row["values"] if isinstance(row["values"], list) else [row["values"]]
-                add(records, (callpath, metric), point, [number(v, file) for v in values])
+                numbers = [number(v, file, what=what) for v in values]
+                add(records, (callpath, metric), point, numbers)
     return parameters, records
 
 
@@ -160,7 +167,8 @@ def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Rec
     records: Records = {}
     for entry in document["measurements"]:
         key = (paths[entry["callpath_id"]], metrics[entry["metric_id"]])
-        add(records, key, points[entry["coordinate_id"]], [number(entry["value"], file)])
+        found = number(entry["value"], file, what=f"a number for {key[0]} ({key[1]})")
+        add(records, key, points[entry["coordinate_id"]], [found])
     return [parameters[p] for p in order], records
 
 

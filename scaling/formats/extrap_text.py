@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import warnings
 
-from ..errors import ScalingInputError
+from ..errors import ScalingInputError, ScalingWarning
 from .records import PathLike, Point, Records, add, number
 
 _GROUP = r"\(([^()]*)\)"
@@ -22,6 +23,11 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     ScalingInputError
         At the line that is at fault.
 
+    Warns
+    -----
+    ScalingWarning
+        If there are fewer DATA lines than points: they are taken for the first points.
+
     Examples
     --------
     >>> text = "PARAMETER p n\nPOINTS (2 10) (4 10)\nMETRIC time\nREGION main\nDATA 1\nDATA 2"
@@ -33,6 +39,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     records: Records = {}
     region, metric = "main", "time"
     row = 0
+    rows: dict[tuple[str, str], int] = {}
     # Names may hold other characters that end a line elsewhere, such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         field, *rest = text.split(None, 1) or [""]
@@ -64,6 +71,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             values = [number(word, file, line) for word in value.split()]
             add(records, (region, metric), points[row], values)
             row += 1
+            rows[region, metric] = row
         else:
             raise ScalingInputError(
                 "unknown field", file=file, line=line, found=field,
@@ -71,6 +79,14 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             )  # fmt: skip
     if not parameters:
         raise ScalingInputError("names no PARAMETER", file=file)
+    short = [(*key, n) for key, n in rows.items() if n < len(points)]
+    if short:
+        region, metric, n = short[0]
+        warnings.warn(
+            f"{file}: {len(short)} of {len(rows)} call paths have fewer DATA lines than there are "
+            f"points, such as {region} ({metric}): {n} of {len(points)}; they are taken for the "
+            "first points", ScalingWarning, stacklevel=3,
+        )  # fmt: skip
     return parameters, records
 
 

@@ -40,7 +40,8 @@ def number(value: object, file: PathLike, line: int | None = None, what: str = "
     except (TypeError, ValueError, OverflowError):
         result = math.nan
     if not math.isfinite(result) or isinstance(value, bool):
-        raise ScalingInputError("bad number", file=file, line=line, found=value, expected=what)
+        found = "null" if value is None else value
+        raise ScalingInputError("bad number", file=file, line=line, found=found, expected=what)
     return result
 
 
