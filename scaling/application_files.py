@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ScalingInputError
+from .formats.extrap_json import decoded
 from .requirements import REQUIREMENTS, Application
 
 _KEYS = {"name": str, "requirements": dict, "notes": list, "smallest": (int, float)}
@@ -81,7 +82,7 @@ def _document(path: Path, file: str) -> Any:
         raise ScalingInputError("is too long", file=file, expected=f"at most {MAX_BYTES} bytes")
     try:
         text = raw.decode("utf-8-sig")
-        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        return tomllib.loads(text) if path.suffix == ".toml" else decoded(text, file)
     except UnicodeDecodeError:
         raise ScalingInputError("is no text in UTF-8", file=file) from None
     except tomllib.TOMLDecodeError as error:
@@ -90,6 +91,8 @@ def _document(path: Path, file: str) -> Any:
         raise ScalingInputError(
             "is no JSON", file=file, line=error.lineno, found=error.msg
         ) from None
+    except ScalingInputError:
+        raise
     except (RecursionError, ValueError):
         raise ScalingInputError("is nested too deeply or holds a bad number", file=file) from None
 

@@ -317,6 +317,11 @@ def test_toml_and_json_say_the_same(tmp_path):
         ("a.json", '{"requirements": {}', "a.json:1: is no JSON"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json", "[]", "is no application"),
+        (
+            "a.json",
+            '{"requirements": {"bytes_used": "n", "bytes_used": "2 * n"}}',
+            "a key stands twice: found bytes_used",
+        ),
         ("a.json", '{"requirements": {"bytes_used": "n"}, "smallest": NaN}', "bad smallest"),
         ("a.json", " " * 1_000_001, "is too long"),
     ],
