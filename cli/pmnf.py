@@ -304,8 +304,9 @@ def _finish(
     output.write(content, table)
     if not output.for_people:
         return
-    numbers = {name for name in shown if table[name].dtype.kind == "f"}
-    view = new_table(*shown, left=tuple(name for name in shown if name not in numbers))
+    heads = {name: "smape, %" if name == "smape" else name for name in shown}
+    texts = tuple(heads[name] for name in shown if table[name].dtype.kind != "f")
+    view = new_table(*heads.values(), left=texts)
     for row in table[shown].itertuples(index=False):
         cells = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
         view.add_row(*["" if cell == "nan" else cell for cell in cells])

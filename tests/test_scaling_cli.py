@@ -304,7 +304,7 @@ def test_columns_that_are_alike_go_before_the_last_ones(file, monkeypatch):
         monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", width)
         lines = run("fit", file).stdout.splitlines()
         heads[width] = (lines[0].split(), [line.strip() for line in lines if line[:1] == "("])
-    every = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
+    every = ["callpath", "metric", "formula", "smape,", "%", "adjusted_r2"]
     assert heads[80] == (every, [])
     without = [name for name in every if name != "metric"]
     assert heads[36] == (without[:-1], ["(all: metric time)", "(no room for: adjusted_r2)"])
