@@ -161,6 +161,8 @@ def _stations(
     wire = float(stretch.messages.wire[m])
     reception = wire * network.reception_ports / network.memory_bandwidth
     start = float(stretch.log[0, 0])
+    # When each link is free again: the log's ticks may put the next packet a little before.
+    free: dict[int, float] = {}
     # Of the packet in each slot of the simulator: number, when its head came where, its tail.
     number: dict[int, int] = {}
     since: dict[int, tuple[float, int]] = {}
@@ -180,9 +182,10 @@ def _stations(
                 yield number[slot], FIFO, fifo, came, time
             elif time > came:
                 yield number[slot], BUFFER, behind, came, time
-            gone = time + max(wire / torus.link_bandwidth[place], tail[slot] - time)
-            tail[slot] = gone + network.hop_latency
-            yield number[slot], WIRE, place, time, gone
+            begin = max(time, free.get(place, 0.0))
+            gone = max(begin + wire / torus.link_bandwidth[place], tail[slot])
+            free[place], tail[slot] = gone, gone + network.hop_latency
+            yield number[slot], WIRE, place, begin, gone
             since[slot] = (time, place)
         elif kind == ARRIVED:
             yield number[slot], HOP, place, since[slot][0], time

@@ -93,6 +93,17 @@ def test_slices_of_a_thread_do_not_overlap(result):
         assert all(b[0] >= a[1] - 1e-5 for a, b in itertools.pairwise(spans))
 
 
+def test_packets_that_take_no_whole_ticks_follow_each_other_on_their_links():
+    # Ticks are those of the longest packet, which task 3 sends.
+    comm = CommGraph(4, [0, 3], [2, 2], [10 * 467.0, 512.0])
+    life = message_life(simulate(comm, Torus((8,)), TaskMapping(range(4), 8), watch=(0, 0)))
+    wires = life[life["station"] == "wire"].groupby("place")
+    assert wires.ngroups == 2
+    for _, wire in wires:
+        assert (wire["begin"].to_numpy()[1:] >= wire["end"].to_numpy()[:-1]).all()
+        assert (wire["end"] - wire["begin"]).sum() == pytest.approx((4670 + 10 * 32) / 2e9)
+
+
 def test_phases_follow_each_other_and_fill_the_time(phases):
     shown = [event for event in trace_events(phases) if event.get("cat") == "phase"]
     assert [event["name"].split()[:2] for event in shown] == [["phase", "0"], ["phase", "1"]]
