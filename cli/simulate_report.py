@@ -206,14 +206,15 @@ def _print_fifos(found: Found, console: Console) -> None:
         return
     console.print("\nInjection FIFOs that waited longest for their links:", style="bold")
     shown = new_table(
-        "node", "FIFO", "messages", "edges at once", "waited", "a packet", left=("node",)
-    )
+        "node", "FIFO", "messages", "edges\nat once", "an edge\nstays", "packets\nwaited",
+        "each", left=("node",),
+    )  # fmt: skip
     torus = found.result.torus
     for row in records(found.fifos):
         node = ",".join(map(str, torus.coords[row["node"]].tolist()))
         shown.add_row(
             f"({node})", str(row["fifo"]), str(row["messages"]), str(row["most_edges"]),
-            seconds(row["waited"]), seconds(row["mean_wait"]),
+            seconds(row["mean_stay"]), seconds(row["waited"]), seconds(row["mean_wait"]),
         )  # fmt: skip
     console.print(shown)
 

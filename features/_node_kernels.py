@@ -177,7 +177,9 @@ def feed(state: State, f: int, now: int) -> int:
     message.on_way += 1
     if message.to_send == 0:
         queue.head = message.next
-        at(state.filling, first_fifo(state, f)).length -= 1
+        filling = at(state.filling, first_fifo(state, f))
+        filling.length -= 1
+        filling.stay += now - message.ready
     elif message.on_way == window(state):
         # It comes back when the receiver takes one in.
         queue.head = message.next

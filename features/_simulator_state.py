@@ -122,8 +122,8 @@ FIFO = np.dtype(
     ],
     align=True,
 )
-# Messages in a FIFO, now and at most.
-FILLING = np.dtype([("length", np.int32), ("most", np.int32)], align=True)
+# Messages in a FIFO, now and at most, and the ticks that those which have left it were there.
+FILLING = np.dtype([("length", np.int32), ("most", np.int32), ("stay", np.int64)], align=True)
 MESSAGE = np.dtype(
     [
         ("route", np.uint64),

@@ -143,16 +143,18 @@ class Simulation(MessageTimes[Stretch]):
     def fifos(self) -> pd.DataFrame:
         """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
 
-        Messages of ``most_edges`` were in the FIFO at once; ``mean_wait`` is the seconds that
-        packets wait at the router for their links, over ``packets``. Both include the questions and
-        answers of messages that ask first (rendezvous), which the other columns do not count. With
-        the rule ``first_free`` all FIFOs of a node take from one queue, which stands at the first.
+        Messages of ``most_edges`` were in the FIFO at once; ``mean_stay`` is the seconds that those
+        of an edge were there, until their last packet was at the router; ``mean_wait`` those that
+        packets wait at the router for their links, over ``packets``. All three include the
+        questions and answers of messages that ask first (rendezvous), which the other columns do
+        not count. With the rule ``first_free`` all FIFOs of a node take from one queue, which
+        stands at the first.
         """
         import pandas as pd
 
         fifos = self.torus.network.fifos
         size = self.torus.n_nodes * fifos
-        count, nbytes, packets = np.zeros(size), np.zeros(size), np.zeros(size)
+        count, nbytes, packets, edges = np.zeros((4, size))
         for stretch in self.stretches:
             listed = stretch.messages
             remote = listed.fifo >= 0
@@ -160,6 +162,7 @@ class Simulation(MessageTimes[Stretch]):
             count += np.bincount(place, self._n_messages(stretch)[remote], minlength=size)
             nbytes += np.bincount(place, listed.nbytes[remote], minlength=size)
             packets += np.bincount(place, listed.packets[remote], minlength=size)
+            edges += np.bincount(place, minlength=size)
         waited = self._sum("fifo_waited")
         node, fifo = np.divmod(np.arange(size), fifos)
         return pd.DataFrame(
@@ -170,6 +173,7 @@ class Simulation(MessageTimes[Stretch]):
                 "nbytes": nbytes,
                 "packets": packets.astype(np.int64),
                 "most_edges": np.maximum.reduce([s.fifo_most for s in self.stretches]),
+                "mean_stay": self._sum("fifo_stay") / np.maximum(edges, 1),
                 "mean_wait": waited / np.maximum(packets, 1),
             }
         )
@@ -177,8 +181,9 @@ class Simulation(MessageTimes[Stretch]):
     def series(self) -> pd.DataFrame:
         """Return the snapshots asked for by ``interval``: what each link did until each moment.
 
-        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (sent in the
-        interval) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
+        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (of the
+        packets whose heads came through in the interval, whole: in a short one more than the link
+        can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
         """
         import pandas as pd
 

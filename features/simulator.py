@@ -281,6 +281,7 @@ def _run(
         waited=state.counter["waited"] * tick,
         fifo_waited=_by_queue(state.fifo["waited"] * tick, state.shared_by),
         fifo_most=state.filling["most"].copy(),
+        fifo_stay=state.filling["stay"] * tick,
         snapshots=tuple(snapshots),
         log=_log(state, tick, begin),
         not_logged=max(0, int(state.clock[records.LOGGED]) - len(state.log)),

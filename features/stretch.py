@@ -34,6 +34,7 @@ class Stretch(NamedTuple):
     waited: NDArray[np.float64]
     fifo_waited: NDArray[np.float64]  # (n_nodes * fifos,)
     fifo_most: NDArray[np.int32]
+    fifo_stay: NDArray[np.float64]
     snapshots: tuple[Snapshot, ...]
     log: NDArray[np.float64]  # (entries, 4) time, kind, packet slot, place
     not_logged: int  # events that the log had no room for

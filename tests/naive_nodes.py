@@ -74,6 +74,7 @@ class Fifo:
     waited: int = 0
     posted: list = field(default_factory=list)
     most: int = 0
+    stay: int = 0  # of the messages that have left it
 
 
 @dataclass(eq=False)
@@ -236,15 +237,18 @@ class Nodes:
             message.to_receive = 0
             self.clock.later(message.finish, self.copied, message)
             return
-        fifo = self.fifos[message.src * self.fifos_a_node + message.fifo]
-        # Of those that share a queue, the first has number 0: so is the message's.
+        fifo = self.fifo_of(message)
         fifo.posted.append(message)
         fifo.most = max(fifo.most, sum(m.to_send > 0 for m in fifo.posted))
         self.queue(message)
 
+    def fifo_of(self, message):
+        # Of those that share a queue, the first has number 0: so is the message's.
+        return self.fifos[message.src * self.fifos_a_node + message.fifo]
+
     def queue(self, message):
         """Put a message at the end of its queue, and wake a FIFO that takes from it."""
-        queue = self.fifos[message.src * self.fifos_a_node + message.fifo].messages
+        queue = self.fifo_of(message).messages
         queue.append(message)
         for fifo in self.fifos:
             if fifo.messages is queue and not fifo.busy and fifo.outside < self.outside:

@@ -90,6 +90,8 @@ class Simulator:
         minus = set() if self.adaptive else minus_ways(self.torus, message, left, self.seed)
         message.to_send -= 1
         message.on_way += 1
+        if message.to_send == 0:
+            self.nodes.fifo_of(message).stay += self.clock.now - message.ready
         if message.to_send == 0 or message.on_way == network.window:
             waiting.popleft()
         elif network.feeding == "packets":

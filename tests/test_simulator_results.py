@@ -19,7 +19,8 @@ COLUMNS = {
     "phases": ["name", "begin", "end", "messages", "nbytes"],
     "links": ["node", "dimension", "direction", "packets", "wire_bytes", "chunks", "busy_share",
               "buffer_length", "mean_buffered", "most_buffered", "delay", "mean_wait"],
-    "fifos": ["node", "fifo", "messages", "nbytes", "packets", "most_edges", "mean_wait"],
+    "fifos": ["node", "fifo", "messages", "nbytes", "packets", "most_edges", "mean_stay",
+              "mean_wait"],
     "series": ["time", "link", "wire_bytes", "buffered"],
     "log": ["time", "event", "packet", "place"],
 }  # fmt: skip
@@ -133,9 +134,12 @@ def test_waits_of_a_small_case():
     assert links["mean_buffered"].tolist() == pytest.approx([200e-9 / time, 0], rel=2e-3)
     assert links["busy_share"].tolist() == pytest.approx([2e-7 / time, 12e-7 / time], rel=2e-3)
     assert links["delay"].tolist() == [1, 1]
-    fifos = result.fifos().set_index(["node", "fifo"])["mean_wait"]
-    assert fifos[0, 1] == 0
-    assert fifos[1, 1] == pytest.approx((8 * 100e-9 + 200e-9) / 10, rel=2e-3)
+    fifos = result.fifos().set_index(["node", "fifo"])
+    assert fifos["mean_wait"][0, 1] == 0
+    assert fifos["mean_wait"][1, 1] == pytest.approx((8 * 100e-9 + 200e-9) / 10, rel=2e-3)
+    # The last packet of task 0 is at the router 100 ns after its first, that of task 1 when the one
+    # before it goes, at 1200 ns.
+    assert fifos["mean_stay"][[(0, 1), (1, 1)]].tolist() == pytest.approx([1e-7, 1e-6], rel=2e-3)
     # Task 0's message has arrived after 650 ns, task 1's in the end; task 3's stays on its node.
     tasks = result.tasks()
     assert tasks["sent"].tolist() == pytest.approx([650e-9, time, 0, 245e-9], rel=2e-3)

@@ -44,6 +44,8 @@ def check_against_twin(traffic, torus, mapping, routing="deterministic", coarsen
             np.testing.assert_allclose(getattr(stretch, name), expected * unit, 1e-12)
         fifos = twin.nodes.fifos
         assert stretch.fifo_most.tolist() == [fifo.most for fifo in fifos]
+        stays = [fifo.stay * tick for fifo in fifos]
+        np.testing.assert_allclose(stretch.fifo_stay, stays, 1e-12)
         # FIFOs that take from one queue are counted at the first.
         together = torus.network.fifos if torus.network.fifo_rule == "first_free" else 1
         waited = np.zeros(len(fifos))
