@@ -60,13 +60,21 @@ def load_application(
     """
     from toruscast.mapping import InputError
 
+    application = _read_application(comm, traffic, iterations, grid, form)
+    if not application.comm.n_messages.sum():
+        raise InputError("communication graph without a message", file=comm)
+    return application
+
+
+def _read_application(
+    comm: str, traffic: Traffic, iterations: float | None, grid: str | None, form: Format
+) -> Application:
+    """The graph, whether or not there is something in it to send."""
     graph, known = read_graph(comm, traffic, format=form)
     iterations = known if iterations is None else iterations
     graph = per_iteration(graph, iterations)
     if grid is not None:
         graph = graph.renamed(graph.name, _grid(grid))
-    if not graph.n_messages.sum():
-        raise InputError("communication graph without a message", file=comm)
     return Application(graph, comm, traffic, iterations)
 
 
@@ -105,16 +113,20 @@ def load_phases(
 ) -> tuple[Application, Workload]:
     """Read the graphs of the phases; return what they add up to, too.
 
+    Of several, some may have nothing to send.
+
     Raises
     ------
     InputError
-        If one of them cannot be read, or they differ in their number of tasks.
+        If one of them cannot be read, a single one has nothing to send, or they differ in their
+        number of tasks.
     """
     from toruscast.mapping import InputError, Workload
 
     if dependent and len(comms) < 2:
         raise click.UsageError("--dependent needs several --comm, a round each")
-    parts = [load_application(comm, traffic, iterations, grid, form) for comm in comms]
+    read = load_application if len(comms) == 1 else _read_application
+    parts = [read(comm, traffic, iterations, grid, form) for comm in comms]
     for part in parts[1:]:
         if part.comm.n_tasks != parts[0].comm.n_tasks:
             found = " and ".join(f"{p.comm.n_tasks} in {p.source}" for p in (parts[0], part))

@@ -64,6 +64,21 @@ def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     assert phases["messages"].tolist() == [FIRST.n_edges, SECOND.n_messages.sum(), FIRST.n_edges]
 
 
+@pytest.mark.parametrize("dependent", ["", " --dependent"])
+def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
+    (tmp_path / "silent.txt").write_text("8\n0 1 0 0\n")
+    run(f"{LINE} --comm silent.txt --comm second.csv{dependent} --out run")
+    silent = CommGraph(8, [0], [1], [0.0], [0])
+    expected = simulate(Workload([FIRST, silent, SECOND], "", bool(dependent)), TORUS, IDENTITY)
+    phases = pd.read_csv(tmp_path / "run" / "phases.csv")
+    assert phases["messages"].tolist() == expected.phases()["messages"].tolist()
+    assert phases["messages"][1] == 0
+    assert phases["end"].tolist() == pytest.approx(expected.phases()["end"].tolist())
+    line = "simulate --torus 4x2 --mapping identity --comm silent.txt"
+    assert "silent.txt: communication graph without a message" in run(line, 2).stderr
+    assert "silent.txt: at most half a message" in run(f"{line} --comm silent.txt", 2).stderr
+
+
 def test_a_pair_without_a_phase_is_one_of_the_first(run, tmp_path):
     for pair in ("0:1", "0:0:1", "0->1"):
         run(f"{LINE} --comm second.csv --out run --watch {pair}")
