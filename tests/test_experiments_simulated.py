@@ -189,13 +189,43 @@ def test_hybrid_whose_features_make_the_time_wins(table, planted, monkeypatch):
     # H3 is H1 with avg_buffer, which no other set has.
     buffers, fifos = rng.random(len(table)), rng.random(len(table))
     inputs = planted(1e-3 * (1 + 5 * buffers + 0.2 * fifos), avg_buffer=buffers, max_FIFO=fifos)
-    best = EXPERIMENTS["hybrids-16384"].run(inputs).tables["hybrids-16384-best"]
+    found = EXPERIMENTS["hybrids-16384"].run(inputs)
+    best = found.tables["hybrids-16384-best"]
     assert set(best["features"]) == {"H3"}
     assert best["rcc"].min() > 0.9
     assert best["rcc"].mean() > 0.95
     # Handed the time itself the learner does better than with any features.
     assert (best["rcc_given"] >= best["rcc"]).all()
     assert (best["r2_given"] > best["r2"]).all()
+    # What is drawn is the split that the table names, of the best set.
+    drawn = by_case(found.tables["hybrids-16384-forecasts"])
+    assert drawn[["benchmark", "size"]].equals(best[["benchmark", "size"]])
+    assert drawn["learner"].tolist() == best["features"].tolist()
+    assert drawn["rcc"].tolist() == best["rcc_first_split"].tolist()
+    charts = [(chart.kind, chart.x, chart.y) for chart in found.charts]
+    assert charts[-1] == ("scatter", "observed", "predicted")
+
+
+def test_notes_of_hybrids_tell_how_far_the_bound_alone_gets(table):
+    some = simulated.synthetic(table, plan.SMALL, ["512 B"])
+    exact = some.assign(lower_bound=some["time"])
+    best = pd.DataFrame({"rcc": [0.9], "r2_given": [1.0]})
+    first = hybrids_module._notes(exact, best)[0]
+    assert first.endswith("orders the mappings of a case with an RCC of 1.000 to 1.000 alone.")
+    first = hybrids_module._notes(exact.assign(lower_bound=1.0), best)[0]
+    assert re.search(r"RCC of 0\.50\d to 0\.50\d alone\.$", first)
+
+
+def test_pf3d_draws_both_scores_and_its_times(inputs, monkeypatch):
+    for constant, value in SHORT["pf3d"].items():
+        monkeypatch.setattr(f"toruscast.training.experiments.pf3d.{constant}", value)
+    found = EXPERIMENTS["pf3d"].run(inputs)
+    assert [chart.y for chart in found.charts] == ["rcc", "r2", "predicted"]
+    drawn = found.tables["pf3d-forecasts"]
+    assert drawn.groupby("tasks").size().to_dict() == {plan.SMALL: 28, plan.LARGE: 28}
+    scored = found.tables["pf3d"].set_index(["tasks", "features"])["rcc_first_split"]
+    for (tasks, name), some in drawn.groupby(["tasks", "learner"]):
+        assert rcc(some["observed"], some["predicted"]) == scored[tasks, name]
 
 
 def test_ties_keep_a_right_forecast_below_one():

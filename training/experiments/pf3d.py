@@ -5,9 +5,11 @@ from __future__ import annotations
 import pandas as pd
 
 from ..evaluate import compare_feature_sets
+from ..predictor import TimePredictor
 from . import noise, simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
 from .plan import LARGE, SMALL, blocks
+from .scores import forecast_first_split
 
 _SPLITS, _NOISY_SPLITS = 20, 5
 _PUBLISHED = {SMALL: {"rcc": 0.995, "r2": 0.931}, LARGE: {"rcc": 0.75}}
@@ -17,7 +19,7 @@ _BARS = {SMALL: {"rcc": 0.995, "r2": 0.98}, LARGE: {"rcc": 0.97}}
 def _run(inputs: Inputs) -> Findings:
     table = simulated.load(inputs)
     used = {tasks: simulated.pf3d(table, tasks) for tasks in (SMALL, LARGE)}
-    parts, loud, bars = [], [], []
+    parts, loud, bars, forecasts = [], [], [], []
     for tasks, samples in used.items():
         # Both hosts of 65,536 tasks together: they differ in shape, and the features say how.
         some = simulated.features_of(samples)
@@ -28,6 +30,9 @@ def _run(inputs: Inputs) -> Findings:
         ).reset_index()  # fmt: skip
         parts.append(scores.assign(tasks=tasks))
         best = _best_hybrid(scores)
+        name = str(best["features"])
+        learner = TimePredictor(name, calibration_folds=0)
+        forecasts.append(forecast_first_split(samples, name, learner).assign(tasks=tasks))
         for share in noise.SHARES:
             times = noise.noisy(quiet, share)
             varied = compare_feature_sets(
@@ -56,9 +61,34 @@ def _run(inputs: Inputs) -> Findings:
             "pf3d": result,
             "pf3d-sets": result[result["features"] != simulated.GIVEN],
             "pf3d-noise": pd.DataFrame(loud),
+            "pf3d-forecasts": pd.concat(forecasts, ignore_index=True),
         },
         tuple(bars),
-        (Chart("pf3d", "bars", "pf3d-sets", "features", "rcc", "tasks", title="RCC, pF3D"),),
+        (
+            *(
+                Chart(
+                    f"pf3d-{metric}",
+                    "bars",
+                    "pf3d-sets",
+                    "features",
+                    metric,
+                    "tasks",
+                    title=f"{label}, pF3D",
+                )
+                for metric, label in (("rcc", "RCC"), ("r2", "R^2"))
+            ),
+            Chart(
+                "pf3d-forecasts",
+                "scatter",
+                "pf3d-forecasts",
+                "observed",
+                "predicted",
+                "torus",
+                "tasks",
+                log=True,
+                title="pF3D: time by the best hybrid, first split (s)",
+            ),
+        ),
         ("pf3d", "pf3d-noise"),
         (
             "Splits are drawn over both hosts of 65,536 tasks together. The best set is chosen by "

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from ..evaluate import random_splits
 from ..metrics import r2, rcc, regret, wrong_pairs
 from ..predictor import TimePredictor
 
@@ -63,6 +64,12 @@ def forecast(
         rows.append({"learner": name, **scored_overall(own)})
         said.append(own)
     return pd.DataFrame(rows), pd.concat(said, ignore_index=True)
+
+
+def forecast_first_split(table: pd.DataFrame, name: str, learner: TimePredictor) -> pd.DataFrame:
+    """Return the predictions of `forecast` on the first split of `repeated_splits`, to be drawn."""
+    train, test = random_splits(len(table), 1)[0]
+    return forecast(table.iloc[train], table.iloc[test], {name: learner})[1]
 
 
 def scored_overall(predictions: pd.DataFrame) -> dict[str, float]:
