@@ -146,6 +146,11 @@ def _bars(summary: pd.DataFrame, baseline: pd.DataFrame) -> tuple[Bar, ...]:
                     row["median regret@1"], _REGRET, "at most",
                 ),
             ]  # fmt: skip
+        without = summary[(summary["shape"] == shape) & (summary["method"] == _UNASSUMED)]
+        bars += [
+            Bar(f"mean RCC, {shape}, {row['method']}", row["mean RCC"])
+            for row in without.to_dict("records")
+        ]
         for again in baseline[baseline["shape"] == shape].to_dict("records"):
             what = f"mean RCC, {shape}, algorithms also run on {CALIBRATION}, {again['method']}"
             bars.append(Bar(what, again["mean RCC"]))
