@@ -216,6 +216,14 @@ def test_notes_of_hybrids_tell_how_far_the_bound_alone_gets(table):
     assert re.search(r"RCC of 0\.50\d to 0\.50\d alone\.$", first)
 
 
+def test_forecasts_above_their_ceiling_are_told():
+    loud = pd.DataFrame({"rcc": [0.9, 0.75, 0.7], "ceiling": [0.95, 0.7, 0.7]})
+    (note,) = hybrids_module._note_on_ceilings(loud)
+    assert note.startswith("In 1 of 3 cases with noise")
+    assert "(by 0.050 at most)" in note
+    assert hybrids_module._note_on_ceilings(loud[:1]) == ()
+
+
 def test_pf3d_draws_both_scores_and_its_times(inputs, monkeypatch):
     for constant, value in SHORT["pf3d"].items():
         monkeypatch.setattr(f"toruscast.training.experiments.pf3d.{constant}", value)

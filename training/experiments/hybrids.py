@@ -144,7 +144,7 @@ def _run(tasks: int, inputs: Inputs) -> Findings:
                   title=f"Time by the best hybrid, first split, {tasks:,} tasks (s)"),
         ),
         (f"{name}-best",),
-        _notes(table, quiet),
+        (*_notes(table, quiet), *_note_on_ceilings(loud)),
     )  # fmt: skip
 
 
@@ -191,6 +191,17 @@ def _note_on_ties(table: pd.DataFrame) -> tuple[str, ...]:
         "equal times. RCC counts these as right in one order only: a forecast that is exact but "
         f"for their order, drawn at random, has {found[1].min():.3f} to {found[1].max():.3f} on "
         f"the same splits (mean of {_DRAWS} draws).",
+    )
+
+
+def _note_on_ceilings(loud: pd.DataFrame) -> tuple[str, ...]:
+    above = loud[loud["rcc"] > loud["ceiling"]]
+    if above.empty:
+        return ()
+    return (
+        f"In {len(above)} of {len(loud)} cases with noise the forecast has a higher RCC than its "
+        f"ceiling (by {(above['rcc'] - above['ceiling']).max():.3f} at most): the noise is drawn "
+        "once, and on so few mappings a feature can go with it by chance.",
     )
 
 
