@@ -48,7 +48,7 @@ def print_flows(
         console.print("Where a time is below its bound, the error accepted has shortened it.")
     name = printable(table["mapping"].iloc[0])
     console.print(f"\nThe fastest, {name}:", style="bold")
-    console.print(bound_line(why, estimated=False))
+    console.print(bound_line(why, False, setting.dependent))
     if table["busiest_link"].iloc[0]:
         console.print(f"\n{link_note(table['busiest_link'].iloc[0])}", style="dim")
     console.print(

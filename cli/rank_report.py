@@ -30,6 +30,7 @@ BINDING = {
     "reception": "the busiest receiving node",
     "latency": "software overhead, hops and the longest message",
 }
+_CHAIN = "the longest chain of messages that wait for each other"
 
 
 def print_ranking(found: Ranking, top: int, console: Console) -> None:
@@ -68,13 +69,17 @@ def application_line(application: Application) -> str:
     return line
 
 
-def bound_line(why: Reasons, estimated: bool) -> str:
-    """Return what bounds the time of a mapping, in words; or by estimate, where ways are open."""
+def bound_line(why: Reasons, estimated: bool, dependent: bool = False) -> str:
+    """Return what bounds the time of a mapping, in words; or by estimate, where ways are open.
+
+    In ``dependent`` rounds messages wait for each other.
+    """
     others = ", ".join(f"{k} {seconds(v)}" for k, v in why.bounds.items() if k != why.binding)
     least = seconds(why.bounds[why.binding])
+    what = _CHAIN if dependent and why.binding == "latency" else BINDING[why.binding]
     if estimated:
-        return f"Limited by {BINDING[why.binding]}, an estimate of {least} ({others})."
-    return f"Bound by {BINDING[why.binding]}, {least} at least ({others})."
+        return f"Limited by {what}, an estimate of {least} ({others})."
+    return f"Bound by {what}, {least} at least ({others})."
 
 
 def link_note(label: str) -> str:

@@ -120,7 +120,7 @@ def _print_times(found: Found, console: Console) -> None:
         what = "estimate" if estimated else "lower bound"
         console.print(f", {time / least:.2f} times the {what} of {seconds(least)}", end="")
     console.print(".")
-    console.print(bound_line(found.why, estimated))
+    console.print(bound_line(found.why, estimated, found.result.workload.dependent))
     if found.result.coarsening > 1:
         console.print(
             f"Each simulated packet stands for up to {found.result.coarsening} real ones."

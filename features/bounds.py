@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 
-from .packets import hand_over_times, packet_counts
+from .packets import hand_over_times, packet_counts, software_times
 from .routing import Routing, check_routing, dilations, injection_fifos, link_loads, phase_routings
 
 
@@ -40,7 +41,8 @@ def time_bounds(
     (an edge of several messages that of all of them, for they are handed over together).
     With adaptive routing the link bound is that of an even split, an estimate and not a bound;
     where ties are split or random, it is that of the expected load. Rounds of a dependent workload
-    overlap, so their loads count together and of the latencies the longest.
+    overlap, so their loads count together, and the latency is that of the longest chain of messages
+    that wait for each other.
 
     Examples
     --------
@@ -62,26 +64,38 @@ def time_bounds(
         # Rounds overlap: what a link, FIFO or receiver takes of all of them counts together.
         most = [float(sum(part).max(initial=0.0)) for part in shared]
         on_links, injected, received = most
-        return Bounds(on_links, injected, received, max(latencies), max(*most, max(latencies)))
-    maxima = [
-        (*(float(part.max(initial=0.0)) for part in shared), latency) for *shared, latency in phases
-    ]
+        latency = _longest_chain(workload, torus.network, latencies)
+        return Bounds(on_links, injected, received, latency, max(*most, latency))
+    maxima = [tuple(float(part.max(initial=0.0)) for part in phase) for phase in phases]
     link, injection, reception, latency = (sum(column) for column in zip(*maxima, strict=True))
     return Bounds(link, injection, reception, latency, sum(max(phase) for phase in maxima))
 
 
+def _longest_chain(
+    workload: Workload, network: Network, latencies: Iterable[NDArray[np.float64]]
+) -> float:
+    """Seconds until the last arrival if each task enters a round as soon as it can."""
+    entered = np.zeros(workload.n_tasks)
+    last = 0.0
+    for comm, latency in zip(workload, latencies, strict=True):
+        arrived = np.where(latency > 0, entered[comm.src] + latency, 0.0)
+        last = max(last, float(arrived.max(initial=0.0)))
+        software = software_times(comm, network)
+        entered += np.bincount(comm.src, software, minlength=comm.n_tasks)
+        np.maximum.at(entered, comm.dst, arrived)
+    return last
+
+
 def _phase_seconds(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
-    """Seconds of work of each link, injection FIFO and receiver; the longest latency."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of work of each link, injection FIFO and receiver; those of each edge, alone."""
     network = torus.network
     packets, per_packet = packet_counts(comm, torus)
     wire = packets * per_packet
     fifo = injection_fifos(comm, torus, mapping)
     remote = (fifo >= 0) & (packets > 0)
     _, ready = hand_over_times(comm, network)
-    within = (fifo < 0) & (packets > 0)
-    latency = (ready[within] + comm.nbytes[within] / network.memory_bandwidth).max(initial=0.0)
     load = link_loads(comm, torus, mapping, wire, routing=routing)
     sender, receiver = mapping.node[comm.src], mapping.node[comm.dst]
     serialisation = wire / max(torus.bandwidth)
@@ -98,12 +112,14 @@ def _phase_seconds(
         # From several FIFOs, packets that have two ways leave side by side.
         one_packet = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
         alone = np.where(_have_two_ways(comm, torus, mapping, routing), one_packet, alone)
-    one = ready + dilations(comm, torus, mapping) * network.hop_latency + alone
+    copying = comm.nbytes / network.memory_bandwidth
+    on_its_way = dilations(comm, torus, mapping) * network.hop_latency + alone
+    latency = np.where(packets > 0, ready + np.where(remote, on_its_way, copying), 0.0)
     return (
         load / torus.link_bandwidth,
         np.asarray(injection, dtype=np.float64),
         np.asarray(reception / network.memory_bandwidth, dtype=np.float64),
-        float(max(one[remote].max(initial=0.0), latency)),
+        latency,
     )
 
 

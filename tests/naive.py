@@ -236,10 +236,11 @@ def hand_over(comm, network):
 
 
 def bounds(rounds, torus, mapping):
-    """Seconds of the busiest link, FIFO and receiver of all rounds, and of the slowest message."""
+    """Seconds of the busiest link, FIFO and receiver of all rounds, and of the longest chain."""
     network = torus.network
     work, injection, reception = defaultdict(float), defaultdict(float), defaultdict(float)
-    latency = [0.0]
+    entered = [0.0] * len(mapping.node)
+    last = 0.0
     for comm in rounds:
         rows = edges(comm, mapping)
         ends = [(a, b) for a, b, _, _ in rows]
@@ -249,11 +250,12 @@ def bounds(rounds, torus, mapping):
             work[link] += load / torus.bandwidth[link % (2 * torus.ndim) // 2]
         fifo = fifos(torus, ends, [count == 0 for count, _ in split])
         _, ready = hand_over(comm, network)
+        arrivals = []
         for e, (a, b) in enumerate(ends):
             if split[e][0] == 0:
                 continue
             if a == b:
-                latency.append(ready[e] + rows[e][2] / network.memory_bandwidth)
+                arrivals.append((e, ready[e] + rows[e][2] / network.memory_bandwidth))
                 continue
             links = route(torus, a, b)
             time = wire[e] / max(torus.bandwidth)
@@ -265,9 +267,17 @@ def bounds(rounds, torus, mapping):
             else:
                 injection[a, fifo[e]] += time
             reception[b] += wire[e] / network.memory_bandwidth
-            latency.append(ready[e] + len(links) * network.hop_latency + time)
+            arrivals.append((e, ready[e] + len(links) * network.hop_latency + time))
+        following = list(entered)
+        for src, seconds in zip(comm.src.tolist(), software(comm, network), strict=True):
+            following[src] += seconds
+        for e, after in arrivals:
+            arrived = entered[comm.src[e]] + after
+            last = max(last, arrived)
+            following[comm.dst[e]] = max(following[comm.dst[e]], arrived)
+        entered = following
     busiest = [max(seconds.values(), default=0.0) for seconds in (work, injection, reception)]
-    return (*busiest, max(latency))
+    return (*busiest, last)
 
 
 def is_path(torus, links, src, dst):

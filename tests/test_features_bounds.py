@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, graphs, simulated_networks, tori
 
-from toruscast.features import time_bounds
+from toruscast.features import simulate, time_bounds
 from toruscast.features.packets import hand_over_times, packet_counts
 from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
 
@@ -34,7 +34,8 @@ def test_bounds_equal_their_twin(case, network):
 def test_rounds_are_bounded_by_what_they_send_together(case, network, data):
     comm, torus, mapping = case
     torus = replace(torus, network=network)
-    workload = Workload([comm, data.draw(graphs(mapping.n_tasks))], dependent=True)
+    more = data.draw(st.lists(graphs(mapping.n_tasks, 20), min_size=1, max_size=3))
+    workload = Workload([comm, *more], dependent=True)
     bounds = time_bounds(workload, torus, mapping)
     np.testing.assert_allclose(bounds[:4], naive.bounds(workload, torus, mapping), rtol=1e-11)
     assert bounds.total == max(bounds[:4])
@@ -126,14 +127,28 @@ def test_only_messages_with_two_ways_leave_side_by_side(tie, routing, target, ex
 
 
 def test_rounds_overlap():
-    # Each round alone needs its 100 bytes and its latency; without a barrier the link is busy for
-    # both, the latency is that of one: 10 s of software, 1 s of hop, 10 s of wire.
+    # Each round alone needs its 100 bytes and its latency, 10 s of software, 1 s of hop, 10 s of
+    # wire. Without a barrier the link is busy for both; the second is handed over at 20 s.
     torus = Torus(8, bandwidth=10.0, network=PLAIN)
     comm = CommGraph(2, [0], [1], [100])
     rounds = time_bounds(Workload([comm, comm], dependent=True), torus, TaskMapping([0, 1], 8))
-    assert rounds == pytest.approx((20, 20, 4, 21, 21))
+    assert rounds == pytest.approx((20, 20, 4, 31, 31))
     barriers = time_bounds(Workload([comm, comm]), torus, TaskMapping([0, 1], 8))
     assert barriers == pytest.approx((20, 20, 4, 42, 42))
+
+
+def test_rounds_that_wait_for_each_other_are_a_chain():
+    # A token goes round three tasks: each hop as above. The simulator is no faster.
+    torus = Torus(8, bandwidth=10.0, network=PLAIN)
+    rounds = [CommGraph(4, [k], [k + 1], [100]) for k in range(3)]
+    mapping = TaskMapping([0, 1, 2, 3], 8)
+    bounds = time_bounds(Workload(rounds, dependent=True), torus, mapping)
+    assert bounds.latency == bounds.total == pytest.approx(3 * 21)
+    simulated = simulate(Workload(rounds, dependent=True), torus, mapping)
+    assert simulated.time == pytest.approx(bounds.total, rel=1e-3)
+    apart = [CommGraph(4, [0], [1], [100]), CommGraph(4, [2], [3], [100])]
+    bounds = time_bounds(Workload(apart, dependent=True), torus, mapping)
+    assert bounds.latency == pytest.approx(21)
 
 
 def test_phases_add_up():

@@ -64,6 +64,17 @@ def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     assert phases["messages"].tolist() == [FIRST.n_edges, SECOND.n_messages.sum(), FIRST.n_edges]
 
 
+@pytest.mark.parametrize("command", ["simulate --mapping identity", "flows --candidates 2"])
+def test_rounds_in_a_row_are_bound_by_their_chain(run, tmp_path, command):
+    for k in range(3):
+        write_comm(CommGraph(4, [k], [k + 1], [100_000]), tmp_path / f"{k}.csv")
+    comms = " ".join(f"--comm {k}.csv" for k in range(3))
+    text = run(f"{command} --torus 8 {comms} --dependent").stdout
+    assert "Bound by the longest chain of messages that wait for each other" in text
+    text = run(f"{command} --torus 8 {comms}").stdout
+    assert "Bound by software overhead, hops and the longest message" in text
+
+
 @pytest.mark.parametrize("dependent", ["", " --dependent"])
 def test_a_phase_may_have_nothing_to_send(run, tmp_path, dependent):
     (tmp_path / "silent.txt").write_text("8\n0 1 0 0\n")
