@@ -45,8 +45,9 @@ order that a negligible change destroys. Last, the median of time over lower bou
 
 ## Coarser packets
 
-Time with coarser packets over time with real ones, of 16 mappings of 512 tasks on 4x4x4x4x2, and
-the RCC between the two.
+Time with coarser packets over time with real ones, and the RCC between the two: of 16 mappings of
+512 tasks, one a node, in dimension order; and of 8 with 16 tasks a node and messages of 4 MB under
+adaptive routing, merged as in the stored samples of the experiments.
 
 {coarsening}
 

@@ -16,6 +16,7 @@ import argparse
 import itertools
 import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,22 @@ import numpy as np
 import pandas as pd
 
 from toruscast import datasets
-from toruscast.features import simulate, simulate_flows, time_bounds
-from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
+from toruscast.features import Routing, simulate, simulate_flows, time_bounds
+from toruscast.mapping import CommGraph, TaskMapping, Torus, machines, patterns, strategies
 from toruscast.training import rcc
 
 
 def times_of(
-    comm: CommGraph, torus: Torus, mappings: list[TaskMapping], coarsening: int = 1
+    comm: CommGraph,
+    torus: Torus,
+    mappings: list[TaskMapping],
+    coarsening: int = 1,
+    routing: Routing = "deterministic",
 ) -> np.ndarray:
     """Return the simulated time of each mapping."""
-    run = joblib.delayed(lambda m: simulate(comm, torus, m, coarsening=coarsening).time)
+    run = joblib.delayed(
+        lambda m: simulate(comm, torus, m, coarsening=coarsening, routing=routing).time
+    )
     return np.array(joblib.Parallel(n_jobs=2, prefer="threads")(run(m) for m in mappings))
 
 
@@ -63,35 +70,53 @@ def buffers() -> pd.DataFrame:
 
 
 def coarsening() -> pd.DataFrame:
-    """Compare coarser packets with real ones."""
+    """Compare coarser packets with real ones; long messages as the stored samples have them too."""
     torus = Torus((4, 4, 4, 4, 2))
-    n = torus.n_nodes
-    rows = []
+    rows: list[dict[str, object]] = []
     for packets, factors in ((16, (2, 4, 16)), (128, (2, 4, 16)), (1024, (4, 16))):
-        graphs = {
-            "halo_2d": patterns.halo_2d((16, 32), 512 * packets, periodic=True),
-            "halo_3d": patterns.halo_3d((8, 8, 8), 512 * packets, periodic=True),
-            "sub_all_to_all, 16 tasks": patterns.sub_all_to_all(n, 512 * packets // 4, group=16),
-        }
-        for name, comm in graphs.items():
-            mappings = strategies.sample(comm, torus, n=16, seed=3)
-            fine = times_of(comm, torus, mappings)
-            for factor in factors:
-                ratio = times_of(comm, torus, mappings, factor) / fine
-                rows.append(
-                    {
-                        "pattern": name,
-                        "bytes": float(comm.nbytes[0]),
-                        "coarsening": factor,
-                        "median_ratio": float(np.median(ratio)),
-                        "least_ratio": ratio.min(),
-                        "largest_ratio": ratio.max(),
-                        "rcc": rcc(fine, ratio * fine),
-                    }
-                )
+        graphs = halos_and_exchange(512 * packets, 512 * packets // 4)
+        rows += coarser(graphs, torus, 16, factors, "deterministic")
+    # 16 tasks a node, adaptive.
+    graphs = halos_and_exchange(2**22, 2**22)
+    rows += coarser(graphs, machines.bluegene_q((2, 2, 2, 2, 2)), 8, LONG_FACTORS, "adaptive")
     return pd.DataFrame(rows)
 
 
+def halos_and_exchange(nbytes: float, exchanged: float) -> dict[str, CommGraph]:
+    """Return three patterns of 512 tasks, messages of so many bytes in the third."""
+    return {
+        "halo_2d": patterns.halo_2d((16, 32), nbytes, periodic=True),
+        "halo_3d": patterns.halo_3d((8, 8, 8), nbytes, periodic=True),
+        "sub_all_to_all, 16 tasks": patterns.sub_all_to_all(512, exchanged, group=16),
+    }
+
+
+def coarser(
+    graphs: dict[str, CommGraph], torus: Torus, n: int, factors: tuple[int, ...], routing: Routing
+) -> Iterator[dict[str, object]]:
+    """Yield a row a pattern and factor, of so many mappings."""
+    for name, comm in graphs.items():
+        mappings = strategies.sample(
+            comm, torus, n=n, seed=3, tasks_per_node=comm.n_tasks // torus.n_nodes
+        )
+        fine = times_of(comm, torus, mappings, routing=routing)
+        for factor in factors:
+            ratio = times_of(comm, torus, mappings, factor, routing) / fine
+            yield {
+                "pattern": name,
+                "torus": str(torus),
+                "routing": routing,
+                "bytes": float(comm.nbytes[0]),
+                "coarsening": factor,
+                "median_ratio": float(np.median(ratio)),
+                "least_ratio": ratio.min(),
+                "largest_ratio": ratio.max(),
+                "rcc": rcc(fine, ratio * fine),
+            }
+
+
+# Of messages of 4 MB: real packets in one of the stored samples.
+LONG_FACTORS = (128, 512, 1024, 2048, 4096)
 # Of the mappings that the error targets are tried on.
 TARGET_SEEDS = (3, 7, 11, 13, 17, 19, 23, 29)
 # Of those that flows are tried on.
