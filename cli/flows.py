@@ -45,7 +45,7 @@ class Flown:
     "--error", type=float, default=0.01, show_default=True, metavar="E",
     help="Accept times that are off by about this part of them; the larger, the faster.",
 )  # fmt: skip
-@options.top_option
+@options.top_option(10)
 @options.work_options
 @options.output_options
 def command(

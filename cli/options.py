@@ -208,12 +208,12 @@ def network_option(more: str) -> Callable[[F], F]:
     )  # fmt: skip
 
 
-def top_option(function: F) -> F:
-    """Add how much of a ranking is shown."""
+def top_option(default: int) -> Callable[[F], F]:
+    """Add how much of a long table is shown."""
     return click.option(
-        "--top", type=POSITIVE, default=10, show_default=True, metavar="N",
+        "--top", type=POSITIVE, default=default, show_default=True, metavar="N",
         help="Rows shown from the top; JSON and CSV have all.",
-    )(function)  # fmt: skip
+    )  # fmt: skip
 
 
 def jobs_option(function: F) -> F:

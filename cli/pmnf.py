@@ -13,7 +13,7 @@ from .names import SubCommands
 from .output import Output, check_writable
 from .pmnf_compose import compose
 from .pmnf_places import APART, apart_from_formula, bounds_at, by_name, check_points, place
-from .tables import new_table, print_table
+from .tables import new_table, print_table, top_and_bottom
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from toruscast.scaling import FitOptions, Models
 
 SPACES = ("default", "published", "fine")
+# Applications have tens or hundreds of call paths: few tables are cut short.
+TOP = 100
 
 
 @click.group("pmnf", cls=SubCommands)
@@ -77,10 +79,12 @@ _path_option = click.option(
 @click.argument("file", metavar="FILE")
 @_search_options
 @_path_option
+@options.top_option(TOP)
 @options.output_options
 def fit(
     file: str,
     callpath: str | None,
+    top: int,
     json_path: str | None,
     csv_path: str | None,
     quiet: bool,
@@ -113,7 +117,7 @@ def fit(
     ]
     table["notes"] = ["; ".join(some) for some in notes]
     shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
-    _finish(output, {"models": records}, table, shown, keep=3)
+    _finish(output, {"models": records}, table, shown, top, keep=3)
     names = list(zip(table["callpath"], table["metric"], strict=True))
     _say(output, notes, names)
     apart = [some for m, keep in fitted for some in apart_from_formula(m, keep)]
@@ -132,12 +136,14 @@ def fit(
 )  # fmt: skip
 @_search_options
 @_path_option
+@options.top_option(TOP)
 @options.output_options
 def predict(
     file: str,
     places: tuple[str, ...],
     interval: float | None,
     callpath: str | None,
+    top: int,
     json_path: str | None,
     csv_path: str | None,
     quiet: bool,
@@ -195,7 +201,7 @@ def predict(
                 rows.append(row)
     content = {"predictions": rows, "models": said}
     shown = list(rows[0])
-    _finish(output, content, pd.DataFrame(rows), shown, keep=len(shown))
+    _finish(output, content, pd.DataFrame(rows), shown, top, keep=len(shown))
     _say(output, notes, [(model["callpath"], model["metric"]) for model in said])
 
 
@@ -298,16 +304,35 @@ def _say(output: Output, notes: list[list[str]], named: list[tuple[str, str]]) -
 
 
 def _finish(
-    output: Output, content: dict[str, Any], table: pd.DataFrame, shown: list[str], keep: int
+    output: Output,
+    content: dict[str, Any],
+    table: pd.DataFrame,
+    shown: list[str],
+    top: int,
+    keep: int,
 ) -> None:
-    """Write, and print the columns `shown`; the first of them that `keep` counts always."""
+    """Write, and print the columns `shown`; the first of them that `keep` counts always.
+
+    Of a long table only the first `top` rows and the last ones are printed.
+    """
     output.write(content, table)
     if not output.for_people:
         return
     heads = {name: "smape, %" if name == "smape" else name for name in shown}
-    texts = tuple(heads[name] for name in shown if table[name].dtype.kind != "f")
-    view = new_table(*heads.values(), left=texts)
-    for row in table[shown].itertuples(index=False):
-        cells = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
-        view.add_row(*["" if cell == "nan" else cell for cell in cells])
-    print_table(view, output.console(), keep, spare=("metric", "at"))
+    left = tuple(heads[name] for name in shown if table[name].dtype.kind != "f")
+    view = new_table(*heads.values(), left=left)
+    rows, part = top_and_bottom(len(table), top), table[shown]
+    for i in rows:
+        cells = ["..."] if i is None else part.iloc[i]
+        texts = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells]
+        view.add_row(*["" if text == "nan" else text for text in texts])
+    # Rows that are not printed may differ.
+    spare = tuple(name for name in ("metric", "at") if name in shown and table[name].nunique() == 1)
+    console = output.console()
+    print_table(view, console, keep, spare)
+    if None in rows:
+        hidden = len(table) - len(rows) + 1
+        console.print(
+            f"({hidden} of {len(table)} rows are not shown: --top shows more, --csv and --json "
+            "have all)", style="dim",
+        )  # fmt: skip

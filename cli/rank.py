@@ -68,7 +68,7 @@ class Ranking:
 @options.plugin_option(" that the model of --model reads")
 @options.routing_option
 @click.option("--check", is_flag=True, help="Simulate the candidates too and score the forecast.")
-@options.top_option
+@options.top_option(10)
 @options.work_options
 @click.option(
     "--out",

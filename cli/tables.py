@@ -75,7 +75,7 @@ def print_table(table: Table, console: Console, keep: int, spare: tuple[str, ...
     """Print a table; where it is too wide, closer, and then without some of its columns.
 
     The first ``keep`` columns stay, but for those of them in ``spare`` whose cells are all alike:
-    these go first. What is left out is told below.
+    these go first. Empty cells, as beside "...", do not count. What is left out is told below.
     """
     from rich.measure import Measurement
 
@@ -89,7 +89,7 @@ def print_table(table: Table, console: Console, keep: int, spare: tuple[str, ...
     if not fits():
         table.padding = (0, 0, 0, 0)
     for column in reversed([column for column in table.columns if column.header in spare]):
-        cells = {str(cell) for cell in column.cells}
+        cells = {str(cell) for cell in column.cells} - {""}
         if len(cells) == 1 and not fits():
             alike.append(f"{column.header} {cells.pop()}")
             table.columns.remove(column)

@@ -282,6 +282,29 @@ def test_a_prediction_may_differ_from_the_formula(tmp_path):
     assert "may differ from the formula" in " ".join(run("predict", "--help").stdout.split())
 
 
+def test_long_tables_are_cut_short(tmp_path, monkeypatch):
+    path = tmp_path / "many.txt"
+    regions = [f"REGION path {k:03}\n" + "DATA 7\n" * 5 for k in range(120)]
+    regions[110] = "METRIC bytes\n" + regions[110] + "METRIC time\n"
+    path.write_text("PARAMETER p\nPOINTS 4 8 16 32 64\nMETRIC time\n" + "".join(regions))
+    result = run("fit", path, "--csv", tmp_path / "models.csv")
+    lines = result.stdout.splitlines()
+    assert len(pd.read_csv(tmp_path / "models.csv")) == 120
+    starts = [*(f"path {k:03}" for k in range(100)), "...", *(f"path {k}" for k in (117, 118, 119))]
+    assert [line[:8].strip() for line in lines[2:-1]] == starts
+    assert lines[-1].startswith("(17 of 120 rows are not shown: --top")
+    assert len(run("fit", path, "--top", 120).stdout.splitlines()) == 122
+    predicted = run("predict", path, "--at", "p=128", "--at", "p=256", "--top", 2).stdout
+    assert "(235 of 240 rows are not shown" in predicted
+    # A metric of rows that are not shown is no reason to call all alike.
+    monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", 30)
+    narrow = run("fit", path, "--top", 2).stdout
+    assert "metric time" not in narrow
+    assert "metric" in narrow
+    path.write_text(path.read_text().replace("METRIC bytes\n", ""))
+    assert "(all: metric time)" in run("fit", path, "--top", 2).stdout
+
+
 @pytest.mark.parametrize(("width", "columns"), [(80, 6), (38, 5), (32, 4)])
 def test_what_was_asked_for_stays_in_a_narrow_terminal(file, monkeypatch, width, columns):
     monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", width)
