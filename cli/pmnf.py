@@ -110,14 +110,14 @@ def fit(
     fitted = _fitted(file, callpath, FitOptions(**how))
     table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
     notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
-    terms = [named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep]
-    records = [
-        {**row, "terms": t, "notes": n}
-        for row, t, n in zip(table.to_dict("records"), terms, notes, strict=True)
-    ]
+    content: dict[str, Any] = {}
+    if json_path is not None:
+        terms = [named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep]
+        rows = zip(table.to_dict("records"), terms, notes, strict=True)
+        content["models"] = [{**row, "terms": t, "notes": n} for row, t, n in rows]
     table["notes"] = ["; ".join(some) for some in notes]
     shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
-    _finish(output, {"models": records}, table, shown, top, keep=3)
+    _finish(output, content, table, shown, top, keep=3)
     names = list(zip(table["callpath"], table["metric"], strict=True))
     _say(output, notes, names)
     apart = [some for m, keep in fitted for some in apart_from_formula(m, keep)]

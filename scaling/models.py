@@ -122,7 +122,9 @@ class Models:
             for q, (place, space) in enumerate(zip(self._active, self._spaces, strict=True)):
                 number = int(found.terms[path, rank, k, q]) - 1
                 if number >= 0:
-                    exponents[place] = space.pairs()[number]
+                    exponents[place] = (
+                        float(space.polynomial[number]), float(space.logarithm[number])
+                    )  # fmt: skip
             coefficient = float(self.sign[path] * found.coefficient[path, rank, k])
             if coefficient != 0.0:
                 result.append((coefficient, tuple(exponents)))
@@ -195,7 +197,7 @@ class Models:
             {
                 "callpath": self.measurements.callpaths,
                 "metric": self.measurements.metrics,
-                "formula": self.formulas(),
+                "formula": [formula.text(terms, self.measurements.parameters) for terms in columns],
                 **scores,
                 "variation": self._centred.variation,
                 "probability": self.probabilities[:, 0],

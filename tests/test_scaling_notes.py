@@ -80,6 +80,19 @@ def test_cross_validation_leaves_out_one_point_after_the_other():
     assert found["cross_validation"] == pytest.approx([np.sqrt(np.mean(np.square(errors)))])
 
 
+def test_quality_of_a_model_does_not_depend_on_the_others():
+    constant, line = (1.0, ((0.0, 0.0),)), (1.0, ((1.0, 0.0),))
+    models = [[constant], [constant, line], [line], [constant, (2.0, ((2.0, 0.0),))]]
+    fitted = np.array([np.ones(5), 1 + P, P, 1 + 2 * P**2])
+    y = fitted * np.random.default_rng(1).uniform(0.9, 1.1, fitted.shape)
+    together = quality(P[:, None], y, fitted, models)
+    for k, terms in enumerate(models):
+        alone = quality(P[:, None], y[[k]], fitted[[k]], [terms])
+        assert {name: [v[k]] for name, v in together.items()} == {
+            name: v.tolist() for name, v in alone.items()
+        }
+
+
 def test_next_to_nothing_is_met_by_what_is_less_than_the_others():
     values = np.array([[1e-9, 2.0, 4, 8, 16]])
     assert farthest(values, values + np.array([1.5, 0, 0, 0.8, 0])) == pytest.approx([0.1])
