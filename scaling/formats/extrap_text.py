@@ -51,7 +51,14 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
         if field == "PARAMETER":
             parameters += value.split()
         elif field == "POINTS":
-            points += _points(value, len(parameters), file, line)
+            for point in _points(value, len(parameters), file, line):
+                if point in points:
+                    raise ScalingInputError(
+                        "a point stands twice", file=file, line=line,
+                        found=" ".join(f"{x:g}" for x in point),
+                        expected="each once; repetitions stand side by side in a DATA line",
+                    )  # fmt: skip
+                points.append(point)
         elif field in ("METRIC", "REGION"):
             if field == "METRIC":
                 metric = value
