@@ -29,8 +29,9 @@ TOP = 100
 def command() -> None:
     """Fit scaling models to measured values, predict with them, and compose them.
 
-    FILE is in Extra-P's text, JSON or JSON-lines format. fit, predict and compose write their
-    tables with --json and --csv, plot draws a figure.
+    FILE is in Extra-P's text, JSON or JSON-lines format, or a CSV table: a row a repetition, a
+    column "value", one for each parameter, and "callpath" and "metric" where there are several.
+    fit, predict and compose write their tables with --json and --csv, plot draws a figure.
 
     \b
     toruscast pmnf fit times.txt

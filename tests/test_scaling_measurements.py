@@ -87,10 +87,56 @@ def test_json_lines(write):
     assert single.values.tolist() == [[[4.0]]]
 
 
+CSV = """# by a spreadsheet
+Callpath,p,"n",Repetition,metric,value
+"a, b",2,10,1,time,1
+"a, b",2,10,2,time,2
+
+"a, b",4,10,1,time,3
+"a, b",2,10,1,bytes,6
+"a, b",4,10,1,bytes,7
+,,,,,
+"""
+
+
+def test_csv(write):
+    (m,) = read_measurements(write(CSV))
+    assert m.parameters == ("p", "n")
+    assert m.points.tolist() == [[2, 10], [4, 10]]
+    assert (m.callpaths, m.metrics) == (("a, b", "a, b"), ("time", "bytes"))
+    np.testing.assert_equal(m.values, [[[1, 2], [3, np.nan]], [[6, np.nan], [7, np.nan]]])
+    (single,) = read_measurements(write("value, p\r\n1,2\r\n"))
+    assert (single.parameters, single.values.tolist()) == (("p",), [[[1.0]]])
+    assert (single.callpaths, single.metrics) == (("main",), ("time",))
+
+
+def test_csv_is_what_pandas_writes(tmp_path):
+    rows = pd.DataFrame({"p": [2, 2, 4], "value": [0.1, 0.2, 1 / 3], "callpath": "main"})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    (written,), (held,) = (
+        read_measurements(tmp_path / "rows.csv"), from_rows(rows, ["p"], callpath="callpath")
+    )  # fmt: skip
+    np.testing.assert_equal(written.values, held.values)
+    rows.to_csv(tmp_path / "rows.csv")
+    with pytest.raises(ScalingInputError, match=r"rows.csv:1: a column has no name: .*index=False"):
+        read_measurements(tmp_path / "rows.csv")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "is empty"),
+        ("p,time\n2,1\n", "data.txt:1: is no table of measurements: found p,time, .*from_rows"),
+        ("value,metric\n2,a\n", "is no table of measurements"),
+        ("p,value,Value\n2,1,1\n", "a column stands twice: found value"),
+        ("p,p,value\n2,1,1\n", "a column stands twice: found p"),
+        ("p,value\n2,1\n\n4,x\n", "data.txt:4: bad number: found x, expected a number for value"),
+        ("p,value\n2,1\n4,\n", "data.txt:3: a row needs a value in each column: found 4,"),
+        ("p,value\n2,1,3\n", "data.txt:2: a row needs a value in each column"),
+        ('p,value\n"2,1\n', "bad line: found unexpected end of data"),
+        ("p,value\n", "holds no measurements"),
+        ("p,value\n-2,1\n", "data.txt: Negative values in data"),
+        ("PARAMETER p,n\nPOINTS 1,2\n", "holds no measurements"),
         ("PARAMETER p\nPOINTS 2 4\nDATA 1\nDATA x\n", r"data.txt:4: bad number: found x"),
         ("PARAMETER p\nPOINTS 2\nDATA 1\nDATA 2\n", r"data.txt:4: more DATA lines than points"),
         ("PARAMETER p\nPOINTS 2\nDATA nan\n", "bad number"),

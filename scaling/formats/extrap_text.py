@@ -8,6 +8,7 @@ import warnings
 from ..errors import ScalingInputError, ScalingWarning
 from .records import PathLike, Point, Records, add, number
 
+FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
 _GROUP = r"\(([^()]*)\)"
 
 
@@ -46,7 +47,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
         if not field or field.startswith("#"):
             continue
         value = rest[0].strip() if rest else ""
-        if field in ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA") and not value:
+        if field in FIELDS and not value:
             raise ScalingInputError(f"{field} without a value", file=file, line=line)
         if field == "PARAMETER":
             parameters += value.split()

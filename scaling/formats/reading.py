@@ -8,17 +8,21 @@ from pathlib import Path
 
 from ..errors import ScalingInputError
 from ..measurements import Measurements
+from .csv_table import parse_csv
 from .extrap_json import decoded, parse_json, parse_json_lines
-from .extrap_text import parse_text
+from .extrap_text import FIELDS, parse_text
 from .records import assemble
 
 
 def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
-    r"""Read Extra-P's text, JSON (both layouts) or JSON-lines format.
+    r"""Read Extra-P's text, JSON (both layouts) or JSON-lines format, or a CSV table.
 
     Parameters
     ----------
     path : path-like
+        A table has a header and a row a repetition: a column ``value``, a column for each
+        parameter, and where there are several ``callpath`` and ``metric``. A column ``repetition``
+        is not read.
 
     Returns
     -------
@@ -54,7 +58,8 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
             expected="an object with parameters and measurements",
         )  # fmt: skip
     if start != "{":
-        return assemble(*parse_text(content, path), file=path)
+        parse = parse_csv if _is_table(content) else parse_text
+        return assemble(*parse(content, path), file=path)
     try:
         document = decoded(content, path)
     except json.JSONDecodeError as error:
@@ -69,3 +74,10 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     if "params" in document:
         return assemble(*parse_json_lines(content, path), file=path)
     return assemble(*parse_json(document, path), file=path)
+
+
+def _is_table(content: str) -> bool:
+    """Whether the first line, comments not counted, names columns."""
+    lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
+    first = next(lines, "")
+    return "," in first and first.split()[0] not in FIELDS
