@@ -23,7 +23,8 @@ def command() -> None:
     """Fit what latency and bandwidth cost an application, and ask what others would give.
 
     FILE is CSV with a row a run, and columns job, interconnect, latency (s), bandwidth (bytes/s),
-    messages, message_bytes (mean size), elapsed (s); or lsdyna-interconnect, which is shipped.
+    messages, message_bytes (mean size), elapsed (s); or lsdyna-interconnect, which is shipped; "-"
+    is stdin.
     Both write their tables with --json and --csv.
 
     \b
@@ -39,7 +40,7 @@ _level_option = click.option(
 
 
 @command.command("fit")
-@click.argument("file", metavar="FILE")
+@options.file_argument
 @_level_option
 @options.output_options
 def fit(file: str, level: float, json_path: str | None, csv_path: str | None, quiet: bool) -> None:
@@ -65,7 +66,7 @@ def fit(file: str, level: float, json_path: str | None, csv_path: str | None, qu
 
 
 @command.command("what-if")
-@click.argument("file", metavar="FILE")
+@options.file_argument
 @click.option("--interconnect", "net", metavar="NAME", help="Only runs on this interconnect.")
 @click.option(
     "--latency", type=float, metavar="SECONDS", help="Add an interconnect with this latency."

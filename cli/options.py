@@ -233,6 +233,14 @@ def work_options(function: F) -> F:
     )
 
 
+def file_argument(function: F) -> F:
+    """Add the file that a command reads; "-" is stdin."""
+    return click.argument(
+        "file", metavar="FILE",
+        callback=lambda _context, _argument, text: "/dev/stdin" if text == "-" else text,
+    )(function)  # fmt: skip
+
+
 def output_options(function: F) -> F:
     """Add where the result goes."""
     return _with(

@@ -30,8 +30,9 @@ def command() -> None:
     """Fit scaling models to measured values, predict with them, and compose them.
 
     FILE is in Extra-P's text, JSON or JSON-lines format, or a CSV table: a row a repetition, a
-    column "value", one for each parameter, and "callpath" and "metric" where there are several.
-    fit, predict and compose write their tables with --json and --csv, plot draws a figure.
+    column "value", one for each parameter, and "callpath" and "metric" where there are several; "-"
+    is stdin. fit, predict and compose write their tables with --json and --csv, plot draws a
+    figure.
 
     \b
     toruscast pmnf fit times.txt
@@ -77,7 +78,7 @@ _path_option = click.option(
 
 
 @command.command("fit")
-@click.argument("file", metavar="FILE")
+@options.file_argument
 @_search_options
 @_path_option
 @options.top_option(TOP)
@@ -126,7 +127,7 @@ def fit(
 
 
 @command.command("predict")
-@click.argument("file", metavar="FILE")
+@options.file_argument
 @click.option(
     "--at", "places", multiple=True, required=True, metavar="NAME=VALUE,..",
     help="Where to predict: a value for every parameter. May be given again.",
@@ -207,7 +208,7 @@ def predict(
 
 
 @command.command("plot")
-@click.argument("file", metavar="FILE")
+@options.file_argument
 @click.argument("figure", metavar="FIGURE")
 @click.option("--metric", metavar="NAME", help="Only this metric.")
 @click.option(

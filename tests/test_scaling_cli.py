@@ -1,12 +1,16 @@
 """The command that fits and predicts."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from toruscast import datasets
 from toruscast.cli import main
 from toruscast.scaling import FitOptions, Measurements, fit_many
 
@@ -42,6 +46,26 @@ def test_fit(file, tmp_path):
         {"coefficient": pytest.approx(2, rel=1e-12), "exponents": {"p": [1, 0]}},
     ]
     assert "differ from the formula" not in result.stderr
+
+
+def from_stdin(text, *arguments):
+    code = f"from toruscast.cli import main; main({arguments!r})"
+    return subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="/dev/stdin not found")
+def test_a_dash_is_stdin():
+    table = "p,value\n" + "".join(f"{p},{3 + 2 * p}\n" for p in POINTS)
+    for text in (TEXT, table):
+        fitted = from_stdin(text, "pmnf", "fit", "-", "--csv", "-")
+        assert ",3 + 2 p," in fitted.stdout
+    runs = datasets.table_path("lsdyna-interconnect").read_text()
+    assert "alpha 3.578" in from_stdin(runs, "interconnect", "fit", "-").stdout
+    wrong = from_stdin("p,value\n2,x\n", "pmnf", "predict", "-", "--at", "p=2")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("toruscast: error: /dev/stdin:2: bad number: found x")
 
 
 def test_how_to_search(file, tmp_path):
