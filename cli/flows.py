@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,28 +13,24 @@ from .inputs import check_sends, load_mappings, load_phases, load_torus
 from .output import Output, records
 from .setting import Setting
 from .simulate_network import change_network
+from .timed import Tell, Timed, ranked, time_all
 from .units import large
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toruscast.mapping import TaskMapping, Torus, Workload
-    from toruscast.training.reasons import Reasons
 
 # Of the network and the torus; without packets they change nothing.
 OF_PACKETS = frozenset(
     ("buffer_packets", "fifo_packets", "window", "deadlock", "virtual_channels", "arbitration",
      "deterministic_limit", "reception_ports", "zones")
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Flown:
-    """What came out for a mapping."""
-
-    time: float
-    phase_times: tuple[float, ...]
-    why: Reasons
+# Times over their bounds, from which on they are shown as 1.00.
+_BELOW = 0.995
+_SHORTENED = "Where a time is below its bound, the error accepted has shortened it."
+_NO_BUFFERS = (
+    "No buffer is ever full: where routers push back on each other, packets take longer "
+    "(toruscast simulate)."
+)
 
 
 @click.command("flows")
@@ -88,9 +84,7 @@ def command(
     host = change_network(load_torus(torus), changes, OF_PACKETS)
     chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     with output.progress("Simulating", count=_messages) as progress:
-        flown = _fly(workload, host, chosen, error, jobs, progress)
-    names = [mapping.name or str(i) for i, mapping in enumerate(chosen)]
-    found = dict(zip(names, flown, strict=True))
+        found = _fly(workload, host, chosen, error, jobs, progress)
     table = ranked(found)
     setting = Setting(application, comm, dependent, host, changes)
     content = {
@@ -104,10 +98,14 @@ def command(
     }
     output.write(content, table)
     if output.for_people:
-        from .flows_report import print_flows
+        from .timed_report import print_times
 
-        why = found[table["mapping"].iloc[0]].why
-        print_flows(setting, chosen, table, why, error, top, output.console())
+        short = (table["over_bound"] < _BELOW).any()
+        print_times(
+            setting, chosen, table, found[table["mapping"].iloc[0]].why, output.console(),
+            how="messages flow, in dimension order", error=error, top=top,
+            remark=_SHORTENED if short else "", caveat=_NO_BUFFERS,
+        )  # fmt: skip
 
 
 def _fly(
@@ -117,55 +115,22 @@ def _fly(
     error: float,
     jobs: int,
     progress: Callable[[int, int], None],
-) -> list[Flown]:
+) -> dict[str, Timed]:
     """Simulate each mapping; progress is told in messages of them all."""
-    import numpy as np
-    from joblib import Parallel, delayed
-
     from toruscast.features import simulate_flows
     from toruscast.training.reasons import explain
 
-    arrived = np.zeros(len(mappings), dtype=np.int64)
-
-    def one(i: int, mapping: TaskMapping) -> Flown:
-        def move(done: int, total: int) -> None:
-            arrived[i] = done
-            progress(int(arrived.sum()), total * len(mappings))
-
-        result = simulate_flows(workload, torus, mapping, error=error, progress=move)
-        return Flown(result.time, result.phase_times, explain(workload, torus, mapping, n=1))
-
-    flown: list[Flown] = Parallel(n_jobs=jobs, prefer="threads")(
-        delayed(one)(i, mapping) for i, mapping in enumerate(mappings)
-    )
-    return flown
-
-
-def ranked(found: dict[str, Flown]) -> pd.DataFrame:
-    """Return a row for each mapping, the fastest first.
-
-    Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (the first over the
-    second), ``busiest_link`` (its name; None where nothing leaves a node) and ``busy_share``, the
-    share of the time that it is busy.
-    """
-    import pandas as pd
-
-    rows: list[dict[str, Any]] = []
-    for name, flown in found.items():
-        links, least = flown.why.links, flown.why.lower_bound
-        rows.append(
-            {
-                "mapping": name,
-                "time": flown.time,
-                "lower_bound": least,
-                "over_bound": flown.time / least if least else float("nan"),
-                "busiest_link": links["label"].iloc[0] if len(links) else None,
-                "busy_share": links["busy"].iloc[0] / flown.time if len(links) else 0.0,
-            }
+    def time_one(mapping: TaskMapping, tell: Tell) -> Timed:
+        result = simulate_flows(
+            workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
         )
-    table = pd.DataFrame(rows).sort_values("time", kind="stable", ignore_index=True)
-    table.insert(0, "rank", table["time"].rank(method="min").astype(int))
-    return table
+        why = explain(workload, torus, mapping, n=1)
+        links = why.links
+        link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
+        return Timed(result.time, result.phase_times, why, link, busy)
+
+    sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
+    return time_all(mappings, [sent] * len(mappings), time_one, jobs, progress)
 
 
 def _messages(done: int, total: int) -> str:

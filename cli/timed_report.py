@@ -1,4 +1,4 @@
-"""Mappings ranked by ``toruscast flows``, as text for people."""
+"""Mappings ranked by their simulated times, as text for people."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ if TYPE_CHECKING:
 
     from .setting import Setting
 
-# Times over their bounds, from which on they are shown as 1.00.
-_BELOW = 0.995
 
-
-def print_flows(
+def print_times(
     setting: Setting,
     mappings: Sequence[TaskMapping],
     table: pd.DataFrame,
     why: Reasons,
+    console: Console,
+    *,
+    how: str,
     error: float,
     top: int,
-    console: Console,
+    estimated: bool = False,
+    remark: str = "",
+    caveat: str = "",
 ) -> None:
-    """Print what flows, the table, what bounds the fastest, and the answer in words.
+    """Print what is simulated and how, the table, what bounds the fastest, and the answer in words.
 
-    ``table`` is what `ranked` returns, ``why`` what bounds its first row.
+    ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
+    are open. A ``remark`` goes below the table, a ``caveat`` above the answer.
     """
     from toruscast.mapping.wording import counted
 
     console.print(
         f"{setting.in_words()}; {counted(len(mappings), 'candidate mapping')}, "
-        f"{occupancy(mappings)}; messages flow, in dimension order.\n"
+        f"{occupancy(mappings)}; {how}.\n"
     )
-    _print_table(table, top, console)
-    if (table["over_bound"] < _BELOW).any():
-        console.print("Where a time is below its bound, the error accepted has shortened it.")
+    _print_table(table, top, estimated, console)
+    if remark:
+        console.print(remark)
     name = printable(table["mapping"].iloc[0])
     console.print(f"\nThe fastest, {name}:", style="bold")
-    console.print(bound_line(why, False, setting.dependent))
+    console.print(bound_line(why, estimated, setting.dependent))
     if table["busiest_link"].iloc[0]:
         console.print(f"\n{link_note(table['busiest_link'].iloc[0])}", style="dim")
-    console.print(
-        "No buffer is ever full: where routers push back on each other, packets take longer "
-        "(toruscast simulate).",
-        style="dim",
-    )
+    if caveat:
+        console.print(caveat, style="dim")
     console.print(f"\n{_answer(table, error)}{alike(table['time'])}", style="bold")
 
 
-def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
+def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Console) -> None:
     scale, unit = time_unit(table["time"])
+    bound = "times its\nestimate" if estimated else "times its\nlower bound"
     shown = new_table(
-        "#", "mapping", f"time\n{unit}", "times its\nlower bound", "busiest\nlink", "busy",
+        "#", "mapping", f"time\n{unit}", bound, "busiest\nlink", "busy",
         left=("mapping", "busiest\nlink"),
     )  # fmt: skip
     rows = records(table)
