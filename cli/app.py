@@ -23,7 +23,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COMMANDS = {
     "rank": "Rank candidate mappings by predicted time, with reasons.",
     "features": "Compute the named features of mappings.",
-    "simulate": "Simulate one mapping packet by packet.",
+    "simulate": "Simulate one mapping packet by packet, or rank many so.",
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",

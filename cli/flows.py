@@ -14,7 +14,7 @@ from .output import Output, records
 from .setting import Setting
 from .simulate_network import change_network
 from .timed import Tell, Timed, ranked, time_all
-from .units import large
+from .units import part_of
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus, Workload
@@ -83,7 +83,7 @@ def command(
     check_sends(workload, comm[0])
     host = change_network(load_torus(torus), changes, OF_PACKETS)
     chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
-    with output.progress("Simulating", count=_messages) as progress:
+    with output.progress("Simulating", count=part_of("messages")) as progress:
         found = _fly(workload, host, chosen, error, jobs, progress)
     table = ranked(found)
     setting = Setting(application, comm, dependent, host, changes)
@@ -131,8 +131,3 @@ def _fly(
 
     sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
     return time_all(mappings, [sent] * len(mappings), time_one, jobs, progress)
-
-
-def _messages(done: int, total: int) -> str:
-    """Part of them that has arrived, in words."""
-    return f"{done / max(total, 1):.0%} of {large(total)} messages"

@@ -1,4 +1,4 @@
-"""``toruscast simulate``: one mapping, packet by packet."""
+"""``toruscast simulate``: one mapping or many, packet by packet."""
 
 from __future__ import annotations
 
@@ -7,24 +7,39 @@ from typing import Literal
 import click
 
 from . import options
-from .inputs import check_sends, load_mapping, load_phases, load_torus
+from .inputs import check_sends, load_mapping, load_mappings, load_phases, load_torus
 from .occupancy import occupancy
 from .output import Output, check_folder, write_text
 from .setting import Setting
 from .simulate_files import inside, labelled, write_folder
 from .simulate_network import change_network
-from .simulate_options import check_interval, check_options, read_interval, read_watch
+from .simulate_options import (
+    check_interval,
+    check_one_or_many,
+    check_options,
+    read_interval,
+    read_watch,
+)
 from .simulate_report import look, one_row, print_report, summary
 from .tables import printable
-from .units import large
+from .units import part_of
 
 
 @click.command("simulate")
 @options.phased_traffic_options
 @click.option(
-    "--mapping", required=True, metavar="FILE|STRATEGY",
-    help=f"A file ({options.MAPPING_HELP}), or a strategy such as identity, permute-ZYX or "
-    "random@2.",
+    "--mapping", metavar="FILE|STRATEGY",
+    help=f"One mapping, in detail: a file ({options.MAPPING_HELP}), or a strategy such as "
+    "identity, permute-ZYX or random@2.",
+)  # fmt: skip
+@click.option(
+    "--mappings", metavar="FILE|FOLDER",
+    help="Instead: many, ranked by time: a folder of such files; one; or lines of "
+    "name,node,node,...",
+)  # fmt: skip
+@click.option(
+    "--candidates", type=options.POSITIVE, metavar="N",
+    help="Instead: N mappings from the strategies, of very different quality, ranked by time.",
 )  # fmt: skip
 @options.tasks_per_node_option
 @options.routing_option
@@ -41,7 +56,8 @@ from .units import large
     help="Instead: choose N for a relative error of the time of about E, such as 0.03. "
     "'toruscast flows' takes no packets at all.",
 )  # fmt: skip
-@options.seed_option
+@options.top_option
+@options.work_options
 @click.option(
     "--interval", metavar="TIME",
     help="Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
@@ -70,13 +86,17 @@ def command(
     traffic: Literal["all", "point_to_point", "collective"],
     grid: str | None,
     torus: str,
-    mapping: str,
+    mapping: str | None,
+    mappings: str | None,
+    candidates: int | None,
     tasks_per_node: int | None,
     routing: Literal["deterministic", "adaptive", "by_size"],
     changes: tuple[str, ...],
     coarsening: int | None,
     error: float | None,
+    top: int,
     seed: int,
+    jobs: int,
     interval: str | None,
     watch: tuple[str, ...],
     out: str | None,
@@ -86,15 +106,18 @@ def command(
     csv_path: str | None,
     quiet: bool,
 ) -> None:
-    """Simulate one mapping packet by packet: its time, and what took it.
+    """Simulate mappings packet by packet: what takes one its time, or many ranked by time.
 
-    --csv has one row that sums it up, --links one row for each link, --out has everything.
+    Of one mapping, --csv has one row that sums it up, --links one row for each link, --out has
+    everything. Of many, --csv has one row for each.
 
     \b
     toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
+    toruscast simulate --comm app.edges --torus 8x8x8 --mappings maps/ --csv times.csv
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet, links)
     check_options(coarsening, error)
+    check_one_or_many(mapping, mappings, candidates)
     output.check({"--trace": trace}, inside(out))
     if out is not None:
         check_folder(out)
@@ -104,6 +127,14 @@ def command(
     application, workload = load_phases(comm, traffic, iterations, grid, dependent, form)
     check_sends(workload, comm[0])
     host = change_network(load_torus(torus), changes)
+    setting = Setting(application, comm, dependent, host, changes)
+    if mapping is None:
+        from .simulate_many import How, rank_simulated
+
+        several = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
+        how = How(routing, coarsening or 1, error, seed)
+        rank_simulated(setting, workload, several, how, jobs, top, output)
+        return
     chosen = load_mapping(application.comm, host, mapping, tasks_per_node, seed)
     watched = read_watch(watch, workload)
     from toruscast.features import simulate
@@ -113,13 +144,12 @@ def command(
     why = explain(workload, host, chosen, routing=routing)
     if every is not None:
         check_interval(every, why.lower_bound, host)
-    with output.progress("Simulating", count=_packet_hops) as progress:
+    with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         result = simulate(
             workload, host, chosen, routing=routing, coarsening=coarsening or 1,
             error=error, seed=seed, interval=every, watch=watched, progress=progress,
         )  # fmt: skip
     found = look(result, why)
-    setting = Setting(application, comm, dependent, host, changes)
     content = {
         **setting.describe(),
         "routing": routing,
@@ -144,8 +174,3 @@ def command(
             f"{routing} routing.\n",
         )
         print_report(found, console)
-
-
-def _packet_hops(done: int, total: int) -> str:
-    """Part of them that is done, in words."""
-    return f"{done / max(total, 1):.0%} of {large(total)} packet-hops"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .options import refuse
+
 if TYPE_CHECKING:
     from toruscast.mapping import Torus, Workload
 
@@ -126,3 +128,17 @@ def check_options(coarsening: int | None, error: float | None) -> None:
         raise click.UsageError(f"bad --error: found {error:g}, expected more than 0, less than 1")
     if coarsening is not None and error is not None:
         raise click.UsageError("--coarsening and --error exclude each other")
+
+
+def check_one_or_many(mapping: str | None, mappings: str | None, candidates: int | None) -> None:
+    """Raise unless one mapping or many are given, and only what means something there."""
+    names = ("--mapping", mapping), ("--mappings", mappings), ("--candidates", candidates)
+    given = [name for name, value in names if value is not None]
+    if not given:
+        raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
+    if mapping is None:
+        refuse("with --mapping, which simulates one", "interval", "watch", "out", "trace", "links")
+    else:
+        refuse("with --mappings or --candidates", "top", "jobs")

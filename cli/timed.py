@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,13 +28,16 @@ class Timed:
     """Seconds that it takes for its bytes."""
 
 
+T = TypeVar("T", bound=Timed)
+
+
 def time_all(
     mappings: Sequence[TaskMapping],
     sizes: Sequence[int],
-    time_one: Callable[[TaskMapping, Tell], Timed],
+    time_one: Callable[[TaskMapping, Tell], T],
     jobs: int,
     progress: Callable[[int, int], None],
-) -> dict[str, Timed]:
+) -> dict[str, T]:
     """Time each mapping, ``jobs`` at once; return them by name.
 
     ``sizes`` is the work that each of them is; ``time_one`` tells how much of it is done.
@@ -45,7 +48,7 @@ def time_all(
     done = np.zeros(len(mappings), dtype=np.int64)
     total = sum(sizes)
 
-    def one(i: int, mapping: TaskMapping) -> Timed:
+    def one(i: int, mapping: TaskMapping) -> T:
         def tell(now: int) -> None:
             # What begins again does not go back.
             done[i] = max(int(done[i]), min(now, sizes[i]))
@@ -55,14 +58,14 @@ def time_all(
         tell(sizes[i])
         return timed
 
-    every: list[Timed] = Parallel(n_jobs=jobs, prefer="threads")(
+    every: list[T] = Parallel(n_jobs=jobs, prefer="threads")(
         delayed(one)(i, mapping) for i, mapping in enumerate(mappings)
     )
     names = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
     return dict(zip(names, every, strict=True))
 
 
-def ranked(found: dict[str, Timed]) -> pd.DataFrame:
+def ranked(found: Mapping[str, Timed]) -> pd.DataFrame:
     """Return a row for each mapping, the fastest first.
 
     Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (the first over the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
@@ -89,6 +89,17 @@ def large(count: float) -> str:
         if count >= 0.9995 * scale:
             return f"{float(f'{count / scale:.3g}'):g} {word}"
     return f"{count:,.0f}"
+
+
+def part_of(what: str) -> Callable[[int, int], str]:
+    """Return what says, of (done, all), which part of so many is done.
+
+    Examples
+    --------
+    >>> part_of("messages")(487_500, 1_950_000)
+    '25% of 1.95 million messages'
+    """
+    return lambda done, total: f"{done / max(total, 1):.0%} of {large(total)} {what}"
 
 
 def percent(share: float) -> str:

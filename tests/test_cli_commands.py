@@ -14,7 +14,7 @@ from toruscast.cli import main
 from toruscast.cli.experiment_progress import progress_of_blocks
 from toruscast.cli.inputs import load_application
 from toruscast.cli.output import Output
-from toruscast.cli.simulate import _packet_hops
+from toruscast.cli.units import part_of
 from toruscast.features import FEATURES, extract, simulate, unregister
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.formats import (
@@ -487,10 +487,10 @@ def test_progress_shows_in_a_terminal(monkeypatch):
 
 def test_progress_of_a_simulation_counts_packet_hops(monkeypatch):
     screen = terminal(monkeypatch)
-    with Output().progress("Simulating", count=_packet_hops) as move:
+    with Output().progress("Simulating", count=part_of("packet-hops")) as move:
         move(1_000_000, 4_000_000)
     assert "25% of 4 million packet-hops" in screen.getvalue()
-    assert _packet_hops(0, 0) == "0% of 0 packet-hops"
+    assert part_of("packet-hops")(0, 0) == "0% of 0 packet-hops"
 
 
 def test_progress_of_blocks_in_a_terminal(monkeypatch):

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.flows import OF_PACKETS, _messages
+from toruscast.cli.flows import OF_PACKETS
 from toruscast.cli.output import Output
+from toruscast.cli.units import part_of
 from toruscast.features import simulate_flows, time_bounds
 from toruscast.mapping import (
     CommGraph,
@@ -297,8 +298,8 @@ def test_progress_counts_the_messages_of_all_mappings(run, monkeypatch):
     done = [done for done, _ in seen]
     assert done == sorted(done)
     assert done[-1] == n
-    assert _messages(487_500, 1_950_000) == "25% of 1.95 million messages"
-    assert _messages(0, 0) == "0% of 0 messages"
+    assert part_of("messages")(487_500, 1_950_000) == "25% of 1.95 million messages"
+    assert part_of("messages")(0, 0) == "0% of 0 messages"
 
 
 def test_simulate_points_to_flows(run):

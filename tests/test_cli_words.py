@@ -5,8 +5,7 @@ from click.testing import CliRunner
 
 from toruscast.cli import main
 from toruscast.cli.occupancy import occupancy
-from toruscast.cli.simulate import _packet_hops
-from toruscast.cli.units import large
+from toruscast.cli.units import large, part_of
 from toruscast.mapping import CommGraph, TaskMapping
 from toruscast.mapping.wording import counted
 
@@ -101,7 +100,7 @@ def test_large_counts_have_no_exponent(count, words):
 
 
 def test_packet_hops_of_a_long_simulation():
-    assert _packet_hops(487_500_000, 1_950_000_000) == "25% of 1.95 billion packet-hops"
+    assert part_of("packet-hops")(487_500_000, 1_950_000_000) == "25% of 1.95 billion packet-hops"
 
 
 def test_counted():
