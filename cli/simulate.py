@@ -56,7 +56,7 @@ from .units import part_of
     help="Instead: choose N for a relative error of the time of about E, such as 0.03. "
     "'toruscast flows' takes no packets at all.",
 )  # fmt: skip
-@options.top_option
+@options.top_option(10)
 @options.work_options
 @click.option(
     "--interval", metavar="TIME",

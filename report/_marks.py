@@ -48,7 +48,8 @@ def bar_limits(rows: pd.DataFrame) -> tuple[float, float]:
         # Below, the value of a bar stands between it and the axis.
         return low - 2 * room, max(high, 0.0) + room
     start = 0.0
-    if low > 0.5 * high:
+    # Steps between numbers as small as computers have would be none.
+    if low > max(0.5 * high, 1e-300):
         spread = max(high - low, 0.02 * high)
         step = 10.0 ** math.floor(math.log10(spread)) / 2
         start = max(0.0, math.floor((low - 0.35 * spread) / step) * step)

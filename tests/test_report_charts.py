@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toruscast.mapping import InputError
@@ -170,6 +170,7 @@ def test_groups_differ_in_more_than_colour():
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
+@example([5e-324])
 def test_every_bar_fits_but_far_negative_shares(values):
     low, high = _marks.bar_limits(pd.DataFrame({"y": values}))
     assert low < high
