@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping._lazy import lazy
 
 from ._simulator_messages import Messages
 
@@ -76,7 +76,7 @@ class MessageTimes(Generic[S]):
         spans = self.phases()
         return tuple((spans["end"] - spans["begin"]).tolist())
 
-    @cached_property
+    @lazy
     def message_times(self) -> tuple[NDArray[np.float64], ...]:
         """For each phase, seconds from its stretch's start to each edge's last arrival.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from toruscast.mapping._lazy import lazy
 
 from .message_log import log_rows
 from .message_times import MessageTimes
@@ -61,17 +62,17 @@ class Simulation(MessageTimes[Stretch]):
     def _sum(self, name: str) -> Any:
         return np.sum([getattr(stretch, name) for stretch in self.stretches], axis=0)
 
-    @cached_property
+    @lazy
     def packets(self) -> NDArray[np.int64]:
         """Simulated packets over each link, shape ``(n_links,)``."""
         return np.asarray(self._sum("packets"), dtype=np.int64)
 
-    @cached_property
+    @lazy
     def wire_bytes(self) -> NDArray[np.float64]:
         """Bytes with headers over each link, shape ``(n_links,)``."""
         return np.asarray(self._sum("wire_bytes"), dtype=np.float64)
 
-    @cached_property
+    @lazy
     def buffer_length(self) -> NDArray[np.int64]:
         """Packets that each arrival found in the buffer behind the link, summed up.
 
@@ -79,13 +80,13 @@ class Simulation(MessageTimes[Stretch]):
         """
         return np.asarray(self._sum("found"), dtype=np.int64)
 
-    @cached_property
+    @lazy
     def most_buffered(self) -> NDArray[np.int64]:
         """Most packets in that buffer at once, shape ``(n_links,)``."""
         most = np.maximum.reduce([stretch.most for stretch in self.stretches])
         return np.asarray(most, dtype=np.int64)
 
-    @cached_property
+    @lazy
     def buffered_seconds(self) -> NDArray[np.float64]:
         """Seconds that packets spent in that buffer, summed up, shape ``(n_links,)``."""
         return np.asarray(self._sum("waited"), dtype=np.float64)

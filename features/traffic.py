@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping._lazy import lazy
 from toruscast.mapping.task_mapping import as_mapping
 
 from ._simulator_setup import LARGEST_PACKET
@@ -76,12 +76,12 @@ class RoutedTraffic:
         """The traffic of all phases."""
         return self.workload.total
 
-    @cached_property
+    @lazy
     def edge_dilation(self) -> NDArray[np.int32]:
         """Hops of every edge, 0 within a node, shape ``(n_edges,)``."""
         return dilations(self.comm, self.torus, self.mapping)
 
-    @cached_property
+    @lazy
     def dilation(self) -> NDArray[np.int32]:
         """Hops of the edges that use the network, shape ``(n_network_edges,)``."""
         return self.edge_dilation[self.edge_dilation > 0]
@@ -94,7 +94,7 @@ class RoutedTraffic:
             for phase in self.workload
         )
 
-    @cached_property
+    @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
         if self.routing != "by_size":
@@ -102,7 +102,7 @@ class RoutedTraffic:
             return np.asarray(loads, dtype=np.float64)
         return self._loads([phase.nbytes for phase in self.workload])
 
-    @cached_property
+    @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
         """The same with the headers of the packets, shape ``(n_links,)``."""
         counts = [packet_counts(phase, self.torus) for phase in self.workload]
@@ -117,12 +117,12 @@ class RoutedTraffic:
         ]
         return np.asarray(np.sum(loads, axis=0), dtype=np.float64)
 
-    @cached_property
+    @lazy
     def link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over the links that exist, shape ``(n_existing_links,)``."""
         return self.all_link_bytes[self.torus.link_exists]
 
-    @cached_property
+    @lazy
     def fifo_length(self) -> NDArray[np.float64]:
         """Messages put into each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
         fifo = injection_fifos(self.comm, self.torus, self.mapping)
@@ -134,19 +134,19 @@ class RoutedTraffic:
         )
         return length.astype(np.float64, copy=False)
 
-    @cached_property
+    @lazy
     def along_routes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum and maximum of the link bytes along each network edge's dimension-ordered route."""
         total, most = loads_along_routes(self.comm, self.torus, self.mapping, self.all_link_bytes)
         remote = self.edge_dilation > 0
         return total[remote], most[remote]
 
-    @cached_property
+    @lazy
     def bounds(self) -> Bounds:
         """Lower bounds of the time."""
         return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
 
-    @cached_property
+    @lazy
     def simulation(self) -> Simulation:
         """The packet-level simulation that tells the time."""
         how: dict[str, Any] = {"coarsening": self.coarsening}
@@ -158,7 +158,7 @@ class RoutedTraffic:
             how = {"error": _ERROR}
         return simulate(self.workload, self.torus, self.mapping, routing=self.routing, **how)
 
-    @cached_property
+    @lazy
     def counted(self) -> Simulation:
         """The packet-level simulation that counts packets, merged alike under every mapping.
 
@@ -183,7 +183,7 @@ class RoutedTraffic:
         common = common_message(self.workload, self.torus)
         return max(_SKETCH, self._merged(common // _SKETCHED))
 
-    @cached_property
+    @lazy
     def sketch(self) -> Simulation:
         """The simulation with packets four times as long: about a quarter of the cost.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._lazy import lazy
 from .errors import InputError
 from .validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from .wording import counted
@@ -127,12 +127,12 @@ class CommGraph:
         """Number of edges."""
         return int(self.src.size)
 
-    @cached_property
+    @lazy
     def whole_messages(self) -> NDArray[np.float64]:
         """Messages that a simulation sends over each edge: rounded, halves to even, (n_edges,)."""
         return np.rint(self.n_messages)
 
-    @cached_property
+    @lazy
     def first(self) -> NDArray[np.int64]:
         """First edge of each task, ``(n_tasks + 1,)``: those of t are ``first[t]:first[t + 1]``.
 

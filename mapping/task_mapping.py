@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._lazy import lazy
 from .errors import InputError
 from .torus import MAX_NODES, Torus
 from .validation import whole_array, whole_number
@@ -132,7 +132,7 @@ class TaskMapping:
         """Number of tasks."""
         return int(self.node.size)
 
-    @cached_property
+    @lazy
     def occupancy(self) -> NDArray[np.int64]:
         """Tasks on each node, shape ``(n_nodes,)``."""
         return np.bincount(self.node, minlength=self.n_nodes)

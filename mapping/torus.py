@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
 import networkx as nx
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._dimensions import axes, bandwidths, routing_order, wraps, zones
+from ._lazy import lazy
 from .errors import InputError
 from .network import Network
 from .validation import as_array, one_of, whole_number, whole_sizes
@@ -141,13 +141,13 @@ class Torus:
         """
         return self.n_nodes * 2 * self.ndim
 
-    @cached_property
+    @lazy
     def coords(self) -> NDArray[np.int32]:
         """Coordinates of every node, shape ``(n_nodes, ndim)``."""
         grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
         return _frozen(np.ascontiguousarray(grid.T))
 
-    @cached_property
+    @lazy
     def neighbors(self) -> NDArray[np.int32]:
         """Node at the far end of every link, ``(n_nodes, 2 * ndim)``; -1 where there is none."""
         nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
@@ -164,12 +164,12 @@ class Torus:
                 table[:, 2 * d + s] = ends.ravel()
         return _frozen(table)
 
-    @cached_property
+    @lazy
     def link_exists(self) -> NDArray[np.bool_]:
         """Whether each directed link exists, shape ``(n_links,)``."""
         return _frozen((self.neighbors >= 0).ravel())
 
-    @cached_property
+    @lazy
     def link_bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second of every directed link, shape ``(n_links,)``."""
         return _frozen(np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from ._lazy import lazy
 from .comm_graph import CommGraph, sum_edges
 from .errors import InputError
 
@@ -72,7 +72,7 @@ class Workload:
         """The logical task grid of the first phase that has one."""
         return next((phase.grid for phase in self.phases if phase.grid), None)
 
-    @cached_property
+    @lazy
     def total(self) -> CommGraph:
         """The traffic of all phases in one graph."""
         if len(self.phases) == 1:

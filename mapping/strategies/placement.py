@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import lazy
 from ..comm_graph import CommGraph
 from ..errors import InputError
 from ..task_mapping import MAX_SLOTS, check_torus
@@ -84,22 +84,22 @@ class Placement:
         """Slots of all nodes."""
         return self.torus.n_nodes * self.capacity
 
-    @cached_property
+    @lazy
     def total(self) -> CommGraph:
         """The traffic of all phases."""
         return as_workload(self.traffic).total
 
-    @cached_property
+    @lazy
     def grid(self) -> tuple[int, ...]:
         """The logical task grid."""
         return self.traffic.grid or near_cube(self.n_tasks, 3)
 
-    @cached_property
+    @lazy
     def letters(self) -> str:
         """A letter for each torus dimension, as the machine calls them, and T for the slots."""
         return self.torus.axes + "T"
 
-    @cached_property
+    @lazy
     def partners(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Traffic both ways between tasks, by task: (first edge of each task, partner, bytes)."""
         total = self.total.without_self_messages()

@@ -1,0 +1,47 @@
+"""Attributes that are computed when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801
+    """`functools.cached_property` without its lock.
+
+    In Python 3.11 all instances of a class share that lock, so that threads that simulate different
+    mappings wait for each other. Two that ask the same instance at once compute the value twice.
+
+    Examples
+    --------
+    >>> class Square:
+    ...     @lazy
+    ...     def nodes(self):
+    ...         print("computed")
+    ...         return 64
+    >>> square = Square()
+    >>> square.nodes, square.nodes
+    computed
+    (64, 64)
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
+        if instance is None:
+            return self
+        value = self.function(instance)
+        # Found before this descriptor from now on.
+        instance.__dict__[self.name] = value
+        return value
