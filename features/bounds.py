@@ -78,7 +78,8 @@ def _longest_chain(
     entered = np.zeros(workload.n_tasks)
     last = 0.0
     for comm, latency in zip(workload, latencies, strict=True):
-        arrived = np.where(latency > 0, entered[comm.src] + latency, 0.0)
+        # What is sent may take no time, and still be waited for.
+        arrived = np.where(comm.whole_messages > 0, entered[comm.src] + latency, 0.0)
         last = max(last, float(arrived.max(initial=0.0)))
         software = software_times(comm, network)
         entered += np.bincount(comm.src, software, minlength=comm.n_tasks)

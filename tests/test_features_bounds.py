@@ -151,6 +151,20 @@ def test_rounds_that_wait_for_each_other_are_a_chain():
     assert bounds.latency == pytest.approx(21)
 
 
+def test_a_message_that_takes_no_time_is_part_of_a_chain():
+    # 1 s of hop and 10 s of wire, nothing at all within a node, and 11 s again.
+    torus = Torus(8, bandwidth=10.0, network=replace(PLAIN, overhead=0.0))
+    rounds = [CommGraph(4, [k], [k + 1], [nbytes], [1]) for k, nbytes in enumerate([100, 0, 100])]
+    mapping = TaskMapping([0, 1, 1, 2], torus, tasks_per_node=2)
+    workload = Workload(rounds, dependent=True)
+    assert time_bounds(workload, torus, mapping).latency == pytest.approx(22)
+    assert simulate(workload, torus, mapping).time == pytest.approx(22, rel=1e-3)
+    # Half a message is not sent, and not waited for.
+    rounds[1] = CommGraph(4, [1], [2], [0], [0.5])
+    bounds = time_bounds(Workload(rounds, dependent=True), torus, mapping)
+    assert bounds.latency == pytest.approx(11)
+
+
 def test_phases_add_up():
     torus = Torus(8, network=PLAIN)
     mapping = TaskMapping([0, 1, 2], 8)
