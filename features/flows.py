@@ -29,6 +29,8 @@ _SLICE = 64
 # Places of all messages of a run, and of all tasks in all rounds: about 4 GB.
 _MOST_PLACES = 2**27
 _MOST_ROUNDS = 2**28
+# Beyond, the weights of some messages are lost in the sums with those of others.
+_MOST_UNLIKE = 1e12
 
 
 class FlowStretch(NamedTuple):
@@ -137,7 +139,8 @@ def simulate_flows(
     Raises
     ------
     InputError
-        If the mapping does not fit, an option is not valid, or there are too many messages.
+        If the mapping does not fit, an option is not valid, there are too many messages, or the
+        bandwidths along their ways differ by a factor of more than 1e12.
 
     Notes
     -----
@@ -211,6 +214,13 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     along = np.ones(remote.size)
     if remote.any():
         along[remote] = np.add.reduceat(part / torus.link_bandwidth[place], first[:-1][remote])
+        least, most = along[remote].min(), along[remote].max()
+        if most > _MOST_UNLIKE * least:
+            raise InputError(
+                "ways of messages too unlike to share links",
+                found=f"{least:g} to {most:g} seconds a byte",
+                expected=f"within a factor of {_MOST_UNLIKE:g}: other bandwidths",
+            )
     hops = np.where(remote, torus.distance(messages.src, messages.dst), 0)
     latency = hops * network.hop_latency
     question = latency + network.header / max(torus.bandwidth)

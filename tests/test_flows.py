@@ -267,3 +267,12 @@ def test_more_messages_than_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr("toruscast.features.flows._MOST_ROUNDS", 5)
     with pytest.raises(InputError, match="too many rounds"):
         on_ring(all_to_all(8, 1.0))
+
+
+def test_weights_that_get_lost_in_sums_are_refused():
+    comm, mapping = all_to_all(16, 1e3), TaskMapping(range(16), 16)
+    torus = Torus((4, 4), bandwidth=(1.0, 1e11), network=IDEAL)
+    least = time_bounds(comm, torus, mapping).total
+    assert simulate_flows(comm, torus, mapping, error=0.0).time == pytest.approx(least)
+    with pytest.raises(InputError, match=r"too unlike to share links: found .*expected within"):
+        simulate_flows(comm, Torus((4, 4), bandwidth=(1.0, 1e17)), mapping)
