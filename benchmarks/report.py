@@ -92,8 +92,8 @@ That is the flow-level engine's own kind of model.
 
 Processor seconds of one core, and for the simulator the most memory that the process, Python
 included, has taken so far. A periodic 15-point halo under a random mapping, 16 tasks a node; 16
-packets a message in the simulator. The peers, other ways to the same result, run in the same
-process.
+packets a message in the packet simulator, 1,024 where messages flow. The peers, other ways to the
+same result, run in the same process.
 
 {kernels}
 """

@@ -93,7 +93,8 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
         f"{known['numpy']}; seed {known['seed']}, features of level {known['level']}, routing "
         f"{known['routing']}. Cost of the simulation: {cost}. "
         "`toruscast experiment build` makes them anew; with `--dry-run` it lists the blocks, and "
-        "how many real packets one simulated packet stands for."
+        "how many real packets one simulated packet stands for "
+        "([what that costs](measurements.md#coarser-packets))."
     )
 
 

@@ -211,7 +211,7 @@ def test_notes_of_hybrids_tell_how_far_the_bound_alone_gets(table):
     exact = some.assign(lower_bound=some["time"])
     best = pd.DataFrame({"rcc": [0.9], "r2_given": [1.0]})
     first = hybrids_module._notes(exact, best)[0]
-    assert first.endswith("orders the mappings of a case with an RCC of 1.000 to 1.000 alone.")
+    assert first.endswith("of all cases, with an RCC of 1.000 to 1.000 alone.")
     first = hybrids_module._notes(exact.assign(lower_bound=1.0), best)[0]
     assert re.search(r"RCC of 0\.50\d to 0\.50\d alone\.$", first)
 

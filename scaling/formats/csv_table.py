@@ -17,7 +17,7 @@ def parse_csv(content: str, file: PathLike) -> tuple[list[str], Records]:
 
     Every column is a parameter but those called value, callpath, metric and repetition, in capitals
     or not. Only the first of them must be there, and the last is not read: rows of the same point
-    are repetitions. Empty rows and lines that start with ``#`` are skipped.
+    are repetitions. Empty rows are skipped, and lines above the header that start with ``#``.
 
     Raises
     ------
@@ -37,9 +37,11 @@ def parse_csv(content: str, file: PathLike) -> tuple[list[str], Records]:
     try:
         for cells in reader:
             row, line = [cell.strip() for cell in cells], reader.line_num
-            if not any(row) or row[0].startswith("#"):
+            if not any(row):
                 continue
             if not header:
+                if row[0].startswith("#"):
+                    continue
                 header = [name.lower() if name.lower() in _NAMED else name for name in row]
                 parameters = _parameters(header, file, line)
                 continue

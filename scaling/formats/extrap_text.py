@@ -37,6 +37,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     """
     parameters: list[str] = []
     points: list[Point] = []
+    seen: set[Point] = set()
     records: Records = {}
     region, metric = "main", "time"
     row = 0
@@ -53,12 +54,13 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             parameters += value.split()
         elif field == "POINTS":
             for point in _points(value, len(parameters), file, line):
-                if point in points:
+                if point in seen:
                     raise ScalingInputError(
                         "a point stands twice", file=file, line=line,
                         found=" ".join(f"{x:g}" for x in point),
                         expected="each once; repetitions stand side by side in a DATA line",
                     )  # fmt: skip
+                seen.add(point)
                 points.append(point)
         elif field in ("METRIC", "REGION"):
             if field == "METRIC":

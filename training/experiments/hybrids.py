@@ -170,9 +170,9 @@ def _notes(table: pd.DataFrame, best: pd.DataFrame) -> tuple[str, ...]:
         f"{below} of {len(best)} cases stay below RCC {_BAR}. Median time over the lower bound: "
         f"{parts}. Where it is well above 1, packets wait in buffers of links that are not the "
         "busiest, and neither the busiest loads nor counts summed over the network say on whose "
-        "way. Where it is near 1, mappings still differ in what they wait: the bound itself, "
-        f"which is in none of these sets, orders the mappings of a case with an RCC of "
-        f"{min(bound):.3f} to {max(bound):.3f} alone.",
+        "way. Where it is near 1, mappings still differ in what they wait. The bound itself, "
+        "which is in none of these sets, orders the mappings of a case, of all cases, with an RCC "
+        f"of {min(bound):.3f} to {max(bound):.3f} alone.",
         *_note_on_ties(table),
         *([given] if len(beyond) else []),
         "A third of the mappings is forecast from two thirds. What other learners make of other "

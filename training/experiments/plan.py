@@ -29,17 +29,10 @@ LARGE_HOSTS = ((4, 4, 8, 16, 2), (4, 8, 4, 16, 2))
 SMALL, LARGE = 16_384, 65_536
 
 _PAYLOAD = 512
-# Packets that carry a message: all of them while that is affordable, so many at most. Of every
-# pattern some fifty or more go through each FIFO of a node.
-_MOST_PACKETS = {
-    ("2D Halo", SMALL): 32,
-    ("3D Halo", SMALL): 32,
-    ("Sub A2A", SMALL): 8,
-    ("2D Halo", LARGE): 8,
-    ("3D Halo", LARGE): 4,
-    ("Sub A2A", LARGE): 1,
-}
-# Of the messages above the limit of adaptive routing, whose simulation takes three times as long.
+# Packets that carry a message, so many at most: all of those in dimension order while that is
+# affordable; fewer of those above the limit of adaptive routing, whose simulation takes three times
+# as long. Of every pattern some fifty or more go through each FIFO of a node.
+_MOST_PACKETS = {("Sub A2A", LARGE): 8}
 _MOST_ADAPTIVE = {
     ("2D Halo", SMALL): 64,
     ("3D Halo", SMALL): 16,
@@ -114,10 +107,10 @@ class Block:
         """Real packets in one simulated packet."""
         if self.benchmark == "pF3D":
             return _PF3D_COARSENING[self.n_tasks]
-        nbytes = SIZES[self.size]
-        adaptive = nbytes > self.torus.network.deterministic_limit
-        most = (_MOST_ADAPTIVE if adaptive else _MOST_PACKETS)[self.benchmark, self.n_tasks]
-        return max(1, -(-nbytes // _PAYLOAD) // most)
+        packets = max(1, -(-SIZES[self.size] // _PAYLOAD))
+        adaptive = SIZES[self.size] > self.torus.network.deterministic_limit
+        most = _MOST_ADAPTIVE if adaptive else _MOST_PACKETS
+        return max(1, packets // most.get((self.benchmark, self.n_tasks), packets))
 
 
 def blocks() -> tuple[Block, ...]:

@@ -70,8 +70,9 @@ def _run(inputs: Inputs) -> Findings:
             "Two message sizes, and four, are fewer than the five values of a parameter that "
             "scaling models ask for. The best learner is chosen by the scores shown, on 65,536 "
             "tasks: a user would have to choose beforehand.",
-            "Messages of 16,384 and of 65,536 tasks are carried by different numbers of simulated "
-            "packets (`toruscast experiment build --dry-run`).",
+            "Messages of 4 MB, and of 16 KB in Sub A2A, are carried by fewer simulated packets "
+            "where there are 65,536 tasks (`toruscast experiment build --dry-run`), all others by "
+            "their own.",
         ),
     )  # fmt: skip
 
