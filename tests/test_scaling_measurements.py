@@ -99,6 +99,12 @@ Callpath,p,"n",Repetition,metric,value
 """
 
 
+def test_a_call_path_in_a_csv_may_look_like_a_comment(write):
+    (m,) = read_measurements(write("# of a run\ncallpath,p,value\n#pragma,2,1\n#pragma,4,2\n"))
+    assert m.callpaths == ("#pragma",)
+    assert m.points.tolist() == [[2], [4]]
+
+
 def test_csv(write):
     (m,) = read_measurements(write(CSV))
     assert m.parameters == ("p", "n")
