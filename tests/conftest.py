@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from toruscast.cli.output import Output
+
 # What this variable names; without it, the folder beside the clone.
 VARIABLE = "TORUSCAST_DATA"
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
@@ -27,3 +29,22 @@ def shared_data():
             pytest.fail(f"{VARIABLE}: {named} is not a folder")
         pytest.skip(f"no measurements: {VARIABLE} names no folder, and there is no {BESIDE}")
     return folder
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What a command tells its progress bar, in order: done and all."""
+    seen = []
+
+    class Seen:
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return lambda done, total: seen.append((done, total))
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(Output, "progress", Seen)
+    return seen

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from toruscast.cli import main
 from toruscast.cli.flows import OF_PACKETS
-from toruscast.cli.output import Output
 from toruscast.cli.units import part_of
 from toruscast.features import simulate_flows, time_bounds
 from toruscast.mapping import (
@@ -278,24 +277,11 @@ def test_what_flows_leave_out_is_said(run):
     assert "No buffer is ever full: where routers push back on each other, packets take" in told
 
 
-def test_progress_counts_the_messages_of_all_mappings(run, monkeypatch):
-    seen = []
-
-    class Seen:
-        def __init__(self, *_, **__):
-            pass
-
-        def __enter__(self):
-            return lambda done, total: seen.append((done, total))
-
-        def __exit__(self, *_):
-            return None
-
-    monkeypatch.setattr(Output, "progress", Seen)
+def test_progress_counts_the_messages_of_all_mappings(run, told):
     run(f"{FEW} --jobs 1")
     n = 6 * LONG.n_edges
-    assert {total for _, total in seen} == {n}
-    done = [done for done, _ in seen]
+    assert {total for _, total in told} == {n}
+    done = [done for done, _ in told]
     assert done == sorted(done)
     assert done[-1] == n
     assert part_of("messages")(487_500, 1_950_000) == "25% of 1.95 million messages"

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.output import Output
 from toruscast.features import RoutedTraffic, simulate, time_bounds
 from toruscast.mapping import CommGraph, Torus, Workload, patterns, strategies
 from toruscast.mapping.formats import write_comm, write_mappings
@@ -205,27 +204,14 @@ def test_wrong_input_is_told_in_one_line(run, tmp_path, line):
 
 
 @pytest.mark.parametrize("options", ["", "--coarsening 4", "--error 0.1", "--jobs 1"])
-def test_progress_counts_the_packet_hops_of_all_mappings(run, monkeypatch, options):
-    seen = []
-
-    class Seen:
-        def __init__(self, *_, **__):
-            pass
-
-        def __enter__(self):
-            return lambda done, total: seen.append((done, total))
-
-        def __exit__(self, *_):
-            return None
-
-    monkeypatch.setattr(Output, "progress", Seen)
+def test_progress_counts_the_packet_hops_of_all_mappings(run, told, monkeypatch, options):
     # A slice a thousand times as short, so that there is something to tell under way.
     monkeypatch.setattr("toruscast.features.simulator._SLICE", 2**10)
     run(f"{LINE} --mappings maps {options}")
     mappings = strategies.sample(FIRST, TORUS, n=3, seed=8)
     hops = [RoutedTraffic(FIRST, TORUS, mapping).packet_hops for mapping in mappings]
-    assert {total for _, total in seen} == {sum(hops)}
-    done = [done for done, _ in seen]
+    assert {total for _, total in told} == {sum(hops)}
+    done = [done for done, _ in told]
     assert max(done) == sum(hops)
     if options == "--jobs 1":
         assert np.all(np.diff(done) >= 0)
