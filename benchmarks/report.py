@@ -68,6 +68,17 @@ packets.
 
 {flows}
 
+## All-to-all
+
+Every task to every other, adaptive routing, long messages and shuffled destinations
+(`benchmarks/bisection.py`). *Busy* is the share of the time that a dimension's links send,
+*buffered* the packets behind each, on average. On 8x8x16 the long dimension's packets fill the
+buffers that all share. Where all tasks send to the same distance at the same time, as the default
+order of turns has it under the identity mapping, it takes much longer: Blue Gene's all-to-all
+shuffled its destinations for that reason.
+
+{bisection}
+
 ## Independent engines and measured times
 
 `benchmarks/validation.py` compares the simulator with times that are not part of the repository:
@@ -190,8 +201,8 @@ HEADINGS = {
     },
 }
 MEASUREMENTS = (
-    "forecast", "buffers", "coarsening", "error-targets", "flows", "validation-summary",
-    "validation-flows", "kernels",
+    "forecast", "buffers", "coarsening", "error-targets", "flows", "bisection",
+    "validation-summary", "validation-flows", "kernels",
 )  # fmt: skip
 
 
@@ -217,8 +228,7 @@ def fill(page: Path, contents: dict[str, str]) -> None:
 def main(results: str, docs: str) -> None:
     """Fill in the pages."""
     folder, pages = Path(results), Path(docs)
-    bars = markdown.table(missed(folder))
-    fill(pages / "simulator.md", {"missed": bars, "bisection": table(folder, "bisection")})
+    fill(pages / "simulator.md", {"missed": markdown.table(missed(folder))})
     for page, name in (("simulator-cost", "cachegrind"), ("composition", "composition")):
         fill(pages / f"{page}.md", {name: table(folder, name)})
     # Behind its first columns kernels.csv describes the machine.

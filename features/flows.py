@@ -111,8 +111,7 @@ def simulate_flows(
     No packets are made: what it costs depends on the number of messages, not on their bytes (with
     an error of 0 on its square where no two end together). It tells what connections take that
     share the links and fill no buffers, as with windows or rates that adapt. Where routers push
-    back on each other, packets take longer, and only `simulate` shows by how much (figures in
-    `docs/measurements.md`).
+    back on each other, packets take longer; only `simulate` shows by how much (`docs/flows.md`).
 
     Parameters
     ----------

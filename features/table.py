@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import joblib
 import pandas as pd
@@ -74,29 +74,36 @@ def extract(
     for mapping in mappings:
         mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2
-    cases = [RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings]
+    cases = (RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings)
     return tabulate(cases, chosen, with_time=with_time, n_jobs=n_jobs)
 
 
 def tabulate(
-    cases: Sequence[RoutedTraffic],
+    cases: Iterable[RoutedTraffic],
     features: Sequence[Feature],
     *,
     with_time: bool,
     n_jobs: int = 1,
 ) -> pd.DataFrame:
-    """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted."""
+    """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted.
+
+    Cases are taken as their turn comes and let go with all that was computed of them: the
+    simulation of a million messages holds hundreds of megabytes.
+    """
     rows = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
         joblib.delayed(_row)(case, features, with_time) for case in cases
     )
-    names = [case.mapping.name or str(i) for i, case in enumerate(cases)]
+    names = [name or str(i) for i, (name, _) in enumerate(rows)]
     columns = [feature.name for feature in features] + ["time"] * with_time
-    return pd.DataFrame(rows, index=pd.Index(names, name="mapping"), columns=columns, dtype=float)
+    index = pd.Index(names, name="mapping")
+    return pd.DataFrame([row for _, row in rows], index=index, columns=columns, dtype=float)
 
 
-def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool) -> list[float]:
+def _row(
+    traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool
+) -> tuple[str, list[float]]:
     row = [_value(feature, traffic) for feature in chosen]
-    return [*row, traffic.simulation.time] if with_time else row
+    return traffic.mapping.name, [*row, traffic.simulation.time] if with_time else row
 
 
 def _value(feature: Feature, traffic: RoutedTraffic) -> float:

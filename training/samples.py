@@ -272,10 +272,10 @@ def _computed(jobs: list[_Job], n_jobs: int, how: _How) -> Iterable[pd.DataFrame
 
 def _compute(job: _Job, how: _How) -> pd.DataFrame:
     """Return features and times of a few mappings."""
-    cases = [
+    cases = (
         RoutedTraffic(job.workload, job.torus, mapping, how.routing, how.coarsening)
         for mapping in job.mappings
-    ]
+    )
     table = tabulate(cases, how.features, with_time=True).reset_index(drop=True)
     for i, (name, values) in enumerate(_labels(job).items()):
         table.insert(i, name, values)
