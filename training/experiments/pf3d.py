@@ -92,7 +92,8 @@ def _run(inputs: Inputs) -> Findings:
         ("pf3d", "pf3d-noise"),
         (
             "Splits are drawn over both hosts of 65,536 tasks together. The best set is chosen by "
-            f"the scores shown. Packets stand for {' or '.join(sorted(packets))} real ones.",
+            "the scores shown. A simulated packet stands for "
+            f"{' or '.join(sorted(packets))} real ones.",
             *(_what_is_missed(result, tasks) for tasks in used),
         ),
     )

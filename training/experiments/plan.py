@@ -41,7 +41,7 @@ _MOST_ADAPTIVE = {
     ("3D Halo", LARGE): 4,
     ("Sub A2A", LARGE): 2,
 }
-_PF3D_COARSENING = {SMALL: 8, LARGE: 32}
+_PF3D_COARSENING = {SMALL: 1, LARGE: 4}
 _GRIDS = {
     ("2D Halo", SMALL): (128, 128),
     ("2D Halo", LARGE): (256, 256),
