@@ -17,6 +17,7 @@ from ._network_kernels import (
     second_channel,
     zone_of,
 )
+from ._random_kernels import drawn
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     AGE,
@@ -53,7 +54,8 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     """What a packet needs to enter a link in dimension order: FIRST or SECOND.
 
     ``came`` is the port through which it goes on straight. On the usual network this is known when
-    it is sent (`serve`).
+    it is sent (`serve`). With datelines no packet in the first channel crosses a ring's edge and
+    none in the second its middle, so that no ring fills up; who crosses neither draws one.
     """
     packet = at(state.packet, p)
     link = at(state.link, out)
@@ -63,8 +65,15 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
         return FIRST if straight else SECOND
     if straight:
         return channel_of(packet.place)
-    hops = (packet.route & state.fields.mask[port]) >> state.fields.shift[port]
-    return SECOND if np.int64(hops) > np.int64(at(state.rest, out).to_edge) else FIRST
+    hops = np.int64((packet.route & state.fields.mask[port]) >> state.fields.shift[port])
+    rest = at(state.rest, out)
+    if hops > np.int64(rest.to_edge):
+        return SECOND
+    if hops > np.int64(rest.to_middle):
+        return FIRST
+    of_link = drawn(np.uint64(state.seed), np.uint64(0), np.uint64(out))
+    since = np.uint64(np.uint32(packet.since))
+    return SECOND if drawn(of_link, np.uint64(packet.message), since) & np.uint64(1) else FIRST
 
 
 @bare_kernel

@@ -8,6 +8,7 @@ from toruscast.mapping._jit import at, bare_kernel
 
 from ._event_kernels import schedule
 from ._network_kernels import first_fifo, window
+from ._random_kernels import drawn
 from ._simulator_state import (
     HANDED_OVER,
     INJECTED,
@@ -217,12 +218,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
     message = at(state.message, m)
     coin = np.uint64(message.to_send ^ message.coin)
     if state.ties == RANDOM_TIES:
-        # Mixing of a counter as in SplitMix64 (Steele et al., OOPSLA'14).
-        coin += np.uint64(m) << np.uint64(32)
-        coin += np.uint64(state.seed) * np.uint64(0x9E3779B97F4A7C15)
-        coin = (coin ^ (coin >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        coin = (coin ^ (coin >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        coin ^= coin >> np.uint64(31)
+        coin = drawn(np.uint64(state.seed), np.uint64(m), coin)
     route = message.route
     for i in range(state.fields.width.size):
         if (message.ties >> i) & 1:

@@ -280,5 +280,10 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32])
     """Fill in what networks that are not usual need of links."""
     _, rest["second_credit"], rest["adaptive_credit"] = credits
     rest["second_channel"] = torus.network.deadlock == "dateline"
-    ahead = np.stack((np.array(torus.shape) - 1 - torus.coords, torus.coords))
-    rest["to_edge"] = np.where(torus.wrap, ahead, 2**30).transpose(1, 2, 0).ravel()
+    last, here = np.array(torus.shape) - 1, torus.coords
+    middle = last // 2
+    edge = np.stack((last - here, here))
+    half = np.stack((np.where(here > middle, last, middle) - here,
+                     np.where(here > middle, here - middle - 1, here)))  # fmt: skip
+    for field, hops in (("to_edge", edge), ("to_middle", half)):
+        rest[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()

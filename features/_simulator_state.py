@@ -68,9 +68,10 @@ REST = np.dtype(
         ("second_credit", np.int32),  # free bytes behind it in the second channel
         ("adaptive_credit", np.int32),  # and in the adaptive one
         ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
+        ("to_middle", np.int32),  # that stay in the half of the ring where it begins
         ("turn", np.int8),  # input after the one served last
         ("second_channel", np.int8),  # channel of the second kind of lane
-        ("unused", np.int8, 18),
+        ("unused", np.int8, 14),
     ]
 )
 # Of the buffer behind a link. Half a cache line.

@@ -80,7 +80,8 @@ def simulate(
         changes by much less three times in a row (six after a jump), and with more room behind the
         links, or are real ones. Not together with `coarsening`.
     seed : int
-        Of the random way round at ties, if the torus has that rule.
+        Of what is drawn: the way round at ties if the torus has that rule, and with datelines the
+        channel of packets that cross none.
     interval : float, optional
         Seconds between the snapshots that `Simulation.series` shows: at most 100,000 of them and
         2 GB.

@@ -77,7 +77,8 @@ class Network:
     deadlock : {"bubble", "dateline", "none"}
         How rings are kept from filling up. ``bubble``: a packet enters a ring only if one free
         place is left on it behind the packet. ``dateline``: two virtual channels; a packet whose
-        way round crosses the ring's edge takes the second. ``none``: nothing, a ring may stall.
+        way round crosses the ring's edge takes the second, one that crosses its middle the first,
+        any other one of them at random. ``none``: nothing, a ring may stall.
     virtual_channels : int
         First-in first-out queues that each channel behind a link is divided into, each of
         ``buffer_packets``; a packet waits until those before it in its queue have gone. 0: one
@@ -122,12 +123,14 @@ class Network:
 
     Blue Gene's routers follow the bubble rule (Puente et al., "The adaptive bubble router", J.
     Parallel Distrib. Comput. 61, 2001); datelines are Dally and Seitz's ("Deadlock-free message
-    routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987); arbitration
-    by age is that of Abts and Weisser ("Age-based packet arbitration in large-radix k-ary n-cubes",
-    SC'07). A window is what makes the connections of TCP share a link (Jacobson, "Congestion
-    avoidance and control", SIGCOMM'88): each has as much on its way as the others. Short and
-    rendezvous messages are common to MPI libraries. Their limits are settings of
-    the library, not of the machine, and off by default. The short overhead is an assumption.
+    routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987), two of them,
+    so that both channels are in use, the Cray T3D's (Scott and Thorson, "Optimized routing in the
+    Cray T3D", PCRCW'94); arbitration by age is that of Abts and Weisser ("Age-based packet
+    arbitration in large-radix k-ary n-cubes", SC'07). A window is what makes the connections of TCP
+    share a link (Jacobson, "Congestion avoidance and control", SIGCOMM'88): each has as much on its
+    way as the others. Short and rendezvous messages are common to MPI libraries. Their limits are
+    settings of the library, not of the machine, and off by default. The short overhead is an
+    assumption.
 
     Examples
     --------

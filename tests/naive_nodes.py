@@ -142,6 +142,14 @@ def _size(comm, e):
     return float(comm.nbytes[e]) / round(float(comm.n_messages[e]))
 
 
+def drawn(seed, high, low):
+    """Random bits of a seed and two numbers."""
+    bits = (low + (high << 32) + seed * 0x9E3779B97F4A7C15) & _WORD
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _WORD
+    return bits ^ (bits >> 31)
+
+
 def minus_ways(torus, message, left, seed):
     """Dimensions where a packet of this message takes the minus way of a tie that is left open.
 
@@ -149,10 +157,7 @@ def minus_ways(torus, message, left, seed):
     """
     coin = left
     if torus.tie == "random":
-        coin = (coin + (message.number << 32) + seed * 0x9E3779B97F4A7C15) & _WORD
-        coin = (coin ^ (coin >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
-        coin = (coin ^ (coin >> 27)) * 0x94D049BB133111EB & _WORD
-        coin ^= coin >> 31
+        coin = drawn(seed, message.number, coin)
     minus = set()
     if torus.tie in ("split", "random"):
         here, there = naive.coords(torus, message.src), naive.coords(torus, message.dst)

@@ -1,5 +1,6 @@
 """A slow, obvious packet simulator: the twin of the kernels, event by event on a heap."""
 
+import itertools
 import math
 
 import naive
@@ -17,7 +18,7 @@ from naive_links import (
     buffer_sizes,
     nearest_tick,
 )
-from naive_nodes import Clock, Fifo, Nodes, list_messages, minus_ways
+from naive_nodes import Clock, Fifo, Nodes, drawn, list_messages, minus_ways
 
 
 class Simulator:
@@ -135,7 +136,6 @@ class Simulator:
         else:
             sign = naive.chosen_sign(torus, here, there, d, -1 if d in packet.minus else 1)
         link = self.links[naive.link_number(torus, node, d, sign)]
-        crosses = there[d] < here[d] if sign > 0 else there[d] > here[d]
         straight = (
             isinstance(held, Buffer) and held.link.port == link.port and held.channel != ADAPTIVE
         )
@@ -143,7 +143,21 @@ class Simulator:
             return link, FIRST if straight else SECOND
         if straight:
             return link, FIRST if held.channel == DETERMINISTIC else SECOND
-        return link, SECOND if crosses else FIRST
+        return link, self.side(packet, link, here[d], there[d], sign, torus.shape[d], torus.wrap[d])
+
+    def side(self, packet, link, here, there, sign, size, wrap):
+        """With datelines, the channel of a packet that comes into a ring: FIRST or SECOND."""
+        way = [(here + sign * hop) % size for hop in range((there - here) * sign % size + 1)]
+        steps = [{a, b} for a, b in itertools.pairwise(way)] if wrap else []
+        middle = (size - 1) // 2
+        # Round a ring of two both steps are between the same nodes.
+        edge = way[0] > way[-1] if sign > 0 else way[0] < way[-1]
+        if wrap and edge:
+            return SECOND
+        if {middle, middle + 1} in steps:
+            return FIRST
+        of_link = drawn(self.seed, 0, link.number)
+        return (FIRST, SECOND)[drawn(of_link, packet.message.number, packet.since & 0xFFFFFFFF) & 1]
 
     def entrance(self, held):
         """A packet's turn among the inputs of a router: virtual channels, then FIFOs."""

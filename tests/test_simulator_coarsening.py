@@ -125,5 +125,5 @@ def test_this_mapping_tips_over_under_the_bubble_rule():
     # A jump between real packets and pairs; a buffer of three quarters makes the same one.
     assert max(off(2), off(4), off(1, buffer_packets=24)) < -TARGET
     assert abs(off(2) - off(1, buffer_packets=24)) < 0.002
-    for options in ({"deadlock": "dateline"}, {"arbitration": "round_robin"}):
-        assert off(4, **options) == pytest.approx(off(1, **options), abs=0.001)
+    in_turn = {"arbitration": "round_robin"}
+    assert off(4, **in_turn) == pytest.approx(off(1, **in_turn), abs=0.001)

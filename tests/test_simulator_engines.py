@@ -21,13 +21,11 @@ HALO = "halo2d5_16x32 2048 B dor"
 LOWERED = {
     # Counted bytes: without acknowledgements 99.93 % of the links are within 1 %, all within 4 %.
     ("emulated-torus", "halo2d 32768 B", "links_within_1_percent"): 0.9992,
-    # 0.081, of twelve times only, each of one seed of that engine.
-    ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.082,
-    # 0.875. Far-travelling packets starve more in that engine.
-    ("flit-level", "a2a_sub64 256 B dor", "rcc"): 0.874,
-    # 0.863 and 0.21. Its adaptive channel is one packet deep.
-    ("flit-level", "halo2d5_16x32 2048 B adaptive", "rcc"): 0.862,
-    ("flit-level", "halo2d5_16x32 2048 B adaptive", "median_error"): 0.211,
+    # 0.087, of twelve times only, each of one seed of that engine.
+    ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.088,
+    # 0.880 and 0.082. Half way round, its packets in the adaptive channel all go minus.
+    ("flit-level", "halo2d5_16x32 2048 B adaptive", "rcc"): 0.880,
+    ("flit-level", "halo2d5_16x32 2048 B adaptive", "median_error"): 0.082,
     # 0.871 and 0.862. Of pairs 5 % apart 0.979 and 0.985 are right.
     ("flow-level", "suba2a64 16384 B", "rcc"): 0.871,
     ("flow-level", "suba2a64 4194304 B", "rcc"): 0.862,
@@ -92,7 +90,7 @@ def test_only_bars_are_lowered():
 
 def test_the_order_of_few_long_messages(compared):
     # Twelve times only, each of one seed of theirs: of the pairs, one more or less is 0.015, and
-    # which of them our own sixteen seeds put right is chance too.
+    # which of them our own seeds put right is chance too.
     assert compared("flit-level", "halo2d5_16x32 8192 B dor")["rcc"] >= 0.90
 
 

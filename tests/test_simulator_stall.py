@@ -13,7 +13,7 @@ from toruscast.features import StallError, dilations, simulate
 from toruscast.features._simulator_messages import list_messages
 from toruscast.features._simulator_setup import build_state
 from toruscast.features.stall import check_finished
-from toruscast.mapping import Network, TaskMapping, Torus
+from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
 from toruscast.mapping.patterns import all_to_all
 
 ROUTINGS = ["deterministic", "adaptive"]
@@ -60,6 +60,19 @@ def test_the_rules_let_the_same_traffic_pass(shape, deadlock, routing):
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
     hops = dilations(all_to_all(torus.n_nodes, 1.0), torus, mapping)
     assert result.packet_hops == 12 * hops.sum()
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize(
+    ("src", "dst", "channels"), [(0, 2, 2), (7, 5, 2), (2, 4, 1), (5, 3, 1), (6, 0, 1), (1, 7, 1)]
+)
+def test_who_crosses_no_dateline_takes_either_channel(src, dst, channels, routing):
+    # A ring of eight; a node that takes in slowly, and what fills the buffer before it.
+    network = Network(deadlock="dateline", buffer_packets=1, memory_bandwidth=1e6)
+    torus = Torus((8,), network=network)
+    comm = CommGraph(2, [0], [1], [512.0 * 40], [40])
+    result = simulate(comm, torus, TaskMapping([src, dst], torus), routing=routing)
+    assert result.most_buffered.max() == channels + (routing == "adaptive")
 
 
 def test_a_long_ring_is_named_in_part():
