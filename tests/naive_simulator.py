@@ -1,6 +1,5 @@
 """A slow, obvious packet simulator: the twin of the kernels, event by event on a heap."""
 
-import itertools
 import math
 
 import naive
@@ -147,14 +146,10 @@ class Simulator:
 
     def side(self, packet, link, here, there, sign, size, wrap):
         """With datelines, the channel of a packet that comes into a ring: FIRST or SECOND."""
-        way = [(here + sign * hop) % size for hop in range((there - here) * sign % size + 1)]
-        steps = [{a, b} for a, b in itertools.pairwise(way)] if wrap else []
+        if wrap and (there < here if sign > 0 else there > here):
+            return SECOND  # across the edge
         middle = (size - 1) // 2
-        # Round a ring of two both steps are between the same nodes.
-        edge = way[0] > way[-1] if sign > 0 else way[0] < way[-1]
-        if wrap and edge:
-            return SECOND
-        if {middle, middle + 1} in steps:
+        if wrap and (here <= middle) != (there <= middle):
             return FIRST
         of_link = drawn(self.seed, 0, link.number)
         return (FIRST, SECOND)[drawn(of_link, packet.message.number, packet.since & 0xFFFFFFFF) & 1]
