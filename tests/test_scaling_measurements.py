@@ -116,6 +116,19 @@ def test_csv(write):
     assert (single.callpaths, single.metrics) == (("main",), ("time",))
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_csv_of_other_separators(write, separator):
+    lines = ["# made by hand", "p;n;value", "2;10;1.5", "4;10;2"]
+    content = "\n".join(lines)
+    (found,) = read_measurements(write(content.replace(";", separator)))
+    assert found.parameters == ("p", "n")
+    assert found.points.tolist() == [[2, 10], [4, 10]]
+    assert found.values.tolist() == [[[1.5], [2.0]]]
+    lines[2] = "2;10;1,5"
+    with pytest.raises(ScalingInputError, match=r":3: .*found 1,5, expected a number for value"):
+        read_measurements(write("\n".join(lines).replace(";", separator)))
+
+
 def test_csv_is_what_pandas_writes(tmp_path):
     rows = pd.DataFrame({"p": [2, 2, 4], "value": [0.1, 0.2, 1 / 3], "callpath": "main"})
     rows.to_csv(tmp_path / "rows.csv", index=False)

@@ -12,7 +12,16 @@ from .records import PathLike, Records, add, number
 _NAMED = ("value", "callpath", "metric", "repetition")
 
 
-def parse_csv(content: str, file: PathLike) -> tuple[list[str], Records]:
+def separator_of(header: str) -> str:
+    """What separates the columns that a line names; nothing where it names one.
+
+    >>> separator_of("p;value")
+    ';'
+    """
+    return next((separator for separator in ",;\t" if separator in header), "")
+
+
+def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[str], Records]:
     r"""Parameters and values of a table.
 
     Every column is a parameter but those called value, callpath, metric and repetition, in capitals
@@ -33,7 +42,7 @@ def parse_csv(content: str, file: PathLike) -> tuple[list[str], Records]:
     parameters: list[str] = []
     records: Records = {}
     # Names may hold other characters that end a line elsewhere, such as U+2028.
-    reader = csv.reader(io.StringIO(content), strict=True)
+    reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
     try:
         for cells in reader:
             row, line = [cell.strip() for cell in cells], reader.line_num
@@ -43,12 +52,12 @@ def parse_csv(content: str, file: PathLike) -> tuple[list[str], Records]:
                 if row[0].startswith("#"):
                     continue
                 header = [name.lower() if name.lower() in _NAMED else name for name in row]
-                parameters = _parameters(header, file, line)
+                parameters = _parameters(header, file, line, separator)
                 continue
             if len(row) != len(header) or "" in row:
                 raise ScalingInputError(
                     "a row needs a value in each column", file=file, line=line,
-                    found=",".join(row), expected=",".join(header),
+                    found=separator.join(row), expected=separator.join(header),
                 )  # fmt: skip
             entry = dict(zip(header, row, strict=True))
             *point, value = (
@@ -64,20 +73,20 @@ def parse_csv(content: str, file: PathLike) -> tuple[list[str], Records]:
     return parameters, records
 
 
-def _parameters(header: list[str], file: PathLike, line: int) -> list[str]:
+def _parameters(header: list[str], file: PathLike, line: int, separator: str) -> list[str]:
     """Columns that are parameters."""
     parameters = [name for name in header if name not in _NAMED]
     repeated = [name for k, name in enumerate(header) if name in header[:k]]
     if "" in header:
         raise ScalingInputError(
-            "a column has no name", file=file, line=line, found=",".join(header),
+            "a column has no name", file=file, line=line, found=separator.join(header),
             expected="no numbers of rows, which pandas leaves out with index=False",
         )  # fmt: skip
     if repeated:
         raise ScalingInputError("a column stands twice", file=file, line=line, found=repeated[0])
     if "value" not in header or not parameters:
         raise ScalingInputError(
-            "is no table of measurements", file=file, line=line, found=",".join(header),
+            "is no table of measurements", file=file, line=line, found=separator.join(header),
             expected="columns value and parameters (in Python from_rows takes other names)",
         )  # fmt: skip
     return parameters

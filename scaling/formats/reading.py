@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import ScalingInputError
 from ..measurements import Measurements
-from .csv_table import parse_csv
+from .csv_table import parse_csv, separator_of
 from .extrap_json import decoded, parse_json, parse_json_lines
 from .extrap_text import FIELDS, parse_text
 from .records import assemble
@@ -22,7 +22,7 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     path : path-like
         A table has a header and a row a repetition: a column ``value``, a column for each
         parameter, and where there are several ``callpath`` and ``metric``. A column ``repetition``
-        is not read.
+        is not read. Columns are separated by commas, semicolons or tabs.
 
     Returns
     -------
@@ -58,8 +58,9 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
             expected="an object with parameters and measurements",
         )  # fmt: skip
     if start != "{":
-        parse = parse_csv if _is_table(content) else parse_text
-        return assemble(*parse(content, path), file=path)
+        separator = _table_separator(content)
+        read = parse_csv(content, path, separator) if separator else parse_text(content, path)
+        return assemble(*read, file=path)
     try:
         document = decoded(content, path)
     except json.JSONDecodeError as error:
@@ -76,8 +77,8 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     return assemble(*parse_json(document, path), file=path)
 
 
-def _is_table(content: str) -> bool:
-    """Whether the first line, comments not counted, names columns."""
+def _table_separator(content: str) -> str:
+    """What separates the columns that the first line names, comments not counted; "" if none."""
     lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
     first = next(lines, "")
-    return "," in first and first.split()[0] not in FIELDS
+    return "" if first.split()[:1] and first.split()[0] in FIELDS else separator_of(first)
