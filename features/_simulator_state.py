@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 NONE = -1
 
-# Behind a link lie the deterministic channel (with datelines a second, for packets whose way round
-# crosses the ring's edge) and the adaptive one.
+# Behind a link lie the deterministic channel (with datelines a second, see `kind_of`) and the
+# adaptive one.
 ADAPTIVE_CHANNEL = 2
 # A tick has 2**PARTS parts, in which links, FIFOs and reception ports count what packets take: a
 # packet much shorter than the largest takes no whole number of ticks, and many of them add up.

@@ -110,9 +110,9 @@ def simulate(
     router forwards a packet when its head has arrived (virtual cut-through; off a slower link no
     faster than it comes) and the buffer behind the next link has room; a place is free again when
     its packet begins to leave. Entering a ring takes two free places, staying on it one, so that a
-    ring never fills up (the bubble rule), or there are two channels and a packet whose way round
-    crosses the ring's edge takes the second (datelines). `docs/simulator.md` has the model in full,
-    with its sources.
+    ring never fills up (the bubble rule), or there are two channels: one for packets whose way
+    crosses the ring's edge, one for those that cross its middle, either for others (datelines).
+    `docs/simulator.md` has the model in full, with its sources.
 
     The first call on a machine compiles the simulator, once, which takes up to half a minute.
 
