@@ -83,8 +83,9 @@ shuffled its destinations for that reason.
 
 `benchmarks/validation.py` compares the simulator with times that are not part of the repository:
 completion cycles of a flit-level engine, times of MPI programs in a flow-level engine, and times
-measured on an emulated 4x4x4 torus. Every constant is read off the engine's description, but the
-window and the packets of the flow-level cases, which that engine has not.
+measured on an emulated 4x4x4 torus. Every constant is read off the engine's description or
+source, but the window and the packets of the flow-level cases, which that engine has not, and the
+two datelines of the flit-level ones, which can have one or two.
 
 RCC is over pairs with different times (equal forecasts count half), and over those more than 5 %
 apart. The factor is the median of the engine's or measured times over the simulated ones, the

@@ -55,7 +55,9 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
 
     ``came`` is the port through which it goes on straight. On the usual network this is known when
     it is sent (`serve`). With datelines no packet in the first channel crosses a ring's edge and
-    none in the second its middle, so that no ring fills up; who crosses neither draws one.
+    none in the second its middle, so that no ring fills up; who crosses neither draws one. An
+    adaptive packet that comes back may draw the other: it holds one buffer at a time, so that only
+    packets that go straight on make channels wait for each other.
     """
     packet = at(state.packet, p)
     link = at(state.link, out)
@@ -72,8 +74,9 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     if hops > np.int64(rest.to_middle):
         return FIRST
     of_link = drawn(np.uint64(state.seed), np.uint64(0), np.uint64(out))
-    since = np.uint64(np.uint32(packet.since))
-    return SECOND if drawn(of_link, np.uint64(packet.message), since) & np.uint64(1) else FIRST
+    # When its tail was there, which stays as it is while the packet waits.
+    tail = np.uint64(np.uint32(packet.tail))
+    return SECOND if drawn(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
 
 
 @bare_kernel

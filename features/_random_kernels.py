@@ -9,7 +9,7 @@ from toruscast.mapping._jit import bare_kernel
 
 @bare_kernel
 def drawn(seed: int, high: int, low: int) -> np.uint64:
-    """Return 64 random bits for two numbers below 2**32; unsigned integers all three.
+    """Return 64 random bits of a seed of as many and two numbers below 2**32, all unsigned.
 
     Mixing of a counter as in SplitMix64 (Steele et al., OOPSLA'14).
     """

@@ -281,7 +281,7 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32])
     _, rest["second_credit"], rest["adaptive_credit"] = credits
     rest["second_channel"] = torus.network.deadlock == "dateline"
     last, here = np.array(torus.shape) - 1, torus.coords
-    middle = last // 2
+    middle = last // 2  # last node of the lower half
     edge = np.stack((last - here, here))
     half = np.stack((np.where(here > middle, last, middle) - here,
                      np.where(here > middle, here - middle - 1, here)))  # fmt: skip

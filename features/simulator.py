@@ -247,7 +247,7 @@ def _run(
         watched = int(which[0]) if which.size else records.NONE
     together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
     routing = phase_routings(options.routing, together, torus)[0]
-    # Coins of a tie fall anew after each barrier.
+    # What is drawn falls anew after each barrier.
     seed = (options.seed + numbers[0] * SEED_STEP) % 2**63
     snapshots = None
     halved = 0

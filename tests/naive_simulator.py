@@ -146,13 +146,13 @@ class Simulator:
 
     def side(self, packet, link, here, there, sign, size, wrap):
         """With datelines, the channel of a packet that comes into a ring: FIRST or SECOND."""
-        if wrap and (there < here if sign > 0 else there > here):
-            return SECOND  # across the edge
         middle = (size - 1) // 2
+        if wrap and (there < here) == (sign > 0):
+            return SECOND  # across the edge
         if wrap and (here <= middle) != (there <= middle):
             return FIRST
         of_link = drawn(self.seed, 0, link.number)
-        return (FIRST, SECOND)[drawn(of_link, packet.message.number, packet.since & 0xFFFFFFFF) & 1]
+        return (FIRST, SECOND)[drawn(of_link, packet.message.number, packet.tail & 0xFFFFFFFF) & 1]
 
     def entrance(self, held):
         """A packet's turn among the inputs of a router: virtual channels, then FIFOs."""

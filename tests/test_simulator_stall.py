@@ -64,12 +64,16 @@ def test_the_rules_let_the_same_traffic_pass(shape, deadlock, routing):
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize(
-    ("src", "dst", "channels"), [(0, 2, 2), (7, 5, 2), (2, 4, 1), (5, 3, 1), (6, 0, 1), (1, 7, 1)]
-)
-def test_who_crosses_no_dateline_takes_either_channel(src, dst, channels, routing):
-    # A ring of eight; a node that takes in slowly, and what fills the buffer before it.
+    ("size", "src", "dst", "channels"),
+    [
+        (8, 0, 2, 2), (8, 7, 5, 2), (8, 2, 4, 1), (8, 5, 3, 1), (8, 6, 0, 1), (8, 1, 7, 1),
+        (7, 0, 3, 2), (7, 4, 6, 2), (7, 2, 4, 1), (7, 5, 0, 1),
+    ],
+)  # fmt: skip
+def test_only_who_crosses_no_dateline_takes_either_channel(size, src, dst, channels, routing):
+    # A ring; a node that takes in slowly, and what fills the buffer before it.
     network = Network(deadlock="dateline", buffer_packets=1, memory_bandwidth=1e6)
-    torus = Torus((8,), network=network)
+    torus = Torus((size,), network=network)
     comm = CommGraph(2, [0], [1], [512.0 * 40], [40])
     result = simulate(comm, torus, TaskMapping([src, dst], torus), routing=routing)
     assert result.most_buffered.max() == channels + (routing == "adaptive")
