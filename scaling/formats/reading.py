@@ -81,4 +81,5 @@ def _table_separator(content: str) -> str:
     """What separates the columns that the first line names, comments not counted; "" if none."""
     lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
     first = next(lines, "")
-    return "" if first.split()[:1] and first.split()[0] in FIELDS else separator_of(first)
+    words = first.split()
+    return separator_of(first) if words and words[0] not in FIELDS else ""
