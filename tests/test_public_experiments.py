@@ -10,11 +10,14 @@ from toruscast.mapping import InputError, TaskMapping, Torus
 from toruscast.training.experiments import (
     EXPERIMENTS,
     Inputs,
+    amg_candidates,
+    amg_noise,
+    amg_row_sets,
     gemini_amg,
     gemini_contention,
     link_counts,
 )
-from toruscast.training.experiments.amg_features import _MODEL_COLUMNS
+from toruscast.training.experiments.amg_features import _MODEL_COLUMNS, amg_features
 from toruscast.training.experiments.amg_model import AmgTimeModel, alike
 from toruscast.training.experiments.intervals import rcc_interval
 from toruscast.training.experiments.line_model import fit_line
@@ -125,6 +128,107 @@ def test_the_slowest_repeat_is_computed():
     note = gemini_amg._slowest_repeat(table)
     assert "one took 3 times as long" in note
     assert "a matrix of A in first.out, 128 processes" in note
+
+
+def test_one_sided_traffic_is_that_of_vectors_of_s_and_p():
+    table = pd.DataFrame(0.0, index=range(4), columns=list(_MODEL_COLUMNS))
+    table = table.assign(operator=["A", "S", "P", "P"], matrix=[False, False, False, True])
+    found = amg_features(table.assign(n_active=60, n_processes=64))
+    assert found["one_sided"].tolist() == [0, 1, 1, 0]
+    assert found["one_sided_idle"].tolist() == pytest.approx([0, np.log(5), np.log(5), 0])
+
+
+def test_repeats_of_a_job_and_of_jobs_are_told_apart():
+    # Two jobs a factor of four apart, each of two runs a factor of two apart.
+    table = amg_table(4).assign(
+        n_max=1, file=["a.out", "a.out", "b.out", "b.out"], run=[0, 1, 0, 1],
+        time=[1e-6, 2e-6, 4e-6, 8e-6],
+    )  # fmt: skip
+    found = amg_noise.repeats(table).set_index("where")
+    spread = np.log([2.0, 4.0]) / np.sqrt(2)
+    assert found["spread"].tolist() == pytest.approx(spread.tolist())
+    assert found["largest_ratio"].tolist() == pytest.approx([2, 4])
+    assert found["repeats"].tolist() == [4, 2]
+    assert not len(amg_noise.repeats(table.assign(n_max=range(4))))
+
+
+def course(log_times):
+    return amg_table(len(log_times)).assign(
+        file="a.out", node_aware=False, level=range(len(log_times)), time=np.exp(log_times)
+    )
+
+
+def test_jumps_are_what_is_not_smooth_over_levels():
+    level = np.arange(3000) / 300
+    noise = 0.3 * np.random.default_rng(0).standard_normal(3000)
+    # Rows in any order: levels count, not places.
+    table = course(level**2 - 5 * level + noise).sample(frac=1, random_state=0)
+    found = amg_noise.jumps(table)
+    assert found.index.equals(table.index)
+    assert found.to_numpy() == pytest.approx(0.3, rel=0.1)
+    assert amg_noise.jumps(course(np.zeros(7))).isna().all()
+
+
+def test_a_ceiling_falls_with_what_is_chance():
+    generator = np.random.default_rng(0)
+    everything = {"all": np.ones(40, dtype=bool)}
+    calm, wild = (
+        amg_noise.ceilings(
+            course(generator.standard_normal(40).cumsum() + s * generator.standard_normal(40)),
+            everything,
+        ).set_index("estimate")
+        for s in (0.0, 3.0)
+    )
+    jumps = amg_noise.BY_JUMPS
+    assert calm.loc[jumps, "rcc_ceiling"] > wild.loc[jumps, "rcc_ceiling"] > 0.5
+    # Nothing was repeated.
+    assert np.isnan(calm.loc[amg_noise.BY_REPEATS, "rcc_ceiling"])
+
+
+def test_trees_that_see_names_tell_operators_apart():
+    table = amg_table(40).assign(n_max=1, node_aware=False)
+    table["operator"] = np.where(np.arange(40) % 2, "A", "S")
+    table["time"] = np.where(table["operator"] == "A", 1e-3, 1e-6)
+    named = amg_candidates.named_trees(table, table[:2])
+    assert named == pytest.approx(table["time"][:2].to_numpy())
+    plain = amg_candidates.plain_trees(table, table[:2])
+    assert plain[0] == pytest.approx(plain[1])
+
+
+def test_the_trend_of_a_level_is_carried_on():
+    sizes, levels = np.repeat([128, 512, 2048], 8), np.tile(np.arange(8), 3)
+    table = amg_table(24).assign(n_processes=sizes, level=levels, node_aware=False, n_max=1)
+    table["file"] = [f"any_{size}.out" for size in sizes]
+    table["time"] = 1e-6 * (sizes / 128) ** (0.1 * levels)
+    known, asked = table[sizes < 2048], table[sizes == 2048]
+    carried = amg_candidates.level_trend(1.0)(known, asked)
+    assert carried == pytest.approx(asked["time"].to_numpy())
+    other = amg_candidates.level_trend(1.0)(known, asked.assign(level=99))
+    assert other == pytest.approx(amg_candidates.learner()(known, asked))
+
+
+def test_row_sets_choose_what_they_say():
+    table = amg_table(4).assign(
+        file="aniso_8192.out", matrix=[True, True, False, False], byte_hops=[1.0, 1.0, 1.0, 2.0],
+        level=[0, 0, 0, 1], node_aware=[False, False, False, True],
+    )  # fmt: skip
+    chosen = {name: choose(table).index.tolist() for name, choose in amg_row_sets.ROW_SETS.items()}
+    assert chosen["all, repeats once"] == [1, 2, 3]
+    assert chosen["matrices, repeats once"] == [1]
+    assert chosen["matrices, equal byte-hops once"] == [0]
+    assert chosen["node-aware"] == [3]
+    assert chosen["anisotropic problem, matrices, plain"] == [0, 1]
+    assert chosen["anisotropic problem, matrices, node-aware"] == []
+
+
+def test_the_note_names_the_row_sets_nearest_to_what_is_quoted():
+    scores = ["byte_hops_rcc", "trees_rcc", "trees_r2", "named_trees_rcc", "named_trees_r2"]
+    found = pd.DataFrame([[0.5, 0.9, 0.8, 0.1, 0.1], [0.7, 0.1, 0.1, 0.6, 0.6]], columns=scores)
+    found = found.assign(set=["first", "second"], ours_rcc=0.5, ours_r2=[0.9, 0.5])
+    note = amg_row_sets.note(found, 0.69, 0.9, 0.8)
+    assert "closest on 'second' (0.700)" in note
+    assert "trees on 'first' (0.900 and 0.800), where byte-hops reach 0.500" in note
+    assert note.endswith("in both measures on: 'second'.")
 
 
 def line_times(factors):
@@ -283,7 +387,7 @@ def test_amg_small_to_large(shared_data):
     table = pd.concat([read_amg_messages(path) for path in files], ignore_index=True)
     test = table[table["n_processes"] >= 2048]
     model = AmgTimeModel().fit(table[table["n_processes"] <= 1024])
-    assert rcc(test["time"], model.predict(test)) > 0.92
+    assert rcc(test["time"], model.predict(test)) > 0.925
 
 
 @pytest.mark.slow

@@ -10,6 +10,9 @@ from toruscast.mapping import InputError
 
 Floats = NDArray[np.float64]
 
+ONE_SIDED = ("S", "P")
+"""Operators of no symmetric pattern: who sends to another need not receive from it."""
+
 _PROTOCOLS = ("short", "eager", "rend")
 _PLACES = ("network", "node", "socket")
 _STAGES = ("n_max_l", "n_max_s", "n_max_g", "n_max_r")
@@ -87,7 +90,9 @@ def amg_features(table: pd.DataFrame) -> pd.DataFrame:
         ``node_aware, matrix, prolongation, strength`` (flags); ``messages, network_messages,
         node_messages, nbytes, message_nbytes`` (logarithms, per process); ``imbalance``, bytes of
         the busiest over those that a process sends into the network on average (logarithm);
-        ``network_share`` of the messages; ``active_share`` and ``idle`` processes (logarithms).
+        ``network_share`` of the messages; ``active_share`` and ``idle`` processes (logarithms);
+        ``one_sided`` (flag), a vector of S or P, whose senders need not receive, and
+        ``one_sided_idle``, the idle processes beside it: those that wait for nobody run ahead.
 
     Raises
     ------
@@ -105,6 +110,7 @@ def amg_features(table: pd.DataFrame) -> pd.DataFrame:
     active = values["n_active"]
     idle = np.log1p((values["n_processes"] - active).clip(lower=0))
     operator = table["operator"].astype(str)
+    one_sided = (operator.isin(ONE_SIDED) & (values["matrix"] == 0)).astype(float)
     nbytes = load["nbytes"] + 8  # a double, the least that a message holds
     return pd.DataFrame(
         {
@@ -121,6 +127,8 @@ def amg_features(table: pd.DataFrame) -> pd.DataFrame:
             "network_share": (load["n_network"] + 1) / (load["n_all"] + 1),
             "active_share": np.log(active / values["n_processes"]),
             "idle": idle,
+            "one_sided": one_sided,
+            "one_sided_idle": one_sided * idle,
         }
     ).astype(float)
 
