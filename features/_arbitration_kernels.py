@@ -177,13 +177,14 @@ def enters_as(state: State, p: int, out: int, free: int) -> int:
     ours = state.fields.mask[np.uint64(link.port)]
     if route & ours == 0:
         return NONE
-    if free & (1 << FREE) and zone_of(state, route) & ours:
+    held = at(state.packet, p).place
+    stays = state.stays and held >= 0 and channel_of(held) != ADAPTIVE_CHANNEL
+    if free & (1 << FREE) and zone_of(state, route) & ours and not stays:
         return FREE
     # Only the way in dimension order has the channel in which no ring fills up.
     if port_of(state, route) != link.port:
         return NONE
     came = NONE
-    held = at(state.packet, p).place
     if held >= 0:
         came = np.int64(at(state.link, link_of(state, held)).port)
     kind = kind_of(state, p, out, came)

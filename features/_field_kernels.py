@@ -20,6 +20,7 @@ def pack_routes(
     grid: Grid,
     fields: Fields,
     both_ways: bool,
+    by_coin: bool,
     src: NDArray[np.int32],
     dst: NDArray[np.int32],
     route: NDArray[np.uint64],
@@ -30,7 +31,7 @@ def pack_routes(
 
     Of a tie the plus field is filled, or both where routing may take both ways. Where packets are
     to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in routing
-    order.
+    order. Ties are left to each packet only ``by_coin``.
     """
     for e in range(src.size):
         packed = np.uint64(0)
@@ -52,7 +53,7 @@ def pack_routes(
                 packed |= hops << fields.shift[2 * k]
             if not plus or (tie and both_ways):
                 packed |= hops << fields.shift[2 * k + 1]
-            if tie and not both_ways and (grid.tie == SPLIT or grid.tie == RANDOM):
+            if tie and by_coin and (grid.tie == SPLIT or grid.tie == RANDOM):
                 open_ties |= 1 << i
                 if grid.tie == SPLIT:
                     # Neighbours send theirs different ways, and so do, along the same ring, the

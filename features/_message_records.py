@@ -17,7 +17,7 @@ from . import _simulator_state as records
 from ._field_kernels import pack_routes
 from ._route_kernels import pick_fifos
 from ._simulator_messages import Messages
-from .routing import FIFO_RULES, grid_of
+from .routing import FIFO_RULES, adaptive_ties_minus, grid_of
 
 NONE = records.NONE
 
@@ -35,9 +35,9 @@ class Rounds(NamedTuple):
 
 
 def message_records(
-    messages: Messages, torus: Torus, tick: float, fields: records.Fields, both_ways: bool
+    messages: Messages, torus: Torus, tick: float, fields: records.Fields, adaptive: bool
 ) -> NDArray[np.void]:
-    """Records of messages and handshakes, ``(E,)``; at ties routed ``both_ways`` if they may be."""
+    """Records of messages and handshakes, ``(E,)``; ``adaptive`` ones have both ways at ties."""
     network = torus.network
     asking = np.flatnonzero(messages.asks)
     n = messages.task.size
@@ -59,7 +59,8 @@ def message_records(
     )
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
     coins = np.zeros(src.size, dtype=np.int32)
-    pack_routes(grid_of(torus), fields, both_ways, src, dst, route, ties, coins)
+    by_coin = not adaptive or adaptive_ties_minus(torus)
+    pack_routes(grid_of(torus), fields, adaptive, by_coin, src, dst, route, ties, coins)
     message["route"], message["ties"], message["coin"] = route, ties, coins
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]

@@ -96,6 +96,11 @@ def zone_of(state: State, route: int) -> int:
         zone = route & state.fields.zone[np.uint64(z)]
         if zone != 0:
             break
+    if state.ties_minus:
+        # Both ways of a dimension are left at a tie only.
+        for port in range(0, state.fields.mask.size, 2):
+            if zone & state.fields.mask[np.uint64(port + 1)]:
+                zone &= ~state.fields.mask[np.uint64(port)]
     return zone
 
 

@@ -15,7 +15,7 @@ from ._message_records import message_records, rounds_of
 from ._simulator_clock import clock_of
 from ._simulator_messages import Messages
 from .coarsening import PLACES
-from .routing import Routing
+from .routing import Routing, adaptive_ties_minus
 
 _LOG_ENTRIES = 2**20
 # Bytes free behind a link are counted in 32 bits.
@@ -215,7 +215,9 @@ def build_state(
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
         window=network.window,
-        ties=records.RANDOM_TIES if torus.tie == "random" else records.FIXED_TIES,
+        ties=records.FIXED_TIES if torus.tie not in ("random", "booksim") else records.RANDOM_TIES,
+        ties_minus=int(adaptive_ties_minus(torus)),
+        stays=int(network.escape == "stays"),
         seed=seed,
         dependent=int(dependent),
         watched=watched,

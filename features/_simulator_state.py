@@ -225,6 +225,8 @@ class State(NamedTuple):
     by_packet: int  # FIFOs send one packet of each message in turn
     window: int  # packets of a message on their way at once, 0: any number
     ties: int
+    ties_minus: int  # whether adaptive packets take only the minus way of a tie
+    stays: int  # whether packets in a channel of dimension order may not leave it
     seed: int
     dependent: int
     watched: int

@@ -132,4 +132,4 @@ def _have_two_ways(
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
     if routing == "adaptive":
         return np.asarray(tied | ((gap > 0).sum(axis=1) > 1))
-    return np.asarray(tied & (torus.tie in ("random", "split")))
+    return np.asarray(tied & torus.ties_are_open)

@@ -260,7 +260,7 @@ def _ways(
     messages: Messages, torus: Torus
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
     """Return where each message's links begin, the links, and what part of it goes over each."""
-    if torus.tie not in ("split", "random"):
+    if not torus.ties_are_open:
         first, links = routes(torus, messages.src, messages.dst)
         return first, links, np.ones(links.size, dtype=np.float32)
     # One half takes the plus way of each tie, the other the minus way: that is the plus way of the

@@ -27,6 +27,7 @@ _TIES = {
     "simgrid": kernels.SIMGRID,
     "split": kernels.SPLIT,
     "random": kernels.RANDOM,
+    "booksim": kernels.RANDOM,
 }
 FIFO_RULES = {
     "bluegene_q": kernels.BLUEGENE_Q,
@@ -93,7 +94,18 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
     (False, True)
     """
     adaptive = "adaptive" in phase_routings(routing, traffic, torus)
-    return adaptive or torus.tie in ("random", "split")
+    return adaptive or torus.ties_are_open
+
+
+def adaptive_ties_minus(torus: Torus) -> bool:
+    """Return whether adaptive packets take only the minus way of a tie.
+
+    Examples
+    --------
+    >>> adaptive_ties_minus(Torus((8,))), adaptive_ties_minus(Torus((8,), tie="booksim"))
+    (False, True)
+    """
+    return torus.tie == "booksim"
 
 
 def grid_of(torus: Torus) -> kernels.Grid:
@@ -170,8 +182,7 @@ def link_loads(
         return _adaptive_loads(comm, torus, mapping, weight)
     fixed, scale = _fixed_point(weight)
     # A split tie halves weights: twice their number, half of them is a whole number too.
-    halves = torus.tie in ("split", "random")
-    if halves:
+    if torus.ties_are_open:
         fixed, scale = 2 * fixed, scale / 2
     grid = grid_of(torus)
     load = np.zeros(torus.n_links, dtype=np.int64)
@@ -336,8 +347,9 @@ def _adaptive_loads(
         # Of 16 bits, sorting takes a pass.
         by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
         minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
-        widen_reach(grid, here, there, minus, plus)
+        ties_minus = adaptive_ties_minus(torus)
+        widen_reach(grid, ties_minus, here, there, minus, plus)
         table = offset_table(minus, plus)
-        add_adaptive_loads(grid, table, here, there, by_end, weight, load)
+        add_adaptive_loads(grid, ties_minus, table, here, there, by_end, weight, load)
         here = there
     return load

@@ -12,6 +12,7 @@ FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
 DeadlockRule = Literal["bubble", "dateline", "none"]
 Arbitration = Literal["first_come", "round_robin", "age"]
 Feeding = Literal["tasks", "messages", "packets"]
+Escape = Literal["returns", "stays"]
 
 # Far more than any machine has, and little enough for arrays with a place for each and for sums.
 _MOST: dict[str, int] = {
@@ -36,6 +37,7 @@ _CHOICES: dict[str, tuple[str, Any]] = {
     "deadlock": ("deadlock rule", DeadlockRule),
     "arbitration": ("arbitration", Arbitration),
     "feeding": ("feeding", Feeding),
+    "escape": ("escape", Escape),
 }
 
 
@@ -92,6 +94,9 @@ class Network:
         first message of each task, the second of each, and so on. ``messages``: all of the first
         task's, then all of the second's. ``packets``: as ``tasks``, but a FIFO sends one packet of
         each of its messages in turn.
+    escape : {"returns", "stays"}
+        Whether an adaptive packet that went on in dimension order for want of room may come back
+        into the adaptive channel, or keeps to dimension order from then on.
     deterministic_limit : float
         Where the routing goes ``by_size``, a phase keeps to dimension order if its longest message
         has at most so many bytes; else all of it is adaptive. Infinite for never.
@@ -130,7 +135,9 @@ class Network:
     share a link (Jacobson, "Congestion avoidance and control", SIGCOMM'88): each has as much on its
     way as the others. Short and rendezvous messages are common to MPI libraries. Their limits are
     settings of the library, not of the machine, and off by default. The short overhead is an
-    assumption.
+    assumption. That packets may come back from the escape channel is Duato's ("A new theory of
+    deadlock-free adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4,
+    1993) and the adaptive bubble router's; BookSim 2's minimal adaptive packets stay there.
 
     Examples
     --------
@@ -157,6 +164,7 @@ class Network:
     short_limit: int = 0
     short_overhead: float = 200e-9
     eager_limit: float = math.inf
+    escape: Escape = "returns"
 
     def __post_init__(self) -> None:
         for name, (what, choices) in _CHOICES.items():

@@ -17,7 +17,9 @@ from .network import Network
 from .validation import as_array, one_of, whole_number, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
-TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split"]
+TieRule = Literal[
+    "plus", "source_parity", "sum_parity", "simgrid", "random", "split", "booksim"
+]  # fmt: skip
 
 MAX_NODES = 2**24
 
@@ -41,7 +43,7 @@ class Torus:
     order : sequence of int, optional
         The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
         given.
-    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split"}
+    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim"}
         The way round a ring when both are equally long; see the notes.
     network : Network
         What surrounds the links: packets, latency, buffers, injection FIFOs.
@@ -74,10 +76,12 @@ class Torus:
     - ``simgrid``: plus, but minus towards coordinate 0, as SimGrid's torus has it (TorusZone.cpp);
     - ``random``: each packet either way, at random;
     - ``split``: half of the packets each way; of an odd number the odd one goes plus if ``a`` and
-      both ends' coordinates in all other dimensions have an even sum, else minus.
+      both ends' coordinates in all other dimensions have an even sum, else minus;
+    - ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp).
 
     Expected loads are the same for ``random`` and ``split``. Adaptive routing takes both ways of a
-    tie as minimal, whatever the rule.
+    tie as minimal, whatever the rule, but for ``booksim``: there the one in dimension order, for
+    want of room, is drawn, all else goes minus.
 
     Blue Gene/Q's dynamic routing knows such zones (Chen et al., "The IBM Blue Gene/Q
     interconnection network and message unit", SC'11).
@@ -173,6 +177,11 @@ class Torus:
     def link_bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second of every directed link, shape ``(n_links,)``."""
         return _frozen(np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes))
+
+    @property
+    def ties_are_open(self) -> bool:
+        """Whether packets between the same nodes may go either way in dimension order."""
+        return self.tie in ("random", "split", "booksim")
 
     @property
     def diameter(self) -> int:

@@ -67,7 +67,7 @@ def chosen_sign(torus, place, target, dimension, split_sign=1):
         return ways[0]
     if torus.tie == "plus":
         return 1
-    if torus.tie in ("split", "random"):
+    if torus.tie in ("split", "random", "booksim"):
         return split_sign
     if torus.tie == "simgrid":
         return -1 if target[dimension] == 0 else 1
@@ -142,8 +142,16 @@ def productive_links(torus, src, dst):
     return [
         link
         for link, end in ends.items()
-        if end is not None and dilation(torus, end, dst) == before - 1
+        if end is not None
+        and dilation(torus, end, dst) == before - 1
+        and not (torus.tie == "booksim" and link % 2 == 0 and ties(torus, link, dst))
     ]
+
+
+def ties(torus, link, dst):
+    """Whether both ways round are as long in the dimension of a link, from where it begins."""
+    node, port = divmod(link, 2 * torus.ndim)
+    return len(signs(torus, coords(torus, node), coords(torus, dst), port // 2)) == 2
 
 
 def adaptive_loads(torus, ends, weights):

@@ -156,10 +156,10 @@ def minus_ways(torus, message, left, seed):
     ``left`` is the number of packets that the message has to send, this one included.
     """
     coin = left
-    if torus.tie == "random":
+    if torus.tie in ("random", "booksim"):
         coin = drawn(seed, message.number, coin)
     minus = set()
-    if torus.tie in ("split", "random"):
+    if torus.tie in ("split", "random", "booksim"):
         here, there = naive.coords(torus, message.src), naive.coords(torus, message.dst)
         for d in torus.order:
             if len(naive.signs(torus, here, there, d)) == 2:

@@ -87,7 +87,8 @@ class Simulator:
             return
         message = waiting[0]
         left = message.to_send
-        minus = set() if self.adaptive else minus_ways(self.torus, message, left, self.seed)
+        drawn_ties = not self.adaptive or self.torus.tie == "booksim"
+        minus = minus_ways(self.torus, message, left, self.seed) if drawn_ties else set()
         message.to_send -= 1
         message.on_way += 1
         if message.to_send == 0:
@@ -125,13 +126,14 @@ class Simulator:
     def ordered(self, packet, node):
         """The link in dimension order, and what the packet needs to enter it.
 
-        Where both ways round are free, an adaptive packet goes plus.
+        Where both ways round are free, an adaptive packet goes plus, unless it has drawn minus.
         """
         torus, held = self.torus, packet.held
         here, there = naive.coords(torus, node), naive.coords(torus, packet.message.dst)
         d = next(d for d in torus.order if here[d] != there[d])
         if self.adaptive:
-            sign = naive.signs(torus, here, there, d)[0]
+            ways = naive.signs(torus, here, there, d)
+            sign = ways[-1 if d in packet.minus else 0]
         else:
             sign = naive.chosen_sign(torus, here, there, d, -1 if d in packet.minus else 1)
         link = self.links[naive.link_number(torus, node, d, sign)]
@@ -230,7 +232,10 @@ class Simulator:
         if not self.adaptive:
             kind = lane[0]
         else:
-            allowed = link in self.productive(link.node, packet.message.dst)
+            held = packet.held
+            stays = isinstance(held, Buffer) and held.channel != ADAPTIVE
+            stays = stays and self.torus.network.escape == "stays"
+            allowed = link in self.productive(link.node, packet.message.dst) and not stays
             if allowed and link.room(ADAPTIVE) >= self.largest:
                 return ADAPTIVE
             # Only the way in dimension order has the channel in which no ring fills up.

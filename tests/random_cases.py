@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import get_args
 
 from hypothesis import strategies as st
 
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
+from toruscast.mapping import CommGraph, Network, TaskMapping, TieRule, Torus
 
 # Half of the weight lies on the sizes where plus and minus meet, and on even rings with ties.
 SIZES = st.sampled_from([1, 2, 2, 3, 4, 4, 5, 6, 7, 8])
@@ -14,7 +15,7 @@ AMOUNTS = st.one_of(
     st.integers(0, 3000).map(float),
     st.floats(2**-10, 3000),
 )
-TIES = st.sampled_from(["plus", "source_parity", "sum_parity", "simgrid", "random", "split"])
+TIES = st.sampled_from(get_args(TieRule))
 FIFO_RULES = st.sampled_from(["bluegene_q", "first_dimension", "round_robin"])
 
 
@@ -70,6 +71,7 @@ def simulated_networks(draw):
         deadlock=draw(st.sampled_from(["bubble", "dateline"])),
         virtual_channels=draw(st.sampled_from([0, 0, 1, 2])),
         arbitration=draw(st.sampled_from(["first_come", "round_robin", "age"])),
+        escape=draw(st.sampled_from(["returns", "stays"])),
         feeding=draw(st.sampled_from(["tasks", "messages", "packets"])),
         reception_ports=draw(st.integers(1, 3)),
         short_limit=short,

@@ -204,7 +204,7 @@ CHANGED = {
     "memory_bandwidth": 1e9, "deadlock": "dateline", "virtual_channels": 2, "arbitration": "age",
     "feeding": "messages", "deterministic_limit": 100, "reception_ports": 2, "short_limit": 600,
     "short_overhead": 1e-5, "eager_limit": 100, "tie": "plus", "order": "1,0", "bandwidth": 1e9,
-    "zones": "0/1",
+    "zones": "0/1", "escape": "stays",
 }  # fmt: skip
 # What else is needed for a constant to matter.
 BESIDES = {"short_overhead": ["short_limit=600"], "fifo_rule": ["fifos=2", "bandwidth=1e9,4e9"]}

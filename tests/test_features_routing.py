@@ -279,7 +279,7 @@ def test_all_to_all_on_an_even_ring(size, tie):
     elif tie == "simgrid":
         nodes = np.arange(size)
         far = h - (nodes >= h) * 1.0, ((nodes >= 1) & (nodes <= h)) * 1.0
-    elif tie in ("split", "random"):
+    elif tie in ("split", "random", "booksim"):
         far = np.full(size, h / 2), np.full(size, h / 2)
     else:
         far = (h + h % 2 * (1 - 2 * odd)) / 2, (h - h % 2 * (1 - 2 * odd)) / 2
@@ -381,7 +381,7 @@ def _wraps(torus, link):
     return bool(apart.sum() > 1)
 
 
-@pytest.mark.parametrize("tie", ["split", "random"])
+@pytest.mark.parametrize("tie", ["split", "random", "booksim"])
 @pytest.mark.parametrize("weight", [0.5, 0.7, 1.5])
 def test_half_a_weight_is_split_too(tie, weight):
     comm = CommGraph(2, [0], [1], [8])

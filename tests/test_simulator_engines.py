@@ -19,12 +19,8 @@ validation = load("validation")
 TIMES = {"times_less"}
 HALO = "halo2d5_16x32 2048 B dor"
 LOWERED = {
-    # Counted bytes: without acknowledgements 99.93 % of the links are within 1 %, all within 4 %.
-    ("emulated-torus", "halo2d 32768 B", "links_within_1_percent"): 0.9992,
     # 0.083, of twelve times only, each of one seed of that engine.
     ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.084,
-    # 0.876. Half way round, its packets in the adaptive channel all go minus.
-    ("flit-level", "halo2d5_16x32 2048 B adaptive", "rcc"): 0.876,
     # 0.871 and 0.862. Of pairs 5 % apart 0.979 and 0.985 are right.
     ("flow-level", "suba2a64 16384 B", "rcc"): 0.871,
     ("flow-level", "suba2a64 4194304 B", "rcc"): 0.862,
@@ -126,4 +122,5 @@ def test_busiest_link_of_the_flit_level_engine(case):
 def test_bytes_of_every_link_of_the_emulated_torus(case):
     ratios = validation.link_ratios(case("emulated-torus", "halo2d 32768 B"))
     assert ratios.size > 5000
-    assert np.abs(ratios - 1).max() < 0.04
+    # Acknowledgements are taken off as the same share of all.
+    assert np.abs(ratios - 1).max() < 0.01

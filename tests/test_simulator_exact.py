@@ -235,6 +235,25 @@ def test_adaptive_routing_uses_both_ways_of_a_tie():
     assert both.time == approximately(OVERHEAD + 4 * LATENCY + 100 * WIRE)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_with_booksims_ties_an_adaptive_packet_that_finds_room_goes_minus(seed):
+    torus, mapping = plain(8, tie="booksim"), TaskMapping([0, 4], 8)
+    comm = graph(2, [(0, 1, 90, 1)])
+    assert link_loads(comm, torus, mapping, routing="adaptive").reshape(8, 2)[0].tolist() == [0, 90]
+    result = simulate(comm, torus, mapping, routing="adaptive", seed=seed)
+    assert result.packets.reshape(8, 2)[0].tolist() == [0, 1]
+
+
+def test_with_booksims_ties_half_of_the_packets_that_find_none_go_plus():
+    # Two tasks on node 0 send 100 packets each half way round: of those that may not go plus the
+    # minus way takes about 100 (200 fair coins: 100 +- 7), and others where it falls free first.
+    torus, node = plain(8, tie="booksim", fifo_rule="round_robin"), [0, 0, 4]
+    result = run(torus, node, [(0, 2, 9000, 1), (1, 2, 9000, 1)], "adaptive")
+    plus, minus = result.packets.reshape(8, 2)[0].tolist()
+    assert plus + minus == 200
+    assert 50 < plus < 100 + 5 * 7
+
+
 def test_split_tie_sends_every_other_packet_each_way():
     result = run(plain(8, tie="split"), [0, 4], [(0, 1, 900, 1)])
     assert result.packets.reshape(8, 2)[[0, 4]].tolist() == [[5, 5], [0, 0]]

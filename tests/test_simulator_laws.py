@@ -130,7 +130,7 @@ def test_buffers_never_hold_more_than_their_places(data, routing):
 
 
 @settings(max_examples=60, deadline=None)
-@given(simulated(), st.sampled_from([*FIXED_TIES, "random"]), routing)
+@given(simulated(), st.sampled_from([*FIXED_TIES, "random", "booksim"]), routing)
 def test_no_run_beats_the_bounds(case, tie, routing):
     comm, torus, mapping = case
     time, least = time_and_least([comm], replace(torus, tie=tie), mapping, routing)
@@ -138,7 +138,7 @@ def test_no_run_beats_the_bounds(case, tie, routing):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.data(), st.sampled_from([*FIXED_TIES, "random"]), routing)
+@given(st.data(), st.sampled_from([*FIXED_TIES, "random", "booksim"]), routing)
 def test_no_rounds_beat_the_bounds(data, tie, routing):
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=data.draw(simulated_networks())))
     mapping = data.draw(mapped(torus))
@@ -230,7 +230,8 @@ def test_the_seed_is_of_random_ties_and_of_channels_with_datelines_only(case, ro
         first.packets.reshape(-1, torus.ndim, 2).sum(axis=(0, 2)),
         second.packets.reshape(-1, torus.ndim, 2).sum(axis=(0, 2)),
     )
-    ties = torus.tie == "random" and routing == "deterministic"
+    # Half way round, BookSim's adaptive packets draw the way that they take for want of room.
+    ties = torus.tie == "booksim" or (torus.tie == "random" and routing == "deterministic")
     if not ties and torus.network.deadlock != "dateline":
         np.testing.assert_array_equal(first.message_times[0], second.message_times[0])
         np.testing.assert_array_equal(first.packets, second.packets)

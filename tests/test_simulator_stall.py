@@ -126,6 +126,7 @@ def test_no_traffic_stalls(deadlock, data, routing):
         virtual_channels=data.draw(st.sampled_from([0, 1, 2, 4])),
         feeding=data.draw(st.sampled_from(["tasks", "messages", "packets"])),
         arbitration=data.draw(st.sampled_from(["first_come", "round_robin", "age"])),
+        escape=data.draw(st.sampled_from(["returns", "stays"])),
         hop_latency=data.draw(st.sampled_from([0.0, 4e-8, 1e-6])),
         eager_limit=data.draw(st.sampled_from([float("inf"), 64.0])),
         **NO_PAUSE,

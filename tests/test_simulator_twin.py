@@ -84,6 +84,7 @@ def test_the_simulator_equals_its_twin_in_a_jam(data, routing):
         deadlock=deadlock,
         virtual_channels=data.draw(st.sampled_from([0, 1, 2])),
         arbitration=data.draw(st.sampled_from(["first_come", "round_robin", "age"])),
+        escape=data.draw(st.sampled_from(["returns", "stays"])),
     )
     torus = data.draw(tori(max_nodes=16, max_dimensions=2, network=network))
     mapping = data.draw(mapped(torus, max_tasks=12))
@@ -128,6 +129,16 @@ def test_the_simulator_equals_its_twin_in_lock_step(arbitration, routing):
     mapping = TaskMapping(np.arange(12), torus)
     check_against_twin(all_to_all(12, 128.0), torus, mapping, routing)
     check_against_twin(pairwise_exchange(12, 640.0), torus, mapping, routing)
+
+
+@pytest.mark.parametrize("escape", ["returns", "stays"])
+@pytest.mark.parametrize("zones", [(), [[0], [1]]])
+def test_the_simulator_equals_its_twin_where_adaptive_packets_draw_a_way(escape, zones):
+    # Of every task's packets to 15 others, those to seven go half way round a ring.
+    network = Network(payload=64, buffer_packets=2, overhead=0.0, escape=escape)
+    torus = Torus((4, 4), tie="booksim", network=network, zones=zones)
+    mapping = TaskMapping(np.arange(16), torus)
+    check_against_twin(all_to_all(16, 192.0), torus, mapping, "adaptive")
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)

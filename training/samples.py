@@ -20,7 +20,15 @@ import toruscast
 from toruscast.features import Feature, RoutedTraffic, Routing
 from toruscast.features.registry import select
 from toruscast.features.table import tabulate
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping import (
+    CommGraph,
+    InputError,
+    Network,
+    TaskMapping,
+    Torus,
+    Workload,
+    as_workload,
+)  # fmt: skip
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.mapping.validation import job_count
 
@@ -33,6 +41,8 @@ _PART = 8
 _KEY_VERSION = 3
 # Features that have had other values under the same name, and how many times.
 _CHANGED = {"sketch_time": 1, "sketch_slowdown": 1}
+# Constants of a network without which samples were stored: their defaults are what was done before.
+_LATER = {"escape"}
 
 
 class _Job(NamedTuple):
@@ -170,7 +180,7 @@ def _job(
         how.routing,
         how.coarsening,
         host,
-        asdict(torus.network),
+        _constants(torus.network),
         workload.n_tasks,
         workload.dependent,
         *arrays,
@@ -183,6 +193,15 @@ def _job(
         )
     )
     return _Job(workload, torus, several, keys, simulations)
+
+
+def _constants(network: Network) -> dict[str, object]:
+    """Constants of a network, those that came later only where they are not what was before."""
+    return {
+        name: value
+        for name, value in asdict(network).items()
+        if name not in _LATER or value != getattr(Network, name)
+    }
 
 
 def _mark(feature: Feature) -> str:
