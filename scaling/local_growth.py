@@ -17,7 +17,8 @@ from .noise import scale_of
 Array = NDArray[np.float64]
 
 # Each step of the measured grid away from a place divides a point's weight by these.
-_SLOPE_DECAY = 1000.0
+NEAR = 1000.0
+WIDE = 2.0
 _ANCHOR_DECAY = 100.0
 _RIDGE = 1e-3
 # From the largest value on, no model grows by so many times more a step than the measured values
@@ -47,7 +48,7 @@ def steps(points: Array, places: Array) -> Array:
     return distance
 
 
-def local_growth(points: Array, centre: Array, places: Array) -> Array:
+def local_growth(points: Array, centre: Array, places: Array, decay: float = NEAR) -> Array:
     """Power law through the points near each place.
 
     Parameters
@@ -56,6 +57,8 @@ def local_growth(points: Array, centre: Array, places: Array) -> Array:
     centre : array, shape (p, n)
         Positive.
     places : array, shape (m, q)
+    decay : float
+        `NEAR` for the nearest points, `WIDE` for those around them as well.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def local_growth(points: Array, centre: Array, places: Array) -> Array:
     >>> local_growth(x, 3 * x.T**2, np.array([[8.0]])).round(0).tolist()
     [[192.0]]
     """
-    weight = _near(points, places, _SLOPE_DECAY)
+    weight = _near(points, places, decay)
     result = np.empty((len(centre), len(places)))
     logs = np.log(centre)
     for k, place in enumerate(places):

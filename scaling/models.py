@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from . import formula, notes
 from ._exact import Hypotheses
 from .errors import ScalingInputError
-from .local_growth import anchor, bounds, lifted, local_growth, slowed
+from .local_growth import WIDE, anchor, bounds, lifted, local_growth, slowed
 from .measurements import Measurements, check_points, off_zero, real_numbers
+from .misses import share_of_models
 from .mixture import alternatives, densest, predicted, quantiles, spread, weights
 from .noise import Centres
 from .quality import farthest, quality
@@ -304,17 +305,19 @@ class Models:
         return counts
 
     def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
-        """Middle one of three readings: two of the models, and the growth near each place.
+        """Middle one of three readings, weighed against growth alone by what the models miss.
 
-        Of one parameter the models are fitted with equal relative errors and with equal absolute
-        ones, where the large values count most. Of several, they are taken as they are and
-        corrected by their errors at the nearest points.
+        The readings are two of the models and the growth near each place. Of one parameter the
+        models are fitted with equal relative errors and with equal absolute ones, where the large
+        values count most. Of several, they are taken as they are and corrected by their errors at
+        the nearest points. Growth alone is told near the place and in wider surroundings.
         """
         points, near = off_zero(self._points, self._points), off_zero(self._points, places)
         measured = self._centred.centre[which]
         clear = lifted(measured)
         centre = np.where(measured > 0, measured, clear)
         growth = local_growth(points, centre, near)
+        at_points = self._middle(self._found, self._points)[which]
         if self._absolute is not None:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
             there = np.vstack([places, self._points.max(axis=0)])
@@ -324,9 +327,11 @@ class Models:
             first, second = slowed(points, clear, near, models[..., :-1], models[..., -1:])
         else:
             first = median
-            at_points = self._middle(self._found, self._points)[which]
             second = median * anchor(points, centre, at_points, near)
         middle = np.median(np.stack([first, second, growth]), axis=0)
+        wide = local_growth(points, centre, near, WIDE)
+        powers = np.median(np.stack([middle, growth, wide]), axis=0)
+        share = share_of_models(points, measured, clear, at_points)[:, None]
         least, most = bounds(points, measured, clear, near)
-        result: Array = np.clip(middle, least, most)
+        result: Array = np.clip(share * middle + (1 - share) * powers, least, most)
         return result

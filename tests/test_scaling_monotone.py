@@ -44,9 +44,11 @@ def test_one_series_that_grows():
         lambda p: 10 + 0.01 * p**2,
         lambda p: 20 + 1e-5 * p**3.5,
         lambda p: 1 + 0.9 * (p > 20) * p,
+        lambda p: 1e-4 * p**5,
+        lambda p: 1 + 1e-6 * p**6,
         np.sqrt,
     ],
-    ids=["linear", "square", "steep", "bent", "root"],
+    ids=["linear", "square", "steep", "bent", "steeper", "steepest", "root"],
 )
 def test_one_parameter(function):
     values = growing(function, P[:, None], (5,), 200)
@@ -60,8 +62,12 @@ def test_one_parameter(function):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(
     "function",
-    [lambda p, n: p * n**1.5, lambda p, n: p + n + n**2 / 100 * (p > 20)],
-    ids=["product", "bent"],
+    [
+        lambda p, n: p * n**1.5,
+        lambda p, n: p + n + n**2 / 100 * (p > 20),
+        lambda p, n: p**4 * (n + n**5),
+    ],
+    ids=["product", "bent", "steep"],
 )
 def test_two_parameters(function, axis, other):
     values = growing(function, GRID, (5, 5), 1000)

@@ -1,0 +1,123 @@
+"""Hold other values out of the real measurements than the largest of the first parameter.
+
+    python benchmarks/pmnf_inner.py --out FOLDER --real FOLDER [--extrap PYTHON] [--page PAGE]
+
+The measurements with the largest value of the first parameter are left out altogether; of the rest
+the largest value of each parameter in turn is predicted from the others, by toruscast, a power law
+and Extra-P (see `pmnf.py`). Such errors tell ways to predict apart without a look at those of
+`pmnf.py --real`, which are the ones that count.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pmnf import REAL, fit_elsewhere, fit_power_law, fit_toruscast, write
+from pmnf_bars import REAL as TITLES
+
+from report import fill
+from toruscast.report import markdown
+from toruscast.scaling import read_measurements
+
+# Values of the parameter held out that are left to fit.
+_FEWEST = 2
+
+
+class HoldOut(NamedTuple):
+    """Points to fit, points to predict, and the values at both."""
+
+    data: str
+    held_out: str
+    points: np.ndarray
+    values: np.ndarray
+    far: np.ndarray
+    truth: np.ndarray
+
+
+def hold_outs(folder: Path) -> Iterator[HoldOut]:
+    """The largest of each parameter, without the largest of the first."""
+    for name, metric in REAL:
+        for m in read_measurements(folder / name):
+            keep = [
+                k for k in range(m.n_paths)
+                if np.nanmin(m.values[k]) > 0 and metric in (None, m.metrics[k])
+            ]  # fmt: skip
+            seen = m.points[:, 0] < m.points[:, 0].max()
+            points, values = m.points[seen], m.values[keep][:, seen]
+            for parameter, column in zip(m.parameters, points.T, strict=True):
+                levels = np.unique(column)
+                if not keep or levels.size <= _FEWEST:
+                    continue
+                last = column == levels[-1]
+                truth = np.nanmean(values[:, last], axis=2)
+                yield HoldOut(
+                    name, f"{parameter} = {levels[-1]:g}",
+                    points[~last], values[:, ~last], points[last], truth,
+                )  # fmt: skip
+
+
+def errors(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Median error of each set, parameter and fitter over the call paths."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for h in hold_outs(folder):
+        for name, fit in fitters.items():
+            predicted = fit(h.points, h.values, h.far)["prediction"]
+            off = np.median(np.abs(predicted / h.truth - 1), axis=1)
+            found.setdefault((h.data, h.held_out, name), []).extend(off.tolist())
+    return [
+        {"data": data, "held_out": held_out, "fitter": name, "paths": len(off),
+         "median_error": f"{np.median(off):.4g}"}
+        for (data, held_out, name), off in found.items()
+    ]  # fmt: skip
+
+
+def table(file: Path) -> str:
+    """Errors side by side, and how often toruscast's is at most the better of the two others."""
+    rows = pd.read_csv(file).set_index(["data", "held_out", "fitter"])
+    lines, met = [], 0
+    for data, held_out in dict.fromkeys((d, h) for d, h, _ in rows.index):
+        error = {
+            name: 100 * float(rows.loc[(data, held_out, name), "median_error"])
+            for name in ("extrap", "power law", "toruscast")
+        }
+        better = min(error["extrap"], error["power law"])
+        met += error["toruscast"] <= better
+        lines.append({
+            "data": TITLES[data], "held out": held_out,
+            "models": int(rows.loc[(data, held_out, "toruscast"), "paths"]),
+            "Extra-P, %": f"{error['extrap']:.3g}", "power law, %": f"{error['power law']:.3g}",
+            "toruscast, %": f"{error['toruscast']:.3g}",
+            "of the better": f"{error['toruscast'] / better:.2f}",
+        })  # fmt: skip
+    return (
+        markdown.table(pd.DataFrame(lines))
+        + f"\n\nAt most the error of the better one on {met} of {len(lines)}."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--real", type=Path, required=True, help="folder of real measurements")
+    parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
+    parser.add_argument("--page", type=Path, help="page to write the table in, with --extrap")
+    args = parser.parse_args()
+    fitters: dict[str, Any] = {"toruscast": fit_toruscast, "power law": fit_power_law}
+    if args.extrap:
+        fitters["extrap"] = lambda *data: fit_elsewhere(args.extrap, *data)
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows = errors(fitters, args.real)
+    for row in rows:
+        print(*row.values())
+    write(args.out / "pmnf-real-inner.csv", rows)
+    if args.page:
+        fill(args.page, {"inner": table(args.out / "pmnf-real-inner.csv")})
+
+
+if __name__ == "__main__":
+    main()
