@@ -4,6 +4,7 @@ from .bounds import Bounds, time_bounds
 from .flows import FlowSimulation, simulate_flows
 from .outliers import average_outliers, top_outliers
 from .registry import FEATURES, Feature, feature_names, register, unregister
+from .release import release_bound
 from .routing import Routing, dilations, injection_fifos, link_loads, routes
 from .simulation import Simulation
 from .simulator import simulate
@@ -27,6 +28,7 @@ __all__ = [
     "injection_fifos",
     "link_loads",
     "register",
+    "release_bound",
     "routes",
     "simulate",
     "simulate_flows",

@@ -153,6 +153,18 @@ def lower_bound(traffic: RoutedTraffic) -> float:
     return traffic.bounds.total
 
 
+@register("release_bound", unit="s")
+def release_bound(traffic: RoutedTraffic) -> float:
+    """Lower bound that knows when messages can come to links; where ways are open, an estimate."""
+    return traffic.release_bound
+
+
+@register("release_slowdown")
+def release_slowdown(traffic: RoutedTraffic) -> float:
+    """The release bound over the lower bound."""
+    return _ratio(traffic.release_bound, traffic.bounds.total)
+
+
 @register("sketch_time", level=2, unit="s")
 def sketch_time(traffic: RoutedTraffic) -> float:
     """Time of a simulation with packets four times as long, longer ones for long messages."""

@@ -15,6 +15,7 @@ from toruscast.mapping.task_mapping import as_mapping
 from ._simulator_setup import LARGEST_PACKET
 from .bounds import Bounds, time_bounds
 from .packets import common_message, longest_message, packet_counts
+from .release import release_bound
 from .routing import (
     Routing,
     check_routing,
@@ -145,6 +146,26 @@ class RoutedTraffic:
     def bounds(self) -> Bounds:
         """Lower bounds of the time."""
         return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
+
+    @lazy
+    def release_bound(self) -> float:
+        """Lower bound that knows when messages are released; at least that of `bounds`.
+
+        Of adaptive phases and of dependent rounds it is that of `bounds`.
+        """
+        if self.workload.dependent:
+            return self.bounds.total
+        ways = phase_routings(self.routing, self.workload, self.torus)
+        return sum(
+            self._phase_bound(phase, way) for phase, way in zip(self.workload, ways, strict=True)
+        )
+
+    def _phase_bound(self, phase: CommGraph, way: Routing) -> float:
+        alone = len(self.workload) == 1
+        bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
+        if way == "adaptive":
+            return bounds.total
+        return max(bounds.total, release_bound(phase, self.torus, self.mapping))
 
     @lazy
     def simulation(self) -> Simulation:

@@ -243,6 +243,55 @@ def hand_over(comm, network):
     return order, ready
 
 
+def release_bound(comm, torus, mapping):
+    """Second until which some link is busy or some message under way, all as early as can be."""
+    network = torus.network
+    rows = edges(comm, mapping)
+    split = [packets(nbytes, n, network) for _, _, nbytes, n in rows]
+    wire = [count * each for count, each in split]
+    fifo = fifos(torus, [(a, b) for a, b, _, _ in rows], [count == 0 for count, _ in split])
+    sent = [e for e, (count, _) in enumerate(split) if count > 0 and fifo[e] >= 0]
+    release = releases(comm, network, rows, wire, fifo, sent, max(torus.bandwidth))
+    halves = (1, -1) if torus.tie in ("split", "random", "booksim") else (1,)
+    coming, last = defaultdict(list), 0.0
+    for e in sorted(sent, key=lambda e: -release[e]):
+        a, b, *_ = rows[e]
+        for sign in halves:
+            links = route(torus, a, b, sign)
+            for hop, link in enumerate(links):
+                bandwidth = torus.bandwidth[link % (2 * torus.ndim) // 2]
+                then = release[e] + hop * network.hop_latency
+                coming[link].append((then, wire[e] / bandwidth / len(halves)))
+        alone = wire[e] / max(torus.bandwidth) + len(links) * network.hop_latency
+        last = max(last, release[e] + alone)
+    for messages in coming.values():
+        for n in range(1, len(messages) + 1):
+            # From the last to the first: all that comes from some moment on, or a little more.
+            first = min(then for then, _ in messages[:n])
+            last = max(last, first + sum(s for _, s in messages[:n]) + network.hop_latency)
+    return last
+
+
+def releases(comm, network, rows, wire, fifo, sent, bandwidth):
+    """Earliest second at which each edge's first packet leaves its FIFO."""
+    ready = hand_over(comm, network)[1]
+    asks = any(rows[e][2] / round(rows[e][3]) > network.eager_limit for e in sent)
+    in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
+    if asks or network.window or not in_turn:
+        return ready
+    release = list(ready)
+    for queue in {(rows[e][0], fifo[e]) for e in sent}:
+        mine = sorted((e for e in sent if (rows[e][0], fifo[e]) == queue), key=lambda e: ready[e])
+        free, before = 0.0, -1.0
+        for e in mine:
+            # Those that are ready together may go in any order.
+            if ready[e] > before * (1 + 1e-6):
+                first, before = max(ready[e], free), ready[e]
+            release[e] = first
+            free = max(free, first) + wire[e] / bandwidth
+    return release
+
+
 def bounds(rounds, torus, mapping):
     """Seconds of the busiest link, FIFO and receiver of all rounds, and of the longest chain."""
     network = torus.network

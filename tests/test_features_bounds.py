@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import cases, graphs, simulated_networks, tori
 
-from toruscast.features import simulate, time_bounds
+from toruscast.features import RoutedTraffic, release_bound, simulate, time_bounds
 from toruscast.features.packets import hand_over_times, packet_counts
 from toruscast.mapping import CommGraph, InputError, Network, TaskMapping, Torus, Workload
 
@@ -27,6 +27,51 @@ def test_bounds_equal_their_twin(case, network):
     twin = naive.bounds([comm], torus, mapping)
     np.testing.assert_allclose(bounds[:4], twin, rtol=1e-11)
     assert bounds.total == max(bounds[:4])
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(tori=partial(tori, max_nodes=60)), simulated_networks())
+def test_the_release_bound_equals_its_twin(case, network):
+    comm, torus, mapping = case
+    for changed in (network, replace(network, feeding="tasks", window=0, eager_limit=np.inf)):
+        host = replace(torus, network=changed)
+        twin = naive.release_bound(comm, host, mapping)
+        assert release_bound(comm, host, mapping) == pytest.approx(twin, rel=1e-9)
+
+
+def test_messages_leave_a_fifo_one_after_the_other():
+    # Ready after 10 and 20 s, 40 s of wire each: the second leaves at 50 s. Over 2 hops of 1 s and
+    # 40 s of wire it is there at 92 s, which is when link 1 -> 2 is through, too.
+    torus = Torus(8, bandwidth=10.0, network=PLAIN)
+    comm = CommGraph(3, [0, 0], [1, 2], [400, 400])
+    assert release_bound(comm, torus, TaskMapping([0, 2, 2], 8)) == pytest.approx(92)
+    # Of two that are ready together any may be the first: 10 s, and 80 s of wire on link 0 -> 1.
+    comm = CommGraph(4, [0, 1], [2, 3], [400, 400])
+    assert release_bound(comm, torus, TaskMapping([0, 0, 1, 2], 8)) == pytest.approx(10 + 80 + 1)
+
+
+def test_work_that_comes_late_keeps_a_link_busy_from_then_on():
+    # Node 7 sends 100 bytes over 0 -> 1 early (ready at 10 s), node 0 its fourth message (40 s) of
+    # 400 bytes. From 40 s on the link has 40 s of work; the 10 s of the first are done by then.
+    torus = Torus(8, bandwidth=10.0, network=PLAIN)
+    comm = CommGraph(6, [0, 0, 0, 0, 5], [1, 2, 3, 4, 4], [0, 0, 0, 400, 100])
+    node = [0, 6, 6, 6, 1, 7]
+    assert release_bound(comm, torus, TaskMapping(node, 8)) == pytest.approx(40 + 40 + 1)
+    assert time_bounds(comm, torus, TaskMapping(node, 8)).link == pytest.approx(50)
+
+
+def test_of_adaptive_phases_and_of_rounds_the_lower_bound_stands():
+    torus, mapping = Torus(8, bandwidth=10.0, network=PLAIN), TaskMapping([0, 2, 2], 8)
+    comm = CommGraph(3, [0, 0], [1, 2], [400, 400])
+    alone = RoutedTraffic(comm, torus, mapping)
+    assert alone.release_bound == pytest.approx(92)
+    assert alone.bounds.total < 90
+    twice = RoutedTraffic(Workload([comm, comm]), torus, mapping)
+    assert twice.release_bound == pytest.approx(184)
+    rounds = RoutedTraffic(Workload([comm, comm], dependent=True), torus, mapping)
+    assert rounds.release_bound == rounds.bounds.total
+    adaptive = RoutedTraffic(comm, torus, mapping, "adaptive")
+    assert adaptive.release_bound == adaptive.bounds.total
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,7 +10,7 @@ from random_cases import graphs, mapped, simulated_networks, tori
 
 from toruscast.features import _simulator_setup as setup
 from toruscast.features import _simulator_state as records
-from toruscast.features import dilations, link_loads, simulate, time_bounds
+from toruscast.features import dilations, link_loads, release_bound, simulate, time_bounds
 from toruscast.features._simulator_kernels import run, start
 from toruscast.features._simulator_messages import list_messages
 from toruscast.features._simulator_setup import build_state
@@ -156,6 +156,8 @@ def time_and_least(rounds, torus, mapping, routing):
     # An even split is an estimate, an expected load too.
     if routing == "deterministic" and torus.tie in FIXED_TIES:
         strict.append(bounds.link)
+        if len(rounds) == 1:
+            strict.append(release_bound(rounds[0], torus, mapping))
     listed = list_messages(rounds, torus, mapping, 1)
     _, tick = build_state(listed, len(rounds), torus, mapping, routing)
     # Software and hops take whole ticks each, but many packets no more than they do: parts of

@@ -49,6 +49,7 @@ FEATURE_SETS = MappingProxyType(
         ),
         "analytic": (
             "lower_bound",
+            "release_bound",
             "link_bound",
             "injection_bound",
             "avg_bytes",
@@ -65,7 +66,7 @@ FEATURE_SETS = MappingProxyType(
             "avg_bottleneck_bytes",
             "max_FIFO",
         ),
-        "relative": _RELATIVE,
+        "relative": (*_RELATIVE, "release_slowdown"),
         "sketch": (*_RELATIVE, "sketch_slowdown"),
     }
 )

@@ -16,7 +16,7 @@ RELATIVE_COUNTERS = (
     "link_share", "injection_share", "reception_share", "latency_share", "max_over_avg_bytes",
     "std_over_avg_bytes", "idle_links", "max_over_avg_FIFO", "relative_hops",
     "relative_max_dilation", "path_over_max_bytes", "bottleneck_over_max_bytes", "avg_buffer",
-    "avg_buffer_AO", "avg_buffer_TO", "avg_delay_AO", "avg_delay_TO",
+    "avg_buffer_AO", "avg_buffer_TO", "avg_delay_AO", "avg_delay_TO", "release_slowdown",
 )  # fmt: skip
 """Features that mean the same on every host: shares, ratios, packets in buffers."""
 

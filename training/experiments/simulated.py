@@ -19,6 +19,7 @@ CASE = ("benchmark", "size", "tasks")
 """Columns that tell which block a sample belongs to, besides ``torus``."""
 TIME_IN_DISGUISE = (
     "lower_bound",
+    "release_bound",
     "link_bound",
     "injection_bound",
     "reception_bound",
