@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from toruscast import datasets
-from toruscast.features import simulate
-from toruscast.mapping import InputError, strategies
+from toruscast.features import simulate, traffic
+from toruscast.mapping import InputError, Torus, patterns, strategies
 from toruscast.training import read_samples, write_samples
 from toruscast.training.experiments import EXPERIMENTS, Inputs, plan, simulated
 from toruscast.training.experiments import learners as learners_module
@@ -77,6 +77,42 @@ def test_samples_of_a_block_replace_its_old_ones(tmp_path, monkeypatch):
         # What the old ones cost is gone with them; what the new ones did is not.
         assert spent <= cost[name] < spent + 900
         write_samples(kept, store, {"processor_seconds": {name: 1000.0, other: 5.0}})
+
+
+class SmallBlock(plan.Block):
+    torus = Torus((2, 2))
+    workload = patterns.halo_2d((8, 8), 8, periodic=True).renamed("small")
+    name = "small"
+
+
+SMALL_NAME = f"small on {SmallBlock.torus}"
+
+
+def test_features_are_added_to_a_block_at_a_cost_of_their_own(tmp_path, monkeypatch):
+    store, block = tmp_path / "samples.parquet", SmallBlock("2D Halo", "8 B", (2, 2), 6)
+    names = plan.features()
+    monkeypatch.setattr(plan, "features", lambda: names[1:])
+    ((_, before),) = plan.build(store, [block])
+    first = read_samples(store)
+    write_samples(
+        first, store, first.attrs["provenance"] | {"processor_seconds": {SMALL_NAME: 1000.0}}
+    )
+
+    def simulate(*args, **options):
+        raise AssertionError("simulated")
+
+    monkeypatch.setattr(plan, "features", lambda: names)
+    monkeypatch.setattr(traffic, "simulate", simulate)
+    ((_, after),) = plan.build(store, [block])
+    kept = read_samples(store)
+    assert (
+        after["simulation"].tolist() == before["simulation"].tolist() == kept["simulation"].tolist()
+    )
+    pd.testing.assert_frame_equal(after[list(names[1:])], before[list(names[1:])])
+    assert kept[names[0]].notna().all()
+    cost = kept.attrs["provenance"]["processor_seconds"]
+    assert list(cost) == [SMALL_NAME]
+    assert 1000 < cost[SMALL_NAME] < 1900
 
 
 def test_labels_of_a_sample(table):

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from toruscast import features
+from toruscast.features import traffic
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, patterns
 from toruscast.training import build_samples, read_samples, samples, write_samples
 
@@ -39,13 +40,23 @@ def computed(monkeypatch):
     return done
 
 
-def kill_after_8(cases, store):
+@pytest.fixture
+def no_simulator(monkeypatch):
+    """From its call on, whoever simulates fails."""
+
+    def broken(*args, **options):
+        raise AssertionError("simulated")
+
+    return lambda: monkeypatch.setattr(traffic, "simulate", broken)
+
+
+def kill_after_8(cases, store, **options):
     def kill(done, total):
         if done >= 8:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_samples(cases, store, progress=kill)
+        build_samples(cases, store, progress=kill, **options)
 
 
 def test_samples_are_features_and_simulated_times(store):
@@ -152,6 +163,103 @@ def test_a_mapping_with_other_features_stands_once_in_the_table(store):
     adaptive = build_samples([(HALO, TORUS, mappings[:2])], store, routing="adaptive")
     assert len(read_samples(store)) == 7
     assert not set(adaptive["simulation"]) & set(table["simulation"])
+
+
+FEW = ["max_bytes", "avg_buffer"]
+# The new ones in between, as they are registered, not at the end.
+MORE = ["max_bytes", "hop_bytes", "avg_buffer"]
+MOST = ["avg_bytes", *MORE]
+
+
+def test_features_of_level_1_are_added_without_simulating(store, no_simulator):
+    cases = [(HALO, TORUS, shuffled(11)), (HALO.scaled(2), TORUS, shuffled(3))]
+    scratch = [build_samples(cases, store.with_name(f"{len(f)}"), features=f) for f in (MORE, MOST)]
+    build_samples(cases, store, features=FEW)
+    no_simulator()
+    steps = []
+    for names, expected in zip((MORE, MOST), scratch, strict=True):
+        # One after the other: meanwhile the table holds rows with and without the new ones.
+        parts = [
+            build_samples(
+                [case], store, features=names, n_jobs=2, progress=lambda *n: steps.append(n)
+            )
+            for case in cases
+        ]
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), expected)
+        pd.testing.assert_frame_equal(read_samples(store), expected)
+    assert {steps[0], steps[2]} == {(0, 11), (11, 11)}
+    assert [file.name for file in store.parent.glob("samples*")] == ["samples.parquet"]
+
+
+def test_fewer_features_need_no_simulation(store, no_simulator):
+    cases = [(HALO, TORUS, shuffled(3))]
+    whole = build_samples(cases, store, features=MORE)
+    no_simulator()
+    few = build_samples(cases, store, features=["hop_bytes"])
+    pd.testing.assert_series_equal(few["time"], whole["time"])
+    assert read_samples(store).notna().all().all()
+
+
+def test_features_of_level_2_are_simulated(store, computed):
+    cases = [(HALO, TORUS, shuffled(3))]
+    build_samples(cases, store, features=["max_bytes"])
+    computed.clear()
+    table = build_samples(cases, store, features=FEW)
+    assert computed == table["key"].tolist()
+
+
+@pytest.mark.parametrize("column", ["key", "simulation"])
+def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed, column):
+    cases = [(HALO, TORUS, shuffled(3))]
+    scratch = build_samples(cases, store.with_name("other"), features=MORE)
+    build_samples(cases, store, features=FEW)
+    old = read_samples(store)
+    old.loc[1, [column, "time"]] = ["f" * 24, 1.0]
+    write_samples(old, store)
+    computed.clear()
+    table = build_samples(cases, store, features=MORE)
+    assert computed == [scratch["key"][1]]
+    pd.testing.assert_frame_equal(table, scratch)
+
+
+def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(3))]
+    build_samples(cases, store, features=FEW)
+    monkeypatch.setattr(samples, "_CHANGED", {"avg_buffer": 1})
+    computed.clear()
+    build_samples(cases, store, features=MORE)
+    assert len(computed) == 3
+
+
+def test_rows_of_a_feature_that_is_gone_are_simulated_anew(store, computed):
+    cases = [(HALO, TORUS, shuffled(3))]
+    features.register("own_metric")(lambda traffic: 1.0)
+    try:
+        build_samples(cases, store, features=["max_bytes", "own_metric"])
+    finally:
+        features.unregister("own_metric")
+    computed.clear()
+    build_samples(cases, store, features=["max_bytes", "hop_bytes"])
+    assert len(computed) == 3
+
+
+def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(20))]
+    scratch = build_samples(cases, store.with_name("other"), features=MORE)
+    build_samples(cases, store, features=FEW)
+    no_simulator()
+    kill_after_8(cases, store, features=MORE)
+    completed = []
+
+    def spy(job, how, held, complete=samples._complete):
+        completed.extend(job.keys)
+        return complete(job, how, held)
+
+    monkeypatch.setattr(samples, "_complete", spy)
+    table = build_samples(cases, store, features=MORE)
+    assert len(completed) == 12
+    pd.testing.assert_frame_equal(table, scratch)
+    pd.testing.assert_frame_equal(read_samples(store), scratch)
 
 
 def test_the_same_mapping_is_computed_once_under_both_names(store, computed):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast
-from toruscast.features import Feature, RoutedTraffic, Routing
+from toruscast.features import FEATURES, Feature, RoutedTraffic, Routing
 from toruscast.features.registry import select
 from toruscast.features.table import tabulate
 from toruscast.mapping import (
@@ -87,7 +88,8 @@ def build_samples(
         What to compute.
     store_path : path-like
         The table; what it holds already is not computed again, and what it holds besides stays. A
-        mapping that it holds with other features gets the new ones in the same row.
+        mapping that it holds with other features gets the new ones in the same row, without being
+        simulated again where those are of level 1.
     n_jobs : int
         Threads; the compiled loops run side by side.
     level : {1, 2}
@@ -99,7 +101,8 @@ def build_samples(
     coarsening : int, optional
         Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
     progress : callable, optional
-        Called with the number of samples done and the number of all.
+        Called with the number of samples done and the number of all; those that only lack features
+        are still to do.
     provenance : dict, optional
         What JSON can hold, stored with the table besides the versions, command, date, graphs and
         tori; seeds belong here. Versions, command and date are those of the last run that added
@@ -136,7 +139,7 @@ def build_samples(
         progress(n_done, rows)
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in _computed(missing, n_jobs, how):
+        for part in _computed(missing, n_jobs, how, old):
             write_samples(part, folder / f"{_digest(*part['key'])}.parquet")
             done.append(part)
             n_done += len(part)
@@ -280,24 +283,78 @@ def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:
     return parts
 
 
-def _computed(jobs: list[_Job], n_jobs: int, how: _How) -> Iterable[pd.DataFrame]:
+def _computed(
+    jobs: list[_Job], n_jobs: int, how: _How, old: pd.DataFrame | None
+) -> Iterable[pd.DataFrame]:
     """Return the parts, each as soon as it is ready."""
     from joblib import Parallel, delayed
 
     workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    parts: Iterable[pd.DataFrame] = workers(delayed(_compute)(job, how) for job in jobs)
+    parts: Iterable[pd.DataFrame] = workers(delayed(_part)(job, how, old) for job in jobs)
     return parts
+
+
+def _part(job: _Job, how: _How, old: pd.DataFrame | None) -> pd.DataFrame:
+    """Return features and times of a few mappings, simulating only those that the table lacks."""
+    held = _held(job, how, old)
+    is_held = [key in held.index for key in job.keys]
+    tables = []
+    if any(is_held):
+        tables.append(_complete(_some(job, is_held), how, held))
+    if not all(is_held):
+        tables.append(_compute(_some(job, [not known for known in is_held]), how))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _some(job: _Job, chosen: Sequence[bool]) -> _Job:
+    """Return the chosen mappings of a job."""
+    rows = compress(zip(job.mappings, job.keys, job.simulations, strict=True), chosen)
+    return _Job(job.workload, job.torus, *zip(*rows, strict=True))
+
+
+def _held(job: _Job, how: _How, old: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the rows that lack features of level 1 at most, under the keys asked for."""
+    nothing = pd.DataFrame()
+    if old is None or SIMULATION not in old.columns:
+        return nothing
+    rows = old[old[SIMULATION].isin(job.simulations)].dropna(axis="columns", how="all")
+    simulated = {"time", *(feature.name for feature in how.features if feature.level > 1)}
+    names = [name for name in rows.columns if name not in (*LABELS, SIMULATION, "time")]
+    if not (simulated.issubset(rows.columns) and FEATURES.keys() >= set(names)):
+        return nothing
+    # Of a feature or torus that has changed since the key is another: such a row is not reused.
+    stored = how._replace(features=tuple(FEATURES[name] for name in names))
+    today = _job(job.workload, job.torus, job.mappings, stored).keys
+    asked = dict(zip(today, job.keys, strict=True))
+    current = rows[rows["key"].isin(today)].drop_duplicates("key")
+    return current.set_index(current["key"].map(asked))
+
+
+def _complete(job: _Job, how: _How, held: pd.DataFrame) -> pd.DataFrame:
+    """Return features and times of a few mappings, computing only the features not held."""
+    lacking = [feature for feature in how.features if feature.name not in held.columns]
+    new = tabulate(_routed(job, how), lacking, with_time=False).set_axis(list(job.keys))
+    names = [*(feature.name for feature in how.features), "time"]
+    return _labelled(job, held.loc[list(job.keys)].join(new)[names])
 
 
 def _compute(job: _Job, how: _How) -> pd.DataFrame:
     """Return features and times of a few mappings."""
-    cases = (
+    return _labelled(job, tabulate(_routed(job, how), how.features, with_time=True))
+
+
+def _routed(job: _Job, how: _How) -> Iterable[RoutedTraffic]:
+    return (
         RoutedTraffic(job.workload, job.torus, mapping, how.routing, how.coarsening)
         for mapping in job.mappings
     )
-    table = tabulate(cases, how.features, with_time=True).reset_index(drop=True)
-    for i, (name, values) in enumerate(_labels(job).items()):
-        table.insert(i, name, values)
+
+
+def _labelled(job: _Job, values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of a few mappings with what names them in front."""
+    table = values.reset_index(drop=True)
+    for i, (name, column) in enumerate(_labels(job).items()):
+        table.insert(i, name, column)
     return table
 
 
@@ -325,4 +382,8 @@ def _added(table: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
         more = more[[name for name in more.columns if name not in table.columns]]
         table = table.join(more.dropna(axis="columns", how="all"), on=SIMULATION)
         others = others[~again]
-    return pd.concat([others, table], ignore_index=True) if len(others) else table
+    if others.empty:
+        return table
+    # In the order of the new keys, or a later run could not tell that their rows are current.
+    columns = table.columns.union(others.columns, sort=False)
+    return pd.concat([others, table], ignore_index=True)[columns]

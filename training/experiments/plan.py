@@ -203,7 +203,8 @@ def _settle(
 ) -> None:
     """Drop what a block's samples replace, and note what it cost.
 
-    That is besides what a run that was killed had spent on it, unless its samples were others.
+    That is besides what a run that was killed, or one with fewer features, had spent on it, unless
+    its simulations were others.
     """
     table = read_samples(store)
     own = table[["workload", "torus"]].eq(block[["workload", "torus"]].iloc[0]).all(axis=1)
