@@ -4,7 +4,7 @@
 
 The measurements with the largest value of the first parameter are left out altogether; of the rest
 the largest value of each parameter in turn is predicted from the others, by toruscast, a power law
-and Extra-P (see `pmnf.py`). Such errors tell ways to predict apart without a look at those of
+and Extra-P (see `pmnf.py`). Such errors tell ways to predict apart by other values than those of
 `pmnf.py --real`, which are the ones that count.
 """
 
@@ -108,6 +108,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="page to write the table in, with --extrap")
     args = parser.parse_args()
     fitters: dict[str, Any] = {"toruscast": fit_toruscast, "power law": fit_power_law}
+    if args.page and not args.extrap:
+        parser.error("--page needs --extrap: the page compares with it")
     if args.extrap:
         fitters["extrap"] = lambda *data: fit_elsewhere(args.extrap, *data)
     args.out.mkdir(parents=True, exist_ok=True)

@@ -211,12 +211,12 @@ def counted_bytes(
     Those of mappings that sent something again in the run are left out, as such times are.
     """
     found = []
+    here = disturbed[(disturbed["pattern"] == pattern) & (disturbed["msg_bytes"] == nbytes)]
     for run in ("A", "C"):
-        again = disturbed.loc[disturbed["run"] == run, ["pattern", "msg_bytes", "mapping_id"]]
+        again = here.loc[here["run"] == run, "mapping_id"]
         with np.load(folder / f"counters_{run}.npz") as file:
             samples = (file["pattern"] == pattern) & (file["msg_bytes"] == nbytes)
-            here = again[(again["pattern"] == pattern) & (again["msg_bytes"] == nbytes)]
-            samples &= ~np.isin(file["mapping_id"], here["mapping_id"])
+            samples &= ~np.isin(file["mapping_id"], again)
             every = dict(zip(file["mapping_id"][samples], file["counters"][samples], strict=True))
         found += [
             (int(number), counters[:, 0] / ACKNOWLEDGED) for number, counters in every.items()

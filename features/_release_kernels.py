@@ -12,8 +12,9 @@ from toruscast.mapping._jit import kernel
 
 from ._route_kernels import Grid, goes_plus, is_halved, other_coordinates
 
-# Messages that are ready within this part of a time may enter their FIFO in any order.
-_TIED = 1 + 1e-6
+# Messages that are ready within this part of a time may enter their FIFO in any order: the
+# simulator's clock rounds software to whole ticks.
+_TIED = 1 + 1e-3
 
 
 @kernel
@@ -63,8 +64,9 @@ def latest_link(
     """
     ports = 2 * grid.shape.size
     busy = 0.0
+    sides = 1 + np.int64(halved)
     for e in latest_first:
-        for side in range(1 + np.int64(halved)):
+        for side in range(sides):
             here = np.int64(src[e])
             then = release[e]
             for i in range(grid.shape.size):
@@ -76,7 +78,7 @@ def latest_link(
                 plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, dst[e], k))
                 if side == 1 and is_halved(s, t, size, wrap, grid.tie):
                     plus = False
-                seconds = wire[e] / bandwidth[k] / (1 + np.int64(halved))
+                seconds = wire[e] / bandwidth[k] / sides
                 while s != t:
                     link = here * ports + 2 * k + (0 if plus else 1)
                     least[link] = min(least[link], then)

@@ -215,7 +215,7 @@ def build_state(
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
         window=network.window,
-        ties=records.FIXED_TIES if torus.tie not in ("random", "booksim") else records.RANDOM_TIES,
+        ties=records.RANDOM_TIES if torus.tie in ("random", "booksim") else records.FIXED_TIES,
         ties_minus=int(adaptive_ties_minus(torus)),
         stays=int(network.escape == "stays"),
         seed=seed,

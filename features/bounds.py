@@ -40,9 +40,9 @@ def time_bounds(
     memory bandwidth; and every message needs its software overhead, its hops and its serialisation
     (an edge of several messages that of all of them, for they are handed over together).
     With adaptive routing the link bound is that of an even split, an estimate and not a bound;
-    where ties are split or random, it is that of the expected load. Rounds of a dependent workload
-    overlap, so their loads count together, and the latency is that of the longest chain of messages
-    that wait for each other.
+    where ties are open (`Torus.ties_are_open`), it is that of the expected load. Rounds of a
+    dependent workload overlap, so their loads count together, and the latency is that of the
+    longest chain of messages that wait for each other.
 
     Examples
     --------

@@ -15,20 +15,27 @@ from .routing import check_fit, dilations, grid_of, injection_fifos
 def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
     """Return the second before which a phase in dimension order cannot be over.
 
+    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds`, of whole workloads.
+
     A link cannot carry a message before the message has left its injection FIFO and crossed the
     links before. All that can come to a link from some moment on keeps it busy from then on: the
     largest such moment plus work, over all links and moments, is the bound of a machine whose jobs
     have release times [1]_. With short messages, links wait for the software for long, and it is
     nearer to the time than the busiest link's bytes or a message's latency alone.
 
-    Where ties are split or random, half of a message is expected each way: an estimate, no bound.
+    Where ties are open (`Torus.ties_are_open`), half of a message is expected each way: an
+    estimate, no bound.
     Waits in FIFOs count where these send one message of a task after the other (`Network.feeding`
     "tasks", no rendezvous, a FIFO of its own for each message).
 
     Parameters
     ----------
-    comm, torus, mapping
-        What is sent, over which network, from where.
+    comm : CommGraph
+        What is sent in the phase.
+    torus : Torus
+        Over which network.
+    mapping : TaskMapping
+        From which nodes to which.
 
     Returns
     -------
@@ -38,7 +45,7 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
     Raises
     ------
     InputError
-        If the mapping does not fit.
+        If the mapping does not fit, or an edge has too many packets.
 
     References
     ----------

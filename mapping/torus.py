@@ -80,8 +80,8 @@ class Torus:
     - ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp).
 
     Expected loads are the same for ``random`` and ``split``. Adaptive routing takes both ways of a
-    tie as minimal, whatever the rule, but for ``booksim``: there the one in dimension order, for
-    want of room, is drawn, all else goes minus.
+    tie as minimal, whatever the rule, but for ``booksim``: there an adaptive packet goes minus, and
+    one that goes on in dimension order for want of room either way, at random.
 
     Blue Gene/Q's dynamic routing knows such zones (Chen et al., "The IBM Blue Gene/Q
     interconnection network and message unit", SC'11).

@@ -19,6 +19,10 @@ Array = NDArray[np.float64]
 # Each step of the measured grid away from a place divides a point's weight by these.
 NEAR = 1000.0
 WIDE = 2.0
+# Logarithm of the largest value told: of values close together, powers have no bounds.
+_LARGEST = 690.0
+# Beyond the measured range no power above this is believed.
+_STEEPEST = 8.0
 _ANCHOR_DECAY = 100.0
 _RIDGE = 1e-3
 # From the largest value on, no model grows by so many times more a step than the measured values
@@ -85,7 +89,34 @@ def local_growth(points: Array, centre: Array, places: Array, decay: float = NEA
         gram[1:, 1:] += _RIDGE * np.diag(spread)
         solved = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
         result[:, k] = solved[0] - middle @ solved[1:]
-    return np.exp(result)
+    return np.exp(np.minimum(result, _LARGEST))
+
+
+def believable(points: Array, centre: Array, places: Array, growth: Array) -> Array:
+    """Growth that beyond the measured range keeps to a power of eight of each parameter.
+
+    Parameters
+    ----------
+    points : array, shape (n, q)
+    centre : array, shape (p, n)
+        Positive.
+    places : array, shape (m, q)
+    growth : array, shape (.., p, m)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, steep = np.array([[8.0], [9.0]]), np.array([[1.0, 100.0]])
+    >>> told = local_growth(x, steep, np.array([[18.0]]))
+    >>> believable(x, steep, np.array([[18.0]]), told).round(6).tolist()
+    [[25600.0]]
+    """
+    above = np.log(places) - np.log(points.max(axis=0))
+    below = np.log(points.min(axis=0)) - np.log(places)
+    beyond = np.maximum(np.maximum(above, below), 0.0).sum(axis=1)
+    with np.errstate(over="ignore"):
+        most = centre.max(axis=1)[:, None] * np.exp(_STEEPEST * beyond)
+    return np.minimum(growth, most)
 
 
 def lifted(centre: Array) -> Array:
@@ -118,8 +149,9 @@ def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end:
     steepest = np.maximum((np.diff(logs, axis=1) / np.diff(x)).max(axis=1), 0.0)
     beyond = np.log(places[:, 0]) - x[-1]
     slope = steepest[:, None] + np.log(_STEEPER) / (x[-1] - x[-2])
-    # What is below zero at the end grows no more.
-    most = np.maximum(at_end, 0.0) * np.exp(slope * np.maximum(beyond, 0.0))
+    # What is below zero at the end grows no more; what has no bound may be anything.
+    with np.errstate(over="ignore"):
+        most = np.maximum(at_end, 0.0) * np.exp(slope * np.maximum(beyond, 0.0))
     return np.where(beyond > 0, np.minimum(readings, most), readings)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import formula, notes
 from ._exact import Hypotheses
 from .errors import ScalingInputError
-from .local_growth import WIDE, anchor, bounds, lifted, local_growth, slowed
+from .local_growth import WIDE, anchor, believable, bounds, lifted, local_growth, slowed
 from .measurements import Measurements, check_points, off_zero, real_numbers
 from .misses import share_of_models
 from .mixture import alternatives, densest, predicted, quantiles, spread, weights
@@ -305,18 +305,20 @@ class Models:
         return counts
 
     def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
-        """Middle one of three readings, weighed against growth alone by what the models miss.
+        """Middle one of three readings, weighed against one that growth alone has a larger part in.
 
         The readings are two of the models and the growth near each place. Of one parameter the
         models are fitted with equal relative errors and with equal absolute ones, where the large
         values count most. Of several, they are taken as they are and corrected by their errors at
-        the nearest points. Growth alone is told near the place and in wider surroundings.
+        the nearest points. What counts beside them, the more the models miss, is the middle one of
+        this reading and of growth near the place and in wider surroundings.
         """
         points, near = off_zero(self._points, self._points), off_zero(self._points, places)
         measured = self._centred.centre[which]
         clear = lifted(measured)
         centre = np.where(measured > 0, measured, clear)
         growth = local_growth(points, centre, near)
+        laws = np.stack([growth, local_growth(points, centre, near, WIDE)])
         at_points = self._middle(self._found, self._points)[which]
         if self._absolute is not None:
             place = np.searchsorted(np.flatnonzero(~self.trusted), which)
@@ -329,8 +331,8 @@ class Models:
             first = median
             second = median * anchor(points, centre, at_points, near)
         middle = np.median(np.stack([first, second, growth]), axis=0)
-        wide = local_growth(points, centre, near, WIDE)
-        powers = np.median(np.stack([middle, growth, wide]), axis=0)
+        laws = believable(points, clear, near, laws)
+        powers = np.median(np.stack([middle, *laws]), axis=0)
         share = share_of_models(points, measured, clear, at_points)[:, None]
         least, most = bounds(points, measured, clear, near)
         result: Array = np.clip(share * middle + (1 - share) * powers, least, most)

@@ -285,7 +285,7 @@ def releases(comm, network, rows, wire, fifo, sent, bandwidth):
         free, before = 0.0, -1.0
         for e in mine:
             # Those that are ready together may go in any order.
-            if ready[e] > before * (1 + 1e-6):
+            if ready[e] > before * (1 + 1e-3):
                 first, before = max(ready[e], free), ready[e]
             release[e] = first
             free = max(free, first) + wire[e] / bandwidth

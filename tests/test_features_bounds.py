@@ -39,6 +39,39 @@ def test_the_release_bound_equals_its_twin(case, network):
         assert release_bound(comm, host, mapping) == pytest.approx(twin, rel=1e-9)
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_nothing_is_faster_than_the_release_bound(data):
+    # Few FIFOs, nodes and receivers for many messages, so that FIFOs and links decide.
+    network = Network(
+        payload=64,
+        header=0,
+        hop_latency=data.draw(st.sampled_from([4e-8, 1e-6])),
+        fifos=data.draw(st.integers(1, 3)),
+        fifo_rule=data.draw(st.sampled_from(["bluegene_q", "first_dimension", "first_free"])),
+        feeding=data.draw(st.sampled_from(["tasks", "messages", "packets"])),
+        window=data.draw(st.sampled_from([0, 0, 2])),
+        overhead=data.draw(st.sampled_from([0.0, 1e-7, 1e-6])),
+        short_limit=data.draw(st.sampled_from([0, 64])),
+        short_overhead=3.333e-7,
+        eager_limit=data.draw(st.sampled_from([np.inf, np.inf, 100.0])),
+    )
+    shape = data.draw(st.sampled_from([(4,), (8,), (3, 2), (4, 4)]))
+    tie = data.draw(st.sampled_from(["plus", "source_parity", "sum_parity", "simgrid"]))
+    torus = Torus(shape, bandwidth=1e9, tie=tie, network=network)
+    near = st.integers(0, min(3, torus.n_nodes - 1))
+    node = data.draw(st.lists(near, min_size=6, max_size=12))
+    task = st.integers(0, len(node) - 1)
+    edges = data.draw(st.sets(st.tuples(task, task), min_size=6, max_size=40))
+    sizes = st.sampled_from([1.0, 64.0, 640.0, 2000.0])
+    nbytes = [data.draw(sizes) for _ in edges]
+    comm = CommGraph(len(node), *zip(*sorted(edges), strict=True), nbytes)
+    mapping = TaskMapping(node, torus)
+    time = simulate(comm, torus, mapping).time
+    # Ticks are a thousandth of the longest packet, of a hop and of a message's software too.
+    assert time >= release_bound(comm, torus, mapping) * (1 - 2e-3)
+
+
 def test_messages_leave_a_fifo_one_after_the_other():
     # Ready after 10 and 20 s, 40 s of wire each: the second leaves at 50 s. Over 2 hops of 1 s and
     # 40 s of wire it is there at 92 s, which is when link 1 -> 2 is through, too.

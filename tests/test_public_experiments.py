@@ -167,6 +167,8 @@ def test_jumps_are_what_is_not_smooth_over_levels():
     assert found.index.equals(table.index)
     assert found.to_numpy() == pytest.approx(0.3, rel=0.1)
     assert amg_noise.jumps(course(np.zeros(7))).isna().all()
+    missing = course(np.zeros(12)).drop(5)
+    assert amg_noise.jumps(missing).isna().all()
 
 
 def test_a_ceiling_falls_with_what_is_chance():

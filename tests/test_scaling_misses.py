@@ -26,6 +26,17 @@ def test_steeper_than_any_term(x, exponent):
     assert model.predict(x[4:, None])[0] == pytest.approx(y[4], rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [([1000, 1010], [1, 1e4]), ([1, 1.1], [1, 5]), ([64, 65, 66], [1, 8, 200])],
+)
+def test_values_close_together_have_no_endless_powers(x, y):
+    model = PMNFRegressor(warn=False).fit(np.array(x, dtype=float)[:, None], y)
+    for times in (10, 1e5):
+        predicted = model.predict([[x[-1] * times]])[0]
+        assert 0 < predicted <= 1.1 * y[-1] * times**8
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_steeper_than_any_term_of_two_parameters(axis):
     points = np.array(list(itertools.product(P, SIZE)))

@@ -86,7 +86,7 @@ def jumps(table: pd.DataFrame) -> pd.Series[float]:
     -------
     Series of float
         A standard deviation of the logarithm of time for each row, that of its course; NaN in a
-        course of fewer than 8 levels.
+        course of fewer than 8 levels or with a level missing.
 
     Examples
     --------
@@ -96,7 +96,9 @@ def jumps(table: pd.DataFrame) -> pd.Series[float]:
     True
     """
     ordered = table.assign(log=np.log(table["time"])).sort_values("level", kind="stable")
-    return ordered.groupby(_COURSE)["log"].transform(_jump).reindex(table.index)
+    courses = ordered.groupby(_COURSE)
+    whole = courses["level"].transform(lambda level: bool((np.diff(level) == 1).all())).astype(bool)
+    return courses["log"].transform(_jump).where(whole).reindex(table.index)
 
 
 def _jump(logs: pd.Series[float]) -> float:
@@ -107,7 +109,9 @@ def _jump(logs: pd.Series[float]) -> float:
 
 
 def ceilings(table: pd.DataFrame, subsets: dict[str, NDArray[np.bool_]]) -> pd.DataFrame:
-    """Return the quality that a forecast cannot pass, for each estimate of what is chance.
+    """Return the quality that a forecast is not expected to pass, by estimates of what is chance.
+
+    Courses too short to tell their jumps count with the mean square of others of their kind.
 
     Parameters
     ----------
@@ -128,10 +132,12 @@ def ceilings(table: pd.DataFrame, subsets: dict[str, NDArray[np.bool_]]) -> pd.D
     in_one_job = kind.map(lambda what: found.get((ONE_JOB, what), np.nan))
     # Matrices of two jobs differ by what was timed, not by chance.
     in_two_jobs = pd.Series(found.get((TWO_JOBS, "vectors"), np.nan), index=table.index)
+    of_courses = jumps(table)
+    of_kind = np.sqrt((of_courses**2).groupby(kind).transform("mean"))
     estimates = {
         BY_REPEATS: in_one_job,
         "repeats of vectors in two jobs": in_two_jobs,
-        BY_JUMPS: jumps(table).fillna(in_one_job),
+        BY_JUMPS: of_courses.fillna(of_kind),
     }
     rows = []
     for name, spread in estimates.items():
@@ -169,8 +175,8 @@ def note(found: pd.DataFrame, everything: str, worst: str) -> str:
         "What chance leaves (`gemini_amg_ceiling`): if times vary as they do where a job repeated "
         f"a communication, a forecast may reach {figures(BY_REPEATS, everything)} on all rows; if "
         "whatever jumps up and down from level to level is chance (third differences of "
-        f"logarithms, in courses of {_LEVELS} levels and more), {figures(BY_JUMPS, everything)}, "
-        f"and {figures(BY_JUMPS, worst)} on the {worst}. The second estimate "
-        "is careful: what bends in earnest counts as chance; but what a whole job has of its own "
-        "does not."
+        f"logarithms, in courses of {_LEVELS} levels and more; others count with their mean), "
+        f"{figures(BY_JUMPS, everything)}, and {figures(BY_JUMPS, worst)} on the {worst}. By the "
+        "second estimate what bends in earnest counts as chance, but what a whole job has of its "
+        "own does not."
     )

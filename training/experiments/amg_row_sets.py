@@ -98,19 +98,24 @@ def _scores(
     return {f"{name}_rcc": rcc(observed, predicted), f"{name}_r2": r2(observed, predicted)}
 
 
-def note(found: pd.DataFrame, byte_hops: float, rcc: float, r2: float) -> str:
+def note(found: pd.DataFrame, hops: float, order: float, fit: float) -> str:
     """Return which sets come close to three quoted scores, and where named trees do better.
 
     Parameters
     ----------
     found : DataFrame
         Of `row_sets`.
-    byte_hops, rcc, r2 : float
+    hops, order, fit : float
         What is quoted: RCC of byte-hops, RCC and R^2 of trees.
+
+    Returns
+    -------
+    str
+        Sentences for the page.
     """
-    by_hops = found.iloc[(found["byte_hops_rcc"] - byte_hops).abs().to_numpy().argmin()]
+    by_hops = found.iloc[(found["byte_hops_rcc"] - hops).abs().to_numpy().argmin()]
     apart = {
-        name: (found[[f"{name}_rcc", f"{name}_r2"]] - [rcc, r2]).abs().max(axis=1)
+        name: (found[[f"{name}_rcc", f"{name}_r2"]] - [order, fit]).abs().max(axis=1)
         for name in ("trees", "named_trees")
     }
     name = min(apart, key=lambda one: apart[one].min())
@@ -122,7 +127,7 @@ def note(found: pd.DataFrame, byte_hops: float, rcc: float, r2: float) -> str:
     named = ", ".join(f"'{one}'" for one in better["set"])
     return (
         f"No row set of `gemini_amg_row_sets` ({len(found)}) gives the figures quoted, byte-hops "
-        f"{byte_hops}, trees {rcc} and {r2}, at once. Byte-hops come closest on "
+        f"{hops}, trees {order} and {fit}, at once. Byte-hops come closest on "
         f"'{by_hops['set']}' ({by_hops['byte_hops_rcc']:.3f}), where trees reach RCC "
         f"{by_hops['trees_rcc']:.3f} and R^2 {by_hops['trees_r2']:.3f}; trees on "
         f"'{by_trees['set']}' ({by_trees[f'{name}_rcc']:.3f} and {by_trees[f'{name}_r2']:.3f}), "

@@ -48,7 +48,7 @@ def _run(inputs: Inputs) -> Findings:
     margin = margin_of_mean(lost)
     return Findings(
         f"{simulated.text(table)} Slowdowns learned on the same {_SPLITS} splits from features "
-        "that routes alone give, and from these and the counters of the simulation. Processor "
+        "that need no simulation, and from these and the counters of the simulation. Processor "
         "seconds a mapping: all features of level 1, and the simulation, of a random mapping of "
         "each benchmark. `level-1-bounds` is the RCC of two bounds of the time alone, with nothing "
         "learned: that of loads and latencies, and that which knows when messages are released "
