@@ -52,7 +52,7 @@ def _run(inputs: Inputs) -> Findings:
         "seconds a mapping: all features of level 1, and the simulation, of a random mapping of "
         "each benchmark. `level-1-bounds` is the RCC of two bounds of the time alone, with nothing "
         "learned: that of loads and latencies, and that which knows when messages are released "
-        "too; under adaptive routing (4 MB) both are the same.",
+        "too; under adaptive routing (4 MB) both are the same but for rounding.",
         {"level-1": result, "level-1-mean": mean, "level-1-bounds": _bounds(table),
          "level-1-seconds": cost},
         (
