@@ -71,8 +71,8 @@ def latest_link(
             then = release[e]
             for i in range(grid.shape.size):
                 k = grid.order[i]
-                s = np.int64(grid.coords[src[e], k])
-                t = np.int64(grid.coords[dst[e], k])
+                s = int(grid.coords[src[e], k])
+                t = int(grid.coords[dst[e], k])
                 size = grid.shape[k]
                 wrap = grid.wrap[k] == 1
                 plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, dst[e], k))
@@ -86,7 +86,7 @@ def latest_link(
                     busy = max(busy, least[link] + work[link])
                     step = s + (1 if plus else -1)
                     if step == size:
-                        step = np.int64(0)
+                        step = 0
                     elif step < 0:
                         step = size - 1
                     here += (step - s) * grid.stride[k]

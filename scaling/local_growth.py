@@ -116,7 +116,8 @@ def believable(points: Array, centre: Array, places: Array, growth: Array) -> Ar
     beyond = np.maximum(np.maximum(above, below), 0.0).sum(axis=1)
     with np.errstate(over="ignore"):
         most = centre.max(axis=1)[:, None] * np.exp(_STEEPEST * beyond)
-    return np.minimum(growth, most)
+    result: Array = np.minimum(growth, most)
+    return result
 
 
 def lifted(centre: Array) -> Array:
