@@ -17,7 +17,7 @@ from . import _simulator_state as records
 from ._field_kernels import pack_routes
 from ._route_kernels import pick_fifos
 from ._simulator_messages import Messages
-from .routing import FIFO_RULES, adaptive_ties_minus, grid_of
+from .routing import FIFO_RULES, grid_of
 
 NONE = records.NONE
 
@@ -59,7 +59,7 @@ def message_records(
     )
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
     coins = np.zeros(src.size, dtype=np.int32)
-    by_coin = not adaptive or adaptive_ties_minus(torus)
+    by_coin = not adaptive or torus.adaptive_ties_minus
     pack_routes(grid_of(torus), fields, adaptive, by_coin, src, dst, route, ties, coins)
     message["route"], message["ties"], message["coin"] = route, ties, coins
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))

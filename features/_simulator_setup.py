@@ -15,7 +15,7 @@ from ._message_records import message_records, rounds_of
 from ._simulator_clock import clock_of
 from ._simulator_messages import Messages
 from .coarsening import PLACES
-from .routing import Routing, adaptive_ties_minus
+from .routing import Routing
 
 _LOG_ENTRIES = 2**20
 # Bytes free behind a link are counted in 32 bits.
@@ -216,7 +216,7 @@ def build_state(
         by_packet=int(network.feeding == "packets"),
         window=network.window,
         ties=records.RANDOM_TIES if torus.tie in ("random", "booksim") else records.FIXED_TIES,
-        ties_minus=int(adaptive_ties_minus(torus)),
+        ties_minus=int(torus.adaptive_ties_minus),
         stays=int(network.escape == "stays"),
         seed=seed,
         dependent=int(dependent),

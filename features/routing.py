@@ -97,17 +97,6 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
     return adaptive or torus.ties_are_open
 
 
-def adaptive_ties_minus(torus: Torus) -> bool:
-    """Return whether adaptive packets take only the minus way of a tie.
-
-    Examples
-    --------
-    >>> adaptive_ties_minus(Torus((8,))), adaptive_ties_minus(Torus((8,), tie="booksim"))
-    (False, True)
-    """
-    return torus.tie == "booksim"
-
-
 def grid_of(torus: Torus) -> kernels.Grid:
     """Return the arrays by which the kernels know a torus."""
     stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
@@ -347,9 +336,10 @@ def _adaptive_loads(
         # Of 16 bits, sorting takes a pass.
         by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
         minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
-        ties_minus = adaptive_ties_minus(torus)
-        widen_reach(grid, ties_minus, here, there, minus, plus)
+        widen_reach(grid, torus.adaptive_ties_minus, here, there, minus, plus)
         table = offset_table(minus, plus)
-        add_adaptive_loads(grid, ties_minus, table, here, there, by_end, weight, load)
+        add_adaptive_loads(
+            grid, torus.adaptive_ties_minus, table, here, there, by_end, weight, load
+        )
         here = there
     return load

@@ -184,6 +184,11 @@ class Torus:
         return self.tie in ("random", "split", "booksim")
 
     @property
+    def adaptive_ties_minus(self) -> bool:
+        """Whether adaptive packets that find room take only the minus way of a tie."""
+        return self.tie == "booksim"
+
+    @property
     def diameter(self) -> int:
         """Hops between the two nodes that are farthest apart."""
         return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
