@@ -62,7 +62,7 @@ errors are what is left against real packets; the cost is processor time, 1 with
 ## Messages that flow
 
 `simulate_flows` against real packets, of the mappings of two of these seeds, 512 tasks on 8x8x8,
-with more or less room behind the links (with the window, `feeding="packets"` and
+with more or less room behind the links (with fair queues, `feeding="packets"` and
 `fifo_rule="first_free"` too). The RCC between the two, that of the lower bound for comparison, the
 median of flowing over packets' time, seconds of processor time a mapping, and the cost, 1 with real
 packets.
@@ -85,8 +85,8 @@ shuffled its destinations for that reason.
 `benchmarks/validation.py` compares the simulator with times that are not part of the repository:
 completion cycles of a flit-level engine, times of MPI programs in a flow-level engine, and times
 measured on an emulated 4x4x4 torus. Every constant is read off the engine's description or
-source, but the window and the packets of the flow-level cases, which that engine has not, and the
-two datelines of the flit-level ones, which can have one or two.
+source, but the packets of the flow-level cases, which that engine has not, and the two datelines of
+the flit-level ones, which can have one or two.
 
 RCC is over pairs with different times (equal forecasts count half), and over those more than 5 %
 apart. The factor is the median of the engine's or measured times over the simulated ones, the
@@ -97,7 +97,7 @@ samples in which something was sent again, whose times are left out too.
 
 {validation_summary}
 
-The same of messages that flow (`simulate_flows`): no packets, no window, but shares of the links.
+The same of messages that flow (`simulate_flows`): no packets, but shares of the links.
 That is the flow-level engine's own kind of model.
 
 {validation_flows}

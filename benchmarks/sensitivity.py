@@ -184,8 +184,9 @@ def error_targets() -> pd.DataFrame:
 ROOM: dict[str, dict[str, Any]] = {
     "32 packets": {},
     "4,096 packets": {"buffer_packets": 4096},
-    "4,096 packets, a window of 2": {
-        "buffer_packets": 4096, "window": 2, "feeding": "packets", "fifo_rule": "first_free",
+    "4,096 packets, fair queues": {
+        "buffer_packets": 4096, "arbitration": "fair", "feeding": "packets",
+        "fifo_rule": "first_free",
     },
 }  # fmt: skip
 

@@ -5,9 +5,9 @@
 FOLDER holds `flit-level`, `flow-level` and `emulated-torus`, each with its README; what is missing
 is left out. Writes validation.csv (a row a case and mapping), validation-summary.csv and, of
 messages that flow, validation-flows.csv. Every constant is read off the engine's description or
-source but the window and the packets of the flow-level cases, which that engine has not, one choice
-for all four, and the two datelines of the flit-level ones: that engine can have one or two, and its
-description does not say. Nothing is fitted but one common factor of the times, and that for the
+source but the packets of the flow-level cases, which that engine has not, one number for all four,
+and the two datelines of the flit-level ones: that engine can have one or two, and its description
+does not say. Nothing is fitted but one common factor of the times, and that for the
 error only. Random ties are averaged over 64 seeds; seconds are those of one run, with nothing
 beside it.
 """
@@ -139,17 +139,16 @@ def flow_cases(folder: Path) -> Iterator[Case]:
     """Yield the cases of the flow-level engine: 2 GB/s, 50 ns a hop, times SMPI's factors.
 
     Its flows are connections of TCP, whose shares of a link are the smaller the more hops they go:
-    so are those of messages with a window of two packets (one arrives, the next is on its way) that
-    find all the room they want. A node keeps as many before its router as its task has transfers
-    under way. Of rounds, a transfer begins when both its sides have begun the round, as in SMPI,
-    whatever its length.
+    so are those of messages that queue fairly and find all the room they want. A node keeps as many
+    before its router as its task has transfers under way. Of rounds, a transfer begins when both
+    its sides have begun the round, as in SMPI, whatever its length.
     """
     times = pd.read_csv(folder / "times.csv")
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
         _, share, multiple = SMPI[bisect_right(SMPI, (nbytes, np.inf)) - 1]
         network = Network(
             payload=nbytes // 32, header=0, hop_latency=50e-9 * multiple, buffer_packets=1024,
-            window=2, fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free",
+            arbitration="fair", fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free",
             feeding="packets", overhead=0.0, reception_ports=6, memory_bandwidth=6 * 2e9,
             eager_limit=np.inf if pattern == "halo2d" else 0.0,
         )  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Of the network and the torus; without packets they change nothing.
 OF_PACKETS = frozenset(
-    ("buffer_packets", "fifo_packets", "window", "deadlock", "virtual_channels", "arbitration",
+    ("buffer_packets", "fifo_packets", "deadlock", "virtual_channels", "arbitration",
      "deterministic_limit", "reception_ports", "zones", "escape")
 )  # fmt: skip
 # Times over their bounds, from which on they are shown as 1.00.

@@ -21,6 +21,7 @@ from ._random_kernels import drawn
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     AGE,
+    FAIR,
     FIRST,
     FREE,
     KINDS,
@@ -110,6 +111,8 @@ def _is_older(state: State, q: int, p: int) -> bool:
             at(state.message, at(state.packet, q).message).ready
             < at(state.message, at(state.packet, p).message).ready
         )
+    if arbitration(state) == FAIR:
+        return state.fair.tag[np.uint64(q)] < state.fair.tag[np.uint64(p)]
     return np.int32(at(state.packet, q).since - at(state.packet, p).since) < 0
 
 

@@ -15,6 +15,7 @@ from ._arbitration_kernels import (
 from ._buffer_kernels import count, link_of, room, roomiest, size_of, take_room
 from ._claim_kernels import claim
 from ._event_kernels import schedule
+from ._fair_kernels import depart
 from ._lane_kernels import join, take_out
 from ._network_kernels import (
     arbitration,
@@ -32,6 +33,7 @@ from ._node_kernels import leave_fifo
 from ._simulator_state import (
     ADAPTIVE_CHANNEL,
     CHANNEL_BITS,
+    FAIR,
     FIRST,
     FIRSTS,
     FREE,
@@ -107,6 +109,8 @@ def serve(state: State, out: int, now: int) -> int:
     if arbitration(state) == ROUND_ROBIN:
         entrance = lane % inputs(state)
         at(state.rest, out).turn = entrance + 1 if entrance + 1 < inputs(state) else 0
+    elif arbitration(state) == FAIR:
+        depart(state, p, out)
     size = size_of(state, packet.wire)
     place = (out << CHANNEL_BITS) | channel
     if has_queues(state):

@@ -10,14 +10,15 @@ from ._arbitration_kernels import emptiest_link, kind_of
 from ._buffer_kernels import channel_of, size_of
 from ._claim_kernels import withdraw
 from ._event_kernels import schedule
-from ._network_kernels import inputs, is_adaptive, lane_of, port_of
-from ._simulator_state import ADAPTIVE_CHANNEL, FIRSTS, FREE, NONE, SECOND, State
+from ._fair_kernels import line_up, stamp
+from ._network_kernels import arbitration, inputs, is_adaptive, lane_of, port_of
+from ._simulator_state import ADAPTIVE_CHANNEL, FAIR, FIRSTS, FREE, NONE, SECOND, State
 from ._tick_kernels import free_tick
 
 
 @bare_kernel
 def join(state: State, p: int, node: int, came: int, entrance: int, now: int) -> int:
-    """Put a packet at the end of a lane; returns a link that may send now, or NONE.
+    """Put a packet into a lane, last or by its tag; returns a link that may send now, or NONE.
 
     ``came`` is the port through which it goes on straight, ``entrance`` its input.
     """
@@ -38,14 +39,20 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
     link = at(state.link, out)
     lanes = at(state.lane, lane_of(state, out, lane))
     bit = np.uint64(1) << np.uint64(lane)
-    # Without a branch: the first one is set behind itself for a moment.
     is_first = (link.lanes & bit) == 0
-    at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
-    packet.next = NONE
-    lanes.head = p if is_first else np.int64(lanes.head)
-    if state.special is None:
-        lanes.since = packet.since if is_first else np.int64(lanes.since)
-    lanes.tail = p
+    if arbitration(state) == FAIR:
+        stamp(state, p, out, int(lane == SECOND))
+        if is_first:
+            lanes.head = NONE
+        line_up(state, lanes, p)
+    else:
+        # Without a branch: the first one is set behind itself for a moment.
+        at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
+        packet.next = NONE
+        lanes.head = p if is_first else np.int64(lanes.head)
+        if state.special is None:
+            lanes.since = packet.since if is_first else np.int64(lanes.since)
+        lanes.tail = p
     link.lanes |= bit
     if is_adaptive(state):
         state.waiting[np.uint64(node)] += 1

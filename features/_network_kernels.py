@@ -27,14 +27,8 @@ def has_queues(state: State) -> bool:
 
 @bare_kernel
 def arbitration(state: State) -> int:
-    """Which packet a link takes: FIRST_COME, ROUND_ROBIN or AGE."""
+    """Which packet a link takes: FIRST_COME, ROUND_ROBIN, AGE or FAIR."""
     return FIRST_COME if state.special is None else state.arbitration
-
-
-@bare_kernel
-def window(state: State) -> int:
-    """Packets of a message that may be on their way at once, 0: any number."""
-    return 0 if state.special is None else state.window
 
 
 @bare_kernel

@@ -7,7 +7,7 @@ import numpy as np
 from toruscast.mapping._jit import at, bare_kernel
 
 from ._event_kernels import schedule
-from ._network_kernels import first_fifo, window
+from ._network_kernels import first_fifo
 from ._random_kernels import drawn
 from ._simulator_state import (
     HANDED_OVER,
@@ -175,15 +175,11 @@ def feed(state: State, f: int, now: int) -> int:
     packet.place = -2 - f
     packet.tail = now
     message.to_send -= 1
-    message.on_way += 1
     if message.to_send == 0:
         queue.head = message.next
         filling = at(state.filling, first_fifo(state, f))
         filling.length -= 1
         filling.stay += now - message.ready
-    elif message.on_way == window(state):
-        # It comes back when the receiver takes one in.
-        queue.head = message.next
     elif state.by_packet and message.next != NONE:
         queue.head = message.next
         at(state.message, queue.tail).next = m
@@ -242,11 +238,6 @@ def take_in(state: State, p: int, now: int) -> int:
     receipt.finish = max(receipt.finish, now + ticks)
     left = receipt.left - 1
     receipt.left = left
-    if window(state) > 0:
-        message = at(state.message, m)
-        if message.on_way == window(state) and message.to_send > 0:
-            _wake(state, _enqueue(state, m), now)
-        message.on_way -= 1
     state.free[state.clock[SLOTS]] = p
     state.clock[SLOTS] += 1
     if left == 0 and state.then.size > 0:

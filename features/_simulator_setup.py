@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import InputError, Network, TaskMapping, Torus
 
 from . import _simulator_state as records
+from ._fair_queues import fair_queues
 from ._memory import blank, side_by_side
 from ._message_records import message_records, rounds_of
 from ._simulator_clock import clock_of
@@ -27,6 +28,7 @@ _ARBITRATION = {
     "first_come": records.FIRST_COME,
     "round_robin": records.ROUND_ROBIN,
     "age": records.AGE,
+    "fair": records.FAIR,
 }
 NONE = records.NONE
 
@@ -40,7 +42,6 @@ def is_usual(network: Network, routing: Routing, looked_at: bool) -> bool:
         routing == "deterministic"
         and network.arbitration == "first_come"
         and network.virtual_channels == 0
-        and network.window == 0
         and network.deadlock != "dateline"
         and not looked_at
     )
@@ -142,7 +143,7 @@ def build_state(
     )
     worker = np.full((int(worker_of.max(initial=0)) + 1, 3), NONE, dtype=np.int32)
     inputs, turns = 1, max(1, network.virtual_channels)
-    if network.arbitration != "first_come":
+    if network.arbitration in ("round_robin", "age"):
         # All lanes of a link stand in one 64-bit number: what does not fit shares its turn.
         most = 64 // records.KINDS
         turns = turns if 2 * torus.ndim * turns < most else 1
@@ -167,6 +168,7 @@ def build_state(
         lane=blank(0 if special is None else link.size * records.KINDS * inputs, records.LANE),
         queue=queue,
         packet=blank(n_slots, records.PACKET),
+        fair=fair_queues(torus, fields, message, tick, n_slots, adaptive),
         fifo=fifos,
         filling=blank(n_fifos, records.FILLING),
         turns_left=blank(n_fifos if gives_way else 0, np.int32),
@@ -214,7 +216,6 @@ def build_state(
         injection=parts / max(torus.bandwidth),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
-        window=network.window,
         ties=records.RANDOM_TIES if torus.tie in ("random", "booksim") else records.FIXED_TIES,
         ties_minus=int(torus.adaptive_ties_minus),
         stays=int(network.escape == "stays"),

@@ -29,7 +29,7 @@ KINDS = 3
 # Route of a packet that has arrived and waits for a reception port.
 DELIVERED = np.uint64(2**64 - 1)
 
-FIRST_COME, ROUND_ROBIN, AGE = 0, 1, 2
+FIRST_COME, ROUND_ROBIN, AGE, FAIR = 0, 1, 2, 3
 FIXED_TIES, RANDOM_TIES = 0, 1
 # What the log of a watched message tells.
 HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
@@ -136,7 +136,6 @@ MESSAGE = np.dtype(
         ("overhead", np.int64),  # ticks of software
         ("ready", np.int64),  # tick of hand-over
         ("copy", np.int64),  # ticks that a message within a node takes
-        ("on_way", np.int32),  # packets sent; where there is a window, not taken in yet
         ("coin", np.int32),  # which way the last packet goes at each of these dimensions
     ],
     align=True,
@@ -165,6 +164,18 @@ class Fields(NamedTuple):
     zone: NDArray[np.uint64]  # (zones,) bits of each zone's ports
 
 
+class FairQueues(NamedTuple):
+    """What fair queueing keeps, in parts of ticks times weights; all ``(0,)`` without."""
+
+    clock: NDArray[np.int64]  # (L,) start tag of the packet that a link sent last
+    ended: NDArray[np.int64]  # (2 * hops,) where its last packet ends, by message, hops left, sign
+    first: NDArray[np.int64]  # (E,) where a message's hops begin
+    cost: NDArray[np.int64]  # (E,) from one of its packets to the next
+    last: NDArray[np.int32]  # (4 * hops,) its last packet that waits, of either kind of lane
+    tag: NDArray[np.int64]  # (P,) start tag of each packet at its link
+    place: NDArray[np.int64]  # (P,) where a packet that waits counts in `last`
+
+
 class State(NamedTuple):
     """Everything the event loop works on."""
 
@@ -175,6 +186,7 @@ class State(NamedTuple):
     lane: NDArray[Any]  # (L * 3 * inputs,) LANE; on the usual network (L * 4,), the links' memory
     queue: NDArray[Any]  # (L * virtual channels * 4,) QUEUE by place; (0,) without
     packet: NDArray[Any]  # (P,) PACKET
+    fair: FairQueues
     fifo: NDArray[Any]  # (F,) FIFO
     filling: NDArray[Any]  # (F,) FILLING
     turns_left: NDArray[np.int32]  # (F,) of its packet at the router; (0,) where none gives way
@@ -223,7 +235,6 @@ class State(NamedTuple):
     injection: float  # parts of ticks a byte of a FIFO
     shared_by: int  # FIFOs that take from one queue
     by_packet: int  # FIFOs send one packet of each message in turn
-    window: int  # packets of a message on their way at once, 0: any number
     ties: int
     ties_minus: int  # whether adaptive packets take only the minus way of a tie
     stays: int  # whether packets in a channel of dimension order may not leave it

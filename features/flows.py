@@ -122,7 +122,7 @@ def simulate_flows(
         the torus splits ties or draws them at random. Of ``torus.network`` the packets' sizes
         (for the headers), latency, software, whether a node's tasks share a thread, injection
         FIFOs (those of a node together with ``first_free``), memory bandwidth and the limit of
-        eager messages count; buffers, virtual channels, arbitration, windows and the number of
+        eager messages count; buffers, virtual channels, arbitration and the number of
         reception ports do not.
     error : float
         Messages begin and end together where that moves none by more than half this part of its

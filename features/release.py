@@ -93,8 +93,7 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
 
 def _in_turn(network: Network) -> bool:
     """Whether every FIFO sends its messages in the order in which they are handed over."""
-    own = network.feeding == "tasks" and network.fifo_rule != "first_free"
-    return own and network.window == 0
+    return network.feeding == "tasks" and network.fifo_rule != "first_free"
 
 
 def _released(

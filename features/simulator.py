@@ -73,8 +73,7 @@ def simulate(
         Real packets that one simulated packet carries, header and payload of each; a message of
         fewer is one packet. Buffers hold fewer of the longer packets, but three where they held
         that many; a longer packet of a FIFO lets the others go first as often as the real ones
-        would. Loads stay as they are; pipelining becomes coarser. Only 1 where messages have a
-        window.
+        would. Loads stay as they are; pipelining becomes coarser.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
         changes by much less three times in a row (six after a jump), and with more room behind the
@@ -135,12 +134,6 @@ def simulate(
     seed = whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:
         raise InputError("both error and coarsening given", expected="one of them")
-    if coarsening > 1 and torus.network.window:
-        raise InputError(
-            "packets cannot be merged where a message has a window of them",
-            found=f"coarsening={coarsening}, window={torus.network.window}",
-            expected="coarsening=1, or window=0",
-        )
     if error is not None and not 0 < real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="more than 0, less than 1")
     if interval is not None and not real_number(interval, "interval", 0) > 0:
@@ -160,7 +153,7 @@ def simulate(
     result, change = refine(
         error, longest_message(workload, torus), hops, network.buffer_packets,
         lambda merged, places: _simulate(workload, options._replace(places=places), merged),
-        1 if network.window else LARGEST_PACKET // (network.payload + network.header),
+        LARGEST_PACKET // (network.payload + network.header),
     )  # fmt: skip
     return replace(result, error=error, change=change)
 

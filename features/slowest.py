@@ -82,9 +82,7 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     rate = min(link, network.memory_bandwidth)
     # Rounds without a barrier are routed alike.
     together = workload if workload.dependent else comm
-    # What comes back from its window sets another FIFO to work.
-    feeding = network.fifos if network.window and network.fifo_rule == "first_free" else 1
-    fed = min(feeding * max(torus.bandwidth), network.memory_bandwidth)
+    fed = min(max(torus.bandwidth), network.memory_bandwidth)
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or tied.any()
     # Several slow ports at once: how many work depends on how packets come.
@@ -99,14 +97,11 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
         return math.nan
     packets, wire = packet_counts(comm, torus)
     head = hops * network.hop_latency
-    nth, behind = int(packets[edge]) - 1, 0
+    nth = int(packets[edge]) - 1
     each, last = (float(wire[edge]) / speed for speed in (link, min(link, port)))
-    if network.window and network.window * float(wire[edge]) / rate < head:
-        # It waits for the first of each window to come before the next one goes.
-        behind, nth = divmod(nth, network.window)
     # The last one arrives behind the others, or its port has them to take in first.
     before, turn = divmod(nth, network.reception_ports)
-    alone = (behind + 1) * head + max(nth * each, turn * each + before * last) + last
+    alone = head + max(nth * each, turn * each + before * last) + last
     if nbytes / comm.whole_messages[edge] > network.eager_limit:
         # A question and its answer, a header each.
         alone += 2 * (head + network.header / min(link, port))

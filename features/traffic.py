@@ -199,7 +199,7 @@ class RoutedTraffic:
     def sketch_coarsening(self) -> int:
         """Real packets in one of the sketch; 1 where the sketch is the simulation itself."""
         most = max(packet_counts(phase, self.torus)[0].max(initial=0) for phase in self.workload)
-        if most <= 1 or self.torus.network.window:
+        if most <= 1:
             return 1
         common = common_message(self.workload, self.torus)
         return max(_SKETCH, self._merged(common // _SKETCHED))
@@ -209,8 +209,7 @@ class RoutedTraffic:
         """The simulation with packets four times as long: about a quarter of the cost.
 
         Longer ones where most of the packets are of messages of 320 or more, so that 64 to 80 carry
-        such a message; real ones where no edge has two of them, or where messages have a window, by
-        which packets cannot be merged.
+        such a message; real ones where no edge has two of them.
         """
         return simulate(
             self.workload,
@@ -223,8 +222,7 @@ class RoutedTraffic:
     def _merged(self, wanted: int) -> int:
         """Real packets in one, so many as the counters bear."""
         network = self.torus.network
-        most = 1 if network.window else LARGEST_PACKET // (network.payload + network.header)
-        return max(1, min(wanted, most))
+        return max(1, min(wanted, LARGEST_PACKET // (network.payload + network.header)))
 
     @property
     def buffer_length(self) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from .validation import one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
 DeadlockRule = Literal["bubble", "dateline", "none"]
-Arbitration = Literal["first_come", "round_robin", "age"]
+Arbitration = Literal["first_come", "round_robin", "age", "fair"]
 Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
 
@@ -22,7 +22,6 @@ _MOST: dict[str, int] = {
     "short_limit": 10**15,
     "fifos": 1024,
     "fifo_packets": 2**20,
-    "window": 2**20,
     "virtual_channels": 64,
     "reception_ports": 1024,
     "hop_latency": 10**9,
@@ -61,16 +60,10 @@ class Network:
     fifo_rule : {"bluegene_q", "first_dimension", "round_robin", "first_free"}
         How a message picks its injection FIFO. With ``first_free`` a node's messages wait in one
         queue, and each FIFO at work takes the next packet of it when it is free; a message that
-        comes, or comes back from its window, sets one idle FIFO to work, so that one alone without
-        a window goes through one. Counts that know no time deal them out in turn. ``round_robin``
-        begins anew in every phase and round.
+        comes sets one idle FIFO to work, so that one alone goes through one. Counts that know no
+        time deal them out in turn. ``round_robin`` begins anew in every phase and round.
     fifo_packets : int
         Packets of an injection FIFO that may wait at the router for their links at once.
-    window : int
-        Packets of an edge, of all its messages together, that may be on their way at once: from
-        their FIFO until the receiver begins to take them in, of which the sender hears at once.
-        What has waited for that goes to the end of its FIFO's queue. 0: any number. Lower bounds
-        leave it out, and no packets are merged where there is one.
     overhead : float
         Seconds of software that a task spends on each message it sends.
     memory_bandwidth : float
@@ -85,10 +78,12 @@ class Network:
         First-in first-out queues that each channel behind a link is divided into, each of
         ``buffer_packets``; a packet waits until those before it in its queue have gone. 0: one
         buffer, in which packets for different outputs do not block each other.
-    arbitration : {"first_come", "round_robin", "age"}
+    arbitration : {"first_come", "round_robin", "age", "fair"}
         Which of the packets that wait for a link goes next: the one that has waited longest there,
-        the next input's in turn (21 at most: virtual channels, or FIFOs, beyond share a turn), or
-        that of the message that was handed over first.
+        the next input's in turn (21 at most: virtual channels, or FIFOs, beyond share a turn), that
+        of the message that was handed over first, or, in dimension order only, that of the message
+        that has had least of the link for its weight, one over the sum of 1 / bandwidth along its
+        way, as of `simulate_flows`.
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all of the first
@@ -131,13 +126,13 @@ class Network:
     routing in multiprocessor interconnection networks", IEEE Trans. Comput. 36, 1987), two of them,
     so that both channels are in use, the Cray T3D's (Scott and Thorson, "Optimized routing in the
     Cray T3D", PCRCW'94); arbitration by age is that of Abts and Weisser ("Age-based packet
-    arbitration in large-radix k-ary n-cubes", SC'07). A window is what makes the connections of TCP
-    share a link (Jacobson, "Congestion avoidance and control", SIGCOMM'88): each has as much on its
-    way as the others. Short and rendezvous messages are common to MPI libraries. Their limits are
-    settings of the library, not of the machine, and off by default. The short overhead is an
-    assumption. That packets may come back from the escape channel is Duato's ("A new theory of
-    deadlock-free adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4,
-    1993) and the adaptive bubble router's; BookSim 2's minimal adaptive packets stay there.
+    arbitration in large-radix k-ary n-cubes", SC'07); the fair one is start-time fair queueing
+    (Goyal, Vin and Cheng, SIGCOMM'96), but a link's clock stands still while it is
+    idle. Short and rendezvous messages are common to MPI libraries. Their limits are settings of
+    the library, not of the machine, and off by default. The short overhead is an assumption. That
+    packets may come back from the escape channel is Duato's ("A new theory of deadlock-free
+    adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4, 1993) and the
+    adaptive bubble router's; BookSim 2's minimal adaptive packets stay there.
 
     Examples
     --------
@@ -152,7 +147,6 @@ class Network:
     fifos: int = 10
     fifo_rule: FifoRule = "bluegene_q"
     fifo_packets: int = 1
-    window: int = 0
     overhead: float = 500e-9
     memory_bandwidth: float = 28e9
     deadlock: DeadlockRule = "bubble"

@@ -277,7 +277,7 @@ def releases(comm, network, rows, wire, fifo, sent, bandwidth):
     ready = hand_over(comm, network)[1]
     asks = any(rows[e][2] / round(rows[e][3]) > network.eager_limit for e in sent)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
-    if asks or network.window or not in_turn:
+    if asks or not in_turn:
         return ready
     release = list(ready)
     for queue in {(rows[e][0], fifo[e]) for e in sent}:

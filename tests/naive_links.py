@@ -39,6 +39,7 @@ class Packet:
     size: int  # bytes of a buffer that it takes
     tail: int = 0  # tick when all of it is there
     since: int = 0
+    tag: int = 0  # fair arbitration: when its share begins, at its link
 
     @property
     def node(self):
@@ -56,6 +57,8 @@ class Link:
     free_at: int = 0  # in parts of ticks
     armed: bool = False  # an event will look at it
     turn: int = 0
+    clock: int = 0  # fair arbitration: tag of the packet sent last
+    ended: dict = field(default_factory=dict)  # where the share of a message's last packet ends
     lanes: dict = field(default_factory=lambda: defaultdict(deque))  # by kind and input
     behind: int = 0
     packets: int = 0

@@ -58,7 +58,6 @@ class Message:
 
     def __post_init__(self):
         self.to_send = self.to_receive = self.packets
-        self.on_way = 0
         self.opening = self  # what its task hands over: itself, or the question before it
 
 

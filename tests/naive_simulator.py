@@ -1,6 +1,7 @@
 """A slow, obvious packet simulator: the twin of the kernels, event by event on a heap."""
 
 import math
+from bisect import insort
 
 import naive
 from naive_links import (
@@ -90,10 +91,9 @@ class Simulator:
         drawn_ties = not self.adaptive or self.torus.tie == "booksim"
         minus = minus_ways(self.torus, message, left, self.seed) if drawn_ties else set()
         message.to_send -= 1
-        message.on_way += 1
         if message.to_send == 0:
             self.nodes.fifo_of(message).stay += self.clock.now - message.ready
-        if message.to_send == 0 or message.on_way == network.window:
+        if message.to_send == 0:
             waiting.popleft()
         elif network.feeding == "packets":
             waiting.rotate(-1)
@@ -159,7 +159,7 @@ class Simulator:
     def entrance(self, held):
         """A packet's turn among the inputs of a router: virtual channels, then FIFOs."""
         network = self.torus.network
-        if network.arbitration == "first_come":
+        if network.arbitration in ("first_come", "fair"):
             return 0
         if isinstance(held, Buffer):
             return held.link.port * self.turns + held.number % self.turns
@@ -191,10 +191,22 @@ class Simulator:
         if self.adaptive and (isinstance(held, Fifo) or held.channel == ADAPTIVE):
             link, kind = self.emptiest(node, packet.message.dst), FREE
         queue = link.lanes[kind, self.entrance(held)]
-        queue.append(packet)
+        if self.torus.network.arbitration == "fair":
+            self.stamp(packet, link)
+            insort(queue, packet, key=lambda waiting: waiting.tag)
+        else:
+            queue.append(packet)
         if self.adaptive and len(queue) == 1:
             self.first = packet
         return link
+
+    def stamp(self, packet, link):
+        """Tell where a packet's share of a link begins: where its message's last one has ended."""
+        torus, message = self.torus, packet.message
+        way = naive.route(torus, message.src, message.dst)
+        along = sum(1 / torus.bandwidth[number % (2 * torus.ndim) // 2] for number in way)
+        packet.tag = max(link.clock, link.ended.get(message, 0))
+        link.ended[message] = packet.tag + round(message.wire * along * PARTS / self.tick)
 
     def emptiest(self, node, dst):
         """The link with the most room, less what waits for it already; the first of several."""
@@ -266,6 +278,8 @@ class Simulator:
         rule = self.torus.network.arbitration
         if rule == "round_robin" and not stolen:
             return (lane[1] - link.turn) % self.inputs, lane[0]
+        if rule == "fair":
+            return queue[0].tag
         return queue[0].message.ready if rule == "age" else queue[0].since
 
     def node_links(self, link):
@@ -297,6 +311,7 @@ class Simulator:
         if self.adaptive and queue:
             self.first = queue[0]
         link.turn = (lane[1] + 1) % self.inputs
+        link.clock = packet.tag
         now, held, wire = self.clock.now, packet.held, packet.message.wire
         packet.held = link.roomiest(channel)
         packet.held.room -= packet.size
@@ -395,7 +410,4 @@ class Simulator:
         message.to_receive -= 1
         if message.to_receive == 0:
             self.clock.at(message.finish, self.nodes.arrived, message)
-        if message.on_way == self.torus.network.window and message.to_send > 0:
-            self.nodes.queue(message)
-        message.on_way -= 1
         self.serve(self.leave(packet.held, packet, ticks))

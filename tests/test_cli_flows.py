@@ -200,7 +200,7 @@ MIXED = CommGraph(24, *map(list, zip(*EDGES, strict=True)))
 TRIPLES = TaskMapping(np.arange(24) // 3, 8)
 CHANGED = {
     "payload": 100, "header": 100, "hop_latency": 1e-5, "buffer_packets": 4, "fifos": 2,
-    "fifo_rule": "first_dimension", "fifo_packets": 2, "window": 2, "overhead": 1e-5,
+    "fifo_rule": "first_dimension", "fifo_packets": 2, "overhead": 1e-5,
     "memory_bandwidth": 1e9, "deadlock": "dateline", "virtual_channels": 2, "arbitration": "age",
     "feeding": "messages", "deterministic_limit": 100, "reception_ports": 2, "short_limit": 600,
     "short_overhead": 1e-5, "eager_limit": 100, "tie": "plus", "order": "1,0", "bandwidth": 1e9,

@@ -33,7 +33,7 @@ def test_bounds_equal_their_twin(case, network):
 @given(cases(tori=partial(tori, max_nodes=60)), simulated_networks())
 def test_the_release_bound_equals_its_twin(case, network):
     comm, torus, mapping = case
-    for changed in (network, replace(network, feeding="tasks", window=0, eager_limit=np.inf)):
+    for changed in (network, replace(network, feeding="tasks", eager_limit=np.inf)):
         host = replace(torus, network=changed)
         twin = naive.release_bound(comm, host, mapping)
         assert release_bound(comm, host, mapping) == pytest.approx(twin, rel=1e-9)
@@ -50,7 +50,6 @@ def test_nothing_is_faster_than_the_release_bound(data):
         fifos=data.draw(st.integers(1, 3)),
         fifo_rule=data.draw(st.sampled_from(["bluegene_q", "first_dimension", "first_free"])),
         feeding=data.draw(st.sampled_from(["tasks", "messages", "packets"])),
-        window=data.draw(st.sampled_from([0, 0, 2])),
         overhead=data.draw(st.sampled_from([0.0, 1e-7, 1e-6])),
         short_limit=data.draw(st.sampled_from([0, 64])),
         short_overhead=3.333e-7,

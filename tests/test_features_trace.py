@@ -282,7 +282,6 @@ def test_rendezvous_begins_with_the_answer():
         ({"bandwidth": (1e9, 2e9)}, "by_size", False),
         ({"bandwidth": (1e9, 2e9)}, "adaptive", False),
         ({"network": Network(fifo_rule="first_free")}, "adaptive", True),
-        ({"network": Network(fifo_rule="first_free", window=9)}, "adaptive", False),
     ],
 )
 @pytest.mark.parametrize("dst", [1, 5])
@@ -297,17 +296,9 @@ def test_time_alone_where_the_way_is_open(options, routing, known, dst):
         assert np.isnan(slowest["alone"])
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 20])
-def test_time_alone_with_a_window(window):
-    comm, torus = CommGraph(2, [0], [1], [6000]), Torus((64,)).with_network(window=window)
-    result = simulate(comm, torus, TaskMapping([0, 30], torus))
-    slowest = slowest_messages(result).iloc[0]
-    assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
-
-
 @pytest.mark.parametrize("nbytes", [100, 1000, 3000, 8000])
 @pytest.mark.parametrize("ports", [2, 4])
-@pytest.mark.parametrize("changes", [{}, {"window": 1}, {"eager_limit": 50.0}])
+@pytest.mark.parametrize("changes", [{}, {"eager_limit": 50.0}])
 def test_time_alone_where_several_ports_share_the_memory(nbytes, ports, changes):
     torus = Torus((16,)).with_network(reception_ports=ports, memory_bandwidth=2.5e9, **changes)
     result = simulate(CommGraph(2, [0], [1], [nbytes]), torus, TaskMapping([0, 7], torus))
@@ -315,8 +306,8 @@ def test_time_alone_where_several_ports_share_the_memory(nbytes, ports, changes)
     assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)
 
 
-def test_time_alone_of_packets_of_no_bytes_with_a_window():
-    torus = Torus((8,)).with_network(window=1, header=0, overhead=0.0)
+def test_time_alone_of_packets_of_no_bytes():
+    torus = Torus((8,)).with_network(header=0, overhead=0.0)
     result = simulate(CommGraph(2, [0], [1], [0], [2]), torus, TaskMapping([0, 1], torus))
     slowest = slowest_messages(result).iloc[0]
     assert slowest["alone"] == pytest.approx(slowest["took"], rel=1e-3)

@@ -53,39 +53,26 @@ def test_one_message_of_many_packets(hops, packets, routing):
 
 
 @pytest.mark.parametrize(
-    ("window", "expected"),
+    ("far", "slots"),
     [
-        # Four hops take as long as two packets: with three on their way there is no gap.
-        (3, 4 * LATENCY + 10 * WIRE),
-        (2, 4 * LATENCY + 10 * WIRE),
-        # The next packet goes when the head of the one before is there.
-        (1, 10 * 4 * LATENCY + WIRE),
+        # The message of two hops gets a third of the link that both take: ten of its packets have
+        # gone when the last of the other's 20 has.
+        (3, [40, 30]),
+        # Of as many hops each, both send by turns, on the ring first.
+        (4, [39, 40]),
     ],
 )
-def test_a_window_of_one_message(window, expected):
-    result = run(plain(8, window=window), [0, 4], [(0, 1, 900, 1)])
-    assert result.time == approximately(OVERHEAD + expected)
+def test_fair_shares_of_a_link(far, slots):
+    torus = plain(8, arbitration="fair", fifo_packets=4)
+    result = run(torus, [1, 2, 3, far], [(0, 2, 1800, 1), (1, 3, 1800, 1)])
+    through = np.array([1, far - 2]) * LATENCY
+    expected = OVERHEAD + through + np.array(slots) * WIRE
+    assert result.message_times[0] == approximately(expected)
 
 
-def test_no_packets_are_merged_where_there_is_a_window():
-    # One merged packet would be on its way for as many real ones.
-    torus, comm = plain(64, window=1), graph(2, [(0, 1, 90 * 512, 1)])
-    mapping = TaskMapping([0, 30], torus)
-    exact = simulate(comm, torus, mapping)
-    assert exact.time == approximately(OVERHEAD + 512 * 30 * LATENCY + WIRE)
-    assert simulate(comm, torus, mapping, error=0.03).time == exact.time
-    with pytest.raises(InputError, match="packets cannot be merged"):
-        simulate(comm, torus, mapping, coarsening=2)
-
-
-def test_a_window_shares_a_fifo():
-    # Of two messages in one FIFO the first goes before the second; with one packet of each on its
-    # way they go by turns, and since each turn takes as long as the way, without a gap.
-    edges = [(0, 2, 900, 1), (1, 2, 900, 1)]
-    alone, shared = (run(plain(8, window=w), [0, 0, 4], edges) for w in (0, 1))
-    begun, way = OVERHEAD, 4 * LATENCY
-    assert alone.message_times[0] == approximately([begun + way + k * WIRE for k in (10, 20)])
-    assert shared.message_times[0] == approximately([begun + way + k * WIRE for k in (19, 20)])
+def test_fair_arbitration_is_for_packets_in_dimension_order():
+    with pytest.raises(InputError, match="fair arbitration under adaptive routing"):
+        run(plain(8, arbitration="fair"), [0, 1], [(0, 1, 90, 1)], "adaptive")
 
 
 @pytest.mark.parametrize("packets", [1, 7])

@@ -140,7 +140,8 @@ def test_no_run_beats_the_bounds(case, tie, routing):
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from([*FIXED_TIES, "random", "booksim"]), routing)
 def test_no_rounds_beat_the_bounds(data, tie, routing):
-    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=data.draw(simulated_networks())))
+    network = data.draw(simulated_networks(routing))
+    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     rounds = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
     time, least = time_and_least(rounds, replace(torus, tie=tie), mapping, routing)
@@ -274,7 +275,8 @@ def test_random_ties_go_either_way_in_every_phase():
 @settings(max_examples=25, deadline=None)
 @given(st.data(), routing)
 def test_phases_add_up(data, routing):
-    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=data.draw(simulated_networks())))
+    network = data.draw(simulated_networks(routing))
+    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     phases = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
     whole = simulate(Workload(phases), torus, mapping, routing=routing)
@@ -295,7 +297,8 @@ def test_phases_add_up(data, routing):
 @settings(max_examples=25, deadline=None)
 @given(st.data(), routing)
 def test_rounds_send_what_phases_send(data, routing):
-    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=data.draw(simulated_networks())))
+    network = data.draw(simulated_networks(routing))
+    torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     torus = replace(torus, tie="sum_parity")
     mapping = data.draw(mapped(torus))
     phases = [data.draw(graphs(mapping.n_tasks, 20)) for _ in range(3)]
@@ -318,7 +321,7 @@ def test_rounds_send_what_phases_send(data, routing):
 @given(simulated(), st.integers(1, 50))
 def test_coarse_packets_carry_the_same_bytes(case, coarsening):
     comm, torus, mapping = case
-    torus = replace(torus, tie="plus").with_network(window=0)
+    torus = replace(torus, tie="plus")
     fine = simulate(comm, torus, mapping)
     coarse = simulate(comm, torus, mapping, coarsening=coarsening)
     np.testing.assert_allclose(coarse.wire_bytes, fine.wire_bytes, rtol=1e-6)

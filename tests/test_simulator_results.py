@@ -45,7 +45,7 @@ def test_columns(table, dependent):
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(["deterministic", "adaptive"]), st.booleans())
 def test_tables_agree_with_each_other(data, routing, dependent):
-    network = data.draw(simulated_networks())
+    network = data.draw(simulated_networks(routing))
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     phases = data.draw(st.lists(graphs(mapping.n_tasks, 15), min_size=1, max_size=3))

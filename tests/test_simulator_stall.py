@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_cases import graphs, mapped, tori
+from random_cases import arbitrations, graphs, mapped, tori
 
 from toruscast.features import StallError, dilations, simulate
 from toruscast.features._simulator_messages import list_messages
@@ -125,7 +125,7 @@ def test_no_traffic_stalls(deadlock, data, routing):
         fifo_rule=data.draw(st.sampled_from(["bluegene_q", "first_free"])),
         virtual_channels=data.draw(st.sampled_from([0, 1, 2, 4])),
         feeding=data.draw(st.sampled_from(["tasks", "messages", "packets"])),
-        arbitration=data.draw(st.sampled_from(["first_come", "round_robin", "age"])),
+        arbitration=data.draw(arbitrations(routing)),
         escape=data.draw(st.sampled_from(["returns", "stays"])),
         hop_latency=data.draw(st.sampled_from([0.0, 4e-8, 1e-6])),
         eager_limit=data.draw(st.sampled_from([float("inf"), 64.0])),

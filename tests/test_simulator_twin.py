@@ -1,11 +1,13 @@
 """The packet simulator against its slow twin: the same times and the same counters."""
 
+from itertools import product
+
 import naive_simulator
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_cases import graphs, mapped, simulated_networks, tori
+from random_cases import arbitrations, graphs, mapped, simulated_networks, tori
 
 from toruscast.features import simulate
 from toruscast.features._simulator_clock import clock_of
@@ -60,14 +62,12 @@ def check_against_twin(traffic, torus, mapping, routing="deterministic", coarsen
 @settings(max_examples=150, deadline=None)
 @given(st.data(), routing, st.sampled_from([1, 1, 3]), st.integers(0, 9))
 def test_the_simulator_equals_its_twin(data, routing, coarsening, seed):
-    network = data.draw(simulated_networks())
+    network = data.draw(simulated_networks(routing))
     torus = data.draw(tori(max_nodes=30, max_dimensions=3, network=network))
     mapping = data.draw(mapped(torus))
     phases = data.draw(st.lists(graphs(mapping.n_tasks, 20), min_size=1, max_size=3))
     traffic = Workload(phases, dependent=data.draw(st.booleans()))
-    # Where a message has a window of packets, none are merged.
-    merged = 1 if network.window else coarsening
-    check_against_twin(traffic, torus, mapping, routing, merged, seed)
+    check_against_twin(traffic, torus, mapping, routing, coarsening, seed)
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,7 +83,7 @@ def test_the_simulator_equals_its_twin_in_a_jam(data, routing):
         memory_bandwidth=data.draw(st.sampled_from([1e9, 28e9])),
         deadlock=deadlock,
         virtual_channels=data.draw(st.sampled_from([0, 1, 2])),
-        arbitration=data.draw(st.sampled_from(["first_come", "round_robin", "age"])),
+        arbitration=data.draw(arbitrations(routing)),
         escape=data.draw(st.sampled_from(["returns", "stays"])),
     )
     torus = data.draw(tori(max_nodes=16, max_dimensions=2, network=network))
@@ -118,8 +118,10 @@ def test_the_simulator_equals_its_twin_where_merged_packets_give_way(
     check_against_twin(traffic, torus, mapping, routing, coarsening)
 
 
-@pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("arbitration", ["first_come", "round_robin", "age"])
+@pytest.mark.parametrize(
+    ("arbitration", "routing"),
+    [*product(["first_come", "round_robin", "age"], ROUTINGS), ("fair", "deterministic")],
+)
 def test_the_simulator_equals_its_twin_in_lock_step(arbitration, routing):
     # Equal packets, all ready at once: many arrive in the same tick, and the queues' order decides.
     network = Network(

@@ -283,7 +283,7 @@ def other_slot() -> TaskMapping:
         ((HALO, TORUS.with_network(overhead=1e-6), shuffled(1)), {}),
         ((HALO, TORUS, shuffled(1, seed=2)), {}),
         ((HALO, TORUS, other_slot()), {}),
-        ((HALO, TORUS.with_network(window=2), shuffled(1)), {}),
+        ((HALO, TORUS.with_network(fifos=2), shuffled(1)), {}),
         ((HALO, TORUS, shuffled(1)), {"level": 2}),
         ((HALO, TORUS, shuffled(1)), {"routing": "adaptive"}),
     ],
