@@ -11,7 +11,13 @@ import pytest
 from toruscast import features
 from toruscast.features import traffic
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, patterns
-from toruscast.training import build_samples, read_samples, samples, write_samples
+from toruscast.training import (
+    _sample_keys,
+    _sample_parts,
+    build_samples,
+    read_samples,
+    write_samples,
+)
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
@@ -32,11 +38,11 @@ def computed(monkeypatch):
     """Keys of the samples that are computed."""
     done = []
 
-    def spy(job, how, compute=samples._compute):
+    def spy(job, how, compute=_sample_parts._compute):
         done.extend(job.keys)
         return compute(job, how)
 
-    monkeypatch.setattr(samples, "_compute", spy)
+    monkeypatch.setattr(_sample_parts, "_compute", spy)
     return done
 
 
@@ -222,15 +228,6 @@ def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed, column):
     pd.testing.assert_frame_equal(table, scratch)
 
 
-def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monkeypatch):
-    cases = [(HALO, TORUS, shuffled(3))]
-    build_samples(cases, store, features=FEW)
-    monkeypatch.setattr(samples, "_CHANGED", {"avg_buffer": 1})
-    computed.clear()
-    build_samples(cases, store, features=MORE)
-    assert len(computed) == 3
-
-
 def test_rows_of_a_feature_that_is_gone_are_simulated_anew(store, computed):
     cases = [(HALO, TORUS, shuffled(3))]
     features.register("own_metric")(lambda traffic: 1.0)
@@ -251,11 +248,11 @@ def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkey
     kill_after_8(cases, store, features=MORE)
     completed = []
 
-    def spy(job, how, held, complete=samples._complete):
+    def spy(job, how, held, complete=_sample_parts._complete):
         completed.extend(job.keys)
         return complete(job, how, held)
 
-    monkeypatch.setattr(samples, "_complete", spy)
+    monkeypatch.setattr(_sample_parts, "_complete", spy)
     table = build_samples(cases, store, features=MORE)
     assert len(completed) == 12
     pd.testing.assert_frame_equal(table, scratch)
@@ -297,7 +294,7 @@ def test_the_key_tells_samples_apart(store, computed, case, options):
 
 def test_another_version_changes_the_keys(tmp_path, monkeypatch):
     first = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "1")
-    monkeypatch.setattr(samples, "_KEY_VERSION", samples._KEY_VERSION + 1)
+    monkeypatch.setattr(_sample_keys, "KEY_VERSION", _sample_keys.KEY_VERSION + 1)
     second = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "2")
     assert first["key"][0] != second["key"][0]
 
@@ -308,17 +305,6 @@ def test_other_samples_in_the_table_stay(store):
     table = build_samples([(ring, TORUS, shuffled(2))], store)
     assert len(table) == 2
     assert read_samples(store)["workload"].value_counts().to_dict() == {HALO.name: 5, ring.name: 2}
-
-
-def test_a_feature_with_other_values_than_before_changes_the_keys(store, monkeypatch):
-    keys = []
-    for changed in ({}, {"sketch_time": 1}, {"sketch_time": 2}, {"sketch_slowdown": 9}):
-        monkeypatch.setattr(samples, "_CHANGED", changed)
-        how = {"features": ["max_bytes", "sketch_time"]}
-        case = (HALO, TORUS, shuffled(1))
-        keys.append(build_samples([case], store, level=2, **how)["key"].iloc[0])
-    assert len(set(keys)) == 3
-    assert keys[0] == keys[3]
 
 
 def test_names_do_not_change_the_key(store, computed):
@@ -403,8 +389,7 @@ def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
     assert built(lambda traffic: sum(3.0 for _ in range(2))) == [6.0] * 3
 
 
-def test_keys_of_built_in_features_are_those_of_the_stored_samples():
+def test_keys_name_built_in_features():
     from toruscast.features import FEATURES
 
-    marked = {name for name, feature in FEATURES.items() if samples._mark(feature) != name}
-    assert marked == {"sketch_time", "sketch_slowdown"}  # which no stored samples hold
+    assert all(_sample_keys.mark_of(feature) == name for name, feature in FEATURES.items())

@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import compress
 from pathlib import Path
-from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import toruscast
-from toruscast.features import FEATURES, Feature, RoutedTraffic, Routing
+from toruscast.features import Routing
 from toruscast.features.registry import select
-from toruscast.features.table import tabulate
 from toruscast.mapping import (
     CommGraph,
     InputError,
-    Network,
     TaskMapping,
     Torus,
     Workload,
     as_workload,
 )  # fmt: skip
-from toruscast.mapping.task_mapping import as_mappings
 from toruscast.mapping.validation import job_count
 
+from ._sample_keys import How, Job, digest, job_of
+from ._sample_parts import labels_of, part_of
 from .sample_store import FORMAT, LABELS, SIMULATION, read_samples, write_samples
 
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 _PART = 8
-# To be raised when the same names and numbers give other samples.
-_KEY_VERSION = 3
-# Features that have had other values under the same name, and how many times.
-_CHANGED = {"sketch_time": 1, "sketch_slowdown": 1}
-# Constants of a network without which samples were stored: their defaults are what was done before.
-_LATER = {"escape"}
-
-
-class _Job(NamedTuple):
-    """A few mappings of one workload, computed and stored together."""
-
-    workload: Workload
-    torus: Torus
-    mappings: tuple[TaskMapping, ...]
-    keys: tuple[str, ...]
-    simulations: tuple[str, ...]
-
-
-class _How(NamedTuple):
-    """What is computed of every case."""
-
-    features: tuple[Feature, ...]
-    routing: Routing
-    coarsening: int | None
 
 
 def build_samples(
@@ -124,8 +95,10 @@ def build_samples(
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
     n_jobs = job_count(n_jobs)
-    how = _How(select(features, level), routing, coarsening)
-    jobs = [_job(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases]
+    how = How(select(features, level), routing, coarsening)
+    jobs = [
+        job_of(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases
+    ]
     rows = sum(len(job.keys) for job in jobs)
     if not rows:
         raise InputError("no mapping to build samples from")
@@ -140,7 +113,7 @@ def build_samples(
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
         for part in _computed(missing, n_jobs, how, old):
-            write_samples(part, folder / f"{_digest(*part['key'])}.parquet")
+            write_samples(part, folder / f"{digest(*part['key'])}.parquet")
             done.append(part)
             n_done += len(part)
             if progress is not None:
@@ -160,79 +133,6 @@ def build_samples(
     _remove_parts(folder, set(whole["key"]))
     table.attrs["provenance"] = origin | {"n_samples": rows}
     return table
-
-
-def _job(
-    workload: Workload,
-    torus: Torus,
-    mappings: TaskMapping | Sequence[TaskMapping],
-    how: _How,
-) -> _Job:
-    several = as_mappings(mappings)
-    for mapping in several:
-        mapping.check(workload.n_tasks, torus)
-    arrays = [
-        getattr(phase, field)
-        for phase in workload
-        for field in ("src", "dst", "nbytes", "n_messages")
-    ]
-    # The name of a torus and of its axes change nothing; every other field does.
-    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.zones)
-    versions = (_KEY_VERSION, toruscast.__version__)
-    simulated = (
-        how.routing,
-        how.coarsening,
-        host,
-        _constants(torus.network),
-        workload.n_tasks,
-        workload.dependent,
-        *arrays,
-    )
-    keys, simulations = (
-        tuple(_digest(common, mapping.node, mapping.slot) for mapping in several)
-        for common in (
-            _digest(*versions, tuple(map(_mark, how.features)), *simulated),
-            _digest(*versions, *simulated),
-        )
-    )
-    return _Job(workload, torus, several, keys, simulations)
-
-
-def _constants(network: Network) -> dict[str, object]:
-    """Constants of a network, those that came later only where they are not what was before."""
-    return {
-        name: value
-        for name, value in asdict(network).items()
-        if name not in _LATER or value != getattr(Network, name)
-    }
-
-
-def _mark(feature: Feature) -> str:
-    """Name of a feature, and of one that is not toruscast's own its code, which may change."""
-    code = getattr(feature.function, "__code__", None)
-    if code is None or feature.is_built_in:
-        changed = _CHANGED.get(feature.name)
-        return feature.name if changed is None else f"{feature.name} {changed}"
-    return f"{feature.name} {_digest(_content(code))}"
-
-
-def _content(code: CodeType) -> tuple[object, ...]:
-    """What a function does, wherever it stands; what it calls is not looked at."""
-    values = (_content(v) if isinstance(v, CodeType) else repr(v) for v in code.co_consts)
-    return (code.co_code, code.co_names, *values)
-
-
-def _digest(*values: object) -> str:
-    """Return a short hash of texts and arrays."""
-    hasher = hashlib.sha256()
-    for value in values:
-        if isinstance(value, np.ndarray):
-            hasher.update(f"{value.dtype.str}{value.shape}".encode())
-            hasher.update(np.ascontiguousarray(value).tobytes())
-        else:
-            hasher.update(repr(value).encode())
-        hasher.update(b"\0")
-    return hasher.hexdigest()[:24]
 
 
 def _stored(old: pd.DataFrame | None, folder: Path, wanted: set[str]) -> list[pd.DataFrame]:
@@ -269,7 +169,7 @@ def _made(old: pd.DataFrame | None, wanted: set[str]) -> dict[str, Any]:
     return {name: before[name] for name in now if name in before}
 
 
-def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:
+def _missing(jobs: Iterable[Job], known: set[str]) -> list[Job]:
     """Return what is left to compute, in parts, nothing twice."""
     parts = []
     for job in jobs:
@@ -279,95 +179,24 @@ def _missing(jobs: Iterable[_Job], known: set[str]) -> list[_Job]:
                 new[row[1]] = row
         known.update(new)
         for some in (list(new.values())[i : i + _PART] for i in range(0, len(new), _PART)):
-            parts.append(_Job(job.workload, job.torus, *zip(*some, strict=True)))
+            parts.append(Job(job.workload, job.torus, *zip(*some, strict=True)))
     return parts
 
 
 def _computed(
-    jobs: list[_Job], n_jobs: int, how: _How, old: pd.DataFrame | None
+    jobs: list[Job], n_jobs: int, how: How, old: pd.DataFrame | None
 ) -> Iterable[pd.DataFrame]:
     """Return the parts, each as soon as it is ready."""
     from joblib import Parallel, delayed
 
     workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    parts: Iterable[pd.DataFrame] = workers(delayed(_part)(job, how, old) for job in jobs)
+    parts: Iterable[pd.DataFrame] = workers(delayed(part_of)(job, how, old) for job in jobs)
     return parts
 
 
-def _part(job: _Job, how: _How, old: pd.DataFrame | None) -> pd.DataFrame:
-    """Return features and times of a few mappings, simulating only those that the table lacks."""
-    held = _held(job, how, old)
-    is_held = [key in held.index for key in job.keys]
-    tables = []
-    if any(is_held):
-        tables.append(_complete(_some(job, is_held), how, held))
-    if not all(is_held):
-        tables.append(_compute(_some(job, [not known for known in is_held]), how))
-    return pd.concat(tables, ignore_index=True)
-
-
-def _some(job: _Job, chosen: Sequence[bool]) -> _Job:
-    """Return the chosen mappings of a job."""
-    rows = compress(zip(job.mappings, job.keys, job.simulations, strict=True), chosen)
-    return _Job(job.workload, job.torus, *zip(*rows, strict=True))
-
-
-def _held(job: _Job, how: _How, old: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the rows that lack features of level 1 at most, under the keys asked for."""
-    nothing = pd.DataFrame()
-    if old is None or SIMULATION not in old.columns:
-        return nothing
-    rows = old[old[SIMULATION].isin(job.simulations)].dropna(axis="columns", how="all")
-    simulated = {"time", *(feature.name for feature in how.features if feature.level > 1)}
-    names = [name for name in rows.columns if name not in (*LABELS, SIMULATION, "time")]
-    if not (simulated.issubset(rows.columns) and FEATURES.keys() >= set(names)):
-        return nothing
-    # Of a feature or torus that has changed since the key is another: such a row is not reused.
-    stored = how._replace(features=tuple(FEATURES[name] for name in names))
-    today = _job(job.workload, job.torus, job.mappings, stored).keys
-    asked = dict(zip(today, job.keys, strict=True))
-    current = rows[rows["key"].isin(today)].drop_duplicates("key")
-    return current.set_index(current["key"].map(asked))
-
-
-def _complete(job: _Job, how: _How, held: pd.DataFrame) -> pd.DataFrame:
-    """Return features and times of a few mappings, computing only the features not held."""
-    lacking = [feature for feature in how.features if feature.name not in held.columns]
-    new = tabulate(_routed(job, how), lacking, with_time=False).set_axis(list(job.keys))
-    names = [*(feature.name for feature in how.features), "time"]
-    return _labelled(job, held.loc[list(job.keys)].join(new)[names])
-
-
-def _compute(job: _Job, how: _How) -> pd.DataFrame:
-    """Return features and times of a few mappings."""
-    return _labelled(job, tabulate(_routed(job, how), how.features, with_time=True))
-
-
-def _routed(job: _Job, how: _How) -> Iterable[RoutedTraffic]:
-    return (
-        RoutedTraffic(job.workload, job.torus, mapping, how.routing, how.coarsening)
-        for mapping in job.mappings
-    )
-
-
-def _labelled(job: _Job, values: pd.DataFrame) -> pd.DataFrame:
-    """Return the values of a few mappings with what names them in front."""
-    table = values.reset_index(drop=True)
-    for i, (name, column) in enumerate(_labels(job).items()):
-        table.insert(i, name, column)
-    return table
-
-
-def _labels(job: _Job) -> dict[str, list[str]]:
-    n = len(job.keys)
-    names = [mapping.name for mapping in job.mappings]
-    columns = ([job.workload.name] * n, [str(job.torus)] * n, names, list(job.keys))
-    return dict(zip(LABELS, columns, strict=True)) | {SIMULATION: list(job.simulations)}
-
-
-def _assembled(jobs: Sequence[_Job], values: pd.DataFrame) -> pd.DataFrame:
+def _assembled(jobs: Sequence[Job], values: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the cases in their order, under their own names."""
-    labels = pd.concat([pd.DataFrame(_labels(job)) for job in jobs], ignore_index=True)
+    labels = pd.concat([pd.DataFrame(labels_of(job)) for job in jobs], ignore_index=True)
     known = [name for name in (*LABELS, SIMULATION) if name != "key"]
     features = values.drop(columns=known, errors="ignore")
     return labels.merge(features, on="key", how="left", validate="many_to_one")

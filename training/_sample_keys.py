@@ -1,0 +1,101 @@
+"""What a sample is called: a hash of all that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from types import CodeType
+from typing import NamedTuple
+
+import numpy as np
+
+import toruscast
+from toruscast.features import Feature, Routing
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping.task_mapping import as_mappings
+
+# To be raised when the same names and numbers give other samples.
+KEY_VERSION = 4
+
+
+class Job(NamedTuple):
+    """A few mappings of one workload, computed and stored together."""
+
+    workload: Workload
+    torus: Torus
+    mappings: tuple[TaskMapping, ...]
+    keys: tuple[str, ...]
+    simulations: tuple[str, ...]
+
+
+class How(NamedTuple):
+    """What is computed of every case."""
+
+    features: tuple[Feature, ...]
+    routing: Routing
+    coarsening: int | None
+
+
+def job_of(
+    workload: Workload,
+    torus: Torus,
+    mappings: TaskMapping | Sequence[TaskMapping],
+    how: How,
+) -> Job:
+    """Return mappings of a workload with their keys; mappings that do not fit are an error."""
+    several = as_mappings(mappings)
+    for mapping in several:
+        mapping.check(workload.n_tasks, torus)
+    arrays = [
+        getattr(phase, field)
+        for phase in workload
+        for field in ("src", "dst", "nbytes", "n_messages")
+    ]
+    # The name of a torus and of its axes change nothing; every other field does.
+    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.zones)
+    versions = (KEY_VERSION, toruscast.__version__)
+    simulated = (
+        how.routing,
+        how.coarsening,
+        host,
+        asdict(torus.network),
+        workload.n_tasks,
+        workload.dependent,
+        *arrays,
+    )
+    keys, simulations = (
+        tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
+        for common in (
+            digest(*versions, tuple(map(mark_of, how.features)), *simulated),
+            digest(*versions, *simulated),
+        )
+    )
+    return Job(workload, torus, several, keys, simulations)
+
+
+def mark_of(feature: Feature) -> str:
+    """Name of a feature, and of one that is not toruscast's own its code, which may change."""
+    code = getattr(feature.function, "__code__", None)
+    if code is None or feature.is_built_in:
+        return feature.name
+    return f"{feature.name} {digest(_content(code))}"
+
+
+def _content(code: CodeType) -> tuple[object, ...]:
+    """What a function does, wherever it stands; what it calls is not looked at."""
+    values = (_content(v) if isinstance(v, CodeType) else repr(v) for v in code.co_consts)
+    return (code.co_code, code.co_names, *values)
+
+
+def digest(*values: object) -> str:
+    """Return a short hash of texts and arrays."""
+    hasher = hashlib.sha256()
+    for value in values:
+        if isinstance(value, np.ndarray):
+            hasher.update(f"{value.dtype.str}{value.shape}".encode())
+            hasher.update(np.ascontiguousarray(value).tobytes())
+        else:
+            hasher.update(repr(value).encode())
+        hasher.update(b"\0")
+    return hasher.hexdigest()[:24]
