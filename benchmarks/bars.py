@@ -94,8 +94,8 @@ def bars(results: Path) -> Iterator[Bar]:
     yield Bar("largest error with an error target of 3 %", 0.03, wrong, at_most=True)
     yield Bar("least RCC with an error target of 3 %", 0.995, order)
     file = results / "bisection.csv"
-    tori = read(file, "torus", "reached").set_index("torus")
-    cube = look_up(file, tori, "8x8x8", "reached")
+    tori = read(file, "torus", "tasks", "reached").set_index(["torus", "tasks"])
+    cube = look_up(file, tori, ("8x8x8", "shuffled"), "reached")
     yield Bar("share of the bisection bound on 8x8x8", 0.95, cube)
 
 

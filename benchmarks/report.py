@@ -71,11 +71,10 @@ packets.
 
 ## All-to-all
 
-Every task to every other, adaptive routing, long messages and shuffled destinations
-(`benchmarks/bisection.py`). *Busy* is the share of the time that a dimension's links send,
-*buffered* the packets behind each, on average. On 8x8x16 the long dimension's packets fill the
-buffers that all share. Where all tasks send to the same distance at the same time, as the default
-order of turns has it under the identity mapping, it takes much longer: Blue Gene's all-to-all
+Every task to every other, adaptive routing and long messages (`benchmarks/bisection.py`). *Busy* is
+the share of the time that a dimension's links send, *buffered* the packets behind each, on average.
+On 8x8x16 the long dimension's packets fill the buffers that all share. With tasks on nodes in
+order, all send to the same distance at the same time, and it takes longer: Blue Gene's all-to-all
 shuffled its destinations for that reason.
 
 {bisection}

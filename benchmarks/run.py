@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.features import (
+    Routing,
     dilations,
     extract,
     injection_fifos,
@@ -31,6 +32,7 @@ from toruscast.features import (
 from toruscast.features.routing import grid_of
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.mapping._jit import kernel
+from toruscast.mapping.network import Arbitration
 from toruscast.report.machine import describe_machine
 
 # Task grid and node grid, 16 tasks a node.
@@ -121,11 +123,16 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
 def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
     """Measure the packet simulator: 16 packets a message."""
     comm, torus, mapping = case(size, packets=16)
-    for routing in ("deterministic", "adaptive") if size == "16,384 tasks" else ("deterministic",):
-        hops = simulate(comm, torus, mapping, routing=routing).packet_hops
-        seconds = best_of(lambda r=routing: simulate(comm, torus, mapping, routing=r), 3)
+    kinds: list[tuple[Routing, Arbitration]] = [("deterministic", "first_come")]
+    if size == "16,384 tasks":
+        kinds += [("adaptive", "first_come"), ("deterministic", "fair")]
+    for routing, arbitration in kinds:
+        host = torus.with_network(arbitration=arbitration)
+        hops = simulate(comm, host, mapping, routing=routing).packet_hops
+        seconds = best_of(lambda r=routing, h=host: simulate(comm, h, mapping, routing=r), 3)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-        yield {"case": f"simulate {routing}", "size": size, "unit": "packet-hops", "count": hops,
+        name = f"simulate {routing}" + (", fair queues" if arbitration == "fair" else "")
+        yield {"case": name, "size": size, "unit": "packet-hops", "count": hops,
                "seconds": seconds, "peak_gb": peak}  # fmt: skip
 
 

@@ -40,8 +40,9 @@ def stamp(state: State, p: int, out: int, kind: int) -> None:
 def line_up(state: State, lane: Any, p: int) -> None:
     """Put a packet that has its tag into a lane, behind those with no later tag."""
     tag = state.fair.tag
-    before = np.int64(state.fair.last[np.uint64(state.fair.place[np.uint64(p)])])
-    state.fair.last[np.uint64(state.fair.place[np.uint64(p)])] = p
+    place = np.uint64(state.fair.place[np.uint64(p)])
+    before = np.int64(state.fair.last[place]) - 1
+    state.fair.last[place] = p + 1
     if lane.head != NONE and tag[np.uint64(lane.tail)] <= tag[np.uint64(p)]:
         before = np.int64(lane.tail)
     following = np.int64(lane.head) if before == NONE else np.int64(at(state.packet, before).next)
@@ -59,8 +60,12 @@ def line_up(state: State, lane: Any, p: int) -> None:
 
 @bare_kernel
 def depart(state: State, p: int, out: int) -> None:
-    """Set a link's clock to the tag of the packet that it sends."""
-    state.fair.clock[np.uint64(out)] = state.fair.tag[np.uint64(p)]
+    """Let a link's clock go on to the tag of the packet that it sends.
+
+    It may be there already: a packet of an earlier tag that had no room behind the link goes later.
+    """
+    tag = state.fair.tag[np.uint64(p)]
+    state.fair.clock[np.uint64(out)] = max(state.fair.clock[np.uint64(out)], tag)
     place = np.uint64(state.fair.place[np.uint64(p)])
-    if state.fair.last[place] == p:
-        state.fair.last[place] = NONE
+    if state.fair.last[place] == p + 1:
+        state.fair.last[place] = 0

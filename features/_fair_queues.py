@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import InputError, Torus
+from toruscast.mapping import Torus
 
 from . import _simulator_state as records
 from ._memory import blank
@@ -19,18 +19,11 @@ def fair_queues(
     message: NDArray[np.void],
     tick: float,
     n_slots: int,
-    adaptive: bool,
 ) -> records.FairQueues:
     """Return clocks and tags at rest; empty ones where packets do not queue so."""
     if torus.network.arbitration != "fair":
         none = np.zeros(0, dtype=np.int64)
         return records.FairQueues(none, none, none, none, none.astype(np.int32), none, none)
-    if adaptive:
-        # Where a message has had its share cannot be told in advance.
-        raise InputError(
-            "fair arbitration under adaptive routing",
-            expected="packets in dimension order, or another arbitration",
-        )
     hops = np.zeros(message.size, dtype=np.int64)
     along = np.zeros(message.size)  # seconds a byte
     for port, (shift, mask) in enumerate(zip(fields.shift, fields.mask, strict=True)):
@@ -45,7 +38,7 @@ def fair_queues(
         ended=blank(2 * int(first[-1]), np.int64),
         first=first[:-1],
         cost=np.rint(message["wire"] * along * parts).astype(np.int64),
-        last=np.full(4 * int(first[-1]), records.NONE, dtype=np.int32),
+        last=blank(4 * int(first[-1]), np.int32),
         tag=blank(n_slots, np.int64),
         place=blank(n_slots, np.int64),
     )

@@ -168,7 +168,7 @@ def build_state(
         lane=blank(0 if special is None else link.size * records.KINDS * inputs, records.LANE),
         queue=queue,
         packet=blank(n_slots, records.PACKET),
-        fair=fair_queues(torus, fields, message, tick, n_slots, adaptive),
+        fair=fair_queues(torus, fields, message, tick, n_slots),
         fifo=fifos,
         filling=blank(n_fifos, records.FILLING),
         turns_left=blank(n_fifos if gives_way else 0, np.int32),

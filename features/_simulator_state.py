@@ -167,11 +167,11 @@ class Fields(NamedTuple):
 class FairQueues(NamedTuple):
     """What fair queueing keeps, in parts of ticks times weights; all ``(0,)`` without."""
 
-    clock: NDArray[np.int64]  # (L,) start tag of the packet that a link sent last
+    clock: NDArray[np.int64]  # (L,) latest start tag of a packet that a link has sent
     ended: NDArray[np.int64]  # (2 * hops,) where its last packet ends, by message, hops left, sign
     first: NDArray[np.int64]  # (E,) where a message's hops begin
     cost: NDArray[np.int64]  # (E,) from one of its packets to the next
-    last: NDArray[np.int32]  # (4 * hops,) its last packet that waits, of either kind of lane
+    last: NDArray[np.int32]  # (4 * hops,) slot + 1 of its last packet that waits, by kind of lane
     tag: NDArray[np.int64]  # (P,) start tag of each packet at its link
     place: NDArray[np.int64]  # (P,) where a packet that waits counts in `last`
 

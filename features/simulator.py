@@ -130,6 +130,14 @@ def simulate(
     workload = as_workload(traffic)
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_routing(routing)
+    if torus.network.arbitration == "fair" and "adaptive" in phase_routings(
+        routing, workload, torus
+    ):
+        # What share of a link a message has had cannot be told before it is known to take it.
+        raise InputError(
+            "fair arbitration under adaptive routing",
+            expected="packets in dimension order, or another arbitration",
+        )
     coarsening = whole_number(coarsening, "coarsening", 1, 2**53)
     seed = whole_number(seed, "seed", 0, 2**63 - 1)
     if error is not None and coarsening != 1:

@@ -82,8 +82,8 @@ class Network:
         Which of the packets that wait for a link goes next: the one that has waited longest there,
         the next input's in turn (21 at most: virtual channels, or FIFOs, beyond share a turn), that
         of the message that was handed over first, or, in dimension order only, that of the message
-        that has had least of the link for its weight, one over the sum of 1 / bandwidth along its
-        way, as of `simulate_flows`.
+        whose turn it is if all that wait get shares by their weights, one over the sum of
+        1 / bandwidth along its way, as of `simulate_flows`.
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all of the first

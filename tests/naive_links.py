@@ -57,7 +57,7 @@ class Link:
     free_at: int = 0  # in parts of ticks
     armed: bool = False  # an event will look at it
     turn: int = 0
-    clock: int = 0  # fair arbitration: tag of the packet sent last
+    clock: int = 0  # fair arbitration: latest tag of a packet sent
     ended: dict = field(default_factory=dict)  # where the share of a message's last packet ends
     lanes: dict = field(default_factory=lambda: defaultdict(deque))  # by kind and input
     behind: int = 0

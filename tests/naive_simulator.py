@@ -2,6 +2,7 @@
 
 import math
 from bisect import insort
+from collections import Counter
 
 import naive
 from naive_links import (
@@ -204,9 +205,10 @@ class Simulator:
         """Tell where a packet's share of a link begins: where its message's last one has ended."""
         torus, message = self.torus, packet.message
         way = naive.route(torus, message.src, message.dst)
-        along = sum(1 / torus.bandwidth[number % (2 * torus.ndim) // 2] for number in way)
+        hops = Counter(number % (2 * torus.ndim) // 2 for number in way)
+        along = sum(hops[d] / torus.bandwidth[d] for d in range(torus.ndim))
         packet.tag = max(link.clock, link.ended.get(message, 0))
-        link.ended[message] = packet.tag + round(message.wire * along * PARTS / self.tick)
+        link.ended[message] = packet.tag + round(message.wire * along * (PARTS / self.tick))
 
     def emptiest(self, node, dst):
         """The link with the most room, less what waits for it already; the first of several."""
@@ -311,7 +313,7 @@ class Simulator:
         if self.adaptive and queue:
             self.first = queue[0]
         link.turn = (lane[1] + 1) % self.inputs
-        link.clock = packet.tag
+        link.clock = max(link.clock, packet.tag)
         now, held, wire = self.clock.now, packet.held, packet.message.wire
         packet.held = link.roomiest(channel)
         packet.held.room -= packet.size

@@ -426,13 +426,16 @@ def test_simulate_writes_everything_into_one_folder(run, folder):
     assert left == files - {"series.csv", "log.csv", "life.csv"} | {"notes.txt"}
 
 
-def test_simulate_with_another_network(run):
+@pytest.mark.parametrize("arbitration", ["age", "fair"])
+def test_simulate_with_another_network(run, arbitration):
     line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
-    changes = ["deadlock=dateline", "arbitration=age", "overhead=1us", "buffer_packets=4"]
+    changes = [
+        "deadlock=dateline", f"arbitration={arbitration}", "overhead=1us", "buffer_packets=4"
+    ]  # fmt: skip
     options = " ".join(f"--network {change}" for change in changes)
     content = json.loads(run(f"{line} {options} --network bandwidth=1e9").stdout)
     torus = Torus((4, 4), bandwidth=1e9).with_network(
-        deadlock="dateline", arbitration="age", overhead=1e-6, buffer_packets=4
+        deadlock="dateline", arbitration=arbitration, overhead=1e-6, buffer_packets=4
     )
     mapping = strategies.make("identity", HALO, torus)
     assert content["time"] == simulate(HALO, torus, mapping).time

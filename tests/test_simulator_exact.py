@@ -70,9 +70,39 @@ def test_fair_shares_of_a_link(far, slots):
     assert result.message_times[0] == approximately(expected)
 
 
-def test_fair_arbitration_is_for_packets_in_dimension_order():
+def test_a_slow_way_has_a_smaller_fair_share():
+    # The first goes one hop, the second two and one at a third of the bandwidth: five times the
+    # seconds a byte, a sixth of the link that both take. Eight of its packets have gone when the
+    # last of the other's 40 has.
+    torus = plain((8, 3), bandwidth=(1e9, 1e9 / 3), arbitration="fair", fifo_packets=4)
+    result = run(torus, [3, 6, 10, 9], [(0, 2, 900, 1), (1, 3, 3600, 1)])
+    assert result.message_times[0][1] == approximately(OVERHEAD + LATENCY + 48 * WIRE)
+
+
+def test_the_clock_of_a_fair_link_does_not_go_back():
+    # Packets without room to enter their ring let later ones pass. If the clock fell back to their
+    # tags when they go, the next to come would go before all others: the second of two messages of
+    # as many bytes and hops ended after 1.8 times as long.
+    torus = Torus((8,)).with_network(
+        arbitration="fair", buffer_packets=2, overhead=1e-6, fifo_rule="round_robin",
+        memory_bandwidth=1e9,
+    )  # fmt: skip
+    comm = CommGraph(8, [2, 2, 3], [4, 5, 6], [10240, 51200, 51200])
+    _, one, other = simulate(comm, torus, TaskMapping(range(8), torus)).message_times[0]
+    assert other < 1.2 * one
+
+
+@pytest.mark.parametrize("routing", ["adaptive", "by_size"])
+def test_fair_arbitration_is_for_packets_in_dimension_order(routing):
+    # Before anything is simulated, though the first phase would go in dimension order by size.
+    torus, told = plain(8, arbitration="fair"), []
+    phases = Workload([graph(2, [(0, 1, nbytes, 1)]) for nbytes in (90, 10**6)])
     with pytest.raises(InputError, match="fair arbitration under adaptive routing"):
-        run(plain(8, arbitration="fair"), [0, 1], [(0, 1, 90, 1)], "adaptive")
+        simulate(
+            phases, torus, TaskMapping([0, 1], torus), routing=routing,
+            progress=lambda *done: told.append(done),
+        )  # fmt: skip
+    assert not told
 
 
 @pytest.mark.parametrize("packets", [1, 7])
