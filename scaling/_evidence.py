@@ -56,7 +56,8 @@ def against_sign(
     result = 0.5 * against
     rest = np.flatnonzero(~known)
     if rest.size:
-        result[rest] *= max(n - n_columns, 1) / np.maximum(residual[rest], 1e-300)
+        # Far below what rounding leaves: the quotient does not overflow.
+        result[rest] *= max(n - n_columns, 1) / np.maximum(residual[rest], 1e-100)
     return result
 
 

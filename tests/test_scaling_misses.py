@@ -28,7 +28,12 @@ def test_steeper_than_any_term(x, exponent):
 
 @pytest.mark.parametrize(
     ("x", "y"),
-    [([1000, 1010], [1, 1e4]), ([1, 1.1], [1, 5]), ([64, 65, 66], [1, 8, 200])],
+    [
+        ([1000, 1010], [1, 1e4]),
+        ([1, 1.1], [1, 5]),
+        ([64, 65, 66], [1, 8, 200]),
+        ([10, 10.01, 10.02, 10.04], [1, 1e3, 1e6, 1e9]),
+    ],
 )
 def test_values_close_together_have_no_endless_powers(x, y):
     model = PMNFRegressor(warn=False).fit(np.array(x, dtype=float)[:, None], y)
