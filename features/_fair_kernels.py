@@ -1,7 +1,7 @@
 """Kernels of fair queueing: packets wait for a link in the order of their start tags.
 
 Of a message that sends much, many packets wait for one link. A new one comes soon behind the last
-of them, so that is where its place is looked for: from the front, long queues took nine times as
+of them, so that is where its place is looked for: from the front, long queues took six times as
 long.
 """
 
