@@ -129,7 +129,7 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
     for routing, arbitration in kinds:
         host = torus.with_network(arbitration=arbitration)
         hops = simulate(comm, host, mapping, routing=routing).packet_hops
-        seconds = best_of(lambda r=routing, h=host: simulate(comm, h, mapping, routing=r), 3)
+        seconds = best_of(lambda r=routing, h=host: simulate(comm, h, mapping, routing=r), 8)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
         name = f"simulate {routing}" + (", fair queues" if arbitration == "fair" else "")
         yield {"case": name, "size": size, "unit": "packet-hops", "count": hops,

@@ -93,7 +93,9 @@ def local_growth(points: Array, centre: Array, places: Array, decay: float = NEA
 
 
 def believable(points: Array, centre: Array, places: Array, growth: Array) -> Array:
-    """Growth that beyond the measured range keeps to a power of eight of each parameter.
+    """Growth that beyond the measured range keeps to powers of eight from the nearest point on.
+
+    Of several parameters, beyond is wherever it was not measured.
 
     Parameters
     ----------
@@ -111,13 +113,20 @@ def believable(points: Array, centre: Array, places: Array, growth: Array) -> Ar
     >>> believable(x, steep, np.array([[18.0]]), told).round(6).tolist()
     [[25600.0]]
     """
-    above = np.log(places) - np.log(points.max(axis=0))
-    below = np.log(points.min(axis=0)) - np.log(places)
-    beyond = np.maximum(np.maximum(above, below), 0.0).sum(axis=1)
+    nearest = steps(points, places).argmin(axis=1)
+    away = np.abs(np.log(places) - np.log(points[nearest])).sum(axis=1)
     with np.errstate(over="ignore"):
-        most = centre.max(axis=1)[:, None] * np.exp(_STEEPEST * beyond)
-    result: Array = np.minimum(growth, most)
+        most = centre[:, nearest] * np.exp(_STEEPEST * away)
+    result: Array = np.where(_measured(points, places), growth, np.minimum(growth, most))
     return result
+
+
+def _measured(points: Array, places: Array) -> NDArray[np.bool_]:
+    """Whether places lie in the measured range, of several parameters where it was measured."""
+    if points.shape[1] == 1:
+        place = places[:, 0]
+        return np.asarray((place >= points.min()) & (place <= points.max()))
+    return np.asarray(steps(points, places).min(axis=1) < _SAME)
 
 
 def lifted(centre: Array) -> Array:
@@ -170,13 +179,11 @@ def bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[A
         The same as from `lifted`.
     places : array, shape (m, q)
     """
-    away = steps(points, places)
-    below = above = away.argmin(axis=1)
-    within = away.min(axis=1) < _SAME
+    below = above = steps(points, places).argmin(axis=1)
+    within = _measured(points, places)
     if points.shape[1] == 1:
         order = np.argsort(points[:, 0])
         x, place = points[order, 0], places[:, 0]
-        within = (place >= x[0]) & (place <= x[-1])
         below = order[np.maximum(np.searchsorted(x, place, side="right") - 1, 0)]
         above = order[np.minimum(np.searchsorted(x, place), x.size - 1)]
     low = np.minimum(centre[:, below], centre[:, above])

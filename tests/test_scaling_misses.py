@@ -42,6 +42,15 @@ def test_values_close_together_have_no_endless_powers(x, y):
         assert 0 < predicted <= 1.1 * y[-1] * times**8
 
 
+def test_a_corner_that_was_not_measured_may_exceed_all_that_was():
+    # Of a grid only its largest corner is missing; the fifth power of one parameter is no term.
+    grid = np.array(list(itertools.product(P, SIZE)))
+    values = grid[:, 0] ** 0.5 * (grid[:, 1] / 25) ** 5 * np.resize(SCATTER, 25)
+    model = PMNFRegressor(warn=False).fit(grid[:-1], values[:-1])
+    assert not model.models_.trusted[0]
+    assert model.predict(grid[-1:])[0] == pytest.approx(values[-1], rel=0.1)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_steeper_than_any_term_of_two_parameters(axis):
     points = np.array(list(itertools.product(P, SIZE)))

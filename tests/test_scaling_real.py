@@ -1,0 +1,47 @@
+"""What `benchmarks/results` says of real measurements, fitted anew."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_modules import BENCHMARKS, load
+
+pmnf = load("pmnf")
+pmnf_inner = load("pmnf_inner")
+
+OURS = {"toruscast": pmnf.fit_toruscast}
+RESULTS = BENCHMARKS / "results"
+
+
+def stored(file):
+    """Rows of a file by fitter, data and what was held out."""
+    return pd.read_csv(RESULTS / file).set_index(["fitter", "data", "held_out"])
+
+
+def check(rows, file, columns):
+    """Compare figures of ours with those stored."""
+    held = stored(file)
+    for row in rows:
+        place = ("toruscast", row["data"], row["held_out"])
+        found = [float(row[name]) for name in columns]
+        np.testing.assert_allclose(found, held.loc[place, columns].astype(float), rtol=0.02)
+
+
+@pytest.fixture
+def measured(shared_data):
+    return shared_data / "extrap"
+
+
+def test_largest_values_held_out(measured):
+    check(pmnf.held_out(OURS, measured), "pmnf-real.csv", ["median_error", "p90_error"])
+
+
+def test_values_held_out_inside_the_range(measured):
+    check(pmnf_inner.errors(OURS, measured), "pmnf-real-inner.csv", ["median_error"])
+
+
+def test_more_regions_are_near_at_the_corner_than_by_extra_p(measured, tmp_path):
+    columns = [f"within_{n}" for n in (5, 10, 15, 20)]
+    (ours,) = rows = pmnf.corner(OURS, measured, tmp_path)
+    check(rows, "pmnf-real.csv", columns)
+    theirs = stored("pmnf-real.csv").loc["extrap", ours["data"], ours["held_out"]]
+    assert all(float(ours[name]) > theirs[name] for name in columns)
