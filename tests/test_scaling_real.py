@@ -1,4 +1,4 @@
-"""What `benchmarks/results` says of real measurements, fitted anew."""
+"""What `benchmarks/results` says of real measurements and of ms2's models, fitted anew."""
 
 import numpy as np
 import pandas as pd
@@ -7,6 +7,7 @@ from benchmark_modules import BENCHMARKS, load
 
 pmnf = load("pmnf")
 pmnf_inner = load("pmnf_inner")
+ms2 = load("ms2")
 
 OURS = {"toruscast": pmnf.fit_toruscast}
 RESULTS = BENCHMARKS / "results"
@@ -45,3 +46,11 @@ def test_more_regions_are_near_at_the_corner_than_by_extra_p(measured, tmp_path)
     check(rows, "pmnf-real.csv", columns)
     theirs = stored("pmnf-real.csv").loc["extrap", ours["data"], ours["held_out"]]
     assert all(float(ours[name]) > theirs[name] for name in columns)
+
+
+def test_published_models_come_back_as_well():
+    rows = pd.DataFrame(ms2.measure(None, draws=20, seed=1))
+    place, figures = ["model", "variation_pct", "fitter"], ["exact", "active", "error_pct"]
+    held = pd.read_csv(RESULTS / "ms2.csv").set_index(place)
+    found = rows.set_index(place)[figures]
+    np.testing.assert_allclose(found, held.loc[found.index, figures], rtol=0.02, atol=1e-9)
