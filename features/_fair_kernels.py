@@ -25,7 +25,7 @@ def stamp(state: State, p: int, out: int, kind: int) -> None:
     """
     packet = at(state.packet, p)
     m = np.int64(packet.message)
-    left = 0
+    left = np.int64(0)
     for port in range(state.fields.shift.size):
         field = np.uint64(port)
         left += np.int64((packet.route & state.fields.mask[field]) >> state.fields.shift[field])
