@@ -93,7 +93,7 @@ def local_growth(points: Array, centre: Array, places: Array, decay: float = NEA
 
 
 def believable(points: Array, centre: Array, places: Array, growth: Array) -> Array:
-    """Growth that beyond the measured range keeps to powers of eight from the nearest point on.
+    """Growth that beyond what was measured rises by powers of eight at most from the nearest point.
 
     Of several parameters, beyond is wherever it was not measured.
 
@@ -113,10 +113,13 @@ def believable(points: Array, centre: Array, places: Array, growth: Array) -> Ar
     >>> believable(x, steep, np.array([[18.0]]), told).round(6).tolist()
     [[25600.0]]
     """
-    nearest = steps(points, places).argmin(axis=1)
-    away = np.abs(np.log(places) - np.log(points[nearest])).sum(axis=1)
+    distance = steps(points, places)
+    # Of points equally near the one that leaves most room, whatever their order.
+    near = distance <= distance.min(axis=1, keepdims=True) + _SAME
+    away = np.abs(np.log(places)[:, None] - np.log(points)).sum(axis=2)
     with np.errstate(over="ignore"):
-        most = centre[:, nearest] * np.exp(_STEEPEST * away)
+        caps = centre[:, None, :] * np.exp(_STEEPEST * away)
+    most = np.where(near, caps, 0.0).max(axis=2)
     result: Array = np.where(_measured(points, places), growth, np.minimum(growth, most))
     return result
 

@@ -51,6 +51,18 @@ def test_a_corner_that_was_not_measured_may_exceed_all_that_was():
     assert model.predict(grid[-1:])[0] == pytest.approx(values[-1], rel=0.1)
 
 
+def test_a_missing_corner_does_not_depend_on_the_order_of_parameters():
+    # Both neighbours of the corner are equally near, and their values far apart.
+    grid = np.array(list(itertools.product([4.0, 8, 16], [1000.0, 2000, 4000, 8000])))
+    scatter = np.exp(np.random.default_rng(1).normal(0, 0.2, len(grid) - 1))
+    values = (grid[:-1, 0] / 4) ** 12 * (grid[:-1, 1] / 1000) ** 2 * scatter
+    one, other = (
+        PMNFRegressor(warn=False).fit(x[:-1], values).predict(x[-1:])[0]
+        for x in (grid, grid[:, ::-1])
+    )
+    assert one == pytest.approx(other, rel=1e-6)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_steeper_than_any_term_of_two_parameters(axis):
     points = np.array(list(itertools.product(P, SIZE)))
