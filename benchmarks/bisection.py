@@ -4,8 +4,8 @@
 
 Adaptive routing, eight packets a message, tasks on shuffled nodes so that not all of them send the
 same way at the same time, and once on nodes in order, where they do. `reached` is the bound over
-the time. For each dimension: the share of
-the time that its links send, and the packets in the buffers behind them, on average.
+the time. For each dimension: the share of the time that its links send, and the packets in the
+buffers behind them, on average.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def simulate(
     coarsening : int
         Real packets that one simulated packet carries, header and payload of each; a message of
         fewer is one packet. Buffers hold fewer of the longer packets, but three where they held
-        that many; a longer packet of a FIFO lets the others go first as often as the real ones
-        would. Loads stay as they are; pipelining becomes coarser.
+        that many; first come, first served, a longer packet of a FIFO lets the others go first as
+        often as the real ones would. Loads stay as they are; pipelining becomes coarser.
     error : float, optional
         Relative error of the time that will do, such as 0.03: packets are halved until the time
         changes by much less three times in a row (six after a jump), and with more room behind the

@@ -81,9 +81,9 @@ class Network:
     arbitration : {"first_come", "round_robin", "age", "fair"}
         Which of the packets that wait for a link goes next: the one that has waited longest there,
         the next input's in turn (21 at most: virtual channels, or FIFOs, beyond share a turn), that
-        of the message that was handed over first, or, in dimension order only, that of the message
-        whose turn it is if all that wait get shares by their weights, one over the sum of
-        1 / bandwidth along its way, as of `simulate_flows`.
+        of the message that was handed over first, or, in dimension order only, that of the edge
+        whose turn it is if all edges that wait get shares by their weights, one over the sum of
+        1 / bandwidth along the way, as of `simulate_flows`.
     feeding : {"tasks", "messages", "packets"}
         Order in which the messages of a node's tasks enter its injection FIFOs. ``tasks``: the
         first message of each task, the second of each, and so on. ``messages``: all of the first
@@ -127,12 +127,12 @@ class Network:
     so that both channels are in use, the Cray T3D's (Scott and Thorson, "Optimized routing in the
     Cray T3D", PCRCW'94); arbitration by age is that of Abts and Weisser ("Age-based packet
     arbitration in large-radix k-ary n-cubes", SC'07); the fair one is start-time fair queueing
-    (Goyal, Vin and Cheng, SIGCOMM'96), but a link's clock stands still while it is
-    idle. Short and rendezvous messages are common to MPI libraries. Their limits are settings of
-    the library, not of the machine, and off by default. The short overhead is an assumption. That
-    packets may come back from the escape channel is Duato's ("A new theory of deadlock-free
-    adaptive routing in wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4, 1993) and the
-    adaptive bubble router's; BookSim 2's minimal adaptive packets stay there.
+    (Goyal, Vin and Cheng, SIGCOMM'96), but a link's clock stands still while it is idle. Short and
+    rendezvous messages are common to MPI libraries. Their limits are settings of the library, not
+    of the machine, and off by default. The short overhead is an assumption. That packets may come
+    back from the escape channel is Duato's ("A new theory of deadlock-free adaptive routing in
+    wormhole networks", IEEE Trans. Parallel Distrib. Syst. 4, 1993) and the adaptive bubble
+    router's; BookSim 2's minimal adaptive packets stay there.
 
     Examples
     --------

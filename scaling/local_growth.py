@@ -125,7 +125,10 @@ def believable(points: Array, centre: Array, places: Array, growth: Array) -> Ar
 
 
 def _measured(points: Array, places: Array) -> NDArray[np.bool_]:
-    """Whether places lie in the measured range, of several parameters where it was measured."""
+    """Whether places lie in the measured range, of several parameters where it was measured.
+
+    Parameters with one value do not count: what they change was not measured anywhere.
+    """
     if points.shape[1] == 1:
         place = places[:, 0]
         return np.asarray((place >= points.min()) & (place <= points.max()))

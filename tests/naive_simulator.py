@@ -186,7 +186,7 @@ class Simulator:
             self.serve(link)
 
     def join(self, packet):
-        """Put a packet at the end of a queue; returns the link for which it waits."""
+        """Put a packet into a queue, last or by its tag; returns the link for which it waits."""
         held, node = packet.held, packet.node
         link, kind = self.ordered(packet, node)
         if self.adaptive and (isinstance(held, Fifo) or held.channel == ADAPTIVE):

@@ -228,6 +228,15 @@ def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed, column):
     pd.testing.assert_frame_equal(table, scratch)
 
 
+def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(3))]
+    build_samples(cases, store, features=FEW)
+    monkeypatch.setattr(_sample_keys, "CHANGED", {"avg_buffer": 1})
+    computed.clear()
+    build_samples(cases, store, features=MORE)
+    assert len(computed) == 3
+
+
 def test_rows_of_a_feature_that_is_gone_are_simulated_anew(store, computed):
     cases = [(HALO, TORUS, shuffled(3))]
     features.register("own_metric")(lambda traffic: 1.0)
@@ -305,6 +314,17 @@ def test_other_samples_in_the_table_stay(store):
     table = build_samples([(ring, TORUS, shuffled(2))], store)
     assert len(table) == 2
     assert read_samples(store)["workload"].value_counts().to_dict() == {HALO.name: 5, ring.name: 2}
+
+
+def test_a_feature_with_other_values_than_before_changes_the_keys(store, monkeypatch):
+    keys = []
+    for changed in ({}, {"sketch_time": 1}, {"sketch_time": 2}, {"sketch_slowdown": 9}):
+        monkeypatch.setattr(_sample_keys, "CHANGED", changed)
+        how = {"features": ["max_bytes", "sketch_time"]}
+        case = (HALO, TORUS, shuffled(1))
+        keys.append(build_samples([case], store, level=2, **how)["key"].iloc[0])
+    assert len(set(keys)) == 3
+    assert keys[0] == keys[3]
 
 
 def test_names_do_not_change_the_key(store, computed):
@@ -387,9 +407,3 @@ def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
     assert len(computed) == 3
     assert built(lambda traffic: sum(2.0 for _ in range(2))) == [4.0] * 3
     assert built(lambda traffic: sum(3.0 for _ in range(2))) == [6.0] * 3
-
-
-def test_keys_name_built_in_features():
-    from toruscast.features import FEATURES
-
-    assert all(_sample_keys.mark_of(feature) == name for name, feature in FEATURES.items())

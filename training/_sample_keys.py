@@ -17,6 +17,9 @@ from toruscast.mapping.task_mapping import as_mappings
 
 # To be raised when the same names and numbers give other samples.
 KEY_VERSION = 4
+# Features that have had other values under the same name, and how many times: only what holds them
+# is computed anew.
+CHANGED: dict[str, int] = {}
 
 
 class Job(NamedTuple):
@@ -78,7 +81,8 @@ def mark_of(feature: Feature) -> str:
     """Name of a feature, and of one that is not toruscast's own its code, which may change."""
     code = getattr(feature.function, "__code__", None)
     if code is None or feature.is_built_in:
-        return feature.name
+        changed = CHANGED.get(feature.name)
+        return feature.name if changed is None else f"{feature.name} {changed}"
     return f"{feature.name} {digest(_content(code))}"
 
 
