@@ -75,8 +75,10 @@ def _dimensions(key: str, text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...]:
-    """Groups of dimensions, separated by slashes."""
+def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...] | str:
+    """Groups of dimensions, separated by slashes, or the name of a rule."""
+    if text == "bluegene_q":
+        return text
     return tuple(_dimensions(key, part) for part in text.split("/"))
 
 

@@ -33,10 +33,10 @@ from ._simulator_state import (
 
 
 @bare_kernel
-def emptiest_link(state: State, node: int, route: int) -> int:
-    """Link of the zone with the most room behind it, those counted that wait for it already."""
+def emptiest_link(state: State, node: int, p: int) -> int:
+    """Link of the zone with the most room behind it, less what waits for it; NONE without zone."""
     ports = state.fields.shift.size
-    zone = zone_of(state, route)
+    zone = zone_of(state, p)
     best = NONE
     most = -(2**62)
     while zone != 0:
@@ -182,7 +182,7 @@ def enters_as(state: State, p: int, out: int, free: int) -> int:
         return NONE
     held = at(state.packet, p).place
     stays = state.stays and held >= 0 and channel_of(held) != ADAPTIVE_CHANNEL
-    if free & (1 << FREE) and zone_of(state, route) & ours and not stays:
+    if free & (1 << FREE) and zone_of(state, p) & ours and not stays:
         return FREE
     # Only the way in dimension order has the channel in which no ring fills up.
     if port_of(state, route) != link.port:

@@ -33,7 +33,7 @@ def withdraw(state: State, holder: int, lane: int) -> None:
     port = np.int64(at(state.link, holder).port)
     bit = port * KINDS * inputs(state) + lane
     head = at(state.lane, lane_of(state, holder, lane)).head
-    ways = ways_of(state, at(state.packet, head).route)
+    ways = ways_of(state, head)
     while ways != 0:
         way = port_of(state, ways)
         ways &= ~state.fields.mask[np.uint64(way)]

@@ -56,9 +56,9 @@ def announce(state: State, now: int) -> None:
     lane = state.clock[FIRSTS] & 63
     own = np.int64(at(state.link, holder).port)
     bit = own * KINDS * inputs(state) + lane
-    route = at(state.packet, at(state.lane, lane_of(state, holder, lane)).head).route
-    ordered = port_of(state, route)
-    ways = ways_of(state, route)
+    head = at(state.lane, lane_of(state, holder, lane)).head
+    ordered = port_of(state, at(state.packet, head).route)
+    ways = ways_of(state, head)
     while ways != 0:
         port = port_of(state, ways)
         ways &= ~state.fields.mask[np.uint64(port)]

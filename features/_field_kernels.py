@@ -19,21 +19,23 @@ from ._simulator_state import Fields
 def pack_routes(
     grid: Grid,
     fields: Fields,
-    both_ways: bool,
-    by_coin: bool,
+    ties_minus: bool,
     src: NDArray[np.int32],
     dst: NDArray[np.int32],
+    chooses: NDArray[np.bool_],
     route: NDArray[np.uint64],
     ties: NDArray[np.int32],
     coins: NDArray[np.int32],
 ) -> None:
     """Write routes between nodes, and the dimensions where a packet is to choose. (E,) -> (E,).
 
-    Of a tie the plus field is filled, or both where routing may take both ways. Where packets are
-    to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in routing
-    order. Ties are left to each packet only ``by_coin``.
+    Of a tie the plus field is filled, or both where a message's packets choose on their way. Where
+    packets are to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in
+    routing order. To each packet a tie is left in dimension order, or where ``ties_minus``.
     """
     for e in range(src.size):
+        both_ways = chooses[e]
+        by_coin = not both_ways or ties_minus
         packed = np.uint64(0)
         open_ties = 0
         coin = 0

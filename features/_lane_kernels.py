@@ -23,8 +23,10 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
     ``came`` is the port through which it goes on straight, ``entrance`` its input.
     """
     packet = at(state.packet, p)
+    out = NONE
     if is_adaptive(state) and (packet.place < 0 or channel_of(packet.place) == ADAPTIVE_CHANNEL):
-        out = emptiest_link(state, node, packet.route)
+        out = emptiest_link(state, node, p)
+    if out != NONE:
         state.queued[np.uint64(out)] += size_of(state, packet.wire)
         lane = FREE * inputs(state) + entrance
     elif state.special is None:

@@ -37,7 +37,7 @@ class Rounds(NamedTuple):
 def message_records(
     messages: Messages, torus: Torus, tick: float, fields: records.Fields, adaptive: bool
 ) -> NDArray[np.void]:
-    """Records of messages and handshakes, ``(E,)``; ``adaptive`` ones have both ways at ties."""
+    """Records of messages and handshakes, ``(E,)``; with zones, both ways of a tie are left."""
     network = torus.network
     asking = np.flatnonzero(messages.asks)
     n = messages.task.size
@@ -57,10 +57,14 @@ def message_records(
     dst = np.concatenate(
         (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
     )
+    message["zones"] = torus.zone_set_of(src, dst)
+    chooses = np.array([adaptive and len(zones) > 0 for zones in torus.zone_sets])
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
     coins = np.zeros(src.size, dtype=np.int32)
-    by_coin = not adaptive or torus.adaptive_ties_minus
-    pack_routes(grid_of(torus), fields, adaptive, by_coin, src, dst, route, ties, coins)
+    pack_routes(
+        grid_of(torus), fields, torus.adaptive_ties_minus, src, dst, chooses[message["zones"]],
+        route, ties, coins,
+    )  # fmt: skip
     message["route"], message["ties"], message["coin"] = route, ties, coins
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]

@@ -83,11 +83,15 @@ def port_of(state: State, route: int) -> int:
 
 
 @bare_kernel
-def zone_of(state: State, route: int) -> int:
-    """Fields of the ports among which an adaptive packet may choose."""
+def zone_of(state: State, p: int) -> int:
+    """Fields of the ports among which an adaptive packet may choose; 0 if among none."""
+    packet = at(state.packet, p)
     zone: int = np.uint64(0)  # type: ignore[assignment]
-    for z in range(state.fields.zone.size):
-        zone = route & state.fields.zone[np.uint64(z)]
+    row = np.uint64(0)
+    if state.fields.zone.shape[0] > 1:
+        row = np.uint64(at(state.message, packet.message).zones)
+    for z in range(state.fields.zone.shape[1]):
+        zone = packet.route & state.fields.zone[row, np.uint64(z)]
         if zone != 0:
             break
     if state.ties_minus:
@@ -99,7 +103,8 @@ def zone_of(state: State, route: int) -> int:
 
 
 @bare_kernel
-def ways_of(state: State, route: int) -> int:
+def ways_of(state: State, p: int) -> int:
     """Fields of the ports that an adaptive packet may take: its zone's, and that in order."""
-    ways: int = zone_of(state, route) | state.fields.mask[np.uint64(port_of(state, route))]
+    ordered = port_of(state, at(state.packet, p).route)
+    ways: int = zone_of(state, p) | state.fields.mask[np.uint64(ordered)]
     return ways

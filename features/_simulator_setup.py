@@ -63,12 +63,11 @@ def fields_of(torus: Torus) -> records.Fields:
             shift[port], mask[port] = at, ((1 << bits) - 1) << at
             port_of[at : at + bits] = port
             at += bits
-    zones = torus.zones or (tuple(range(torus.ndim)),)
-    zone = [np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None) for dims in zones]
-    return records.Fields(
-        shift, mask, width, np.array(torus.order, dtype=np.int64), port_of,
-        np.array(zone, dtype=np.uint64),
-    )  # fmt: skip
+    zone = np.zeros((len(torus.zone_sets), torus.ndim), dtype=np.uint64)
+    for row, zones in zip(zone, torus.zone_sets, strict=True):
+        for z, dims in enumerate(zones):
+            row[z] = np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None)
+    return records.Fields(shift, mask, width, np.array(torus.order, dtype=np.int64), port_of, zone)
 
 
 def build_state(

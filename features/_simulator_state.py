@@ -137,6 +137,7 @@ MESSAGE = np.dtype(
         ("ready", np.int64),  # tick of hand-over
         ("copy", np.int64),  # ticks that a message within a node takes
         ("coin", np.int32),  # which way the last packet goes at each of these dimensions
+        ("zones", np.int32),  # set of zones among which its packets choose
     ],
     align=True,
 )
@@ -161,7 +162,7 @@ class Fields(NamedTuple):
     width: NDArray[np.uint64]  # (D,) bits of a field, the dimensions in routing order
     order: NDArray[np.int64]  # (D,)
     port: NDArray[np.int64]  # (65,) port to which each bit belongs
-    zone: NDArray[np.uint64]  # (zones,) bits of each zone's ports
+    zone: NDArray[np.uint64]  # (sets, zones) bits of each zone's ports, 0 where there are fewer
 
 
 class FairQueues(NamedTuple):

@@ -128,8 +128,13 @@ def _have_two_ways(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
 ) -> NDArray[np.bool_]:
     """Whether the packets of an edge may take different routes; shape ``(n_edges,)``."""
-    gap = np.abs(torus.coords[mapping.node[comm.dst]] - torus.coords[mapping.node[comm.src]])
+    src, dst = mapping.node[comm.src], mapping.node[comm.dst]
+    gap = np.abs(torus.coords[dst] - torus.coords[src])
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
-    if routing == "adaptive":
-        return np.asarray(tied | ((gap > 0).sum(axis=1) > 1))
-    return np.asarray(tied & torus.ties_are_open)
+    in_order = tied & torus.ties_are_open
+    if routing == "deterministic":
+        return np.asarray(in_order)
+    chooses = np.array([len(zones) > 0 for zones in torus.zone_sets])
+    by_choice = tied | ((gap > 0).sum(axis=1) > 1)
+    chosen = chooses[torus.zone_set_of(src, dst)]
+    return np.asarray(np.where(chosen, by_choice, in_order))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.bluegene_routes import Groups
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.validation import as_array, one_of
 
@@ -144,7 +145,7 @@ def link_loads(
     routing : {"deterministic", "adaptive", "by_size"}
         Dimension order, where half of a tie that is split or random is expected each way; or
         minimal adaptive, as the expected load when every message is split evenly over its minimal
-        routes, those of each of the torus's zones in turn; or the second where the longest message
+        routes, those of each of its zones in turn; or the second where the longest message
         has more than ``torus.network.deterministic_limit`` bytes, else the first.
 
     Returns
@@ -169,13 +170,10 @@ def link_loads(
     check_routing(routing)
     if phase_routing(routing, comm, torus) == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
-    fixed, scale = _fixed_point(weight)
-    # A split tie halves weights: twice their number, half of them is a whole number too.
-    if torus.ties_are_open:
-        fixed, scale = 2 * fixed, scale / 2
-    grid = grid_of(torus)
     load = np.zeros(torus.n_links, dtype=np.int64)
+    fixed, scale = _fixed_point(weight, torus)
     runs = run_table(torus, comm.n_edges)
+    grid = grid_of(torus)
     if runs is None:
         kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
     else:
@@ -311,26 +309,52 @@ def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
     return weight
 
 
-def _fixed_point(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-    """Weights as integers whose sum stays below 2**61, and the size of their unit."""
+def _fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
+    """Weights as integers whose sum stays below 2**62, and the size of their unit."""
+    # A split tie halves weights: twice their number, half of them is a whole number too.
+    halves = 2 if torus.ties_are_open else 1
     total = float(weight.sum())
     if total < 2.0**61:
         whole = weight.astype(np.int64)
         if (whole == weight).all():
-            return whole, 1.0
+            return halves * whole, 1.0 / halves
     # No unit below the smallest number that can be divided by.
     scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
-    return np.rint(weight / scale).astype(np.int64), scale
+    return halves * np.rint(weight / scale).astype(np.int64), scale / halves
 
 
 def _adaptive_loads(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    grid = grid_of(torus)
     load = np.zeros(torus.n_links)
     here, target = mapping.node[comm.src], mapping.node[comm.dst]
+    set_of = torus.zone_set_of(here, target)
+    for number, zones in enumerate(torus.zone_sets):
+        own = np.flatnonzero(set_of == number)
+        ends = here[own], target[own]
+        if zones:
+            _spread_over_zones(torus, zones, *ends, weight[own], load)
+        else:
+            fixed, scale = _fixed_point(weight[own], torus)
+            ordered = np.zeros(torus.n_links, dtype=np.int64)
+            nodes = np.arange(torus.n_nodes, dtype=np.int32)
+            kernels.add_loads(grid_of(torus), *ends, nodes, fixed, ordered)
+            load += ordered * scale
+    return load
+
+
+def _spread_over_zones(
+    torus: Torus,
+    zones: Groups,
+    here: NDArray[np.int32],
+    target: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    load: NDArray[np.float64],
+) -> None:
+    """Spread over minimal routes, zone by zone; (n,) (n,) (n,) -> (N * 2 * D,)."""
+    grid = grid_of(torus)
     # All routes of a zone end at one node: the next zone's start there.
-    for zone in torus.zones or (tuple(range(torus.ndim)),):
+    for zone in zones:
         part = torus.coords[:, zone] @ grid.stride[list(zone)]
         there = here - part[here] + part[target]
         # Of 16 bits, sorting takes a pass.
@@ -342,4 +366,3 @@ def _adaptive_loads(
             grid, torus.adaptive_ties_minus, table, here, there, by_end, weight, load
         )
         here = there
-    return load

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 
+from .bluegene_routes import Groups
 from .errors import InputError
 from .validation import real_number, whole_array
 
@@ -44,9 +46,13 @@ def routing_order(value: object, ndim: int) -> tuple[int, ...]:
     return order
 
 
-def zones(value: object, ndim: int) -> tuple[tuple[int, ...], ...]:
-    """Groups of dimensions that hold each dimension once; none is left out if there is a group."""
+def zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
+    """Groups of dimensions that hold each dimension once, or the name of a rule that has some."""
     expected = f"groups that hold each dimension 0 to {ndim - 1} once"
+    if ndim == 5:
+        expected += ", or bluegene_q"
+        if isinstance(value, str) and value == "bluegene_q":
+            return "bluegene_q"
     try:
         groups = tuple(tuple(group) for group in value)  # type: ignore[attr-defined]
         groups = tuple(tuple(whole_array(group, "zones").tolist()) for group in groups)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ._dimensions import wraps
 from .accelerators import tpu_v4, tpu_v5p, trainium2
+from .bluegene_routes import routing_order
 from .errors import InputError
 from .network import Network
 from .torus import Torus
@@ -33,16 +34,15 @@ __all__ = [
 # What stands in sizes, however they are mistyped.
 SIZES = frozenset("0123456789xm ")
 
-# Nodes: shape, and the routing order where it can be read off routes recorded on Mira and Vesta.
-_BLUEGENE_Q: dict[int, tuple[tuple[int, ...], str]] = {
-    32: ((2, 2, 2, 2, 2), "DCBAE"),
-    64: ((2, 2, 4, 2, 2), "DBACE"),
-    128: ((2, 2, 4, 4, 2), "BACDE"),
-    256: ((4, 2, 4, 4, 2), "BACDE"),
-    512: ((4, 4, 4, 4, 2), "ABCDE"),
-    1024: ((4, 4, 4, 8, 2), "DABCE"),
-    2048: ((4, 4, 8, 8, 2), ""),
-    4096: ((4, 4, 8, 16, 2), ""),
+_BLUEGENE_Q: dict[int, tuple[int, ...]] = {
+    32: (2, 2, 2, 2, 2),
+    64: (2, 2, 4, 2, 2),
+    128: (2, 2, 4, 4, 2),
+    256: (4, 2, 4, 4, 2),
+    512: (4, 4, 4, 4, 2),
+    1024: (4, 4, 4, 8, 2),
+    2048: (4, 4, 8, 8, 2),
+    4096: (4, 4, 8, 16, 2),
 }
 
 
@@ -74,16 +74,16 @@ def bluegene_q(
     -----
     Published: links, packets, FIFOs and 40 ns a hop (Chen et al., "The IBM Blue Gene/Q
     interconnection network and message unit", SC'11); block shapes (SciNet BGQ documentation; Jain
-    et al., SC'13). Routing orders and the tie rule are read from recorded routes of Mira and Vesta
-    (Fujiwara et al., VAST'17 data): they depend on the block. For a shape without a record the
-    order is assumed: longest dimension first, then A to E. That agrees with the two recorded shapes
-    of 512 and 1,024 nodes and not with the smaller ones. Buffer depths are not public.
+    et al., SC'13). The routing order and the zones of adaptive routing depend on the block, as in
+    IBM's firmware and messaging library ([BGQ]; see `bluegene_routes`); recorded routes of Mira and
+    Vesta (Fujiwara et al., VAST'17 data), from which the tie rule is read, have that order on all
+    six blocks. Buffer depths are not public.
 
     Examples
     --------
     >>> block = bluegene_q(nodes=1024)
     >>> block.shape, block.order
-    ((4, 4, 4, 8, 2), (3, 0, 1, 2, 4))
+    ((4, 4, 4, 8, 2), (3, 1, 2, 0, 4))
     """
     if shape is not None and nodes is not None:
         raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
@@ -92,13 +92,12 @@ def bluegene_q(
         if nodes not in _BLUEGENE_Q:
             known = ", ".join(map(str, _BLUEGENE_Q))
             raise InputError("unknown block size", found=nodes, expected=f"{known}, or a shape")
-        shape = _BLUEGENE_Q[nodes][0]
+        shape = _BLUEGENE_Q[nodes]
     sizes = machine_shape(shape, (5,), "Blue Gene/Q")
-    recorded = dict(_BLUEGENE_Q.values()).get(sizes)
-    longest_first = sorted(range(5), key=lambda d: (-sizes[d], d))
-    order = tuple("ABCDE".index(letter) for letter in recorded) if recorded else longest_first
+    rings = wraps(wrap, 5)
     return Torus(
-        sizes, wrap=wraps(wrap, 5), bandwidth=(2e9,), order=tuple(order), name="bluegene_q"
+        sizes, wrap=rings, bandwidth=(2e9,), order=routing_order(sizes, rings), name="bluegene_q",
+        zones="bluegene_q",
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._dimensions import axes, bandwidths, routing_order, wraps, zones
 from ._lazy import lazy
+from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .errors import InputError
 from .network import Network
 from .validation import as_array, one_of, whole_number, whole_sizes
@@ -49,12 +50,14 @@ class Torus:
         What surrounds the links: packets, latency, buffers, injection FIFOs.
     name : str
         A label for reports.
-    zones : sequence of sequences of int, optional
+    zones : sequence of sequences of int or "bluegene_q", optional
         Groups of dimensions for adaptive routing, in order: a packet chooses freely among the
         dimensions of the first group in which it still has hops to go. Every dimension stands in
         one group; all of them in one if not given. Deterministic routing does not use them, nor do
         packets that for want of room go on in dimension order: an `order` that lists the groups
-        one after the other keeps these in their zones too.
+        one after the other keeps these in their zones too. ``"bluegene_q"``, for five dimensions:
+        groups that depend on the message, as in `bluegene_routes`; along a line it goes in
+        dimension order.
     axes : str, optional
         A letter for each dimension, which names of mapping strategies use: XYZ for up to three
         dimensions, else ABCDEFGH, if not given. T stands for the slots of a node.
@@ -84,7 +87,8 @@ class Torus:
     one that goes on in dimension order for want of room either way, at random.
 
     Blue Gene/Q's dynamic routing knows such zones (Chen et al., "The IBM Blue Gene/Q
-    interconnection network and message unit", SC'11).
+    interconnection network and message unit", SC'11); which they are its firmware says, and which a
+    message takes its messaging library.
 
     Examples
     --------
@@ -102,7 +106,7 @@ class Torus:
     tie: TieRule = "source_parity"
     network: Network = field(default_factory=Network)
     name: str = ""
-    zones: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
+    zones: Groups | Literal["bluegene_q"] = field(default=(), kw_only=True)
     axes: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -187,6 +191,25 @@ class Torus:
     def adaptive_ties_minus(self) -> bool:
         """Whether adaptive packets that find room take only the minus way of a tie."""
         return self.tie == "booksim"
+
+    @lazy
+    def zone_sets(self) -> tuple[Groups, ...]:
+        """The zones that messages may have, one set each; without any, dimension order.
+
+        Examples
+        --------
+        >>> Torus((4, 4)).zone_sets
+        (((0, 1),),)
+        """
+        if isinstance(self.zones, str):
+            return zone_sets(self.shape, self.wrap, self.order)
+        return (self.zones or (tuple(range(self.ndim)),),)
+
+    def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
+        """Return which of `zone_sets` messages between nodes have, ``(n,) (n,) -> (n,)``."""
+        if isinstance(self.zones, str):
+            return zone_numbers(self.shape, self.coords, src, dst)
+        return np.zeros(src.size, dtype=np.int8)
 
     @property
     def diameter(self) -> int:

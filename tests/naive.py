@@ -113,29 +113,69 @@ def link_loads(torus, ends, weights):
     return load
 
 
-def minimal_routes(torus, src, dst):
+def zones_of(torus, src, dst):
+    """Groups of dimensions of the messages from a node to another, in order; none on a line."""
+    if torus.zones != "bluegene_q":
+        return torus.zones or [range(torus.ndim)]
+    here, there = coords(torus, src), coords(torus, dst)
+    if sum(a != b for a, b in zip(here, there, strict=True)) < 2:
+        return []
+    flexibility = 0.0
+    for a, b, size in zip(here[:4], there[:4], torus.shape[:4], strict=True):
+        if size > 1:
+            flexibility += min((a - b) % size, (b - a) % size) / (size // 2)
+    racks = torus.n_nodes / 1024
+    least = 0.75 if racks >= 64 else 1.3 if racks >= 16 else 1.5
+    most = 3.0 if racks >= 16 else 2.5 if racks >= 8 else 3.5
+    if least < flexibility < most:
+        return bluegene_zones(torus)[2 if 1 <= racks < 2 else 3]
+    return bluegene_zones(torus)[3 if racks < 1 else 0]
+
+
+def bluegene_zones(torus):
+    """Zones by their numbers: long dimensions first, all alike, in order, in order with E first."""
+
+    def length(d):
+        half = torus.wrap[d] and (torus.shape[d] != 2 or d == 4)
+        return torus.shape[d] // 2 if half else torus.shape[d]
+
+    lengths = sorted({length(d) for d in range(5)}, reverse=True)
+    masks = [{d, 4} for d in torus.order]
+    return [
+        [[d for d in range(5) if length(d) == k] for k in lengths],
+        [range(5)],
+        [[d] for d in torus.order],
+        masks,
+    ]
+
+
+def minimal_routes(torus, src, dst, zones=None):
     """Every minimal route through the zones, each a list of links."""
     if src == dst:
         return [[]]
+    zones = zones_of(torus, src, dst) if zones is None else zones
+    if not zones:
+        return [route(torus, src, dst, sign) for sign in (1, -1)]
     found = []
-    for link in productive_links(torus, src, dst):
-        found += [[link, *rest] for rest in minimal_routes(torus, far_end(torus, link), dst)]
+    for link in productive_links(torus, src, dst, zones):
+        end = far_end(torus, link)
+        found += [[link, *rest] for rest in minimal_routes(torus, end, dst, zones)]
     return found
 
 
-def open_dimensions(torus, src, dst):
+def open_dimensions(torus, src, dst, zones):
     """Dimensions of the first zone in which there are hops to go."""
     place, target = coords(torus, src), coords(torus, dst)
-    for zone in torus.zones or [range(torus.ndim)]:
+    for zone in zones:
         left = {d for d in zone if place[d] != target[d]}
         if left:
             return left
     return set()
 
 
-def productive_links(torus, src, dst):
+def productive_links(torus, src, dst, zones):
     """Links out of a node that a packet may take nearer to another, in the order of numbers."""
-    allowed = open_dimensions(torus, src, dst)
+    allowed = open_dimensions(torus, src, dst, zones)
     ports = range(src * 2 * torus.ndim, (src + 1) * 2 * torus.ndim)
     ends = {link: far_end(torus, link) for link in ports if link % (2 * torus.ndim) // 2 in allowed}
     before = dilation(torus, src, dst)

@@ -89,7 +89,7 @@ class Simulator:
             return
         message = waiting[0]
         left = message.to_send
-        drawn_ties = not self.adaptive or self.torus.tie == "booksim"
+        drawn_ties = not self.chooses(message) or self.torus.tie == "booksim"
         minus = minus_ways(self.torus, message, left, self.seed) if drawn_ties else set()
         message.to_send -= 1
         if message.to_send == 0:
@@ -115,14 +115,20 @@ class Simulator:
             fifo.busy = True
             self.clock.at(max(self.clock.now, fifo.free_at // PARTS), self.feed, fifo)
 
-    def productive(self, node, dst):
+    def chooses(self, message):
+        """Whether the packets of a message may choose among links."""
+        return self.adaptive and len(naive.zones_of(self.torus, message.src, message.dst)) > 0
+
+    def productive(self, node, message):
         """Links of the zone, in the order of their dimensions in the routing order, plus first."""
-        if (node, dst) not in self.ways:
+        src, dst = message.src, message.dst
+        if (node, src, dst) not in self.ways:
             rank, ports = self.torus.order.index, 2 * self.torus.ndim
-            links = naive.productive_links(self.torus, node, dst)
+            zones = naive.zones_of(self.torus, src, dst)
+            links = naive.productive_links(self.torus, node, dst, zones)
             links.sort(key=lambda number: (rank(number % ports // 2), number))
-            self.ways[node, dst] = [self.links[number] for number in links]
-        return self.ways[node, dst]
+            self.ways[node, src, dst] = [self.links[number] for number in links]
+        return self.ways[node, src, dst]
 
     def ordered(self, packet, node):
         """The link in dimension order, and what the packet needs to enter it.
@@ -132,7 +138,7 @@ class Simulator:
         torus, held = self.torus, packet.held
         here, there = naive.coords(torus, node), naive.coords(torus, packet.message.dst)
         d = next(d for d in torus.order if here[d] != there[d])
-        if self.adaptive:
+        if self.chooses(packet.message):
             ways = naive.signs(torus, here, there, d)
             sign = ways[-1 if d in packet.minus else 0]
         else:
@@ -189,8 +195,9 @@ class Simulator:
         """Put a packet into a queue, last or by its tag; returns the link for which it waits."""
         held, node = packet.held, packet.node
         link, kind = self.ordered(packet, node)
-        if self.adaptive and (isinstance(held, Fifo) or held.channel == ADAPTIVE):
-            link, kind = self.emptiest(node, packet.message.dst), FREE
+        fresh = isinstance(held, Fifo) or held.channel == ADAPTIVE
+        if self.chooses(packet.message) and fresh:
+            link, kind = self.emptiest(node, packet.message), FREE
         queue = link.lanes[kind, self.entrance(held)]
         if self.torus.network.arbitration == "fair":
             self.stamp(packet, link)
@@ -210,7 +217,7 @@ class Simulator:
         packet.tag = max(link.clock, link.ended.get(message, 0))
         link.ended[message] = packet.tag + round(message.wire * along * (PARTS / self.tick))
 
-    def emptiest(self, node, dst):
+    def emptiest(self, node, message):
         """The link with the most room, less what waits for it already; the first of several."""
 
         def spare(link):
@@ -218,13 +225,13 @@ class Simulator:
             queued = sum(p.size for queue in lanes for p in queue)
             return link.room(ADAPTIVE) - queued
 
-        return max(self.productive(node, dst), key=spare)
+        return max(self.productive(node, message), key=spare)
 
     def announce(self, packet):
         """Let every link that a packet, now the first of its queue, may take look for it."""
         now, node = self.clock.now, packet.node
         escape, _ = self.ordered(packet, node)
-        ways = {*self.productive(node, packet.message.dst), escape}
+        ways = {*self.productive(node, packet.message), escape}
         rank = self.torus.order.index
         for way in sorted(ways, key=lambda way: (rank(way.port // 2), way.port)):
             # A free link without room looks again when it gets some.
@@ -249,7 +256,7 @@ class Simulator:
             held = packet.held
             stays = isinstance(held, Buffer) and held.channel != ADAPTIVE
             stays = stays and self.torus.network.escape == "stays"
-            allowed = link in self.productive(link.node, packet.message.dst) and not stays
+            allowed = link in self.productive(link.node, packet.message) and not stays
             if allowed and link.room(ADAPTIVE) >= self.largest:
                 return ADAPTIVE
             # Only the way in dimension order has the channel in which no ring fills up.

@@ -12,6 +12,7 @@ import numpy as np
 
 import toruscast
 from toruscast.features import Feature, Routing
+from toruscast.features.routing import phase_routings
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.mapping.task_mapping import as_mappings
 
@@ -55,8 +56,9 @@ def job_of(
         for phase in workload
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
-    # The name of a torus and of its axes change nothing; every other field does.
-    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, torus.zones)
+    # The name of a torus and of its axes change nothing, nor do zones in dimension order.
+    zones = torus.zones if "adaptive" in phase_routings(how.routing, workload, torus) else ()
+    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, zones)
     versions = (KEY_VERSION, toruscast.__version__)
     simulated = (
         how.routing,
