@@ -44,8 +44,8 @@ from .units import part_of
 @options.tasks_per_node_option
 @options.routing_option
 @options.network_option(
-    "zones=0,1/2 (adaptive routing finishes dimensions 0 and 1 first), deadlock=dateline, "
-    "arbitration=age or buffer_packets=8"
+    "zones=0,1/2 (adaptive routing finishes dimensions 0 and 1 first) or zones=bluegene_q, "
+    "deadlock=dateline, arbitration=age or buffer_packets=8"
 )
 @click.option(
     "--coarsening", type=options.POSITIVE, metavar="N",

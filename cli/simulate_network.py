@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str] = ()) -> Torus:
     """Return the torus with constants of its network set by ``KEY=VALUE``.
 
-    Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions), ``tie=random``,
-    ``bandwidth=1e9`` or one for each dimension, ``bandwidth=1e9,2e9``. What is ``unused`` is of
-    packets only: where there are none, it would change nothing.
+    Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions, or
+    ``bluegene_q``), ``tie=random``, ``bandwidth=1e9`` or one for each dimension,
+    ``bandwidth=1e9,2e9``. What is ``unused`` is of packets only: where there are none, it would
+    change nothing.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def _dimensions(key: str, text: str) -> tuple[int, ...]:
 
 def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...] | str:
     """Groups of dimensions, separated by slashes, or the name of a rule."""
-    if text == "bluegene_q":
+    if text.isidentifier():
         return text
     return tuple(_dimensions(key, part) for part in text.split("/"))
 

@@ -155,9 +155,9 @@ def link_loads(
 
     Notes
     -----
-    Deterministic sums are kept in 64-bit fixed point, scaled by the power of two that makes the
-    total fit: whole byte counts below 2**61 in all are exact, fractions are rounded to 2**-61 of
-    the total.
+    Sums in dimension order are kept in 64-bit fixed point, scaled by the power of two that makes
+    the total fit: whole byte counts below 2**61 in all are exact, fractions are rounded to 2**-61
+    of the total.
 
     Examples
     --------

@@ -49,10 +49,9 @@ def routing_order(value: object, ndim: int) -> tuple[int, ...]:
 def zones(value: object, ndim: int) -> Groups | Literal["bluegene_q"]:
     """Groups of dimensions that hold each dimension once, or the name of a rule that has some."""
     expected = f"groups that hold each dimension 0 to {ndim - 1} once"
-    if ndim == 5:
-        expected += ", or bluegene_q"
-        if isinstance(value, str) and value == "bluegene_q":
-            return "bluegene_q"
+    expected += ", or bluegene_q" if ndim == 5 else " (bluegene_q: of five dimensions)"
+    if ndim == 5 and isinstance(value, str) and value == "bluegene_q":
+        return "bluegene_q"
     try:
         groups = tuple(tuple(group) for group in value)  # type: ignore[attr-defined]
         groups = tuple(tuple(whole_array(group, "zones").tolist()) for group in groups)

@@ -4,6 +4,9 @@ import math
 from collections import defaultdict
 from itertools import pairwise
 
+# Nodes of a rack of Blue Gene/Q.
+RACK = 1024
+
 
 def coords(torus, node):
     """Coordinates of a node: the last dimension varies fastest."""
@@ -124,7 +127,7 @@ def zones_of(torus, src, dst):
     for a, b, size in zip(here[:4], there[:4], torus.shape[:4], strict=True):
         if size > 1:
             flexibility += min((a - b) % size, (b - a) % size) / (size // 2)
-    racks = torus.n_nodes / 1024
+    racks = torus.n_nodes / RACK
     least = 0.75 if racks >= 64 else 1.3 if racks >= 16 else 1.5
     most = 3.0 if racks >= 16 else 2.5 if racks >= 8 else 3.5
     if least < flexibility < most:

@@ -407,3 +407,22 @@ def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
     assert len(computed) == 3
     assert built(lambda traffic: sum(2.0 for _ in range(2))) == [4.0] * 3
     assert built(lambda traffic: sum(3.0 for _ in range(2))) == [6.0] * 3
+
+
+def test_zones_count_where_they_change_something(store, computed):
+    zoned = Torus((4, 4), zones=[[1], [0]])
+    # In dimension order nothing looks at them, but perhaps a metric of one's own.
+    build_samples([(HALO, zoned, shuffled(1))], store, features=FEW)
+    computed.clear()
+    build_samples([(HALO, TORUS, shuffled(1))], store, features=FEW)
+    assert not computed
+    build_samples([(HALO, TORUS, shuffled(1))], store, features=FEW, routing="adaptive")
+    build_samples([(HALO, zoned, shuffled(1))], store, features=FEW, routing="adaptive")
+    assert len(computed) == 2
+    features.register("own_metric")(lambda traffic: float(len(traffic.torus.zones)))
+    try:
+        for torus, expected in ((zoned, 2.0), (TORUS, 0.0)):
+            table = build_samples([(HALO, torus, shuffled(1))], store, features=["own_metric"])
+            assert table["own_metric"].tolist() == [expected]
+    finally:
+        features.unregister("own_metric")

@@ -56,8 +56,10 @@ def job_of(
         for phase in workload
         for field in ("src", "dst", "nbytes", "n_messages")
     ]
-    # The name of a torus and of its axes change nothing, nor do zones in dimension order.
-    zones = torus.zones if "adaptive" in phase_routings(how.routing, workload, torus) else ()
+    # The name of a torus and of its axes change nothing, nor do zones in dimension order, unless a
+    # feature of somebody's own looks at them.
+    adaptive = "adaptive" in phase_routings(how.routing, workload, torus)
+    zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, zones)
     versions = (KEY_VERSION, toruscast.__version__)
     simulated = (

@@ -10,23 +10,23 @@ import pandas as pd
 
 from toruscast.datasets.public import read_hop_bytes, read_static_routes
 from toruscast.features import routes
-from toruscast.mapping import InputError, Torus
+from toruscast.mapping import InputError, Torus, machines
 
 from .experiment import Bar, Experiment, Findings, Inputs
 from .public_data import measurement_files
 
 ROUTES = "par-comm-data/route/*_route.txt"
 HOPS = "par-comm-data/hopbyte/*_hopbyte.txt"
-# Blocks of Mira and Vesta by their number of nodes: sizes along A B C D E, and the order in which
-# static routes correct the dimensions. Mira's block of 1024 nodes does not close along D.
+# Blocks of Mira and Vesta by their number of nodes: sizes along A B C D E. Mira's of 1024 nodes is
+# open along D.
 BLOCKS = {
-    32: ((2, 2, 2, 2, 2), "DCBAE"),
-    64: ((2, 2, 4, 2, 2), "DBACE"),
-    128: ((2, 2, 4, 4, 2), "BACDE"),
-    256: ((4, 2, 4, 4, 2), "BACDE"),
-    512: ((4, 4, 4, 4, 2), "ABCDE"),
-    1024: ((4, 4, 4, 8, 2), "DABCE"),
-    2048: ((4, 4, 4, 16, 2), "ABCDE"),
+    32: (2, 2, 2, 2, 2),
+    64: (2, 2, 4, 2, 2),
+    128: (2, 2, 4, 4, 2),
+    256: (4, 2, 4, 4, 2),
+    512: (4, 4, 4, 4, 2),
+    1024: (4, 4, 4, 8, 2),
+    2048: (4, 4, 4, 16, 2),
 }
 OPEN_IN_D = 1024
 
@@ -49,9 +49,8 @@ def block_of(path: Path) -> tuple[Torus, int]:
     if not match or int(match[1]) not in BLOCKS or int(match[2]) == 0:
         known = ", ".join(map(str, BLOCKS))
         raise InputError("unknown block", file=path, expected=f"_n<nodes>_c<ranks>_, nodes {known}")
-    shape, order = BLOCKS[int(match[1])]
     wrap = (True, True, True, int(match[1]) != OPEN_IN_D, True)
-    return Torus(shape, wrap, order=tuple("ABCDE".index(name) for name in order)), int(match[2])
+    return machines.bluegene_q(BLOCKS[int(match[1])], wrap=wrap), int(match[2])
 
 
 def compare_routes(path: Path) -> dict[str, object]:
@@ -128,7 +127,11 @@ def run(inputs: Inputs) -> Findings:
     """
     found = pd.DataFrame(compare_routes(path) for path in measurement_files(inputs, ROUTES))
     hops = pd.DataFrame(compare_hops(path) for path in measurement_files(inputs, HOPS))
-    shapes = "; ".join(f"{'x'.join(map(str, shape))} {order}" for shape, order in BLOCKS.values())
+    blocks = {block_of(path)[0] for path in measurement_files(inputs, ROUTES)}
+    shapes = "; ".join(
+        f"{'x'.join(map(str, block.shape))} {''.join(block.axes[d] for d in block.order)}"
+        for block in sorted(blocks, key=lambda block: block.shape)
+    )
     return Findings(
         text=(
             f"Blue Gene/Q, Mira and Vesta: {found['routes'].sum()} recorded routes "
@@ -152,8 +155,9 @@ def run(inputs: Inputs) -> Findings:
         ),
         shown=("static_routes",),
         notes=(
-            "The order of dimensions was read from these routes for each block, not known "
-            "beforehand; what the figure shows is that one order, one tie rule and minimal routes "
+            "The order of dimensions is computed as IBM's firmware does, from the sizes of the "
+            "block and from what is a ring; that D is open, and the tie rule, were read from these "
+            "routes. What the figure shows is that the order, one tie rule and minimal routes "
             "explain all of them.",
             "Both links of a ring of two join the same nodes and cannot be told apart.",
         ),
