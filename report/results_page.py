@@ -92,9 +92,10 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
         f"`{known['command']}` with toruscast {known['toruscast']} and numpy "
         f"{known['numpy']}; seed {known['seed']}, features of level {known['level']}, routing "
         f"{known['routing']}. Cost of the simulation: {cost}. "
-        "`toruscast experiment build` makes them anew; with `--dry-run` it lists the blocks, and "
-        "how many real packets one simulated packet stands for "
-        "([what that costs](measurements.md#coarser-packets))."
+        "Long dimensions are routed first, and adaptive packets choose among all of them: a Blue "
+        "Gene/Q's zones leave less choice. `toruscast experiment build` makes them anew; with "
+        "`--dry-run` it lists the blocks, and how many real packets one simulated packet stands "
+        "for ([what that costs](measurements.md#coarser-packets))."
     )
 
 
