@@ -2,10 +2,11 @@
 
 from .bounds import Bounds, time_bounds
 from .flows import FlowSimulation, simulate_flows
+from .loads import link_loads
 from .outliers import average_outliers, top_outliers
 from .registry import FEATURES, Feature, feature_names, register, unregister
 from .release import release_bound
-from .routing import Routing, dilations, injection_fifos, link_loads, routes
+from .routing import Routing, dilations, injection_fifos, routes
 from .simulation import Simulation
 from .simulator import simulate
 from .stall import StallError

@@ -57,12 +57,14 @@ def message_records(
     dst = np.concatenate(
         (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
     )
-    message["zones"] = torus.zone_set_of(src, dst)
-    chooses = np.array([adaptive and len(zones) > 0 for zones in torus.zone_sets])
+    chooses = np.zeros(src.size, dtype=np.bool_)
+    if adaptive:
+        message["zones"] = torus.zone_set_of(src, dst)
+        chooses = torus.has_zones[message["zones"]]
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
     coins = np.zeros(src.size, dtype=np.int32)
     pack_routes(
-        grid_of(torus), fields, torus.adaptive_ties_minus, src, dst, chooses[message["zones"]],
+        grid_of(torus), fields, torus.adaptive_ties_minus, src, dst, chooses,
         route, ties, coins,
     )  # fmt: skip
     message["route"], message["ties"], message["coin"] = route, ties, coins

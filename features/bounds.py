@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 
+from .loads import link_loads
 from .packets import hand_over_times, packet_counts, software_times
-from .routing import Routing, check_routing, dilations, injection_fifos, link_loads, phase_routings
+from .routing import Routing, check_routing, dilations, injection_fifos, phase_routings
 
 
 class Bounds(NamedTuple):
@@ -134,7 +135,5 @@ def _have_two_ways(
     in_order = tied & torus.ties_are_open
     if routing == "deterministic":
         return np.asarray(in_order)
-    chooses = np.array([len(zones) > 0 for zones in torus.zone_sets])
     by_choice = tied | ((gap > 0).sum(axis=1) > 1)
-    chosen = chooses[torus.zone_set_of(src, dst)]
-    return np.asarray(np.where(chosen, by_choice, in_order))
+    return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))

@@ -16,9 +16,10 @@ from toruscast.mapping.validation import real_number
 from ._flow_kernels import advance, begin
 from ._flow_state import ARRIVED, Flows, FlowState
 from ._simulator_messages import Messages, list_messages
+from .loads import link_loads
 from .message_times import MessageTimes
 from .packets import packet_counts
-from .routing import link_loads, routes
+from .routing import routes
 
 if TYPE_CHECKING:
     import pandas as pd

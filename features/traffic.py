@@ -14,6 +14,7 @@ from toruscast.mapping.task_mapping import as_mapping
 
 from ._simulator_setup import LARGEST_PACKET
 from .bounds import Bounds, time_bounds
+from .loads import link_loads, loads_along_routes
 from .packets import common_message, longest_message, packet_counts
 from .release import release_bound
 from .routing import (
@@ -21,8 +22,6 @@ from .routing import (
     check_routing,
     dilations,
     injection_fifos,
-    link_loads,
-    loads_along_routes,
     phase_routings,
 )
 from .simulation import Simulation

@@ -10,6 +10,7 @@ docs/references.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,17 +62,13 @@ def zone_sets(
     (((3,), (0,), (1,), (2,), (4,)), ((3,), (0, 1, 2), (4,)), ())
     """
     length = _lengths(shape, wrap)
-    by_length: list[tuple[int, ...]] = []
-    for d in sorted(order, key=lambda d: -length[d]):
-        if by_length and length[by_length[-1][0]] == length[d]:
-            by_length[-1] += (d,)
-        else:
-            by_length.append((d,))
+    longest_first = sorted(order, key=lambda d: -length[d])
+    by_length = tuple(tuple(alike) for _, alike in groupby(longest_first, lambda d: length[d]))
     one_by_one = tuple((d,) for d in order)
     # E stands in every group, and thus in the first: it is done then.
     first = tuple(sorted({order[0], 4}))
     with_e = (first, *((d,) for d in order[1:] if d != 4))
-    zones = {0: tuple(by_length), 2: one_by_one, 3: with_e}
+    zones = {0: by_length, 2: one_by_one, 3: with_e}
     _, (flexible, other) = _defaults(shape)
     return zones[flexible], zones[other], ()
 
@@ -107,8 +104,7 @@ def zone_numbers(
 def _defaults(shape: Sequence[int]) -> tuple[tuple[float, float], tuple[int, int]]:
     """Range of flexible ways, and the zones of these and of the others."""
     nodes = int(np.prod(shape))
-    found = [defaults for least, *defaults in _DEFAULTS if nodes >= least][-1]
-    return found[0], found[1]  # type: ignore[return-value]
+    return [(limits, zones) for least, limits, zones in _DEFAULTS if nodes >= least][-1]
 
 
 def _meshes(shape: Sequence[int], wrap: Sequence[bool]) -> list[bool]:

@@ -205,6 +205,11 @@ class Torus:
             return zone_sets(self.shape, self.wrap, self.order)
         return (self.zones or (tuple(range(self.ndim)),),)
 
+    @lazy
+    def has_zones(self) -> NDArray[np.bool_]:
+        """Whether each of `zone_sets` leaves a choice, shape ``(sets,)``."""
+        return _frozen(np.array([len(zones) > 0 for zones in self.zone_sets]))
+
     def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
         """Return which of `zone_sets` messages between nodes have, ``(n,) (n,) -> (n,)``."""
         if isinstance(self.zones, str):

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import TIES, cases, tori, zones
 
+import toruscast.features.loads as loads_module
 import toruscast.features.routing as routing_module
 from toruscast.features import dilations, injection_fifos, link_loads, routes
-from toruscast.features.routing import loads_along_routes
+from toruscast.features.loads import loads_along_routes
 from toruscast.mapping import (
     CommGraph,
     InputError,
@@ -33,7 +34,7 @@ tiny = partial(tori, max_nodes=36, max_dimensions=3)
 
 def marks_only():
     """Take the kernels that do without the table of runs."""
-    return mock.patch.object(routing_module, "run_table", return_value=None)
+    return mock.patch.object(loads_module, "run_table", return_value=None)
 
 
 def loads_by_both_kernels(comm, torus, mapping):
@@ -52,7 +53,7 @@ def test_tasks_in_several_blocks_load_the_same_links(tie):
     src, dst = np.divmod(rng.choice(n_tasks**2, 60_000, replace=False), n_tasks)
     comm = CommGraph(n_tasks, src, dst, rng.integers(1, 1000, src.size))
     mapping = TaskMapping(rng.permutation(np.repeat(np.arange(torus.n_nodes), 2)), torus)
-    assert routing_module.run_table(torus, comm.n_edges) is not None
+    assert loads_module.run_table(torus, comm.n_edges) is not None
     load = loads_by_both_kernels(comm, torus, mapping)
     by_table = loads_along_routes(comm, torus, mapping, load)
     with marks_only():

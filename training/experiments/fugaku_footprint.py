@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.features.routing import dilations, link_loads
+from toruscast.features import dilations, link_loads
 from toruscast.features.simulator import simulate
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.collectives import Round, Schedule, merged

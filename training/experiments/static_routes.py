@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -17,18 +18,9 @@ from .public_data import measurement_files
 
 ROUTES = "par-comm-data/route/*_route.txt"
 HOPS = "par-comm-data/hopbyte/*_hopbyte.txt"
-# Blocks of Mira and Vesta by their number of nodes: sizes along A B C D E. Mira's of 1024 nodes is
-# open along D.
-BLOCKS = {
-    32: (2, 2, 2, 2, 2),
-    64: (2, 2, 4, 2, 2),
-    128: (2, 2, 4, 4, 2),
-    256: (4, 2, 4, 4, 2),
-    512: (4, 4, 4, 4, 2),
-    1024: (4, 4, 4, 8, 2),
-    2048: (4, 4, 4, 16, 2),
-}
+# Mira's block of 1024 nodes is open along D, and its one of 2048 another than the preset's.
 OPEN_IN_D = 1024
+SHAPE_OF_2048 = (4, 4, 4, 16, 2)
 
 
 def block_of(path: Path) -> tuple[Torus, int]:
@@ -46,11 +38,18 @@ def block_of(path: Path) -> tuple[Torus, int]:
     ((2, 2, 4, 4, 2), 4)
     """
     match = re.search(r"_n(\d{1,6})_c(\d{1,3})(?=_)", path.name)
-    if not match or int(match[1]) not in BLOCKS or int(match[2]) == 0:
-        known = ", ".join(map(str, BLOCKS))
-        raise InputError("unknown block", file=path, expected=f"_n<nodes>_c<ranks>_, nodes {known}")
-    wrap = (True, True, True, int(match[1]) != OPEN_IN_D, True)
-    return machines.bluegene_q(BLOCKS[int(match[1])], wrap=wrap), int(match[2])
+    if not match or int(match[2]) == 0:
+        raise InputError("unknown block", file=path, expected="_n<nodes>_c<ranks>_")
+    nodes = int(match[1])
+    wrap = (True, True, True, nodes != OPEN_IN_D, True)
+    if nodes == math.prod(SHAPE_OF_2048):
+        return machines.bluegene_q(SHAPE_OF_2048, wrap=wrap), int(match[2])
+    try:
+        return machines.bluegene_q(nodes=nodes, wrap=wrap), int(match[2])
+    except InputError as error:
+        raise InputError(
+            error.message, file=path, found=error.found, expected=error.expected
+        ) from None
 
 
 def compare_routes(path: Path) -> dict[str, object]:
@@ -125,9 +124,10 @@ def run(inputs: Inputs) -> Findings:
     InputError
         If the measurements are not found or cannot be read.
     """
-    found = pd.DataFrame(compare_routes(path) for path in measurement_files(inputs, ROUTES))
+    files = measurement_files(inputs, ROUTES)
+    found = pd.DataFrame(compare_routes(path) for path in files)
     hops = pd.DataFrame(compare_hops(path) for path in measurement_files(inputs, HOPS))
-    blocks = {block_of(path)[0] for path in measurement_files(inputs, ROUTES)}
+    blocks = {block_of(path)[0] for path in files}
     shapes = "; ".join(
         f"{'x'.join(map(str, block.shape))} {''.join(block.axes[d] for d in block.order)}"
         for block in sorted(blocks, key=lambda block: block.shape)
