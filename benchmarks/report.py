@@ -32,7 +32,7 @@ trained on 168 other mappings: *level 1* with level-1 features alone, *trained* 
 whose time it corrects, as `toruscast rank` does. *Default* is the model that is shipped, which
 never saw the application. Regret is how much longer the mapping predicted best takes than the
 fastest; coverage, the share of times within the 90 % interval. Where all candidates take nearly the
-same time, as on tpu_v4, RCC is of pairs that differ by less than matters.
+same time, as on tpu_v4, RCC is mostly of mappings whose times differ by less than matters.
 
 {forecast}
 

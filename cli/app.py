@@ -134,6 +134,6 @@ def main() -> None:
     \b
     Try: toruscast rank --comm lammps-lj-64 --torus 4x4x4 --check
 
-    Every command prints tables for people; --json FILE and --csv FILE write the same for programs
-    ("-" is stdout). Exit status: 0 done, 1 the work failed, 2 the input is wrong.
+    Tables are for people; where a command has --json FILE and --csv FILE, they write the same for
+    programs ("-" is stdout). Exit status: 0 done, 1 the work failed, 2 the input is wrong.
     """  # noqa: D301

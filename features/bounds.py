@@ -24,7 +24,7 @@ class Bounds(NamedTuple):
     reception: float
     latency: float
     total: float
-    """Sum over the phases of the largest of the four."""
+    """Largest of the four, summed over the phases; of dependent rounds, the largest of the sums."""
 
 
 def time_bounds(

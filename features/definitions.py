@@ -149,7 +149,7 @@ for _bound, _words in (
 
 @register("lower_bound", unit="s")
 def lower_bound(traffic: RoutedTraffic) -> float:
-    """Largest bound of each phase, summed over the phases."""
+    """Largest bound of each phase, summed over them; of dependent rounds, the largest sum."""
     return traffic.bounds.total
 
 

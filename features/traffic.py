@@ -50,8 +50,9 @@ class RoutedTraffic:
     mapping : TaskMapping
     routing : {"deterministic", "adaptive", "by_size"}
     coarsening : int, optional
-        Real packets in one simulated packet. If not given, as many as change the time by 3 % at
-        most; where packets are counted (buffers, delays), the longest message is of 1,024 at least.
+        Real packets in one simulated packet. If not given, as many as an estimated error of the
+        time of 3 % allows; where packets are counted (buffers, delays), the longest message is of
+        1,024 at least.
 
     Examples
     --------

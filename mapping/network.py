@@ -75,7 +75,7 @@ class Network:
         way round crosses the ring's edge takes the second, one that crosses its middle the first,
         any other one of them at random. ``none``: nothing, a ring may stall.
     virtual_channels : int
-        First-in first-out queues that each channel behind a link is divided into, each of
+        First-in first-out queues of each channel behind a link, each with room for
         ``buffer_packets``; a packet waits until those before it in its queue have gone. 0: one
         buffer, in which packets for different outputs do not block each other.
     arbitration : {"first_come", "round_robin", "age", "fair"}

@@ -24,8 +24,9 @@ class Workload:
         A label for reports; that of the first phase if not given.
     dependent : bool, default False
         Whether the phases are rounds without a barrier, such as the steps of a collective: a task
-        goes on to round r + 1 when every message sent to it in round r has arrived and it has
-        handed over its own of round r, whatever the other tasks do.
+        goes on to round r + 1 when every message sent to it in round r has arrived, it has handed
+        over its own of round r and those that it had to ask for are taken, whatever the other tasks
+        do.
 
     Raises
     ------

@@ -43,7 +43,8 @@ class FitOptions:
         Where all are negative, the model is that of their opposites, mirrored. With False, no
         prediction is ever negative.
     keep : int
-        Hypotheses kept for each call path, to average over.
+        Hypotheses kept for each call path, to average over; fewer of many points, three times as
+        many where points are missing from the grid.
 
     Examples
     --------

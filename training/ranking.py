@@ -84,7 +84,7 @@ def rank(
     coverage : float
         Share of the cases in which the interval ``low`` to ``high`` holds the time.
     observed : array-like of float, shape (n_mappings,), optional
-        Times where they are known, for a column of that name.
+        Times where they are known, seconds; shown in the column ``observed_time``.
     n_jobs : int
         Threads for the features.
 

@@ -20,7 +20,8 @@ class Reasons:
     bounds : dict
         Seconds that ``link``, ``injection``, ``reception`` and ``latency`` need at least.
     lower_bound : float
-        Seconds that the whole needs at least: the largest of the four, summed over the phases.
+        Seconds that the whole needs at least: the largest of the four, summed over the phases; of
+        dependent rounds, the largest of the four sums.
     binding : str
         Which of them is the largest.
     links : DataFrame
