@@ -79,7 +79,9 @@ def bars(
             linewidth=0,
         )  # fmt: skip
         if (means["max"] > means["min"]).any():
-            spread = [means["mean"] - means["min"], means["max"] - means["mean"]]
+            # A mean may lie outside its interval, such as that of quantiles.
+            ends = [means["mean"] - means["min"], means["max"] - means["mean"]]
+            spread = [end.clip(lower=0) for end in ends]
             axes.errorbar(at, means["mean"], spread, fmt="none", ecolor="0.25", elinewidth=0.8,
                           capsize=1.5)  # fmt: skip
             notes.append(_spread_note(rows, "whiskers"))

@@ -227,6 +227,13 @@ def test_reductions_up_trees_in_segments(kind, segment):
         assert sum(t for t, _ in plan.rounds()) == sum(t for t, _ in whole.rounds()) + parts - 1
 
 
+@pytest.mark.parametrize("segment", [0, 3])
+@pytest.mark.parametrize("name", sorted(ANY_NUMBER))
+def test_one_task_alone_sends_nothing(name, segment):
+    (phase,) = schedule(name, 1, 10.0, segment=segment).workload()
+    assert phase.n_edges == 0
+
+
 @pytest.mark.parametrize("shape", [(4, 4, 4), (4, 1, 3), (1, 5)], ids=str)
 def test_pipelined_trees_share_no_link(shape):
     torus = Torus(shape)

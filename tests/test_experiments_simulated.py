@@ -56,6 +56,7 @@ def test_scores_of_a_perfect_and_of_a_reversed_forecast():
     }  # fmt: skip
     worst = scores(seen, seen[::-1])
     assert (worst["rcc"], worst["wrong"], worst["regret_1"]) == (0.0, 6, 3.0)
+    assert np.isnan(scores(seen, [0.0, *seen[1:]])["r2_log"])
 
 
 def test_forecast_scores_the_test_rows_only(table):

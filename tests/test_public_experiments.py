@@ -150,6 +150,9 @@ def test_repeats_of_a_job_and_of_jobs_are_told_apart():
     assert found["largest_ratio"].tolist() == pytest.approx([2, 4])
     assert found["repeats"].tolist() == [4, 2]
     assert not len(amg_noise.repeats(table.assign(n_max=range(4))))
+    # The second communication at level 12 is not the twelfth at level 2.
+    apart = amg_table(12).assign(n_max=range(12), level=[0, 12, *[0] * 9, 2])
+    assert not len(amg_noise.repeats(apart))
 
 
 def course(log_times):

@@ -105,6 +105,13 @@ def test_repeated_rows_become_their_mean_with_whiskers(axes):
     assert whisker[:, 1].tolist() == [1.0, 6.0]
 
 
+def test_a_mean_outside_its_interval_has_one_whisker(axes):
+    rows = named(x=["a", "b"], y=[0.5, 0.5], low=[0.6, 0.4], high=[0.7, 0.6])
+    _marks.bars(axes, rows, [""], False, (0.0, 1.0))
+    ends = [segment[:, 1].tolist() for segment in axes.collections[0].get_segments()]
+    assert ends == [[0.5, 0.7], [0.4, 0.6]]
+
+
 @pytest.mark.parametrize("draw", [_marks.bars, _marks.lines])
 def test_intervals_of_the_table_become_whiskers(axes, draw):
     rows = named(x=["a", "b"], y=[1.0, -0.5], low=[0.5, -2.0], high=[4.0, 0.5])

@@ -12,10 +12,12 @@ from toruscast import features
 from toruscast.features import traffic
 from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, patterns
 from toruscast.training import (
+    TimePredictor,
     _sample_keys,
-    _sample_parts,
     build_samples,
+    rank,
     read_samples,
+    samples,
     write_samples,
 )
 
@@ -35,14 +37,14 @@ def store(tmp_path):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """Keys of the samples that are computed."""
+    """Keys of the samples that are simulated."""
     done = []
 
-    def spy(job, how, compute=_sample_parts._compute):
-        done.extend(job.keys)
-        return compute(job, how)
+    def spy(part, how, compute=samples.compute):
+        done.extend(part.job.keys if part.timed else ())
+        return compute(part, how)
 
-    monkeypatch.setattr(_sample_parts, "_compute", spy)
+    monkeypatch.setattr(samples, "compute", spy)
     return done
 
 
@@ -168,13 +170,64 @@ def test_a_mapping_with_other_features_stands_once_in_the_table(store):
     assert table.notna().all().all()
     adaptive = build_samples([(HALO, TORUS, mappings[:2])], store, routing="adaptive")
     assert len(read_samples(store)) == 7
-    assert not set(adaptive["simulation"]) & set(table["simulation"])
+    assert not set(adaptive["key"]) & set(table["key"])
+
+
+def test_fewer_features_of_more_mappings_lose_nothing(store, computed):
+    mappings = shuffled(10)
+    whole = build_samples([(HALO, TORUS, mappings)], store, level=2)
+    fewer = build_samples([(HALO, TORUS, mappings[:4])], store)
+    assert list(fewer) == [name for name in whole if name in fewer]
+    more = shuffled(12)
+    few = build_samples([(HALO, TORUS, more)], store)
+    assert "avg_buffer" not in few
+    assert few.notna().all().all()
+    assert read_samples(store)["avg_buffer"].notna().sum() == 10
+    assert len(computed) == 12
+    again = build_samples([(HALO, TORUS, mappings)], store, level=2)
+    pd.testing.assert_frame_equal(again, whole)
+    assert len(computed) == 12
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_two_build_into_one_table_at_a_time(store, late, monkeypatch):
+    mappings = shuffled(20)
+
+    def other():
+        build_samples([(HALO.scaled(2), TORUS, mappings[:10])], store, features=FEW)
+
+    def progress(done, total):
+        # Before the first part is written, or between the parts.
+        if done == 8 * late and not store.exists():
+            other()
+
+    build_samples([(HALO, TORUS, mappings)], store, features=FEW, progress=progress)
+    table = read_samples(store)
+    assert table["workload"].value_counts().to_dict() == {HALO.name: 30}
+    assert table["key"].is_unique
+    assert table.notna().all().all()
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_provenance_tells_all_routings_that_a_table_holds(store):
+    long = HALO.scaled(100)
+    build_samples([(long, TORUS, shuffled(12))], store, level=2, provenance={"seed": 7})
+    few = build_samples([(long, TORUS, shuffled(2))], store, routing="adaptive")
+    assert few.attrs["provenance"]["routing"] == "adaptive"
+    table = read_samples(store)
+    origin = table.attrs["provenance"]
+    assert (origin["seed"], origin["level"]) == (7, 2)
+    assert origin["routing"] == ["adaptive", "deterministic"]
+    model = TimePredictor(["max_bytes"], n_estimators=5).fit(table, table["time"])
+    for routing in ("adaptive", "deterministic"):
+        with pytest.warns(UserWarning, match="learned from adaptive and deterministic routing"):
+            rank(long, TORUS, shuffled(3), model, routing=routing)
 
 
 FEW = ["max_bytes", "avg_buffer"]
-# The new ones in between, as they are registered, not at the end.
-MORE = ["max_bytes", "hop_bytes", "avg_buffer"]
-MOST = ["avg_bytes", *MORE]
+# In the order of the registry, the new ones not at the end.
+MORE = ["max_bytes", "avg_buffer", "hop_bytes"]
+MOST = ["avg_bytes", "max_bytes", "avg_buffer", "hop_bytes"]
 
 
 def test_features_of_level_1_are_added_without_simulating(store, no_simulator):
@@ -214,13 +267,12 @@ def test_features_of_level_2_are_simulated(store, computed):
     assert computed == table["key"].tolist()
 
 
-@pytest.mark.parametrize("column", ["key", "simulation"])
-def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed, column):
+def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed):
     cases = [(HALO, TORUS, shuffled(3))]
     scratch = build_samples(cases, store.with_name("other"), features=MORE)
     build_samples(cases, store, features=FEW)
     old = read_samples(store)
-    old.loc[1, [column, "time"]] = ["f" * 24, 1.0]
+    old.loc[1, ["key", "time"]] = ["f" * 24, 1.0]
     write_samples(old, store)
     computed.clear()
     table = build_samples(cases, store, features=MORE)
@@ -237,7 +289,7 @@ def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monk
     assert len(computed) == 3
 
 
-def test_rows_of_a_feature_that_is_gone_are_simulated_anew(store, computed):
+def test_a_feature_that_is_gone_stays_in_its_rows(store, computed):
     cases = [(HALO, TORUS, shuffled(3))]
     features.register("own_metric")(lambda traffic: 1.0)
     try:
@@ -245,8 +297,10 @@ def test_rows_of_a_feature_that_is_gone_are_simulated_anew(store, computed):
     finally:
         features.unregister("own_metric")
     computed.clear()
-    build_samples(cases, store, features=["max_bytes", "hop_bytes"])
-    assert len(computed) == 3
+    table = build_samples(cases, store, features=["max_bytes", "hop_bytes"])
+    assert not computed
+    assert "own_metric" not in table
+    assert read_samples(store)["own_metric"].tolist() == [1.0] * 3
 
 
 def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkeypatch):
@@ -257,11 +311,11 @@ def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkey
     kill_after_8(cases, store, features=MORE)
     completed = []
 
-    def spy(job, how, held, complete=_sample_parts._complete):
-        completed.extend(job.keys)
-        return complete(job, how, held)
+    def spy(part, how, compute=samples.compute):
+        completed.extend(part.job.keys)
+        return compute(part, how)
 
-    monkeypatch.setattr(_sample_parts, "_complete", spy)
+    monkeypatch.setattr(samples, "compute", spy)
     table = build_samples(cases, store, features=MORE)
     assert len(completed) == 12
     pd.testing.assert_frame_equal(table, scratch)
@@ -290,7 +344,7 @@ def other_slot() -> TaskMapping:
         ((HALO, TORUS, shuffled(1, seed=2)), {}),
         ((HALO, TORUS, other_slot()), {}),
         ((HALO, TORUS.with_network(fifos=2), shuffled(1)), {}),
-        ((HALO, TORUS, shuffled(1)), {"level": 2}),
+        ((HALO, TORUS, shuffled(1)), {"coarsening": 2}),
         ((HALO, TORUS, shuffled(1)), {"routing": "adaptive"}),
     ],
 )
@@ -316,15 +370,14 @@ def test_other_samples_in_the_table_stay(store):
     assert read_samples(store)["workload"].value_counts().to_dict() == {HALO.name: 5, ring.name: 2}
 
 
-def test_a_feature_with_other_values_than_before_changes_the_keys(store, monkeypatch):
-    keys = []
-    for changed in ({}, {"sketch_time": 1}, {"sketch_time": 2}, {"sketch_slowdown": 9}):
+def test_a_feature_with_other_values_than_before_is_computed_anew(store, computed, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(1))]
+    counts = []
+    for changed in ({}, {"sketch_time": 1}, {"sketch_time": 2}, {"sketch_slowdown": 9}, {}):
         monkeypatch.setattr(_sample_keys, "CHANGED", changed)
-        how = {"features": ["max_bytes", "sketch_time"]}
-        case = (HALO, TORUS, shuffled(1))
-        keys.append(build_samples([case], store, level=2, **how)["key"].iloc[0])
-    assert len(set(keys)) == 3
-    assert keys[0] == keys[3]
+        build_samples(cases, store, features=["max_bytes", "sketch_time"])
+        counts.append(len(computed))
+    assert counts == [1, 2, 3, 4, 4]
 
 
 def test_names_do_not_change_the_key(store, computed):

@@ -1,4 +1,4 @@
-"""What a sample is called: a hash of all that it depends on."""
+"""What a sample is called: a hash of all that is simulated, and a mark of each feature."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from toruscast.mapping.task_mapping import as_mappings
 
 # To be raised when the same names and numbers give other samples.
 KEY_VERSION = 4
-# Features that have had other values under the same name, and how many times: only what holds them
-# is computed anew.
+# Features that have had other values under the same name, and how many times: only they are
+# computed anew.
 CHANGED: dict[str, int] = {}
 
 
@@ -30,7 +30,6 @@ class Job(NamedTuple):
     torus: Torus
     mappings: tuple[TaskMapping, ...]
     keys: tuple[str, ...]
-    simulations: tuple[str, ...]
 
 
 class How(NamedTuple):
@@ -61,8 +60,9 @@ def job_of(
     adaptive = "adaptive" in phase_routings(how.routing, workload, torus)
     zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, zones)
-    versions = (KEY_VERSION, toruscast.__version__)
-    simulated = (
+    common = digest(
+        KEY_VERSION,
+        toruscast.__version__,
         how.routing,
         how.coarsening,
         host,
@@ -71,14 +71,8 @@ def job_of(
         workload.dependent,
         *arrays,
     )
-    keys, simulations = (
-        tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
-        for common in (
-            digest(*versions, tuple(map(mark_of, how.features)), *simulated),
-            digest(*versions, *simulated),
-        )
-    )
-    return Job(workload, torus, several, keys, simulations)
+    keys = tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
+    return Job(workload, torus, several, keys)
 
 
 def mark_of(feature: Feature) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import InputError
 
-from .sample_store import LABELS, SIMULATION
+from .sample_store import LABELS
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ def columns_of(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 def features_only(table: pd.DataFrame, time: str = "time") -> pd.DataFrame:
     """Table without the labels of samples and their time, which is no feature of itself."""
-    return table.drop(columns=[time, *LABELS, SIMULATION], errors="ignore")
+    return table.drop(columns=[time, *LABELS], errors="ignore")
 
 
 def finite(table: pd.DataFrame) -> pd.DataFrame:

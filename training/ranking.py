@@ -154,8 +154,11 @@ def rank(
         }
     )
     learned = model.provenance_.get("routing", routing)
-    if phase_routings(learned, workload, torus) != phase_routings(routing, workload, torus):
-        warnings.warn(f"the model learned from {learned} routing, not {routing}", stacklevel=2)
+    learned = [learned] if isinstance(learned, str) else learned
+    ways = phase_routings(routing, workload, torus)
+    if any(phase_routings(each, workload, torus) != ways for each in learned):
+        told = " and ".join(learned)
+        warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=2)
     too_fast = int((ranking["predicted_time"] < _SURELY * ranking["lower_bound"]).sum())
     if too_fast and not ways_are_open(workload, torus, routing):
         # Relative times fall below their bound only where some did that were learned from.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,8 +17,6 @@ from toruscast.mapping.formats import atomic_path
 FORMAT = "toruscast samples"
 _KEY = b"toruscast"
 LABELS = ("workload", "torus", "mapping", "key")
-# Two samples with the same of this are the same simulation, perhaps with other features.
-SIMULATION = "simulation"
 
 
 def write_samples(
@@ -101,6 +102,26 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
         )
     table.attrs["provenance"] = origin
     return table
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make others that ask the same for a file of this folder wait; what has no locks goes without.
+
+    The lock is the system's, on the folder: nothing is left behind, even of what was killed. The
+    same thread must not ask twice.
+    """
+    handle = None
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        handle = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _check_labels(table: pd.DataFrame, path: str | os.PathLike[str] | None) -> None:

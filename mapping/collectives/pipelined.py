@@ -91,6 +91,8 @@ def _down(sizes: tuple[int, ...], nbytes: float, port: int, segment: float) -> L
 def _through(parent: Parents, nbytes: float, segment: float) -> Lane:
     depth = depths(parent)
     longest = int(depth.max())
+    if not longest:
+        return ()
     n_segments = whole_number(max(1, np.ceil(nbytes / segment)), "segments", 1) if segment else 1
     lane = []
     # In round r an edge that ends at depth d carries segment r - d + 1.

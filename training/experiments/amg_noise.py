@@ -45,7 +45,7 @@ def repeats(table: pd.DataFrame) -> pd.DataFrame:
     >>> repeats(table)[["what", "where", "repeats", "largest_ratio"]].values.tolist()
     [['matrices', 'in one job', 3, 1.2]]
     """
-    same = alike(table).astype(str) + table["variant"] + table["level"].astype(str)
+    same = table.groupby([alike(table), "variant", "level"], dropna=False).ngroup()
     what = np.where(table["matrix"], "matrices", "vectors")
     marked = table.assign(same=same, what=what, log=np.log(table["time"]))
     parts = {

@@ -14,7 +14,7 @@ import pandas as pd
 from toruscast.features import feature_names
 from toruscast.mapping import CommGraph, Torus, Workload, machines, patterns, strategies
 
-from ..sample_store import read_samples, write_samples
+from ..sample_store import locked, read_samples, write_samples
 from ..samples import build_samples
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
@@ -179,7 +179,7 @@ def build(
             if progress is not None:
                 progress(name, done, total)
 
-        before, start = _cost(Path(store_path)), process_time()
+        start = process_time()
         table = build_samples(
             [(workload, torus, mappings)],
             store_path,
@@ -189,32 +189,25 @@ def build(
             features=features(),
             coarsening=block.coarsening,
             progress=report,
-            provenance={"seed": SEED, "processor_seconds": before},
+            provenance={"seed": SEED},
         )
-        _settle(Path(store_path), name, table, process_time() - start, before)
+        _settle(Path(store_path), name, table, process_time() - start)
         yield block, table
 
 
-def _cost(store: Path) -> dict[str, float]:
-    """Processor seconds of each block so far."""
-    cost: dict[str, float] = {}
-    if store.exists():
-        cost = read_samples(store).attrs["provenance"].get("processor_seconds", {})
-    return cost
-
-
-def _settle(
-    store: Path, name: str, block: pd.DataFrame, seconds: float, before: dict[str, float]
-) -> None:
+def _settle(store: Path, name: str, block: pd.DataFrame, seconds: float) -> None:
     """Drop what a block's samples replace, and note what it cost.
 
     That is besides what a run that was killed, or one with fewer features, had spent on it, unless
     its simulations were others.
     """
-    table = read_samples(store)
-    own = table[["workload", "torus"]].eq(block[["workload", "torus"]].iloc[0]).all(axis=1)
-    stale = own & ~table["key"].isin(block["key"])
-    cost = before | {name: seconds + (0.0 if stale.any() else before.get(name, 0.0))}
-    origin = table.attrs["provenance"] | {"processor_seconds": cost}
-    origin["coarsening"] = {f"{b.name} on {b.torus}": b.coarsening for b in blocks()}
-    write_samples(table[~stale].reset_index(drop=True), store, origin)
+    with locked(store):
+        table = read_samples(store)
+        own = table[["workload", "torus"]].eq(block[["workload", "torus"]].iloc[0]).all(axis=1)
+        stale = own & ~table["key"].isin(block["key"])
+        origin = table.attrs["provenance"]
+        before = origin.get("processor_seconds", {})
+        spent = seconds + (0.0 if stale.any() else before.get(name, 0.0))
+        origin["processor_seconds"] = before | {name: spent}
+        origin["coarsening_of"] = {f"{b.name} on {b.torus}": b.coarsening for b in blocks()}
+        write_samples(table[~stale].reset_index(drop=True), store, origin)

@@ -24,6 +24,8 @@ RELATIVE_COUNTERS = (
 def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     """Return RCC, wrong pairs and all pairs, R^2, R^2 of the logarithms, and regret.
 
+    Where a forecast is not positive, its logarithm has no R^2: NaN.
+
     Examples
     --------
     >>> scores([1.0, 2.0, 4.0], [1.0, 4.0, 2.0])["wrong"]
@@ -31,13 +33,12 @@ def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     """
     n = np.size(observed)
     seen, said = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float)
-    positive = said > 0
     return {
         "rcc": rcc(seen, said),
         "wrong": wrong_pairs(seen, said),
         "pairs": n * (n - 1) // 2,
         "r2": r2(seen, said),
-        "r2_log": r2(np.log(seen), np.log(np.where(positive, said, seen.min()))),
+        "r2_log": r2(np.log(seen), np.log(said)) if (said > 0).all() else np.nan,
         "regret_1": regret(seen, said, 1),
     }
 

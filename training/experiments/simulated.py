@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import InputError
 
 from ..metrics import wrong_pairs
-from ..sample_store import LABELS, SIMULATION, read_samples
+from ..sample_store import LABELS, read_samples
 from .experiment import Inputs
 from .plan import BENCHMARKS, TASKS_PER_NODE, blocks, features
 
@@ -143,7 +143,7 @@ def counters(table: pd.DataFrame) -> list[str]:
 
 def numeric(table: pd.DataFrame) -> list[str]:
     """Return all feature columns."""
-    other = {*LABELS, SIMULATION, *CASE, "time"}
+    other = {*LABELS, *CASE, "time"}
     return [name for name in table.columns if name not in other]
 
 

@@ -1,0 +1,149 @@
+"""What a table of samples is made of on disk: the finished table, and parts until it holds them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import toruscast
+from toruscast.features import FEATURES
+
+from ._sample_keys import How, Job, digest
+from ._sample_parts import known, marks_of, parts_of
+from .sample_store import FORMAT, LABELS, locked, read_samples, write_samples
+
+
+class SampleFiles:
+    """A table of samples and the folder of its parts; several processes may use them at a time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._store = Path(path)
+        self._folder = self._store.with_name(self._store.name + ".parts")
+
+    def read(self, how: How) -> list[pd.DataFrame]:
+        """Return the parts of runs that have not ended and the finished table, if there is one.
+
+        They are without features of another function than that of their name today.
+        """
+        with locked(self._store):
+            files = self._read()
+        return list(_current(files, self._marks(files, how)).values())
+
+    def keep(self, part: pd.DataFrame, how: How) -> None:
+        """Write a part, so that a run that is killed need not compute it again."""
+        name = f"{digest(*part['key'], *part.columns)}.parquet"
+        with locked(self._store):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_samples(part, self._folder / name, {"marks": marks_of(how)})
+
+    def merge(
+        self,
+        table: pd.DataFrame,
+        jobs: Sequence[Job],
+        how: How,
+        provenance: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Add samples to the table, with what parts hold of them; return what is noted.
+
+        The parts that the table holds then are removed.
+        """
+        with locked(self._store):
+            files = self._read()
+            marks = self._marks(files, how)
+            tables = _current(files, marks)
+            held = known(list(tables.values()))
+            whole = table.join(held[held.columns.difference(table.columns)], on="key")
+            before: Mapping[str, Any] = {}
+            finished = []
+            if self._store in tables:
+                before = _provenance(files[self._store])
+                finished.append(tables[self._store])
+                others = finished[0][~finished[0]["key"].isin(table["key"])]
+                whole = pd.concat([others, whole], ignore_index=True)
+            is_new = bool(parts_of(jobs, how, known(finished)))
+            origin = {
+                **before,
+                "format": FORMAT,
+                **(_made() if is_new else {}),
+                "routing": _all(before.get("routing", how.routing), how.routing),
+                "coarsening": _all(before.get("coarsening", how.coarsening), how.coarsening),
+                **provenance,
+                "level": max(before.get("level", 1), provenance["level"]),
+                "marks": marks,
+                "graphs": sorted(set(whole["workload"])),
+                "tori": sorted(set(whole["torus"])),
+            }
+            write_samples(_ordered(whole), self._store, origin)
+            self._remove_parts(files, set(whole["key"]))
+        return origin
+
+    def _marks(self, files: Mapping[Path, pd.DataFrame], how: How) -> dict[str, str]:
+        """Return the marks that features of the table have: as asked for, or as they were."""
+        before = _provenance(files[self._store]).get("marks", {}) if self._store in files else {}
+        asked = {feature.name for feature in how.features}
+        return {k: mark for k, mark in before.items() if k not in asked} | marks_of(how)
+
+    def _read(self) -> dict[Path, pd.DataFrame]:
+        finished = [self._store] if self._store.exists() else []
+        parts = sorted(self._folder.glob("[!.]*.parquet"))
+        return {path: read_samples(path) for path in (*parts, *finished)}
+
+    def _remove_parts(self, files: Mapping[Path, pd.DataFrame], held: set[str]) -> None:
+        """Remove the parts of samples that the table holds; the folder too if none are left."""
+        left = False
+        for path, table in files.items():
+            if path != self._store:
+                if held.issuperset(table["key"]):
+                    path.unlink()
+                else:
+                    left = True
+        if not left:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _provenance(table: pd.DataFrame) -> dict[str, Any]:
+    origin: dict[str, Any] = table.attrs["provenance"]
+    return origin
+
+
+def _current(
+    files: Mapping[Path, pd.DataFrame], marks: Mapping[str, str]
+) -> dict[Path, pd.DataFrame]:
+    """Return tables without what has another mark: the values of another function."""
+    tables = {}
+    for path, table in files.items():
+        stored = _provenance(table).get("marks", {})
+        other = [name for name in table.columns if stored.get(name) != marks.get(name)]
+        tables[path] = table.drop(columns=other)
+    return tables
+
+
+def _made() -> dict[str, str]:
+    """Return by what and when samples are added."""
+    return {
+        "toruscast": toruscast.__version__,
+        "numpy": np.__version__,
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _all(before: object, now: object) -> object:
+    """Return what was noted before and now: a list if they differ."""
+    every = {*(before if isinstance(before, list) else [before]), now}
+    return now if len(every) == 1 else sorted(every, key=str)
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its features in the order of the registry, whoever added them when."""
+    features = [name for name in FEATURES if name in table.columns]
+    others = table.columns.difference([*LABELS, *features, "time"], sort=False)
+    return table[[*LABELS, *features, *others, "time"]]
