@@ -64,6 +64,8 @@ class Toruscast(SubCommands):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings(), one_line_errors() as failure:
+            if sys.stdout is None:
+                raise click.ClickException("stdout is closed")
             warnings.showwarning = _show_warning
             # It warns of what an interruption leaves undone.
             warnings.filterwarnings("ignore", module="joblib")

@@ -85,6 +85,8 @@ def command(
     from toruscast.mapping.wording import counted
     from toruscast.training import needed_level
 
+    if chosen:
+        options.refuse("without --features", "level")
     wanted = None if chosen is None else names_of(chosen, mine)
     check_use(mine, wanted)
     level = max(level, needed_level(mine))

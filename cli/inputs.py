@@ -99,8 +99,16 @@ def check_sends(traffic: Workload | CommGraph, file: str) -> None:
     """Raise, naming the file, unless a simulation has something to send."""
     from toruscast.mapping import InputError, as_workload
 
-    if not any(phase.whole_messages.any() for phase in as_workload(traffic)):
-        raise InputError("at most half a message on every edge: nothing to send", file=file)
+    phases = as_workload(traffic)
+    if not any(phase.whole_messages.any() for phase in phases):
+        most = max(float(phase.n_messages.max(initial=0.0)) for phase in phases)
+        raise InputError(
+            "at most half a message on every edge: nothing to send",
+            file=file,
+            found=f"{most:.2g} at most",
+            expected="one in each of the --iterations; a list of edges without a fourth column has "
+            "one in all",
+        )
 
 
 def load_phases(
@@ -171,13 +179,30 @@ def load_mappings(
     if mappings is None:
         from toruscast.mapping import strategies
 
-        n = DEFAULT_CANDIDATES if candidates is None else candidates
+        n = candidates
+        if n is None:
+            n = most_mappings(comm, torus, tasks_per_node, DEFAULT_CANDIDATES)
         return strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=tasks_per_node)
     from toruscast.mapping.formats import read_mappings
 
     chosen = read_mappings(mappings, torus, tasks_per_node=tasks_per_node)
     check_mappings(chosen, mappings, comm, torus)
     return chosen
+
+
+def most_mappings(
+    comm: CommGraph,
+    torus: Torus,
+    tasks_per_node: int | None,
+    most: int,
+    besides: Sequence[TaskMapping] = (),
+) -> int:
+    """Return how many different mappings there are besides some; not more than are wanted."""
+    from toruscast.mapping.strategies import Placement
+    from toruscast.mapping.strategies.sampling import count_left
+
+    left = count_left(Placement(comm, torus, tasks_per_node), besides)
+    return most if left is None else min(most, left)
 
 
 def load_mapping(
@@ -193,11 +218,12 @@ def load_mapping(
     from toruscast.mapping import InputError, strategies
     from toruscast.mapping.formats import read_mapping
 
-    if _is_file(mapping):
+    is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
+    if _is_file(mapping) and not (is_known and Path(mapping).is_dir()):
         chosen = read_mapping(mapping, torus, tasks_per_node=tasks_per_node)
         check_mappings([chosen], mapping, comm, torus)
         return chosen
-    if mapping.partition("@")[0].partition("-")[0] not in strategies.STRATEGIES:
+    if not is_known:
         known = strategies.examples()
         raise InputError(
             "neither a file nor a mapping strategy",
@@ -236,9 +262,10 @@ def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, floa
     from toruscast.mapping import InputError
     from toruscast.mapping.formats import read_comm
 
-    if _is_file(comm):
-        return read_comm(comm, include=traffic, **how), None
     known = datasets.names()
+    # A folder of results may be called as what was simulated.
+    if _is_file(comm) and not (comm in known and Path(comm).is_dir()):
+        return read_comm(comm, include=traffic, **how), None
     if comm in known:
         for option, value in how.items():
             if value not in (None, "auto"):

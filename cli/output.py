@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,21 @@ def _read() -> Iterator[tuple[str, Path]]:
         value = context.params.get(parameter.name or "")  # type: ignore[union-attr]
         name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.metavar
         for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str):
+            if text and isinstance(text, str):
                 with suppress(OSError, ValueError):
-                    place = Path(text).resolve()
-                    if place.exists():
-                        yield name or parameter.opts[0].upper(), place
+                    place = Path(os.path.realpath(text))
+                    # What is no file may be the common prefix of per-rank files.
+                    ranks = place.parent.glob(glob.escape(place.name) + ".*.prof*")
+                    for found in [place] if place.exists() else ranks:
+                        yield name or parameter.opts[0].upper(), found
+
+
+def _is_read_with(folder: Path, file: Path) -> bool:
+    """Whether who reads a folder of mappings or per-rank files takes a file for one of them."""
+    if file.parent != folder:
+        return False
+    suffixes = (".prof",) if any(folder.glob("*.prof*")) else (".map", ".txt", ".csv")
+    return file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
 @dataclass(frozen=True)
@@ -85,8 +96,8 @@ class Output:
         Raises
         ------
         UsageError
-            If one would replace another, or something that the command reads, or go to stdout where
-            only JSON and tables can.
+            If one would replace another, or something that the command reads, lie among the files
+            of a folder that it reads, or go to stdout where only JSON and tables can.
         InputError
             If a file cannot be written.
         """
@@ -99,11 +110,14 @@ class Output:
             if path is not None and path != STDOUT
         }
         written = ours | {name: path for name, path in (also or {}).items() if path is not None}
-        places = {name: Path(path).resolve() for name, path in written.items()}
+        places = {name: Path(os.path.realpath(path)) for name, path in written.items()}
         others = [(name, place) for name, place in _read() if name not in places]
         for pair in combinations([*places.items(), *others], 2):
             if pair[0][0] in places and pair[0][1] == pair[1][1]:
                 raise click.UsageError(f"{pair[0][0]} and {pair[1][0]} name the same file")
+        for (target, file), (source, folder) in product(places.items(), others):
+            if _is_read_with(folder, file):
+                raise click.UsageError(f"{target} is a file of the folder that {source} reads")
         for path in ours.values():
             check_writable(path)
 

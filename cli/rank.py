@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from . import options
-from .inputs import Application, check_sends, load_application, load_mappings, load_torus
+from .inputs import (
+    Application,
+    check_sends,
+    load_application,
+    load_mappings,
+    load_torus,
+    most_mappings,
+)  # fmt: skip
 from .mapping_files import check_target, is_folder, write_to_folder
 from .output import Output, records
 from .quality import COVERAGE
@@ -123,8 +130,7 @@ def command(
     host = load_torus(torus)
     chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     found = _forecast(
-        application, host, chosen, options.TRAINING if train is None else train, model,
-        routing, check, seed, jobs, output,
+        application, host, chosen, train, model, routing, check, seed, jobs, output,
     )  # fmt: skip
     if out is not None:
         _write_mappings(found, out, output)
@@ -139,7 +145,7 @@ def _forecast(
     application: Application,
     torus: Torus,
     mappings: list[TaskMapping],
-    n_train: int,
+    train: int | None,
     model_path: str | None,
     routing: Routing,
     check: bool,
@@ -157,11 +163,19 @@ def _forecast(
 
     comm = application.comm
     training = None
+    n_train = options.TRAINING if train is None else train
+    is_single = sketch_is_exact(comm, torus, mappings[0])
+    if train is None and model_path is None and not is_single:
+        n_left = most_mappings(comm, torus, None, n_train, mappings)
+        if n_left < n_train:
+            model_path = "default"
+            output.message(
+                f"of so few tasks there are {n_left} other mappings, too few to learn from: the "
+                "default model forecasts ('toruscast simulate' shows the times themselves)"
+            )
     given = None if model_path is None else load_predictor(model_path)
     n_checked = len(mappings) if check else 0
-    is_exact = sketch_is_exact(comm, torus, mappings[0]) and (
-        given is None or given.target == "correction"
-    )
+    is_exact = is_single and (given is None or given.target == "correction")
     if is_exact:
         n_simulated, less = len(mappings) + n_checked, "fewer candidates take less"
         source = "simulation"

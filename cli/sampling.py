@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from . import options
-from .inputs import check_sends, load_application, load_mappings, load_torus
+from .inputs import check_sends, load_application, load_mappings, load_torus, most_mappings
 from .output import Output, check_writable
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def obtain_samples(
     application = load_application(comm, traffic, iterations, grid, form)
     check_sends(application.comm, comm)
     host = load_torus(torus)
-    n = options.TRAINING if number is None else number
+    n = number
+    if n is None:
+        n = most_mappings(application.comm, host, tasks_per_node, options.TRAINING)
     mappings = load_mappings(application.comm, host, None, n, tasks_per_node, seed)
     from toruscast.training import build_samples
 

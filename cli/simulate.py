@@ -9,9 +9,9 @@ import click
 from . import options
 from .inputs import check_sends, load_mapping, load_mappings, load_phases, load_torus
 from .occupancy import occupancy
-from .output import Output, check_folder, write_text
+from .output import Output, write_text
 from .setting import Setting
-from .simulate_files import inside, labelled, write_folder
+from .simulate_files import check_result_folder, inside, labelled, write_folder
 from .simulate_network import change_network
 from .simulate_options import (
     check_interval,
@@ -120,7 +120,7 @@ def command(
     check_one_or_many(mapping, mappings, candidates)
     output.check({"--trace": trace}, inside(out))
     if out is not None:
-        check_folder(out)
+        check_result_folder(out)
     if interval is not None and out is None and trace is None:
         raise click.UsageError("--interval needs --out or --trace")
     every = None if interval is None else read_interval(interval)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import plain, write_text
+from .output import check_folder, plain, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,15 +47,36 @@ def labelled_life(result: Simulation) -> pd.DataFrame:
 
 
 _TABLES = ("messages", "tasks", "phases", "links", "fifos", "series", "log", "life")
+_ALWAYS = ("summary.json", "trace.json")
+_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
 
 
 def inside(folder: str | None) -> dict[str, str | None]:
     """Return the folder and the files in it that `write_folder` may write, by name."""
     if folder is None:
         return {}
-    files = (*(f"{name}.csv" for name in _TABLES), "summary.json", "trace.json")
-    paths: dict[str, str | None] = {f"{file} of --out": str(Path(folder) / file) for file in files}
+    paths: dict[str, str | None] = {f"{file} of --out": str(Path(folder) / file) for file in _FILES}
     return paths | {"--out": folder}
+
+
+def check_result_folder(folder: str) -> None:
+    """Raise early what `write_folder` would raise after the work.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written, or has files of these names that no simulation wrote.
+    """
+    from toruscast.mapping import InputError
+
+    check_folder(folder)
+    standing = [name for name in _FILES if (Path(folder) / name).exists()]
+    if standing and not set(_ALWAYS).issubset(standing):
+        raise InputError(
+            "would be replaced",
+            file=Path(folder) / standing[0],
+            expected="--out with a new folder, or that of an earlier simulation",
+        )
 
 
 def write_folder(

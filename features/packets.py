@@ -27,7 +27,12 @@ def packet_counts(
     per_packet = wire_bytes / np.maximum(packets, 1)
     most = packets.max(initial=0)
     if most >= 2**53:
-        raise InputError("too many packets on one edge", found=most, expected="fewer than 2**53")
+        edge = int(np.argmax(packets))
+        raise InputError(
+            f"too many packets from task {comm.src[edge]} to task {comm.dst[edge]}",
+            found=f"{comm.nbytes[edge]:g} bytes",
+            expected="fewer than 2**53 packets",
+        )
     return packets.astype(np.int64), per_packet
 
 

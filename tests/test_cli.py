@@ -1,6 +1,7 @@
 """How the command behaves around the work: help, errors, exit codes, streams, files."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -35,6 +36,15 @@ def inputs(tmp_path_factory):
     (folder / "leaves.py").write_text("raise SystemExit(0)\n")
     (folder / "idle.py").write_text("x = 1\n")
     (folder / "a folder").mkdir()
+    (folder / "maps").mkdir()
+    write_mapping(strategies.make("random", halo, torus), torus, folder / "maps" / "a.map")
+    (folder / "ranks").mkdir()
+    (folder / "ranks" / "app.0.prof").write_text(
+        "# POINT TO POINT\nE\t0\t0\t8 bytes\t1 msgs sent\n"
+    )
+    (folder / "results").mkdir()
+    (folder / "results" / "log.csv").write_text("mine\n")
+    (folder / "loop").symlink_to("loop")
     return folder
 
 
@@ -100,12 +110,21 @@ BAD = {
     "rank --comm halo.csv --torus 4x4 --json no/out.json": "no/out.json: cannot be written",
     "rank --comm halo.csv --torus 4x4 --csv .": ".: cannot be written: found a folder",
     "rank --comm halo.csv --torus 1 --candidates 2": "not enough different mappings",
-    "rank --comm halo.csv --torus 1 --candidates 1": "mappings to train on: found 1, 1 of them",
+    "rank --comm halo.csv --torus 1 --candidates 1 --train 6": "to train on: found 1, 1 of them",
     "features": "--comm and --torus are needed",
     "features --comm halo.csv --torus 4x4 --features max_byte": "expected max_bytes or",
     "features --comm halo.csv --torus 4x4 --features mine": "--plugin",
     "features --comm halo.csv --torus 4x4 --features zzz": "expected a name in prior, H1, H2",
     "features --comm halo.csv --torus 4x4 --level 3": "--level",
+    "features --comm halo.csv --torus 4x4 --features H5 --level 1": "--level goes without --feat",
+    "features --comm halo.csv --torus 4x4 --mappings maps --csv maps/a.map": "--csv is a file of "
+    "the folder that --mappings reads",
+    "rank --comm halo.csv --torus 4x4 --mappings maps --out maps/b.txt": "--out is a file of the",
+    "convert --mapping --torus 4x4 maps maps/a.map": "OUT is a file of the folder that IN reads",
+    "convert ranks ranks/app.0.prof": "OUT is a file of the folder that IN reads",
+    "convert ranks/app ranks/app.0.prof": "OUT and IN name the same file",
+    f"{SIMULATE} --out results": "results/log.csv: would be replaced",
+    "simulate --comm loop --torus 4 --mapping identity": "loop: cannot be read",
     "simulate --comm halo.csv --torus 4x4 --mapping identty": "found identty, expected a file or "
     "a name such as identity",
     "simulate --comm halo.csv --torus 4x4 --mapping zzz": "a name such as bisect-refined, blocked",
@@ -327,6 +346,42 @@ def test_closed_pipe_is_quiet():
     os.close(writer)
     assert result.returncode == 1
     assert result.stderr == b""
+
+
+def test_closed_stdout_is_told():
+    code = "from toruscast.cli import main; main(['features', '--list'])"
+    line = f'exec "{sys.executable}" -c "{code}" >&-'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "toruscast: error: stdout is closed" in done.stderr
+
+
+def test_name_of_a_file_may_be_any_bytes(run, tmp_path):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.txt")
+    Path(name).write_text("0 1 5000\n1 0 400\n")
+    line = ["simulate", "--comm", name, "--torus", "2", "--mapping", "identity"]
+    assert "bad\\xff: 2 tasks" in run([*line, "--csv", str(tmp_path / "a.csv")]).stdout
+    assert json.loads(run([*line, "--json", "-"]).stdout)["application"]["name"] == "bad\\xff"
+
+
+def test_a_folder_of_results_hides_no_dataset_or_strategy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("lammps-lj-64", "identity"):
+        Path(name).mkdir()
+    line = "simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity"
+    assert CliRunner().invoke(main, line.split()).exit_code == 0
+
+
+def test_few_tasks_have_few_candidates(run, tmp_path):
+    path = tmp_path / "four.txt"
+    path.write_text("0 1 5000\n1 2 5000\n2 3 90000\n3 0 5000\n")
+    for command in ("flows", "features", "rank"):
+        result = run(f"{command} --comm {path} --torus 2x2 --json -")
+        told = json.loads(result.stdout)
+        assert len(told.get("mappings", told.get("features", told.get("ranking")))) == 24
+    assert "there are 0 other mappings, too few to learn from" in result.stderr
+    assert told["model"]["source"] == "default"
+    run(f"evaluate --comm {path} --torus 2x2 --features H1")
 
 
 def test_full_disk_is_told():

@@ -215,6 +215,14 @@ def test_a_model_of_shorter_times_is_used_with_a_warning(training):
         rank(COMM, TORUS, CANDIDATES[:2], fast)
 
 
+def test_plain_times_of_other_messages_are_used_with_a_warning(training):
+    table = training.samples
+    model = TimePredictor("prior", "time", n_estimators=10).fit(table, table["time"])
+    rank(COMM, TORUS, CANDIDATES, model)
+    with pytest.warns(UserWarning, match="far from those that the model learned from, in"):
+        rank(COMM.scaled(1 / 8), TORUS, CANDIDATES, model)
+
+
 def test_relative_times_below_their_bound_are_asked_about(training):
     table = training.samples
     # Near enough for another machine, and yet no time that this one can take.

@@ -49,8 +49,11 @@ def parts_of(jobs: Iterable[Job], how: How, held: pd.DataFrame) -> list[Part]:
     for job in jobs:
         new = {key: m for key, m in zip(job.keys, job.mappings, strict=True) if key not in seen}
         seen.update(new)
-        lacking = held.reindex(index=list(new), columns=columns).isna()
-        for lacks, rows in lacking.groupby(columns, sort=False).groups.items():
+        lacking = held.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
+        alike: dict[tuple[bool, ...], list[str]] = {}
+        for key, lacks in zip(new, map(tuple, lacking), strict=True):
+            alike.setdefault(lacks, []).append(key)
+        for lacks, rows in alike.items():
             features = tuple(compress(how.features, lacks))
             timed = lacks[-1] or any(feature.level > 1 for feature in features)
             if not (features or timed):

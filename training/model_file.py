@@ -98,6 +98,9 @@ def save_predictor(
         "target_scale": np.array([model.target_scale_]),
         "importances": model.feature_importances_,
     }
+    if model.target == "time":
+        # To tell what lies beyond; relative times may well be forecast there.
+        arrays |= {"feature_least": model.feature_least_, "feature_most": model.feature_most_}
     if model.relative_ is not None:
         arrays["relative"] = np.array([model.relative_.common, model.relative_.power])
     if model.calibration_ is not None:
@@ -214,7 +217,8 @@ def _restore(
             raise InputError("bad feature names in a model file", expected=n_features)
         model.feature_names_in_ = np.array(names, dtype=object)
     numbers = {name: _finite(name, array) for name, array in arrays.items()}
-    for name in ("feature_shift", "feature_scale", "importances"):
+    ends = ("feature_least", "feature_most") if model.target == "time" else ()
+    for name in ("feature_shift", "feature_scale", "importances", *ends):
         if numbers[name].size != n_features:
             raise InputError(f"bad array {name} in a model file", expected=f"{n_features} values")
     model.n_features_in_ = n_features
@@ -226,6 +230,8 @@ def _restore(
     model.target_shift_ = numbers["target_shift"].item()
     model.target_scale_ = numbers["target_scale"].item()
     model.feature_importances_ = numbers["importances"]
+    for name in ends:
+        setattr(model, f"{name}_", numbers[name])
     model.relative_ = None
     if model.target != "time":
         if numbers["relative"].size != 2 or not 0 <= numbers["relative"][1] <= 1:

@@ -70,6 +70,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     feature_importances_ : ndarray, shape (n_features,)
         Share of each feature in the reduction of variance; they sum to 1, or are 0 if no tree
         splits, as of corrections with fewer than ten samples.
+    feature_least_, feature_most_ : ndarray, shape (n_features,)
+        Least and largest value of each feature learned from.
     n_samples_ : int
         Mappings learned from.
     provenance_ : dict
@@ -166,6 +168,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
         # Trees compare in single precision and stop splitting at a fixed variance: both need the
         # unit taken out, for times of a few microseconds would fall below it.
+        self.feature_least_, self.feature_most_ = matrix.min(axis=0), matrix.max(axis=0)
         self.feature_shift_, self.feature_scale_ = normalisation(matrix)
         self.target_shift_, self.target_scale_ = map(float, normalisation(learned))
         matrix = self._normal(matrix)
@@ -179,15 +182,9 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
             fewer = self._forest(n_fewer, int(seeds[1]))
             self.calibration_ = calibrate(
-                fewer,
-                self._centre,
-                matrix,
-                goal,
-                score,
-                groups,
-                int(self.calibration_folds),
+                fewer, self._centre, matrix, goal, score, groups, int(self.calibration_folds),
                 seeds[1],
-            )
+            )  # fmt: skip
         return self
 
     def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:

@@ -32,6 +32,8 @@ RANKING_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte"
 HOT_LINKS = 3
 # Of the lower bound: forecasts below are no scatter about the bound.
 _SURELY = 0.9
+# By how much more or less than all values of a feature learned from others are far from them.
+_FAR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +105,9 @@ def rank(
     Warns
     -----
     UserWarning
-        If the model learned from times under another routing or puts mappings below the time that
-        they take at least, its intervals rest on too few samples, or observed times seem to be in
-        another unit.
+        If the model learned from times under another routing, or plain times of mappings far from
+        these, or puts mappings below the time that they take at least, its intervals rest on too
+        few samples, or observed times seem to be in another unit.
     """
     mappings = as_mappings(mappings)
     times = None if observed is None else observed_seconds(observed, len(mappings))
@@ -159,6 +161,14 @@ def rank(
     if any(phase_routings(each, workload, torus) != ways for each in learned):
         told = " and ".join(learned)
         warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=2)
+    far = _far_features(model, table) if model.target == "time" else []
+    if far:
+        warnings.warn(
+            f"most mappings lie far from those that the model learned from, in {', '.join(far[:3])}"
+            f"{' and others' if len(far) > 3 else ''}: trees know nothing beyond, and intervals do "
+            "not tell; the targets 'slowdown' and 'correction' carry over",
+            stacklevel=2,
+        )
     too_fast = int((ranking["predicted_time"] < _SURELY * ranking["lower_bound"]).sum())
     if too_fast and not ways_are_open(workload, torus, routing):
         # Relative times fall below their bound only where some did that were learned from.
@@ -201,6 +211,15 @@ def _simulated(times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Times that need no forecast, as `rank` gives forecasts."""
     fastest = times == times.min()
     return {"predicted_time": times, "low": times, "high": times, "p_best": fastest / fastest.sum()}
+
+
+def _far_features(model: TimePredictor, table: pd.DataFrame) -> list[str]:
+    """Return the features in which most mappings lie far from all that the model learned from."""
+    names = [str(name) for name in model.feature_names_in_]
+    values = table[names].to_numpy()
+    least, most = model.feature_least_, model.feature_most_
+    is_far = (values < np.minimum(least, least / _FAR)) | (values > np.maximum(most, most * _FAR))
+    return [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
 
 
 def hot_links(traffic: RoutedTraffic, n: int = HOT_LINKS) -> str:

@@ -16,6 +16,7 @@ from toruscast.mapping.formats import atomic_path
 
 FORMAT = "toruscast samples"
 _KEY = b"toruscast"
+_EXPECTED = "one that toruscast train, evaluate or experiment build wrote, as it stands"
 LABELS = ("workload", "torus", "mapping", "key")
 
 
@@ -83,10 +84,10 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
             content = pq.read_table(pa.PythonFile(stream), use_threads=False, pre_buffer=False)
         metadata = content.schema.metadata or {}
         if _KEY not in metadata:
-            raise InputError("not a table of samples", file=path, expected="one made by toruscast")
+            raise InputError("not a table of samples", file=path, expected=_EXPECTED)
         origin = json.loads(metadata[_KEY])
         if not isinstance(origin, dict) or origin.get("format") != FORMAT:
-            raise InputError("not a table of samples", file=path, expected="one made by toruscast")
+            raise InputError("not a table of samples", file=path, expected=_EXPECTED)
         table: pd.DataFrame = content.to_pandas()
     except FileNotFoundError:
         raise InputError("cannot be read", file=path, found="no such file") from None

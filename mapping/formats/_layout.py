@@ -6,7 +6,7 @@ from itertools import islice
 
 from ..errors import InputError
 from ._source import Text
-from ._table import fields
+from ._table import NUMBER, fields
 from .edge_list import read_edge_list, stated
 from .matrix import read_dense
 
@@ -28,6 +28,8 @@ def is_matrix(text: Text, n_tasks: int | None) -> bool:
     """
     _, line = text.first_line()
     width = len(fields(line))
+    if not any(NUMBER.fullmatch(part) for part in fields(line)):
+        return False
     if width > max(EDGE_COLUMNS):
         return True
     n_lines = sum(1 for _ in islice(text.lines(), width + 1))

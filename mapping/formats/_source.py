@@ -140,7 +140,10 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def label(path: str | os.PathLike[str]) -> str:
-    """Return a file's name without ``.gz`` and without a suffix that names a format."""
-    name = Path(path).name.removesuffix(".gz")
+    """Return a file's name without ``.gz`` and without a suffix that names a format.
+
+    Bytes of it that are no UTF-8 are written as escapes.
+    """
+    name = os.fsencode(Path(path).name).decode("utf-8", "backslashreplace").removesuffix(".gz")
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
     return stem if suffix.lower() in SUFFIXES else name

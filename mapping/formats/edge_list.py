@@ -25,6 +25,8 @@ BANNER = re.compile(
     rb"%%MatrixMarket\s+matrix\s+coordinate\s+(real|integer)\s+(general|symmetric)\s*", re.I
 )
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
+# What is meant as one of these, and would be of no effect.
+MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d).*")
 
 
 def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
@@ -78,9 +80,11 @@ def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
     if table.n_rows != entries:
         raise text.fault("wrong number of entries", None, table.n_rows, entries)
     src, dst, nbytes = table.columns
-    zero = np.flatnonzero((src < 1) | (dst < 1))
-    if zero.size:
-        raise table.fault(int(zero[0]), "bad row or column", 0, f"1 to {rows}")
+    for what, ends in (("row", src), ("column", dst)):
+        outside = np.flatnonzero((ends < 1) | (ends > rows))
+        if outside.size:
+            row = int(outside[0])
+            raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
     src, dst = src - 1, dst - 1
     n_tasks = _agree(text, rows, n_tasks)
     graph = _graph(table, src, dst, nbytes, None, n_tasks, None, name)
@@ -104,6 +108,9 @@ def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
                 grid = tuple(sizes)
             else:
                 count = sizes[0]
+        elif MISWRITTEN.fullmatch(line.strip()):
+            expected = "a line such as '# n_tasks 64' or '# grid 8x8'"
+            raise text.fault("bad comment on the tasks", number, line.strip(), expected)
     return count, grid
 
 
