@@ -54,6 +54,8 @@ def command(
     torus: str | None,
     tasks_per_node: int | None,
     number: int | None,
+    times: str | None,
+    mappings: str | None,
     samples: str | None,
     chosen: tuple[str, ...],
     plugin: str | None,
@@ -91,6 +93,7 @@ def command(
     if chosen == (MINE,):
         # A metric of one's own is worth what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
+    columns: list[str] = []
     if comm is not None:
         from toruscast.training import needed_level
 
@@ -99,8 +102,8 @@ def command(
         needed = needed_level(columns, target)
         level = needed if level is None else max(level, needed)
     table = obtain_samples(
-        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, samples, level or 1,
-        routing, seed, jobs, output,
+        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, times, mappings,
+        samples, columns, level or 1, routing, seed, jobs, output,
     )  # fmt: skip
     sets = _sets(chosen, mine, table, samples)
     scores, gain = _scored(table, sets, target, splits, seed, jobs, output)

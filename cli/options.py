@@ -154,6 +154,13 @@ def sample_options(function: F) -> F:
             help=f"Mappings to simulate.  [default: {TRAINING}]",
         ),
         click.option(
+            "--times", metavar="FILE.csv",
+            help="Measured times of --mappings instead: a line 'mapping,time' each, in seconds.",
+        ),
+        click.option(
+            "--mappings", metavar="FILE|FOLDER", help="The mappings that --times is of.",
+        ),
+        click.option(
             "--samples", metavar="FILE.parquet",
             help="Samples: with --comm, where the simulated ones are kept (a run that was stopped "
             "goes on); else read.",

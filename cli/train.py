@@ -47,6 +47,8 @@ def command(
     torus: str | None,
     tasks_per_node: int | None,
     number: int | None,
+    times: str | None,
+    mappings: str | None,
     samples: str | None,
     out: str,
     chosen: str,
@@ -65,6 +67,7 @@ def command(
     \b
     toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.skops
     toruscast train --samples samples.parquet --out model.skops --features analytic
+    toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times times.csv --out m.skops
     """  # noqa: D301
     output = Output(json_path, csv_path, quiet)
     output.check({"--out": out}, {"--samples": samples})
@@ -82,8 +85,8 @@ def command(
     names = names_of(chosen, mine) if comm is not None or mine else ()
     check_use(mine, names)
     table = obtain_samples(
-        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, samples,
-        needed_level(names, target), routing, seed, jobs, output,
+        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, times, mappings,
+        samples, names, needed_level(names, target), routing, seed, jobs, output,
     )  # fmt: skip
     features = _features(chosen, mine, table)
     aim = target or usual_target(feature_set(features))

@@ -23,6 +23,7 @@ from toruscast.mapping.formats import (
     read_mappings,
     write_comm,
     write_mapping,
+    write_mappings,
 )
 from toruscast.training import (
     TimePredictor,
@@ -89,6 +90,34 @@ def test_train_saves_samples_and_a_model(folder):
     content = json.loads((folder / "m.json").read_text())
     assert sum(content["importances"].values()) == pytest.approx(1)
     assert {row["metric"] for row in content["quality"]} >= {"rcc", "tau_b", "r2", "regret_1"}
+
+
+def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
+    maps = strategies.sample(HALO, TORUS, n=20, seed=5)
+    write_mappings(maps, TORUS, tmp_path / "maps")
+    times = {mapping.name: 1.5 * simulate(HALO, TORUS, mapping).time for mapping in maps[1:]}
+    lines = [f"x,{time!r},{name}\n" for name, time in times.items()]
+    (tmp_path / "t.csv").write_text("host,time,mapping\n" + "".join(lines))
+    measured = f"--comm halo.csv --torus 4x4 --mappings {tmp_path}/maps --times {tmp_path}/t.csv"
+    result = run(f"train {measured} --features H1,lower_bound --out {tmp_path}/m.skops --splits 5")
+    assert "1 of 20 mappings have no time" in result.stderr
+    model = load_predictor(tmp_path / "m.skops")
+    assert model.n_samples_ == 19
+    assert model.provenance_["times"] == f"{tmp_path}/t.csv"
+    table = extract(HALO, TORUS, maps[1:], features=list(model.feature_names_in_))
+    again = TimePredictor(model.features, "time").fit(table, list(times.values()))
+    assert model.predict(table).tolist() == again.predict(table).tolist()
+    told = json.loads(run(f"evaluate {measured} --features prior --json - --splits 5").stdout)
+    assert told["n_samples"] == 19
+    for line, message in (
+        (f"{measured} -n 30", "-n goes without --times"),
+        (measured.replace("--times", "--samples"), "--times and --mappings go together"),
+        (f"--samples s.parquet --times {tmp_path}/t.csv", "--times and --mappings go together"),
+        (measured.replace("t.csv", "u.csv"), "no such file"),
+    ):
+        assert message in run(f"evaluate {line}", 2).stderr
+    (tmp_path / "t.csv").write_text("unknown 1\n")
+    assert "not there: found unknown, expected such as" in run(f"evaluate {measured}", 2).stderr
 
 
 def test_train_from_samples_with_chosen_features(run, folder):

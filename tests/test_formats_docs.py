@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from toruscast.mapping import InputError, Torus
-from toruscast.mapping.formats import read_comm, read_mappings
+from toruscast.mapping.formats import read_comm, read_mappings, read_times
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
-GRAPHS, MAPPINGS = (re.findall(r"```text\n(.*?)```", part, re.S) for part in PAGE.split("## Task "))
+GRAPHS, MAPPINGS, TIMES = (
+    re.findall(r"```text\n(.*?)```", part, re.S)
+    for part in re.split("## Task mappings|## Measured times", PAGE)
+)
 
 
 def test_graphs(tmp_path):
@@ -32,6 +35,13 @@ def test_mappings(tmp_path, text):
     path = tmp_path / "a.map"
     path.write_text(text)
     np.testing.assert_array_equal(read_mappings(path, Torus((2, 2)))[-1].node, [1, 0, 3, 2])
+
+
+@pytest.mark.parametrize("text", [*TIMES, TIMES[0].partition("\n")[2].replace(",", " ")])
+def test_times(tmp_path, text):
+    path = tmp_path / "times.csv"
+    path.write_text(text)
+    assert read_times(path) == {"identity": 0.00125, "turned": 0.00214}
 
 
 @pytest.mark.parametrize(("text", "width"), [("0,1\n1,0\n", 2), ("0 1 0\n1 0 0\n", 3)])

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from toruscast.mapping import CommGraph, InputError, Torus
-from toruscast.mapping.formats import _source, read_comm, read_mapping, read_mappings, write_comm
+from toruscast.mapping.formats import (
+    _source,
+    read_comm,
+    read_mapping,
+    read_mappings,
+    read_times,
+    write_comm,
+)
 
 BIG = "9" * 5000
 MTX = "%%MatrixMarket matrix coordinate real general\n"
@@ -327,3 +334,27 @@ def test_damage_gives_one_clear_line(tmp_path_factory, data):
         except InputError as error:
             message = str(error)
         assert re.fullmatch(f"({re.escape(str(path))}:[^\n\r]+)?", message)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        ("", None, "empty file"),
+        ("# nothing\n", None, "file without data"),
+        ("mapping,time\n", None, "file without data"),
+        ("a 1\na 2\n", 2, "mapping stands twice: found a, expected one time"),
+        ("a 1\nb 0\n", 2, "bad time: found 0, expected positive seconds"),
+        ("a nan\n", 1, "bad time: found nan"),
+        ("a 1e999\n", 1, "bad time: found 1e999"),
+        ("a 12us\n", 1, "bad time: found 12us"),
+        ("name,seconds\na,1\n", 1, "bad time: found seconds"),
+        ("a 1 2\n", 1, "wrong number of columns: found 3, expected mapping,time"),
+        ("time,mapping,x\n1,a\n", 2, "wrong number of columns: found 2, expected time,mapping,x"),
+    ],
+)
+def test_times_that_are_none_are_refused(tmp_path, content, line, message):
+    path = tmp_path / "times.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_times(path)
+    assert caught.value.line == line

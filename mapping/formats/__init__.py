@@ -3,12 +3,14 @@
 from ._atomic import atomic_path
 from .comm import read_comm, write_comm
 from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
+from .times import read_times
 
 __all__ = [
     "atomic_path",
     "read_comm",
     "read_mapping",
     "read_mappings",
+    "read_times",
     "write_comm",
     "write_mapping",
     "write_mappings",

@@ -68,6 +68,7 @@ __all__ = [
     "read_comm",
     "read_mapping",
     "read_mappings",
+    "read_times",
     "save_predictor",
     "simulate",
     "simulate_flows",
@@ -90,7 +91,7 @@ _HOME = {
     ),
     **dict.fromkeys(
         (
-            "read_comm", "read_mapping", "read_mappings",
+            "read_comm", "read_mapping", "read_mappings", "read_times",
             "write_comm", "write_mapping", "write_mappings",
         ),
         "mapping.formats",
