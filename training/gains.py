@@ -7,15 +7,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 
-def gains(scores: pd.DataFrame, metric: str = "rcc") -> pd.DataFrame:
-    """Return by how much each predictor scores higher than the first one, on the same splits.
+def gains(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much each predictor's RCC is higher than the first one's, on the same splits.
 
     Parameters
     ----------
     scores : DataFrame
         A row per predictor and split, as `repeated_splits` gives it.
-    metric : str
-        The score that is compared.
 
     Returns
     -------
@@ -37,7 +35,7 @@ def gains(scores: pd.DataFrame, metric: str = "rcc") -> pd.DataFrame:
     {'a': 0.0, 'b': 0.1}
     """
     names = list(dict.fromkeys(scores["predictor"]))
-    by_split = scores.pivot(index="split", columns="predictor", values=metric)
+    by_split = scores.pivot(index="split", columns="predictor", values="rcc")
     ratio = float(scores["n_test"].iloc[0] / scores["n_train"].iloc[0])
     rows = {}
     for name in names:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from .._relative import LOWER_BOUND
+from ..evaluate import random_splits
 from ..metrics import rcc
 from ..predictor import TimePredictor
 from . import simulated
@@ -16,7 +17,6 @@ from .scores import RELATIVE_COUNTERS
 
 _SPLITS = 5
 _SHUFFLES = 3
-_TRAIN = 56
 
 
 def _run(inputs: Inputs) -> Findings:
@@ -24,9 +24,8 @@ def _run(inputs: Inputs) -> Findings:
     rows = []
     rng = np.random.default_rng(0)
     for benchmark, size, group in simulated.cases(table):
-        for _ in range(_SPLITS):
-            order = rng.permutation(len(group))
-            train, test = group.iloc[order[:_TRAIN]], group.iloc[order[_TRAIN:]]
+        for kept, left_out in random_splits(len(group), _SPLITS):
+            train, test = group.iloc[kept], group.iloc[left_out]
             model = TimePredictor(
                 RELATIVE_COUNTERS, "slowdown", n_estimators=60, calibration_folds=0
             ).fit(train, train["time"])
@@ -46,8 +45,8 @@ def _run(inputs: Inputs) -> Findings:
     result = result.sort_values("lost", ascending=False).reset_index()
     return Findings(
         f"{simulated.text(table)} Slowdown over `lower_bound` learned from features without units. "
-        f"RCC lost when one feature of the mappings forecast is shuffled: {_SPLITS} splits, "
-        f"{_TRAIN} mappings to train, {_SHUFFLES} shuffles each; mean and 95 % interval over the "
+        f"RCC lost when one feature of the mappings forecast is shuffled: {_SPLITS} splits, two "
+        f"thirds to train, {_SHUFFLES} shuffles each; mean and 95 % interval over the "
         f"{len(list(simulated.cases(table)))} cases. Features that say the same "
         "share their importance.",
         {"importance": result, "importance-cases": cases},

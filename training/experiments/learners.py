@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from toruscast.mapping import InputError
 
+from ..evaluate import random_splits
 from ..metrics import r2, rcc, regret
 from . import simulated
 from .experiment import Bar, Chart, Experiment, Findings, Inputs
@@ -27,7 +28,6 @@ from .plan import SMALL
 from .scores import RELATIVE_COUNTERS
 
 _SPLITS = 4
-_TRAIN = 56
 _FEATURES = tuple(dict.fromkeys((*RELATIVE_COUNTERS, "avg_bytes", "max_bytes", "sum_hops_AO",
                                  "avg_bytes_TO", "max_FIFO", "max_dilation")))  # fmt: skip
 
@@ -87,7 +87,7 @@ def _run(inputs: Inputs) -> Findings:
     mean = result.groupby("learner", sort=False)[["rcc", "r2", "regret_1"]].mean()
     mean = mean.sort_values("rcc", ascending=False).reset_index()
     return Findings(
-        f"{simulated.text(table)} {_TRAIN} mappings of each train; means over {_SPLITS} "
+        f"{simulated.text(table)} Two thirds of each train; means over {_SPLITS} "
         f"splits (seed 0) of every benchmark and size, from the same {len(_FEATURES)} standardised "
         "features to the logarithm of time. The ranker gives an order and no times: its R^2 is "
         "empty.",
@@ -105,11 +105,8 @@ def _run(inputs: Inputs) -> Findings:
 
 def _score(X: NDArray[np.float64], times: NDArray[np.float64]) -> pd.DataFrame:
     """Mean scores of every learner over the splits of one case."""
-    rng = np.random.default_rng(0)
     rows = []
-    for _ in range(_SPLITS):
-        order = rng.permutation(len(times))
-        train, test = order[:_TRAIN], order[_TRAIN:]
+    for train, test in random_splits(len(times), _SPLITS):
         seen = times[test]
         for name, make in LEARNERS.items():
             model = make_pipeline(StandardScaler(), make()).fit(X[train], np.log(times[train]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
+from ..evaluate import random_splits
 from ..feature_sets import FEATURE_SETS
 from ..predictor import TimePredictor
 from . import noise, simulated
@@ -13,7 +13,7 @@ from .plan import SMALL
 from .scores import RELATIVE_COUNTERS, by_case, forecast
 
 _SIZES = ("16 KB", "4 MB")
-_TRAIN, _SPLITS, _NOISY_SPLITS = 336, 10, 3
+_SPLITS, _NOISY_SPLITS = 10, 3
 
 
 def learners() -> dict[str, TimePredictor]:
@@ -31,9 +31,8 @@ def learners() -> dict[str, TimePredictor]:
 def _run(inputs: Inputs) -> Findings:
     table = simulated.synthetic(simulated.load(inputs), SMALL, _SIZES).reset_index(drop=True)
     rows, first = [], pd.DataFrame()
-    rng = np.random.default_rng(0)
-    orders = [rng.permutation(len(table)) for _ in range(_SPLITS)]
-    halves = [(table.iloc[order[:_TRAIN]], table.iloc[order[_TRAIN:]]) for order in orders]
+    splits = random_splits(len(table), _SPLITS)
+    halves = [(table.iloc[kept], table.iloc[left_out]) for kept, left_out in splits]
     for split, (train, test) in enumerate(halves):
         scored, predictions = forecast(train, test, learners())
         rows.append(scored.assign(split=split))
@@ -54,10 +53,10 @@ def _run(inputs: Inputs) -> Findings:
     loud = loud.groupby(["noise", "learner"]).mean().reset_index()
     return Findings(
         f"{simulated.text(table)} The {len(table)} samples of 16,384 tasks with messages of 16 KB "
-        f"and 4 MB, {_TRAIN} to train; means over {_SPLITS} splits (seed 0). `slowdown` learns the "
-        "time over its lower bound from features without units. With run-to-run variation of the "
-        f"times, means over {_NOISY_SPLITS} splits; `ceiling` is the RCC of the varied times with "
-        "those that were not.",
+        f"and 4 MB, {len(halves[0][0])} to train; means over {_SPLITS} splits (seed 0). "
+        "`slowdown` learns the time over its lower bound from features without units. With "
+        f"run-to-run variation of the times, means over {_NOISY_SPLITS} splits; `ceiling` is the "
+        "RCC of the varied times with those that were not.",
         {"mixture": mean, "mixture-noise": loud, "mixture-predictions": first,
          "mixture-cases": by_case(first)},
         (
