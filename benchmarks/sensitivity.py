@@ -17,7 +17,6 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +76,9 @@ def coarsening() -> pd.DataFrame:
     for packets, factors in ((16, (2, 4, 16)), (128, (2, 4, 16)), (1024, (4, 16))):
         graphs = halos_and_exchange(512 * packets, 512 * packets // 4)
         rows += coarser(graphs, torus, 16, factors, "deterministic")
-    # 16 tasks a node, adaptive, without zones.
+    # 16 tasks a node, adaptive.
     graphs = halos_and_exchange(2**22, 2**22)
-    host = replace(machines.bluegene_q((2, 2, 2, 2, 2)), zones=())
+    host = machines.bluegene_q((2, 2, 2, 2, 2))
     rows += coarser(graphs, host, 8, LONG_FACTORS, "adaptive")
     return pd.DataFrame(rows)
 

@@ -92,10 +92,9 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
         f"`{known['command']}` with toruscast {known['toruscast']} and numpy "
         f"{known['numpy']}; seed {known['seed']}, features of level {known['level']}, routing "
         f"{known['routing']}. Cost of the simulation: {cost}. "
-        "Long dimensions are routed first, and adaptive packets choose among all of them: a Blue "
-        "Gene/Q's zones leave less choice. `toruscast experiment build` makes them anew; with "
-        "`--dry-run` it lists the blocks, and how many real packets one simulated packet stands "
-        "for ([what that costs](measurements.md#coarser-packets))."
+        "`toruscast experiment build` makes them anew; with `--dry-run` it lists the blocks, and "
+        "how many real packets one simulated packet stands for "
+        "([what that costs](measurements.md#coarser-packets))."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 from typing import Literal
@@ -83,13 +83,8 @@ class Block:
 
     @property
     def torus(self) -> Torus:
-        """The host, long dimensions first; adaptive packets choose among all, without zones.
-
-        A machine's packets are less free (see `bluegene_routes`), and of equal dimensions its
-        firmware may take another one first.
-        """
-        order = tuple(sorted(range(5), key=lambda d: -self.shape[d]))
-        return replace(machines.bluegene_q(self.shape), order=order, zones=())
+        """The host, with the firmware's order of dimensions and its zones."""
+        return machines.bluegene_q(self.shape)
 
     @property
     def workload(self) -> Workload:
