@@ -44,12 +44,15 @@ def _read() -> Iterator[tuple[str, Path]]:
                         yield name or parameter.opts[0].upper(), found
 
 
-def _is_read_with(folder: Path, file: Path) -> bool:
+def _is_read_with(source: str, folder: Path, file: Path) -> bool:
     """Whether who reads a folder of mappings or per-rank files takes a file for one of them."""
-    if file.parent != folder:
+    holds_mappings = source == "--mappings"
+    if source == "IN":
+        holds_mappings = bool(click.get_current_context().params.get("mapping"))
+    elif source not in ("--comm", "--mappings"):
         return False
-    suffixes = (".prof",) if any(folder.glob("*.prof*")) else (".map", ".txt", ".csv")
-    return file.name.removesuffix(".gz").lower().endswith(suffixes)
+    suffixes = (".map", ".txt", ".csv") if holds_mappings else (".prof",)
+    return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Output:
             if pair[0][0] in places and pair[0][1] == pair[1][1]:
                 raise click.UsageError(f"{pair[0][0]} and {pair[1][0]} name the same file")
         for (target, file), (source, folder) in product(places.items(), others):
-            if _is_read_with(folder, file):
+            if _is_read_with(source, folder, file):
                 raise click.UsageError(f"{target} is a file of the folder that {source} reads")
         for path in ours.values():
             check_writable(path)

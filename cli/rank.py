@@ -166,7 +166,8 @@ def _forecast(
     n_train = options.TRAINING if train is None else train
     is_single = sketch_is_exact(comm, torus, mappings[0])
     if train is None and model_path is None and not is_single:
-        n_left = most_mappings(comm, torus, None, n_train, mappings)
+        capacity = max(mapping.tasks_per_node for mapping in mappings)
+        n_left = most_mappings(comm, torus, capacity, n_train, mappings)
         if n_left < n_train:
             model_path = "default"
             output.message(

@@ -38,6 +38,7 @@ def inputs(tmp_path_factory):
     (folder / "a folder").mkdir()
     (folder / "maps").mkdir()
     write_mapping(strategies.make("random", halo, torus), torus, folder / "maps" / "a.map")
+    (folder / "maps" / "app.0.prof").write_text("")
     (folder / "ranks").mkdir()
     (folder / "ranks" / "app.0.prof").write_text(
         "# POINT TO POINT\nE\t0\t0\t8 bytes\t1 msgs sent\n"
@@ -370,6 +371,14 @@ def test_a_folder_of_results_hides_no_dataset_or_strategy(tmp_path, monkeypatch)
         Path(name).mkdir()
     line = "simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity"
     assert CliRunner().invoke(main, line.split()).exit_code == 0
+
+
+def test_results_may_go_into_a_folder_called_as_an_option(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = "features --comm lammps-lj-64 --torus 4x4x4 --candidates 2 --csv "
+    for name in ("lammps-lj-64", "4x4x4"):
+        Path(name).mkdir()
+        assert CliRunner().invoke(main, f"{line}{name}/out.csv".split()).exit_code == 0
 
 
 def test_few_tasks_have_few_candidates(run, tmp_path):

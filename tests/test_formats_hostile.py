@@ -110,6 +110,7 @@ def pickled_npz():
         ("# n_tasks four\n0 1 5\n", 1, "bad comment on the tasks: found # n_tasks four"),
         ("# n_task 8\n0 1 5\n", 1, "bad comment on the tasks"),
         ("# grid 2y2\n0 1 5\n", 1, "bad comment on the tasks"),
+        ("# grid: 4 4 tasks\n0 1 5\n", 1, "bad comment on the tasks"),
         ("src,dst\n0,1\n", 1, "bad column names: found src,dst, expected src,dst,nbytes"),
         ("1 2 3 4 5\n", None, "matrix is not square: found 1 row, expected 5"),
         ("0 1 2 3 4\n" * 6, None, "matrix is not square: found more than 5 rows"),

@@ -444,6 +444,52 @@ def test_writing_refuses_what_cannot_be_stored(store):
     assert not store.exists()
 
 
+def test_a_metric_changes_with_what_its_function_was_given():
+    def mark(function):
+        features.register("own_metric")(function)
+        try:
+            return _sample_keys.mark_of(features.FEATURES["own_metric"])
+        finally:
+            features.unregister("own_metric")
+
+    def scaled(factor, names=("a", "b")):
+        return lambda traffic, least=0.0: max(least, factor * (traffic in {"x", "y", *names}))
+
+    def given(least):
+        return lambda traffic, least=least: least
+
+    assert mark(scaled(1.0)) == mark(scaled(1.0))
+    assert (
+        len({mark(f) for f in (scaled(1.0), scaled(2.0), scaled(1.0, ()), given(1), given(2))}) == 5
+    )
+    # The order of a set differs from process to process; sorted it does not.
+    assert _sample_keys._told((frozenset({"b", "a"}), object())) == [["'a'", "'b'"], "object"]
+
+
+def test_a_metric_of_a_killed_run_is_kept(store, computed):
+    cases = [(HALO, TORUS, shuffled(20))]
+    features.register("own_metric")(lambda traffic: 1.0)
+    try:
+        kill_after_8(cases, store, features=["own_metric", "avg_buffer"])
+    finally:
+        features.unregister("own_metric")
+    build_samples(cases, store, features=["max_bytes"])
+    assert len(computed) == 20
+    table = read_samples(store)
+    assert table["own_metric"].sum() == table["avg_buffer"].notna().sum() == 8
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_one_simulation_under_two_names_keeps_both(store, computed):
+    named = HALO.renamed("b")
+    build_samples([(HALO, TORUS, shuffled(2)), (named, TORUS, shuffled(2))], store, features=FEW)
+    build_samples([(HALO, TORUS, shuffled(2))], store, features=MORE)
+    table = read_samples(store)
+    assert table["workload"].tolist() == ["b", "b", HALO.name, HALO.name]
+    assert table["hop_bytes"].notna().all()
+    assert len(computed) == 2
+
+
 def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
     mappings = shuffled(3)
 

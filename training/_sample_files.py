@@ -59,15 +59,13 @@ class SampleFiles:
             files = self._read()
             marks = self._marks(files, how)
             tables = _current(files, marks)
-            held = known(list(tables.values()))
-            whole = table.join(held[held.columns.difference(table.columns)], on="key")
-            before: Mapping[str, Any] = {}
-            finished = []
-            if self._store in tables:
-                before = _provenance(files[self._store])
-                finished.append(tables[self._store])
-                others = finished[0][~finished[0]["key"].isin(table["key"])]
-                whole = pd.concat([others, whole], ignore_index=True)
+            finished = [tables[self._store]] if self._store in tables else []
+            before = _provenance(files[self._store]) if finished else {}
+            # Rows by their names; what they hold by their keys.
+            rows = pd.concat([each[list(LABELS)] for each in (*finished, table)])
+            rows = rows.drop_duplicates(keep="last", ignore_index=True)
+            held = known([table, *tables.values()])
+            whole = rows.join(held.drop(columns=list(LABELS), errors="ignore"), on="key")
             is_new = bool(parts_of(jobs, how, known(finished)))
             origin = {
                 **before,
@@ -86,10 +84,15 @@ class SampleFiles:
         return origin
 
     def _marks(self, files: Mapping[Path, pd.DataFrame], how: How) -> dict[str, str]:
-        """Return the marks that features of the table have: as asked for, or as they were."""
-        before = _provenance(files[self._store]).get("marks", {}) if self._store in files else {}
-        asked = {feature.name for feature in how.features}
-        return {k: mark for k, mark in before.items() if k not in asked} | marks_of(how)
+        """Return the marks of features: as asked for, as in the table, or as in the parts."""
+        marks = marks_of(how)
+        settled = {feature.name for feature in how.features}
+        for path in sorted(files, key=lambda path: path != self._store):
+            new = files[path].columns.difference(list(settled))
+            stored = _provenance(files[path]).get("marks", {})
+            marks |= {name: stored[name] for name in new if name in stored}
+            settled.update(new)
+        return marks
 
     def _read(self) -> dict[Path, pd.DataFrame]:
         finished = [self._store] if self._store.exists() else []

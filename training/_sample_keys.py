@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -81,13 +81,30 @@ def mark_of(feature: Feature) -> str:
     if code is None or feature.is_built_in:
         changed = CHANGED.get(feature.name)
         return feature.name if changed is None else f"{feature.name} {changed}"
-    return f"{feature.name} {digest(_content(code))}"
+    function = feature.function
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    given = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
+    return f"{feature.name} {digest(_content(code), _told(cells), _told(given))}"
 
 
 def _content(code: CodeType) -> tuple[object, ...]:
     """What a function does, wherever it stands; what it calls is not looked at."""
-    values = (_content(v) if isinstance(v, CodeType) else repr(v) for v in code.co_consts)
-    return (code.co_code, code.co_names, *values)
+    return (code.co_code, code.co_names, *map(_told, code.co_consts))
+
+
+def _told(value: object) -> object:
+    """A constant in words that are the same in every process; of what has none, its type."""
+    if isinstance(value, CodeType):
+        return _content(value)
+    if isinstance(value, FunctionType):
+        return _content(value.__code__)
+    if isinstance(value, set | frozenset):
+        return sorted(str(_told(item)) for item in value)
+    if isinstance(value, tuple | list):
+        return [_told(item) for item in value]
+    if isinstance(value, dict):
+        return [(repr(key), _told(item)) for key, item in value.items()]
+    return type(value).__name__ if type(value).__repr__ is object.__repr__ else repr(value)
 
 
 def digest(*values: object) -> str:

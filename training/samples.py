@@ -76,9 +76,9 @@ def build_samples(
     -------
     DataFrame
         A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
-        hash of all that is simulated, the same for whatever features), the features asked for, and
-        ``time`` in seconds. A metric of your own counts as changed if its function did, not if what
-        that calls did.
+        hash of all that is simulated; with metrics of your own of zones too, even where no packet
+        is routed by them), the features asked for, and ``time`` in seconds. A metric of your own
+        counts as changed if its function did, not if what that calls did.
 
     Raises
     ------

@@ -26,7 +26,7 @@ BANNER = re.compile(
 )
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # What is meant as one of these, and would be of no effect.
-MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d).*")
+MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
 
 
 def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:

@@ -41,7 +41,10 @@ def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
     text = read_text(path)
     times: dict[str, float] = {}
     columns: list[str] = []
-    for number, line in text.lines("#"):
+    for number, raw in enumerate(text.raw_lines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
         parts = _fields(line)
         if not columns:
             columns = parts if set(_COLUMNS) <= set(parts) else list(_COLUMNS)
