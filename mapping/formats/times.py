@@ -34,7 +34,7 @@ def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
     >>> import tempfile
     >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "times.csv"
-    >>> _ = path.write_text("mapping,time\\nrow-major,1.25\\nby-hand,0.75\\n")
+    >>> _ = path.write_text("mapping,time\nrow-major,1.25\nby-hand,0.75\n")
     >>> read_times(path)
     {'row-major': 1.25, 'by-hand': 0.75}
     """
