@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from . import options
+from .cost import tell_cost
 from .inputs import (
     Application,
     check_sends,
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from toruscast.training import TimePredictor, Training
     from toruscast.training.reasons import Reasons
 
-# Packet-hops that a core simulates in a minute, at least; minutes from which on it is said.
-_HOPS_A_MINUTE = 300e6
-_LONG = 2.0
-# Mappings whose cost is looked at.
-_LOOKED_AT = 5
 Routing = Literal["deterministic", "adaptive", "by_size"]
 
 
@@ -187,7 +183,7 @@ def _forecast(
         n_simulated = n_train + n_checked
         less = "a smaller --train takes less, --model default none"
         source = "trained"
-    _tell_cost(comm, torus, mappings, n_simulated, less, jobs, output)
+    tell_cost(comm, torus, mappings, n_simulated, less, jobs, output)
     if given is None and not is_exact:
         training = _trained(comm, torus, mappings, n_train, routing, seed, jobs, output)
         model = training.model
@@ -208,34 +204,6 @@ def _forecast(
         application, torus, mappings, model, source, is_exact, training, table, reasons,
         routing, _scores(table) if check else None,
     )  # fmt: skip
-
-
-def _tell_cost(
-    comm: CommGraph,
-    torus: Torus,
-    mappings: list[TaskMapping],
-    n_simulated: int,
-    less: str,
-    jobs: int,
-    output: Output,
-) -> None:
-    """Say how long the simulations will take and what takes less, if that is long."""
-    if not n_simulated:
-        return
-    from statistics import mean
-
-    from toruscast.features import RoutedTraffic
-    from toruscast.mapping import as_workload
-
-    workload = as_workload(comm)
-    some = mappings[:: max(1, len(mappings) // _LOOKED_AT)]
-    hops = mean(RoutedTraffic(workload, torus, mapping).packet_hops for mapping in some)
-    minutes = n_simulated * hops / (_HOPS_A_MINUTE * jobs)
-    if minutes > _LONG:
-        output.message(
-            f"about {minutes:,.0f} minutes of simulation ahead: {n_simulated} mappings with "
-            f"{hops / 1e6:,.0f} million packet-hops each; {less}"
-        )
 
 
 def _trained(

@@ -241,7 +241,7 @@ def test_evaluate_learns_alike_with_a_feature_more(run, folder):
 def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
     line = "rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops"
     assert run(f"{line} --check").stderr == ""
-    monkeypatch.setattr("toruscast.cli.rank._LONG", 0.0)
+    monkeypatch.setattr("toruscast.cli.cost._LONG", 0.0)
     said = run(f"{line} --check").stderr
     assert "minutes of simulation ahead: 5 mappings with" in said
     assert said.endswith("packet-hops each; without --check none\n")
