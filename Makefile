@@ -9,10 +9,10 @@ rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
 
 test: lint types
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -39,7 +39,7 @@ bench: .venv/installed-dev
 results: .venv/installed-dev
 	@test -n "$(DATA)" || { echo "make results DATA=FOLDER: expected the folder of measurements"; exit 1; }
 	rm -rf .venv/results
-	$(BIN)/toruscast experiment run all --out .venv/results --data "$(DATA)"
+	$(BIN)/python -m studies run all --out .venv/results --data "$(DATA)"
 	rm -rf docs/figures/results
 	mkdir -p docs/figures
 	cp -R .venv/results/figures/results docs/figures/results

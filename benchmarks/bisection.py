@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toruscast.features import simulate, time_bounds
 from toruscast.mapping import TaskMapping, Torus, patterns
+from toruscast.routing import time_bounds
+from toruscast.simulation import simulate
 
 PACKETS = 8
 

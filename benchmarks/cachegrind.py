@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toruscast.features import simulate
+from toruscast._jit import kernel
 from toruscast.mapping import TaskMapping, Torus, patterns
-from toruscast.mapping._jit import kernel
+from toruscast.simulation import simulate
 
 # Task grid and node grid, 16 tasks a node.
 SIZES: dict[int, tuple[tuple[int, int, int], tuple[int, ...]]] = {
@@ -100,8 +100,13 @@ def counted(tasks: int, packets: int, cache: str) -> tuple[int, dict[str, int]]:
     # Compiled without valgrind, which makes everything fifty times slower.
     subprocess.run(command, env=environment, check=True, capture_output=True)
     with tempfile.NamedTemporaryFile() as file:
-        valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes",
-                    f"--cachegrind-out-file={file.name}"]  # fmt: skip
+        valgrind = [
+            "valgrind",
+            "--tool=cachegrind",
+            "--cache-sim=yes",
+            "--branch-sim=yes",
+            f"--cachegrind-out-file={file.name}",
+        ]
         done = subprocess.run(
             valgrind + command, env=environment, check=True, capture_output=True, text=True
         )

@@ -48,9 +48,15 @@ def score(name: str, host: str) -> dict[str, Any]:
     row["release_bound"] = rcc(time, table["release_bound"])
     row["sketch_alone"] = rcc(time, table["sketch_time"])
     analytic = train_for(
-        comm, torus, 168, seed=2, exclude=candidates, n_splits=1, n_jobs=2,
+        comm,
+        torus,
+        168,
+        seed=2,
+        exclude=candidates,
+        n_splits=1,
+        n_jobs=2,
         model=TimePredictor("relative", "slowdown"),
-    )  # fmt: skip
+    )
     row["level_1"] = rcc(time, analytic.model.predict(table))
     trained = train_for(comm, torus, 168, seed=2, exclude=candidates, n_splits=1, n_jobs=2)
     models = {"trained": trained.model, "default": load_predictor("default")}

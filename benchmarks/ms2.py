@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.report import markdown
-from toruscast.scaling.ms2 import VARIATIONS, PublishedModel, published_models, sample
+from toruscast.scaling.pmnf.ms2 import VARIATIONS, PublishedModel, published_models, sample
 
 # As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves
 # it by as much as the other models of n are moved.
@@ -28,11 +28,11 @@ SUPPOSED = "n,c with n log2(n)^2"
 
 TEXT = """# ms2: which published models come back
 
-`toruscast.scaling.ms2` holds the models and draws the samples:
+`toruscast.scaling.pmnf.ms2` holds the models and draws the samples:
 
 ```python
 >>> from toruscast.scaling import FitOptions, Measurements, fit_many
->>> from toruscast.scaling.ms2 import published_models, sample
+>>> from toruscast.scaling.pmnf.ms2 import published_models, sample
 >>> model = published_models()[1]
 >>> model.formula
 '6.6 + 3.21 m^2 - 0.42 log2(p) m^2'
@@ -145,14 +145,20 @@ def measure(extrap: str | None, draws: int, seed: int) -> list[dict[str, Any]]:
                 got = fit(points, values, far)
                 error = np.abs(got["prediction"][:, 0] / model.value(far)[0] - 1)
                 found = [{tuple(map(tuple, e)) for e in terms} for terms in got["terms"]]
-                rows.append({
-                    "model": name, "variation_pct": 100 * variation, "fitter": fitter,
-                    "draws": draws, "exact": np.mean([f == model.exponents for f in found]),
-                    "active": np.mean([acting(f) == acting(model.exponents) for f in found]),
-                    "error_pct": 100 * np.median(error), "floor_pct": 100 * np.median(floor),
-                    "cpu_s": got["seconds"],
-                    "visible": model.visible(variation).min(),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "model": name,
+                        "variation_pct": 100 * variation,
+                        "fitter": fitter,
+                        "draws": draws,
+                        "exact": np.mean([f == model.exponents for f in found]),
+                        "active": np.mean([acting(f) == acting(model.exponents) for f in found]),
+                        "error_pct": 100 * np.median(error),
+                        "floor_pct": 100 * np.median(floor),
+                        "cpu_s": got["seconds"],
+                        "visible": model.visible(variation).min(),
+                    }
+                )
                 print(*rows[-1].values(), flush=True)
     return rows
 
@@ -168,12 +174,15 @@ def page(rows: pd.DataFrame, seed: int) -> str:
     described = []
     for name, model in models():
         own = rows[rows.model == name].visible
-        described.append({
-            "model": f"T({name})", "seconds": model.formula,
-            "on the grid": f"{model.value(model.points()).min():.3g} .. "
-            f"{model.value(model.points()).max():.3g}",
-            "visible": f"{own.max():.3g} .. {own.min():.3g}",
-        })  # fmt: skip
+        described.append(
+            {
+                "model": f"T({name})",
+                "seconds": model.formula,
+                "on the grid": f"{model.value(model.points()).min():.3g} .. "
+                f"{model.value(model.points()).max():.3g}",
+                "visible": f"{own.max():.3g} .. {own.min():.3g}",
+            }
+        )
     total = rows.groupby("fitter", sort=False)
     summary = "\n".join(
         f"- {name}: {part.exact.mean():.0%} of all, {part[part.model != 'n,c'].exact.mean():.0%} "
@@ -181,10 +190,14 @@ def page(rows: pd.DataFrame, seed: int) -> str:
         for name, part in total
     )
     return TEXT.format(
-        draws=rows.draws.max(), seed=seed, models=markdown.table(pd.DataFrame(described)),
-        exact=tables["exact"], active=tables["active"], error=tables["error_pct"],
+        draws=rows.draws.max(),
+        seed=seed,
+        models=markdown.table(pd.DataFrame(described)),
+        exact=tables["exact"],
+        active=tables["active"],
+        error=tables["error_pct"],
         summary=summary,
-    )  # fmt: skip
+    )
 
 
 def pivot(rows: pd.DataFrame, what: str) -> str:

@@ -49,30 +49,56 @@ SHAPES: dict[str, list[list[set[int]]]] = {
     "a": [[], *[[{0}]] * 15, *[[{0}, {0}]] * 3],
     "b": [[], [{0}], [{1}], *[[{0}, {1}], [{0, 1}]] * 3, *[[{0, 1}, {0}], [{0, 1}, {1}]] * 2],
     "c": [
-        [], [{0}], [{0}, {1}], [{1, 2}], [{0}, {1}, {2}], [{0, 1, 2}], [{0, 1}, {2}], [{1, 2}, {0}],
+        [],
+        [{0}],
+        [{0}, {1}],
+        [{1, 2}],
+        [{0}, {1}, {2}],
+        [{0, 1, 2}],
+        [{0, 1}, {2}],
+        [{1, 2}, {0}],
         [{0, 1, 2}, {0}],
     ],
-}  # fmt: skip
+}
 # The exponents that Extra-P searches by default.
 EXPONENTS = [
     (i, j)
     for i, logs in {
-        0: (1, 2), 1 / 4: (0, 1, 2), 1 / 3: (0, 1, 2), 1 / 2: (0, 1, 2), 2 / 3: (0, 1, 2),
-        3 / 4: (0, 1, 2), 4 / 5: (0,), 1: (0, 1, 2), 5 / 4: (0, 1), 4 / 3: (0, 1),
-        3 / 2: (0, 1, 2), 5 / 3: (0,), 7 / 4: (0,), 2: (0, 1, 2), 9 / 4: (0,), 7 / 3: (0,),
-        5 / 2: (0, 1, 2), 8 / 3: (0,), 11 / 4: (0,), 3: (0, 1),
+        0: (1, 2),
+        1 / 4: (0, 1, 2),
+        1 / 3: (0, 1, 2),
+        1 / 2: (0, 1, 2),
+        2 / 3: (0, 1, 2),
+        3 / 4: (0, 1, 2),
+        4 / 5: (0,),
+        1: (0, 1, 2),
+        5 / 4: (0, 1),
+        4 / 3: (0, 1),
+        3 / 2: (0, 1, 2),
+        5 / 3: (0,),
+        7 / 4: (0,),
+        2: (0, 1, 2),
+        9 / 4: (0,),
+        7 / 3: (0,),
+        5 / 2: (0, 1, 2),
+        8 / 3: (0,),
+        11 / 4: (0,),
+        3: (0, 1),
     }.items()
     for j in logs
-]  # fmt: skip
+]
 # Fits of toruscast are repeated up to this many seconds, or five times.
 SECONDS = 2.0
 # A step whose exponent differs by more than this from that of the step before is called bent.
 BENT = 0.3
 REAL = [
-    ("relearn_2p.txt", None), ("relearn_3p.json", "time_max"), ("lulesh_daint_2p.json", "time"),
-    ("lulesh_cpu_1p.json", "time"), ("lulesh_gpu_1p.json", "time"),
+    ("relearn_2p.txt", None),
+    ("relearn_3p.json", "time_max"),
+    ("lulesh_daint_2p.json", "time"),
+    ("lulesh_cpu_1p.json", "time"),
+    ("lulesh_gpu_1p.json", "time"),
     ("mpi_collectives_1p.json", "median"),
-]  # fmt: skip
+]
 
 
 def value(function: dict[str, Any], x: np.ndarray) -> np.ndarray:
@@ -131,10 +157,12 @@ def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
     largest = np.array([levels[-1] for levels in GRID[:d]], dtype=float)
     far = np.array([largest * ([4] + [1] * (d - 1)), largest * 4])
     return {
-        "points": points, "values": values, "far": far,
+        "points": points,
+        "values": values,
+        "far": far,
         "truth": np.array([value(f, far) for f in known]),
         "terms": [[e for _, e in f["terms"]] for f in known],
-    }  # fmt: skip
+    }
 
 
 def leads(terms: list[Any], d: int) -> list[list[tuple[float, float]]]:
@@ -198,11 +226,13 @@ def fit_extrap(points: np.ndarray, values: np.ndarray, far: np.ndarray) -> dict[
         seconds += time.process_time() - start
         places = [float(x[0]) if d == 1 else list(map(float, x)) for x in far]
         prediction.append([float(function.evaluate(x)) for x in places])
-        found.append([
-            _exponents([(0, term)] if d == 1 else term.parameter_term_pairs, d)
-            for term in function.compound_terms
-            if term.coefficient != 0
-        ])  # fmt: skip
+        found.append(
+            [
+                _exponents([(0, term)] if d == 1 else term.parameter_term_pairs, d)
+                for term in function.compound_terms
+                if term.coefficient != 0
+            ]
+        )
     return {"prediction": np.array(prediction), "terms": found, "seconds": seconds}
 
 
@@ -256,30 +286,45 @@ def synthetic(
         for name, fit in fitters.items():
             got = fit(data["points"], data["values"], data["far"])
             error = np.abs(got["prediction"] / data["truth"] - 1)
-            exact = np.array([
-                np.allclose(mine, true, atol=1e-6)
-                for mine, true in zip(
-                    leads(got["terms"], d), leads(data["terms"], d), strict=True
-                )
-            ])  # fmt: skip
-            whole = np.array([
-                len(mine) == len(true)
-                and np.allclose(sorted(np.ravel(t).tolist() for t in mine),
-                                sorted(np.ravel(t).tolist() for t in true), atol=1e-6)
-                for mine, true in zip(got["terms"], data["terms"], strict=True)
-            ])  # fmt: skip
+            exact = np.array(
+                [
+                    np.allclose(mine, true, atol=1e-6)
+                    for mine, true in zip(
+                        leads(got["terms"], d), leads(data["terms"], d), strict=True
+                    )
+                ]
+            )
+            whole = np.array(
+                [
+                    len(mine) == len(true)
+                    and np.allclose(
+                        sorted(np.ravel(t).tolist() for t in mine),
+                        sorted(np.ravel(t).tolist() for t in true),
+                        atol=1e-6,
+                    )
+                    for mine, true in zip(got["terms"], data["terms"], strict=True)
+                ]
+            )
             n_terms = np.array([len(true) for true in data["terms"]])
-            rows.append({
-                "fitter": name, "case": case, "law": law, "noise": noise, "seed": seed,
-                "n": len(error), "cpu_s": round(got["seconds"], 3),
-                "error_first_4x": f"{np.median(error[:, 0]):.4g}",
-                "error_all_4x": f"{np.median(error[:, 1]):.4g}",
-                "lead_exact": round(float(exact.mean()), 3),
-                "constants_kept": round(float(exact[n_terms == 0].mean()), 3),
-                "two_terms_recovered": round(float(whole[n_terms == 2].mean()), 3),
-                "not_positive": round(float((got["prediction"] <= 0).any(axis=1).mean()), 4),
-                "python": platform.python_version(), "numpy": np.__version__,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "fitter": name,
+                    "case": case,
+                    "law": law,
+                    "noise": noise,
+                    "seed": seed,
+                    "n": len(error),
+                    "cpu_s": round(got["seconds"], 3),
+                    "error_first_4x": f"{np.median(error[:, 0]):.4g}",
+                    "error_all_4x": f"{np.median(error[:, 1]):.4g}",
+                    "lead_exact": round(float(exact.mean()), 3),
+                    "constants_kept": round(float(exact[n_terms == 0].mean()), 3),
+                    "two_terms_recovered": round(float(whole[n_terms == 2].mean()), 3),
+                    "not_positive": round(float((got["prediction"] <= 0).any(axis=1).mean()), 4),
+                    "python": platform.python_version(),
+                    "numpy": np.__version__,
+                }
+            )
             print(*rows[-1].values(), flush=True)
         write(out, rows)
 
@@ -311,11 +356,17 @@ def corner(fitters: dict[str, Any], folder: Path, out: Path) -> list[dict[str, A
             for name, e, v in zip(names, errors, variation, strict=True)
         ]
         shares = {f"within_{n}": np.mean(np.array(errors) <= n / 100) for n in (5, 10, 15, 20)}
-        rows.append({
-            "fitter": fitter, "data": "relearn_2p.txt", "held_out": "(512, 9000)",
-            "paths": len(errors), "cpu_s": round(seconds, 3), **summary(errors),
-            **{name: f"{share:.4g}" for name, share in shares.items()},
-        })  # fmt: skip
+        rows.append(
+            {
+                "fitter": fitter,
+                "data": "relearn_2p.txt",
+                "held_out": "(512, 9000)",
+                "paths": len(errors),
+                "cpu_s": round(seconds, 3),
+                **summary(errors),
+                **{name: f"{share:.4g}" for name, share in shares.items()},
+            }
+        )
         print(*rows[-1].values(), flush=True)
     write(out / "pmnf-real-corner.csv", regions)
     return rows
@@ -351,9 +402,10 @@ def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
         for m in read_measurements(folder / name):
             last = m.points[:, 0] == m.points[:, 0].max()
             keep = [
-                k for k in range(m.n_paths)
+                k
+                for k in range(m.n_paths)
                 if np.nanmin(m.values[k]) > 0 and metric in (None, m.metrics[k])
-            ]  # fmt: skip
+            ]
             if not keep or last.all():
                 errors += [np.inf] * len(keep)
                 bent += [np.nan] * len(keep)
@@ -364,13 +416,19 @@ def held_out(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
             truth = np.nanmean(values[:, last], axis=2)
             errors += np.median(np.abs(got["prediction"] / truth - 1), axis=1).tolist()
             seconds += got["seconds"]
-        rows.append({
-            "fitter": fitter, "data": name, "held_out": "largest of first", "paths": len(errors),
-            "cpu_s": round(seconds, 3), **summary(errors),
-            "one_value": int(np.isnan(bent).sum()),
-            "bent": int((np.abs(bent) > BENT).sum()),
-            "median_error_straight": f"{np.median(np.array(errors)[np.abs(bent) <= BENT]):.4g}",
-        })  # fmt: skip
+        rows.append(
+            {
+                "fitter": fitter,
+                "data": name,
+                "held_out": "largest of first",
+                "paths": len(errors),
+                "cpu_s": round(seconds, 3),
+                **summary(errors),
+                "one_value": int(np.isnan(bent).sum()),
+                "bent": int((np.abs(bent) > BENT).sum()),
+                "median_error_straight": f"{np.median(np.array(errors)[np.abs(bent) <= BENT]):.4g}",
+            }
+        )
         print(*rows[-1].values(), flush=True)
     return rows
 

@@ -24,9 +24,12 @@ TIMES = 100
 SHARES = {0.02: 0.8, 0.05: 0.7, 0.10: 0.7}
 SPARSE_SHARE = 0.5
 CASES = {
-    "a": "1 parameter, 5 points", "b": "2 parameters, 25 points", "c": "3 parameters, 125 points",
-    "bs": "2 parameters, 10 points", "cs": "3 parameters, 15 points",
-}  # fmt: skip
+    "a": "1 parameter, 5 points",
+    "b": "2 parameters, 25 points",
+    "c": "3 parameters, 125 points",
+    "bs": "2 parameters, 10 points",
+    "cs": "3 parameters, 15 points",
+}
 
 
 def real_table(results: Path) -> str:
@@ -48,14 +51,19 @@ def real_table(results: Path) -> str:
         ratios.append(reached / best)
         if reached > best:
             missed.append(f"{name}: {reached:.4g} %, wanted at most {best:.4g} %")
-        lines.append({
-            "data": name, "models": int(own["paths"]), "Extra-P, %": f"{extrap:.3g}",
-            "power law, %": f"{power:.3g}", "toruscast, %": f"{reached:.3g}",
-            "of the better": f"{reached / best:.2f}",
-            "one value left": int(own["one_value"]),
-            "bent": int(own["bent"]),
-            "others, %": f"{100 * float(own['median_error_straight']):.3g}",
-        })  # fmt: skip
+        lines.append(
+            {
+                "data": name,
+                "models": int(own["paths"]),
+                "Extra-P, %": f"{extrap:.3g}",
+                "power law, %": f"{power:.3g}",
+                "toruscast, %": f"{reached:.3g}",
+                "of the better": f"{reached / best:.2f}",
+                "one value left": int(own["one_value"]),
+                "bent": int(own["bent"]),
+                "others, %": f"{100 * float(own['median_error_straight']):.3g}",
+            }
+        )
     met = sum(ratio <= SHARE for ratio in ratios)
     if met < SETS:
         missed.append(f"at most {SHARE} of the better on {met} of six sets, wanted {SETS}")
@@ -70,21 +78,25 @@ def real_table(results: Path) -> str:
             missed.append(
                 f"(512, 9000) within {percent} %: {reached:.1f} %, wanted above {extrap:.1f} %"
             )
-        shares.append({
-            "within, %": percent, "Extra-P, %": f"{extrap:.1f}", "toruscast, %": f"{reached:.1f}"
-        })  # fmt: skip
+        shares.append(
+            {"within, %": percent, "Extra-P, %": f"{extrap:.1f}", "toruscast, %": f"{reached:.1f}"}
+        )
     n = int(corner.loc["toruscast", "paths"])
-    return "\n\n".join([
-        markdown.table(pd.DataFrame(lines)),
-        f"RELeARN at (512, 9000) from the other 24 points, share of its {n} regions (the one that "
-        "took no time counts as met by 0):",
-        markdown.table(pd.DataFrame(shares)),
-        "More than 10 % off, with the variation of the repetitions: " + "; ".join(
-            f"{row.region} {100 * row.error:.0f} % ({100 * row.variation:.0f} %)"
-            for row in off.itertuples()
-        ) + ".",
-        _misses(missed),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            markdown.table(pd.DataFrame(lines)),
+            f"RELeARN at (512, 9000) from the other 24 points, share of its {n} regions (the one "
+            "that took no time counts as met by 0):",
+            markdown.table(pd.DataFrame(shares)),
+            "More than 10 % off, with the variation of the repetitions: "
+            + "; ".join(
+                f"{row.region} {100 * row.error:.0f} % ({100 * row.variation:.0f} %)"
+                for row in off.itertuples()
+            )
+            + ".",
+            _misses(missed),
+        ]
+    )
 
 
 def known_table(file: Path) -> str:
@@ -96,14 +108,18 @@ def known_table(file: Path) -> str:
         own, peer = rows.loc[("toruscast", case, noise)], rows.loc[("extrap", case, noise)]
         times = peer["cpu_s"] / own["cpu_s"]
         sparse = case in ("bs", "cs")
-        lines.append({
-            "functions": f"{int(own['n'])}, {CASES[case]}", "noise, %": f"{100 * noise:g}",
-            "processor s": f"{own['cpu_s']:.2f} / {peer['cpu_s']:.1f}", "times": f"{times:.0f}",
-            "error first at 4x, %": _percent(own["error_first_4x"], peer["error_first_4x"]),
-            "error all at 4x, %": _percent(own["error_all_4x"], peer["error_all_4x"]),
-            "lead exponents, %": _percent(own["lead_exact"], peer["lead_exact"]),
-            "constants, %": _percent(own["constants_kept"], peer["constants_kept"]),
-        })  # fmt: skip
+        lines.append(
+            {
+                "functions": f"{int(own['n'])}, {CASES[case]}",
+                "noise, %": f"{100 * noise:g}",
+                "processor s": f"{own['cpu_s']:.2f} / {peer['cpu_s']:.1f}",
+                "times": f"{times:.0f}",
+                "error first at 4x, %": _percent(own["error_first_4x"], peer["error_first_4x"]),
+                "error all at 4x, %": _percent(own["error_all_4x"], peer["error_all_4x"]),
+                "lead exponents, %": _percent(own["lead_exact"], peer["lead_exact"]),
+                "constants, %": _percent(own["constants_kept"], peer["constants_kept"]),
+            }
+        )
         where = f"{CASES[case]}, noise {100 * noise:g} %"
         if not sparse and times < TIMES:
             missed.append(f"{where}: {times:.0f} times less processor time, wanted {TIMES}")
@@ -115,12 +131,15 @@ def known_table(file: Path) -> str:
                 missed.append(f"{where}: {ratio:.3f} of Extra-P's error, wanted {share}")
         if own["lead_exact"] < peer["lead_exact"]:
             missed.append(f"{where}: fewer lead exponents than Extra-P")
-    return "\n\n".join([
-        markdown.table(pd.DataFrame(lines)),
-        "Functions of one parameter with two terms, without noise: "
-        f"{100 * float(rows.loc[('toruscast', 'a', 0.0), 'two_terms_recovered']):.0f} % recovered.",
-        _misses(missed),
-    ])  # fmt: skip
+    recovered = float(rows.loc[("toruscast", "a", 0.0), "two_terms_recovered"])
+    return "\n\n".join(
+        [
+            markdown.table(pd.DataFrame(lines)),
+            "Functions of one parameter with two terms, without noise: "
+            f"{100 * recovered:.0f} % recovered.",
+            _misses(missed),
+        ]
+    )
 
 
 def _misses(missed: list[str]) -> str:

@@ -44,9 +44,10 @@ def hold_outs(folder: Path) -> Iterator[HoldOut]:
     for name, metric in REAL:
         for m in read_measurements(folder / name):
             keep = [
-                k for k in range(m.n_paths)
+                k
+                for k in range(m.n_paths)
                 if np.nanmin(m.values[k]) > 0 and metric in (None, m.metrics[k])
-            ]  # fmt: skip
+            ]
             seen = m.points[:, 0] < m.points[:, 0].max()
             points, values = m.points[seen], m.values[keep][:, seen]
             for parameter, column in zip(m.parameters, points.T, strict=True):
@@ -56,9 +57,13 @@ def hold_outs(folder: Path) -> Iterator[HoldOut]:
                 last = column == levels[-1]
                 truth = np.nanmean(values[:, last], axis=2)
                 yield HoldOut(
-                    name, f"{parameter} = {levels[-1]:g}",
-                    points[~last], values[:, ~last], points[last], truth,
-                )  # fmt: skip
+                    name,
+                    f"{parameter} = {levels[-1]:g}",
+                    points[~last],
+                    values[:, ~last],
+                    points[last],
+                    truth,
+                )
 
 
 def errors(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
@@ -70,10 +75,15 @@ def errors(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
             off = np.median(np.abs(predicted / h.truth - 1), axis=1)
             found.setdefault((h.data, h.held_out, name), []).extend(off.tolist())
     return [
-        {"data": data, "held_out": held_out, "fitter": name, "paths": len(off),
-         "median_error": f"{np.median(off):.4g}"}
+        {
+            "data": data,
+            "held_out": held_out,
+            "fitter": name,
+            "paths": len(off),
+            "median_error": f"{np.median(off):.4g}",
+        }
         for (data, held_out, name), off in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def table(file: Path) -> str:
@@ -87,13 +97,17 @@ def table(file: Path) -> str:
         }
         better = min(error["extrap"], error["power law"])
         met += error["toruscast"] <= better
-        lines.append({
-            "data": TITLES[data], "held out": held_out,
-            "models": int(rows.loc[(data, held_out, "toruscast"), "paths"]),
-            "Extra-P, %": f"{error['extrap']:.3g}", "power law, %": f"{error['power law']:.3g}",
-            "toruscast, %": f"{error['toruscast']:.3g}",
-            "of the better": f"{error['toruscast'] / better:.2f}",
-        })  # fmt: skip
+        lines.append(
+            {
+                "data": TITLES[data],
+                "held out": held_out,
+                "models": int(rows.loc[(data, held_out, "toruscast"), "paths"]),
+                "Extra-P, %": f"{error['extrap']:.3g}",
+                "power law, %": f"{error['power law']:.3g}",
+                "toruscast, %": f"{error['toruscast']:.3g}",
+                "of the better": f"{error['toruscast'] / better:.2f}",
+            }
+        )
     return (
         markdown.table(pd.DataFrame(lines))
         + f"\n\nAt most the error of the better one on {met} of {len(lines)}."

@@ -218,9 +218,17 @@ HEADINGS = {
     },
 }
 MEASUREMENTS = (
-    "forecast", "buffers", "coarsening", "error-targets", "flows", "bisection",
-    "validation-summary", "validation-flows", "rounds", "kernels",
-)  # fmt: skip
+    "forecast",
+    "buffers",
+    "coarsening",
+    "error-targets",
+    "flows",
+    "bisection",
+    "validation-summary",
+    "validation-flows",
+    "rounds",
+    "kernels",
+)
 
 
 def table(results: Path, name: str, columns: int | None = None) -> str:

@@ -20,20 +20,14 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from toruscast.features import (
-    Routing,
-    dilations,
-    extract,
-    injection_fifos,
-    link_loads,
-    simulate,
-    simulate_flows,
-)
-from toruscast.features.routing import grid_of
+from toruscast._jit import kernel
+from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
-from toruscast.mapping._jit import kernel
 from toruscast.mapping.network import Arbitration
 from toruscast.report.machine import describe_machine
+from toruscast.routing import Routing, dilations, injection_fifos, link_loads
+from toruscast.routing.routing import grid_of
+from toruscast.simulation import simulate, simulate_flows
 
 # Task grid and node grid, 16 tasks a node.
 SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
@@ -97,27 +91,47 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
     comm, torus, mapping = case(size)
     for function in (link_loads, dilations, injection_fifos):
         seconds = best_of(lambda f=function: f(comm, torus, mapping), 5)
-        yield {"case": function.__name__, "size": size, "unit": "messages",
-               "count": comm.n_edges, "seconds": seconds}  # fmt: skip
+        yield {
+            "case": function.__name__,
+            "size": size,
+            "unit": "messages",
+            "count": comm.n_edges,
+            "seconds": seconds,
+        }
     if size != "16,384 tasks":
         return
     seconds = best_of(lambda: extract(comm, torus, [mapping]), 5)
-    yield {"case": "all level-1 features", "size": size, "unit": "mappings", "count": 1,
-           "seconds": seconds}  # fmt: skip
+    yield {
+        "case": "all level-1 features",
+        "size": size,
+        "unit": "mappings",
+        "count": 1,
+        "seconds": seconds,
+    }
     grid, weight = grid_of(torus), comm.nbytes.astype(np.int64)
     load = np.zeros(torus.n_links, dtype=np.int64)
     walk(grid, comm.src, comm.dst, mapping.node, weight, load)
     if not np.array_equal(load, link_loads(comm, torus, mapping)):
         raise AssertionError("the peer loads other links")
     seconds = best_of(lambda: walk(grid, comm.src, comm.dst, mapping.node, weight, load), 5)
-    yield {"case": "peer: walk", "size": size, "unit": "messages", "count": comm.n_edges,
-           "seconds": seconds}  # fmt: skip
+    yield {
+        "case": "peer: walk",
+        "size": size,
+        "unit": "messages",
+        "count": comm.n_edges,
+        "seconds": seconds,
+    }
     host = torus.to_networkx()
     some = np.random.default_rng(2).choice(comm.n_edges, 200, replace=False)
     ends = mapping.node[comm.src[some]].tolist(), mapping.node[comm.dst[some]].tolist()
     seconds = best_of(lambda: [nx.shortest_path(host, a, b) for a, b in zip(*ends, strict=True)], 1)
-    yield {"case": "peer: networkx shortest_path", "size": size, "unit": "messages", "count": 200,
-           "seconds": seconds}  # fmt: skip
+    yield {
+        "case": "peer: networkx shortest_path",
+        "size": size,
+        "unit": "messages",
+        "count": 200,
+        "seconds": seconds,
+    }
 
 
 def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
@@ -132,16 +146,27 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
         seconds = best_of(lambda r=routing, h=host: simulate(comm, h, mapping, routing=r), 8)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
         name = f"simulate {routing}" + (", fair queues" if arbitration == "fair" else "")
-        yield {"case": name, "size": size, "unit": "packet-hops", "count": hops,
-               "seconds": seconds, "peak_gb": peak}  # fmt: skip
+        yield {
+            "case": name,
+            "size": size,
+            "unit": "packet-hops",
+            "count": hops,
+            "seconds": seconds,
+            "peak_gb": peak,
+        }
 
 
 def flow_rows(size: str) -> Iterator[dict[str, Any]]:
     """Measure the flow-level simulator: hardly two messages of this halo end together."""
     comm, torus, mapping = case(size, packets=1024)
     seconds = best_of(lambda: simulate_flows(comm, torus, mapping), 1)
-    yield {"case": "simulate_flows", "size": size, "unit": "messages", "count": comm.n_edges,
-           "seconds": seconds}  # fmt: skip
+    yield {
+        "case": "simulate_flows",
+        "size": size,
+        "unit": "messages",
+        "count": comm.n_edges,
+        "seconds": seconds,
+    }
 
 
 def machine() -> dict[str, Any]:

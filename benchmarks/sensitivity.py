@@ -25,8 +25,9 @@ import numpy as np
 import pandas as pd
 
 from toruscast import datasets
-from toruscast.features import Routing, simulate, simulate_flows, time_bounds
 from toruscast.mapping import CommGraph, TaskMapping, Torus, machines, patterns, strategies
+from toruscast.routing import Routing, time_bounds
+from toruscast.simulation import simulate, simulate_flows
 from toruscast.training import rcc
 
 
@@ -186,10 +187,12 @@ ROOM: dict[str, dict[str, Any]] = {
     "32 packets": {},
     "4,096 packets": {"buffer_packets": 4096},
     "4,096 packets, fair queues": {
-        "buffer_packets": 4096, "arbitration": "fair", "feeding": "packets",
+        "buffer_packets": 4096,
+        "arbitration": "fair",
+        "feeding": "packets",
         "fifo_rule": "first_free",
     },
-}  # fmt: skip
+}
 
 
 def flows() -> pd.DataFrame:

@@ -26,8 +26,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.features import Routing, link_loads, simulate, simulate_flows
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns
+from toruscast.routing import Routing, link_loads
+from toruscast.simulation import simulate, simulate_flows
 
 # Single runs of the flit-level engine scatter by 3 to 5 % with its random ties, and so do ours: the
 # mean takes our share of that away. With sixteen, figures of a dozen mappings still moved by one or
@@ -40,10 +41,16 @@ FLIT = 64.0
 # SimGrid's defaults for MPI (smpi/bw-factor and smpi/lat-factor in its documentation): bytes from
 # which on, part of the bandwidth that counts, multiple of the latency.
 SMPI = [
-    (0, 0.812084, 2.01467), (257, 0.338112, 1.95341), (732, 0.341987, 1.9503),
-    (1426, 0.608902, 1.61075), (3484, 0.77493, 1.88101), (5776, 1.08739, 2.18796),
-    (9376, 0.58729, 2.59299), (15424, 0.697866, 3.48845), (65472, 0.940694, 11.6436),
-]  # fmt: skip
+    (0, 0.812084, 2.01467),
+    (257, 0.338112, 1.95341),
+    (732, 0.341987, 1.9503),
+    (1426, 0.608902, 1.61075),
+    (3484, 0.77493, 1.88101),
+    (5776, 1.08739, 2.18796),
+    (9376, 0.58729, 2.59299),
+    (15424, 0.697866, 3.48845),
+    (65472, 0.940694, 11.6436),
+]
 
 
 @dataclass(frozen=True)
@@ -147,11 +154,19 @@ def flow_cases(folder: Path) -> Iterator[Case]:
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
         _, share, multiple = SMPI[bisect_right(SMPI, (nbytes, np.inf)) - 1]
         network = Network(
-            payload=nbytes // 32, header=0, hop_latency=50e-9 * multiple, buffer_packets=1024,
-            arbitration="fair", fifos=4 if pattern == "halo2d" else 1, fifo_rule="first_free",
-            feeding="packets", overhead=0.0, reception_ports=6, memory_bandwidth=6 * 2e9,
+            payload=nbytes // 32,
+            header=0,
+            hop_latency=50e-9 * multiple,
+            buffer_packets=1024,
+            arbitration="fair",
+            fifos=4 if pattern == "halo2d" else 1,
+            fifo_rule="first_free",
+            feeding="packets",
+            overhead=0.0,
+            reception_ports=6,
+            memory_bandwidth=6 * 2e9,
             eager_limit=np.inf if pattern == "halo2d" else 0.0,
-        )  # fmt: skip
+        )
         torus = Torus((8, 8, 8), bandwidth=2e9 * share, tie="simgrid", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":
@@ -179,10 +194,17 @@ def emulated_cases(folder: Path) -> Iterator[Case]:
     times = times[times["retrans"] == 0]
     for (pattern, nbytes), seen in times.groupby(["pattern", "msg_bytes"]):
         network = Network(
-            payload=2934, header=66, hop_latency=50e-6, buffer_packets=1024, fifos=8,
-            fifo_packets=64, fifo_rule="first_free", feeding="packets", overhead=0.0,
+            payload=2934,
+            header=66,
+            hop_latency=50e-6,
+            buffer_packets=1024,
+            fifos=8,
+            fifo_packets=64,
+            fifo_rule="first_free",
+            feeding="packets",
+            overhead=0.0,
             memory_bandwidth=1e9,
-        )  # fmt: skip
+        )
         torus = Torus((4, 4, 4), bandwidth=5e6 / 8, tie="sum_parity", network=network)
         traffic: Workload | CommGraph
         if pattern == "halo2d":

@@ -28,36 +28,19 @@ COMMANDS = {
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "convert": "Convert communication graphs and mappings between formats.",
-    "experiment": "List, rebuild and run the published experiments.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
     "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
     "codesign": "Tell what an upgrade or a machine offers an application.",
 }
 
 
-class Toruscast(SubCommands):
-    """A group that imports a sub-command when it is used and gives every error one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the sub-commands, the main one first."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a sub-command and return what it defines."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"toruscast.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the sub-commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+class Program(SubCommands):
+    """A group that gives every error one line and an exit code."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run the command and exit: 0, 1 if the work failed, 2 if the input is wrong."""
         options["standalone_mode"] = False
-        options.setdefault("prog_name", "toruscast")
+        options.setdefault("prog_name", self.name)
         code = 0
         for stream in (sys.stdout, sys.stderr):
             # Names of files may hold what the terminal cannot show.
@@ -73,6 +56,29 @@ class Toruscast(SubCommands):
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
         sys.exit(failure.get("code", code))
+
+
+class Toruscast(Program):
+    """The command, whose sub-commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the sub-commands, the main one first."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a sub-command and return what it defines."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"toruscast.cli.{cmd_name}")
+        if hasattr(module, "__path__"):
+            module = import_module(f"{module.__name__}.command")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the sub-commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @contextmanager
@@ -127,9 +133,13 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.group("toruscast", cls=Toruscast, context_settings=SETTINGS)
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
     help="Show the version and exit.",
-)  # fmt: skip
+)
 def main() -> None:
     """Forecast which task mapping of a parallel application runs fastest on a torus network.
 

@@ -96,7 +96,7 @@ def _mappings(
     source: str, target: str, torus: str, capacity: int | None, output: Output
 ) -> dict[str, Any]:
     """Convert one mapping to a file, or several to a folder."""
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
     from toruscast.mapping.formats import read_mappings, write_mapping
 
     check_target(target)
@@ -106,9 +106,11 @@ def _mappings(
         write_to_folder(mappings, host, target, output)
     elif len(mappings) > 1:
         raise InputError(
-            "one file cannot take several mappings", file=target, found=len(mappings),
+            "one file cannot take several mappings",
+            file=target,
+            found=len(mappings),
             expected="a folder, such as maps/",
-        )  # fmt: skip
+        )
     else:
         write_mapping(mappings[0], host, target)
     return {
@@ -120,7 +122,7 @@ def _mappings(
 
 
 def _words(content: dict[str, Any]) -> str:
-    from toruscast.mapping.wording import counted
+    from toruscast.wording import counted
 
     out, tasks = content["out"], counted(content["tasks"], "task")
     if "edges" in content:

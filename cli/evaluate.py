@@ -26,21 +26,26 @@ BASELINE = "analytic"
 @click.command("evaluate")
 @options.sample_options
 @click.option(
-    "--features", "chosen", metavar="SET", multiple=True,
+    "--features",
+    "chosen",
+    metavar="SET",
+    multiple=True,
     help="A feature set, features joined by commas, or a sum such as prior+mine; repeat to "
     "compare. The first is the baseline of the gain.  [default: all sets that the samples allow]",
-)  # fmt: skip
+)
 @options.plugin_option(options.FEATURES_MINE)
 @click.option(
-    "--target", type=click.Choice(["correction", "slowdown", "time"]),
+    "--target",
+    type=click.Choice(["correction", "slowdown", "time"]),
     help="What is learned.  [default: correction with features of the sketch, slowdown with the "
     "set 'relative', else time]",
-)  # fmt: skip
+)
 @click.option(
-    "--level", type=click.IntRange(1, 2),
+    "--level",
+    type=click.IntRange(1, 2),
     help="Features to compute with --comm: 2 adds the simulator's.  "
     "[default: what --features need]",
-)  # fmt: skip
+)
 @options.splits_option
 @options.routing_option
 @options.work_options
@@ -102,9 +107,24 @@ def command(
         needed = needed_level(columns, target)
         level = needed if level is None else max(level, needed)
     table = obtain_samples(
-        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, times, mappings,
-        samples, columns, level or 1, routing, seed, jobs, output,
-    )  # fmt: skip
+        comm,
+        form,
+        traffic,
+        iterations,
+        grid,
+        torus,
+        tasks_per_node,
+        number,
+        times,
+        mappings,
+        samples,
+        columns,
+        level or 1,
+        routing,
+        seed,
+        jobs,
+        output,
+    )
     sets = _sets(chosen, mine, table, samples)
     scores, gain = _scored(table, sets, target, splits, seed, jobs, output)
     from toruscast.training import single_features
@@ -138,24 +158,29 @@ def _sets(
     chosen: tuple[str, ...], mine: tuple[str, ...], table: pd.DataFrame, file: str | None
 ) -> dict[str, tuple[str, ...]]:
     """Return the features of each set; without a choice, all sets that the table has."""
+    from toruscast.errors import InputError
     from toruscast.features import FEATURES
-    from toruscast.mapping import InputError
     from toruscast.training import FEATURE_SETS
 
     if not chosen:
         sets = {n: f for n, f in FEATURE_SETS.items() if set(f) <= set(table.columns)}
         if not sets:
-            raise InputError("samples without any feature set", file=file,
-                             expected="--features with columns of the table")  # fmt: skip
+            raise InputError(
+                "samples without any feature set",
+                file=file,
+                expected="--features with columns of the table",
+            )
         return sets
     known = {*FEATURES, *table.columns}
     sets = {text: names_of(text, mine, known) for text in chosen}
     missing = [n for names in sets.values() for n in names if n not in table.columns]
     if missing:
         raise InputError(
-            "features missing from the samples", file=file, found=", ".join(dict.fromkeys(missing)),
+            "features missing from the samples",
+            file=file,
+            found=", ".join(dict.fromkeys(missing)),
             expected="samples with them; --comm and --torus simulate new ones",
-        )  # fmt: skip
+        )
     return sets
 
 
@@ -196,9 +221,11 @@ def _print_sets(summary: pd.DataFrame, gain: pd.DataFrame, console: Console) -> 
     metrics = ("rcc", "tau_b", "r2", "regret_1")
     several = len(gain) > 1
     shown = new_table(
-        "features", *(METRICS[m][0] for m in metrics), *(["gain in RCC"] if several else []),
+        "features",
+        *(METRICS[m][0] for m in metrics),
+        *(["gain in RCC"] if several else []),
         left=("features",),
-    )  # fmt: skip
+    )
     better = {row["features"]: row for row in records(gain)}
     for name, group in summary.groupby("features", sort=False):
         rows = {row["metric"]: row for row in records(group)}

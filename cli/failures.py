@@ -12,9 +12,9 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 
 # Where the errors are defined whose message is for the user, and how they end the command.
 _TOLD = (
-    ("toruscast.mapping.errors", "InputError", WRONG_INPUT),
+    ("toruscast.errors", "InputError", WRONG_INPUT),
     ("toruscast.scaling.errors", "ScalingInputError", WRONG_INPUT),
-    ("toruscast.features.stall", "StallError", FAILED),
+    ("toruscast.simulation.stall", "StallError", FAILED),
 )
 
 

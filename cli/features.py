@@ -15,22 +15,32 @@ from .tables import new_table, print_table
 from .units import number
 
 SHOWN = (
-    "lower_bound", "max_bytes", "avg_bytes", "hop_bytes", "avg_hops_per_byte", "max_dilation",
+    "lower_bound",
+    "max_bytes",
+    "avg_bytes",
+    "hop_bytes",
+    "avg_hops_per_byte",
+    "max_dilation",
     "max_FIFO",
-)  # fmt: skip
+)
 
 
 @click.command("features")
 @options.optional_traffic_options
 @options.mapping_options
 @click.option(
-    "--level", type=click.IntRange(1, 2), default=1, show_default=True,
+    "--level",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
     help="1: from the routes alone; 2: those of the simulator too, and the simulated time.",
-)  # fmt: skip
+)
 @click.option(
-    "--features", "chosen", metavar="SET|NAME,NAME",
+    "--features",
+    "chosen",
+    metavar="SET|NAME,NAME",
     help="These features, or named sets of them, instead of all of the level.",
-)  # fmt: skip
+)
 @options.plugin_option(options.FEATURES_MINE)
 @click.option("--list", "listing", is_flag=True, help="List the features and stop.")
 @options.routing_option
@@ -70,10 +80,23 @@ def command(
     mine = load_plugin(plugin)
     if listing:
         options.refuse(
-            "without --list", "comm", "form", "iterations", "traffic", "grid", "torus", "mappings",
-            "candidates", "tasks_per_node", "level", "chosen", "routing", "seed", "jobs",
+            "without --list",
+            "comm",
+            "form",
+            "iterations",
+            "traffic",
+            "grid",
+            "torus",
+            "mappings",
+            "candidates",
+            "tasks_per_node",
+            "level",
+            "chosen",
+            "routing",
+            "seed",
+            "jobs",
             "parquet_path",
-        )  # fmt: skip
+        )
         _list(output)
         return
     if comm is None or torus is None:
@@ -82,8 +105,8 @@ def command(
     host = load_torus(torus)
     picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
     from toruscast.features import extract
-    from toruscast.mapping.wording import counted
     from toruscast.training import needed_level
+    from toruscast.wording import counted
 
     if chosen:
         options.refuse("without --features", "level")

@@ -12,7 +12,7 @@ from . import options
 from .inputs import check_sends, load_mappings, load_phases, load_torus
 from .output import Output, records
 from .setting import Setting
-from .simulate_network import change_network
+from .simulate.network import change_network
 from .timed import Tell, Timed, ranked, time_all
 from .units import part_of
 
@@ -21,9 +21,18 @@ if TYPE_CHECKING:
 
 # Of the network and the torus; without packets they change nothing.
 OF_PACKETS = frozenset(
-    ("buffer_packets", "fifo_packets", "deadlock", "virtual_channels", "arbitration",
-     "deterministic_limit", "reception_ports", "zones", "escape")
-)  # fmt: skip
+    (
+        "buffer_packets",
+        "fifo_packets",
+        "deadlock",
+        "virtual_channels",
+        "arbitration",
+        "deterministic_limit",
+        "reception_ports",
+        "zones",
+        "escape",
+    )
+)
 # Times over their bounds, from which on they are shown as 1.00.
 _BELOW = 0.995
 _SHORTENED = "Where a time is below its bound, the error accepted has shortened it."
@@ -38,9 +47,13 @@ _NO_BUFFERS = (
 @options.mapping_options
 @options.network_option("feeding=messages or eager_limit=65536")
 @click.option(
-    "--error", type=float, default=0.01, show_default=True, metavar="E",
+    "--error",
+    type=float,
+    default=0.01,
+    show_default=True,
+    metavar="E",
     help="Accept times that are off by about this part of them; the larger, the faster.",
-)  # fmt: skip
+)
 @options.top_option(10)
 @options.work_options
 @options.output_options
@@ -102,10 +115,17 @@ def command(
 
         short = (table["over_bound"] < _BELOW).any()
         print_times(
-            setting, chosen, table, found[table["mapping"].iloc[0]].why, output.console(),
-            how="messages flow, in dimension order", error=error, top=top,
-            remark=_SHORTENED if short else "", caveat=_NO_BUFFERS,
-        )  # fmt: skip
+            setting,
+            chosen,
+            table,
+            found[table["mapping"].iloc[0]].why,
+            output.console(),
+            how="messages flow, in dimension order",
+            error=error,
+            top=top,
+            remark=_SHORTENED if short else "",
+            caveat=_NO_BUFFERS,
+        )
 
 
 def _fly(
@@ -117,8 +137,8 @@ def _fly(
     progress: Callable[[int, int], None],
 ) -> dict[str, Timed]:
     """Simulate each mapping; progress is told in messages of them all."""
-    from toruscast.features import simulate_flows
-    from toruscast.training.reasons import explain
+    from toruscast.features.reasons import explain
+    from toruscast.simulation import simulate_flows
 
     def time_one(mapping: TaskMapping, tell: Tell) -> Timed:
         result = simulate_flows(

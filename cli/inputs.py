@@ -58,7 +58,7 @@ def load_application(
     InputError
         If the text names neither, the file is not valid, or there is nothing in it to send.
     """
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
 
     application = _read_application(comm, traffic, iterations, grid, form)
     if not application.comm.n_messages.sum():
@@ -86,7 +86,7 @@ def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
     InputError
         If that is no finite number.
     """
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
 
     if iterations is None or iterations == 1:
         return graph
@@ -97,7 +97,8 @@ def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
 
 def check_sends(traffic: Workload | CommGraph, file: str) -> None:
     """Raise, naming the file, unless a simulation has something to send."""
-    from toruscast.mapping import InputError, as_workload
+    from toruscast.errors import InputError
+    from toruscast.mapping import as_workload
 
     phases = as_workload(traffic)
     if not any(phase.whole_messages.any() for phase in phases):
@@ -129,7 +130,8 @@ def load_phases(
         If one of them cannot be read, a single one has nothing to send, or they differ in their
         number of tasks.
     """
-    from toruscast.mapping import InputError, Workload
+    from toruscast.errors import InputError
+    from toruscast.mapping import Workload
 
     if dependent and len(comms) < 2:
         raise click.UsageError("--dependent needs several --comm, a round each")
@@ -215,7 +217,8 @@ def load_mapping(
     InputError
         If the text names neither, or the mapping does not fit the graph and the torus.
     """
-    from toruscast.mapping import InputError, strategies
+    from toruscast.errors import InputError
+    from toruscast.mapping import strategies
     from toruscast.mapping.formats import read_mapping
 
     is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
@@ -237,7 +240,7 @@ def check_mappings(
     mappings: Sequence[TaskMapping], file: str, comm: CommGraph, torus: Torus
 ) -> None:
     """Raise, naming the file, unless every mapping fits."""
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
 
     try:
         for mapping in mappings:
@@ -259,7 +262,7 @@ def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, floa
         If the text names neither, or the file is not valid.
     """
     from toruscast import datasets
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
     from toruscast.mapping.formats import read_comm
 
     known = datasets.names()
@@ -295,8 +298,8 @@ def _is_file(text: str) -> bool:
 
 
 def _grid(text: str) -> tuple[int, ...]:
-    from toruscast.mapping import InputError
-    from toruscast.mapping.validation import read_sizes
+    from toruscast.errors import InputError
+    from toruscast.validation import read_sizes
 
     sizes = read_sizes(text.strip())
     if sizes is None:

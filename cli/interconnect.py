@@ -34,9 +34,12 @@ def command() -> None:
 
 
 _level_option = click.option(
-    "--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
-    show_default=True, help="Probability of the intervals.",
-)  # fmt: skip
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Probability of the intervals.",
+)
 
 
 @command.command("fit")
@@ -72,9 +75,11 @@ def fit(file: str, level: float, json_path: str | None, csv_path: str | None, qu
     "--latency", type=float, metavar="SECONDS", help="Add an interconnect with this latency."
 )
 @click.option(
-    "--bandwidth", type=float, metavar="BYTES/S",
+    "--bandwidth",
+    type=float,
+    metavar="BYTES/S",
     help="... with this bandwidth (inf: infinite). What is not given stays as it was.",
-)  # fmt: skip
+)
 @click.option("--alpha", type=float, metavar="N", help="Use this constant and --beta, fit none.")
 @click.option("--beta", type=float, metavar="N", help="Use this constant and --alpha, fit none.")
 @options.output_options
@@ -98,13 +103,7 @@ def what_if(
     output.check()
     if (alpha is None) != (beta is None):
         raise click.UsageError("--alpha and --beta go together")
-    from toruscast.scaling import (
-        SCENARIOS,
-        Interconnect,
-        Scenario,
-        fit_interconnect,
-        what_if,
-    )
+    from toruscast.scaling import SCENARIOS, Interconnect, Scenario, fit_interconnect, what_if
 
     jobs = _jobs(file)
     if alpha is not None and beta is not None:
@@ -175,10 +174,11 @@ def _print_times(output: Output, table: pd.DataFrame, formats: dict[str, str]) -
         view.add_row(
             *(
                 formats.get(name, f"{{:.{digits}f}}").format(cell)
-                if isinstance(cell, float) else str(cell)
+                if isinstance(cell, float)
+                else str(cell)
                 for name, cell in zip(table.columns, row, strict=True)
             )
-        )  # fmt: skip
+        )
     console = output.console()
     console.print("Times in seconds.")
     print_table(view, console, keep=3)

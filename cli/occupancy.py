@@ -23,7 +23,7 @@ def occupancy(mappings: Sequence[TaskMapping]) -> str:
     >>> occupancy([TaskMapping([3, 2, 1, 0], 4)]), occupancy([TaskMapping([0, 0, 0, 1], 4)])
     ('1 task a node', '1 to 3 tasks a node on 2 of 4 nodes')
     """
-    from toruscast.mapping.wording import counted
+    from toruscast.wording import counted
 
     loads = [mapping.occupancy[mapping.occupancy > 0] for mapping in mappings]
     tasks = _range([int(load.min()) for load in loads] + [int(load.max()) for load in loads])

@@ -45,12 +45,14 @@ def traffic_options(function: F) -> F:
     return _with(
         function,
         click.option(
-            "--comm", required=True, metavar="FILE|NAME",
+            "--comm",
+            required=True,
+            metavar="FILE|NAME",
             help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512.",
         ),
         *_TRAFFIC,
         click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
-    )  # fmt: skip
+    )
 
 
 def phased_traffic_options(function: F) -> F:
@@ -58,18 +60,22 @@ def phased_traffic_options(function: F) -> F:
     return _with(
         function,
         click.option(
-            "--comm", required=True, multiple=True, metavar="FILE|NAME",
+            "--comm",
+            required=True,
+            multiple=True,
+            metavar="FILE|NAME",
             help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
             "several times: phases, a barrier between them.",
         ),
         click.option(
-            "--dependent", is_flag=True,
+            "--dependent",
+            is_flag=True,
             help="The phases are rounds: instead of at a barrier, each task waits for its own "
             "messages of the round.",
         ),
         *_TRAFFIC,
         click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
-    )  # fmt: skip
+    )
 
 
 def optional_traffic_options(function: F) -> F:
@@ -77,12 +83,13 @@ def optional_traffic_options(function: F) -> F:
     return _with(
         function,
         click.option(
-            "--comm", metavar="FILE|NAME",
+            "--comm",
+            metavar="FILE|NAME",
             help=f"{COMM_HELP}, or the name of a shipped dataset.",
         ),
         *_TRAFFIC,
         click.option("--torus", metavar="TORUS", help=TORUS_HELP),
-    )  # fmt: skip
+    )
 
 
 TORUS_HELP = (
@@ -90,31 +97,43 @@ TORUS_HELP = (
     "bluegene_q:1024 or tpu_v4:4x4x8."
 )
 iterations_option = click.option(
-    "--iterations", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    "--iterations",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
     help="Application steps that the graph covers: traffic is divided by it.",
-)  # fmt: skip
+)
 traffic_option = click.option(
-    "--traffic", type=click.Choice(["all", "point_to_point", "collective"]), default="all",
-    show_default=True, help="Which part of Open MPI monitoring output counts.",
-)  # fmt: skip
+    "--traffic",
+    type=click.Choice(["all", "point_to_point", "collective"]),
+    default="all",
+    show_default=True,
+    help="Which part of Open MPI monitoring output counts.",
+)
 format_option = click.option(
-    "--format", "form", type=click.Choice(get_args(Format)), default="auto", show_default=True,
+    "--format",
+    "form",
+    type=click.Choice(get_args(Format)),
+    default="auto",
+    show_default=True,
     help="What a text file is that could be a list of edges or a dense matrix (3x3 or 4x4 "
     "numbers).",
-)  # fmt: skip
+)
 _TRAFFIC = (
     format_option,
     click.option(
-        "--iterations", type=click.FloatRange(min=0, min_open=True), metavar="N",
+        "--iterations",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="N",
         help="Application steps that the graph covers: traffic is divided by it. Known for shipped "
         "datasets; 1 for files.",
     ),
     traffic_option,
     click.option(
-        "--grid", metavar="SIZES",
+        "--grid",
+        metavar="SIZES",
         help="Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if unknown.",
     ),
-)  # fmt: skip
+)
 
 
 def mapping_options(function: F) -> F:
@@ -122,25 +141,30 @@ def mapping_options(function: F) -> F:
     return _with(
         function,
         click.option(
-            "--mappings", metavar="FILE|FOLDER",
+            "--mappings",
+            metavar="FILE|FOLDER",
             help=f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of "
             "name,node,node,...",
         ),
         click.option(
-            "--candidates", type=POSITIVE, metavar="N",
+            "--candidates",
+            type=POSITIVE,
+            metavar="N",
             help="Instead: N mappings from the strategies, of very different quality.  "
             "[default: 84]",
         ),
         tasks_per_node_option,
-    )  # fmt: skip
+    )
 
 
 def tasks_per_node_option(function: F) -> F:
     """Add the capacity of a node."""
     return click.option(
-        "--tasks-per-node", type=POSITIVE, metavar="N",
+        "--tasks-per-node",
+        type=POSITIVE,
+        metavar="N",
         help="Tasks that a node takes; the least that suffices if not given.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def sample_options(function: F) -> F:
@@ -150,31 +174,39 @@ def sample_options(function: F) -> F:
         optional_traffic_options,
         tasks_per_node_option,
         click.option(
-            "-n", "number", type=click.IntRange(min=6), metavar="N",
+            "-n",
+            "number",
+            type=click.IntRange(min=6),
+            metavar="N",
             help=f"Mappings to simulate.  [default: {TRAINING}]",
         ),
         click.option(
-            "--times", metavar="FILE.csv",
+            "--times",
+            metavar="FILE.csv",
             help="Measured times of --mappings instead: a line 'mapping,time' each, in seconds.",
         ),
         click.option(
-            "--mappings", metavar="FILE|FOLDER", help="The mappings that --times is of.",
+            "--mappings",
+            metavar="FILE|FOLDER",
+            help="The mappings that --times is of.",
         ),
         click.option(
-            "--samples", metavar="FILE.parquet",
+            "--samples",
+            metavar="FILE.parquet",
             help="Samples: with --comm, where the simulated ones are kept (a run that was stopped "
             "goes on); else read.",
         ),
-    )  # fmt: skip
+    )
 
 
 def plugin_option(what_for: str) -> Callable[[F], F]:
     """Add features of the user's own; ``what_for`` says where they are named."""
     return click.option(
-        "--plugin", metavar="FILE.py",
+        "--plugin",
+        metavar="FILE.py",
         help="RUNS THE CODE of this Python file, which registers features of your own"
         f"{what_for}. Only give files that you trust.",
-    )  # fmt: skip
+    )
 
 
 FEATURES_MINE = "; --features mine stands for them"
@@ -183,52 +215,72 @@ FEATURES_MINE = "; --features mine stands for them"
 def splits_option(function: F) -> F:
     """Add the number of splits."""
     return click.option(
-        "--splits", type=POSITIVE, default=50, show_default=True, metavar="N",
+        "--splits",
+        type=POSITIVE,
+        default=50,
+        show_default=True,
+        metavar="N",
         help="Random splits into two thirds to train on and one third to forecast.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def seed_option(function: F) -> F:
     """Add the seed."""
     return click.option(
-        "--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N",
+        "--seed",
+        type=click.IntRange(min=0),
+        default=1,
+        show_default=True,
+        metavar="N",
         help="Seed of everything drawn at random.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def routing_option(function: F) -> F:
     """Add how messages are routed."""
     return click.option(
-        "--routing", type=click.Choice(["deterministic", "adaptive", "by_size"]),
-        default="deterministic", show_default=True,
+        "--routing",
+        type=click.Choice(["deterministic", "adaptive", "by_size"]),
+        default="deterministic",
+        show_default=True,
         help="Dimension order, minimal adaptive, or the second for phases with long messages.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def network_option(more: str) -> Callable[[F], F]:
     """Add changes of the network; ``more`` are examples for this command."""
     return click.option(
-        "--network", "changes", multiple=True, metavar="KEY=VALUE",
+        "--network",
+        "changes",
+        multiple=True,
+        metavar="KEY=VALUE",
         help="Change a constant of the network, such as overhead=1us, tie=random, "
         "bandwidth=1e9,2e9 (of each dimension), order=1,0 (in which dimensions are routed), "
         f"{more}. May be given several times.",
-    )  # fmt: skip
+    )
 
 
 def top_option(default: int) -> Callable[[F], F]:
     """Add how much of a long table is shown."""
     return click.option(
-        "--top", type=POSITIVE, default=default, show_default=True, metavar="N",
+        "--top",
+        type=POSITIVE,
+        default=default,
+        show_default=True,
+        metavar="N",
         help="Rows shown from the top; JSON and CSV have all.",
-    )  # fmt: skip
+    )
 
 
 def jobs_option(function: F) -> F:
     """Add the number of threads."""
     return click.option(
-        "--jobs", type=_Positive(1, MAX_JOBS), metavar="N", default=os.cpu_count() or 1,
+        "--jobs",
+        type=_Positive(1, MAX_JOBS),
+        metavar="N",
+        default=os.cpu_count() or 1,
         help="Threads; all processors if not given.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def work_options(function: F) -> F:
@@ -243,9 +295,10 @@ def work_options(function: F) -> F:
 def file_argument(function: F) -> F:
     """Add the file that a command reads; "-" is stdin."""
     return click.argument(
-        "file", metavar="FILE",
+        "file",
+        metavar="FILE",
         callback=lambda _context, _argument, text: "/dev/stdin" if text == "-" else text,
-    )(function)  # fmt: skip
+    )(function)
 
 
 def output_options(function: F) -> F:

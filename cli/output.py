@@ -237,7 +237,7 @@ def check_writable(path: str, suffixes: tuple[str, ...] = ()) -> None:
     InputError
         If the folder of ``path`` is missing, ``path`` is a folder, or its suffix not one of these.
     """
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
 
     if not path:
         raise InputError("cannot be written", found="an empty path", expected="a file name")
@@ -266,7 +266,7 @@ def check_folder(folder: str) -> None:
     InputError
         If it is empty, something else than a folder, or cannot be made.
     """
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
 
     if not folder:
         raise InputError("cannot be written", found="an empty path", expected="a folder")

@@ -24,8 +24,12 @@ def bar_on_stderr(what: str, quiet: bool) -> Iterator[tuple[Progress, TaskID] | 
     from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
     bar = Progress(
-        "{task.description}", BarColumn(), "{task.fields[count]}", TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
+        "{task.description}",
+        BarColumn(),
+        "{task.fields[count]}",
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
     with bar:
         yield bar, bar.add_task(what, total=None, count="")

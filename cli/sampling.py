@@ -54,9 +54,19 @@ def obtain_samples(
         if samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
         options.refuse(
-            "with --comm", "form", "number", "torus", "tasks_per_node", "traffic", "iterations",
-            "grid", "routing", "level", "times", "mappings",
-        )  # fmt: skip
+            "with --comm",
+            "form",
+            "number",
+            "torus",
+            "tasks_per_node",
+            "traffic",
+            "iterations",
+            "grid",
+            "routing",
+            "level",
+            "times",
+            "mappings",
+        )
         from toruscast.training import read_samples
 
         return read_samples(samples)
@@ -103,8 +113,8 @@ def _measured(
     output: Output,
 ) -> pd.DataFrame:
     """Return features of the mappings that a file has the times of."""
+    from toruscast.errors import InputError
     from toruscast.features import extract
-    from toruscast.mapping import InputError
     from toruscast.mapping.formats import read_times
 
     seconds = read_times(times)
@@ -112,9 +122,11 @@ def _measured(
     for name in seconds:
         if name not in known:
             raise InputError(
-                "time of a mapping that is not there", file=times, found=name,
+                "time of a mapping that is not there",
+                file=times,
+                found=name,
                 expected=f"such as {mappings[0].name}",
-            )  # fmt: skip
+            )
     chosen = [mapping for mapping in mappings if mapping.name in seconds]
     if len(chosen) < len(mappings):
         output.message(f"{len(mappings) - len(chosen)} of {len(mappings)} mappings have no time")

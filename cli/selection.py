@@ -33,8 +33,8 @@ def names_of(
     >>> names_of("prior+max_FIFO")
     ('max_dilation', 'avg_bytes', 'max_bytes', 'max_FIFO')
     """
+    from toruscast.errors import InputError
     from toruscast.features import FEATURES
-    from toruscast.mapping import InputError
     from toruscast.training import FEATURE_SETS
 
     features = tuple(FEATURES if known is None else known)
@@ -55,11 +55,14 @@ def names_of(
 
 def check_use(mine: tuple[str, ...], wanted: Iterable[str] | None) -> None:
     """Raise if features are named and none of them is the user's own, though there are some."""
-    from toruscast.mapping import InputError
+    from toruscast.errors import InputError
 
     if mine and wanted is not None and not set(mine) & set(wanted):
-        raise InputError("no feature of --plugin is used", found=", ".join(mine),
-                         expected=f"--features with one, such as prior+{MINE}")  # fmt: skip
+        raise InputError(
+            "no feature of --plugin is used",
+            found=", ".join(mine),
+            expected=f"--features with one, such as prior+{MINE}",
+        )
 
 
 def load_plugin(path: str | None) -> tuple[str, ...]:
@@ -74,8 +77,8 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
     import traceback
     from pathlib import Path
 
+    from toruscast.errors import InputError
     from toruscast.features import FEATURES
-    from toruscast.mapping import InputError
 
     if path is None:
         return ()

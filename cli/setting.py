@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .rank_report import application_line
+from .rank.report import application_line
 from .tables import printable
 
 if TYPE_CHECKING:

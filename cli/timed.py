@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toruscast.features.reasons import Reasons
     from toruscast.mapping import TaskMapping
-    from toruscast.training.reasons import Reasons
 
 Tell = Callable[[int], None]
 

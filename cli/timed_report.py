@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .occupancy import occupancy
 from .output import records
-from .rank_report import alike, bound_line, gains, link_note
+from .rank.report import alike, bound_line, gains, link_note
 from .tables import new_table, print_table, printable, top_and_bottom
 from .units import number, percent, seconds, time_unit
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from toruscast.features.reasons import Reasons
     from toruscast.mapping import TaskMapping
-    from toruscast.training.reasons import Reasons
 
     from .setting import Setting
 
@@ -40,7 +40,7 @@ def print_times(
     ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
     are open. A ``remark`` goes below the table, a ``caveat`` above the answer.
     """
-    from toruscast.mapping.wording import counted
+    from toruscast.wording import counted
 
     console.print(
         f"{setting.in_words()}; {counted(len(mappings), 'candidate mapping')}, "
@@ -63,9 +63,14 @@ def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Consol
     scale, unit = time_unit(table["time"])
     bound = "times its\nestimate" if estimated else "times its\nlower bound"
     shown = new_table(
-        "#", "mapping", f"time\n{unit}", bound, "busiest\nlink", "busy",
+        "#",
+        "mapping",
+        f"time\n{unit}",
+        bound,
+        "busiest\nlink",
+        "busy",
         left=("mapping", "busiest\nlink"),
-    )  # fmt: skip
+    )
     rows = records(table)
     for i in top_and_bottom(len(rows), top):
         if i is None:
@@ -74,10 +79,13 @@ def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Consol
         row = rows[i]
         least, link = row["lower_bound"], row["busiest_link"]
         shown.add_row(
-            str(row["rank"]), row["mapping"], number(row["time"] / scale),
+            str(row["rank"]),
+            row["mapping"],
+            number(row["time"] / scale),
             f"{row['over_bound']:.2f}" if least else "-",
-            link or "-", percent(row["busy_share"]) if link else "-",
-        )  # fmt: skip
+            link or "-",
+            percent(row["busy_share"]) if link else "-",
+        )
     print_table(shown, console, keep=3)
 
 

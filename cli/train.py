@@ -24,16 +24,21 @@ if TYPE_CHECKING:
 @options.sample_options
 @click.option("--out", required=True, metavar="FILE.skops", help="The model file.")
 @click.option(
-    "--features", "chosen", metavar="SET|NAME,NAME", default="sketch", show_default=True,
+    "--features",
+    "chosen",
+    metavar="SET|NAME,NAME",
+    default="sketch",
+    show_default=True,
     help="Feature set or features to learn from.",
-)  # fmt: skip
+)
 @options.plugin_option(options.FEATURES_MINE)
 @click.option(
-    "--target", type=click.Choice(["correction", "slowdown", "time"]),
+    "--target",
+    type=click.Choice(["correction", "slowdown", "time"]),
     help="Learn the time over that of the sketch or over its lower bound, which carry over to "
     "other sizes, or the time.  [default: correction with features of the sketch, slowdown with "
     "the set 'relative', else time]",
-)  # fmt: skip
+)
 @options.routing_option
 @options.splits_option
 @options.work_options
@@ -85,9 +90,24 @@ def command(
     names = names_of(chosen, mine) if comm is not None or mine else ()
     check_use(mine, names)
     table = obtain_samples(
-        comm, form, traffic, iterations, grid, torus, tasks_per_node, number, times, mappings,
-        samples, names, needed_level(names, target), routing, seed, jobs, output,
-    )  # fmt: skip
+        comm,
+        form,
+        traffic,
+        iterations,
+        grid,
+        torus,
+        tasks_per_node,
+        number,
+        times,
+        mappings,
+        samples,
+        names,
+        needed_level(names, target),
+        routing,
+        seed,
+        jobs,
+        output,
+    )
     features = _features(chosen, mine, table)
     aim = target or usual_target(feature_set(features))
     model = TimePredictor(features, aim)
@@ -118,7 +138,7 @@ def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | 
 
 
 def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> None:
-    from toruscast.mapping.wording import counted
+    from toruscast.wording import counted
 
     console = output.console()
     console.print(

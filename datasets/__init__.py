@@ -131,7 +131,7 @@ def experiment_samples() -> Path:
     Returns
     -------
     pathlib.Path
-        The table (Parquet) that ``toruscast experiment build`` makes.
+        The table (Parquet) that ``python -m studies build`` makes.
 
     Raises
     ------
@@ -140,12 +140,12 @@ def experiment_samples() -> Path:
     """
     table = _folder() / "sc13.parquet"
     if not table.is_file():
-        from toruscast.mapping import InputError
+        from toruscast.errors import InputError
 
         raise InputError(
             "no table of simulated samples in this installation",
             file=table,
-            expected="--samples FILE.parquet, made by 'toruscast experiment build'",
+            expected="--samples FILE.parquet, made by 'python -m studies build'",
         )
     return table
 
@@ -187,7 +187,7 @@ def table_path(name: str) -> Path:
     'lsdyna-interconnect.csv'
     """
     if name not in table_names():
-        from toruscast.mapping import InputError
+        from toruscast.errors import InputError
 
         raise InputError("unknown table", found=name, expected=f"one of {', '.join(table_names())}")
     return _folder() / f"{name}.csv"
@@ -208,7 +208,7 @@ def _register() -> dict[str, dict[str, Any]]:
 
 def _record(name: str) -> dict[str, Any]:
     if name not in _register():
-        from toruscast.mapping import InputError
+        from toruscast.errors import InputError
 
         raise InputError("unknown dataset", found=name, expected=f"one of {', '.join(names())}")
     return _register()[name]

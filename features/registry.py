@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 
 from .traffic import RoutedTraffic
 

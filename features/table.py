@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 import joblib
 import pandas as pd
 
-from toruscast.mapping import CommGraph, InputError, TaskMapping, Torus, Workload, as_workload
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
-from toruscast.mapping.validation import job_count
+from toruscast.routing.routing import Routing
+from toruscast.validation import job_count
 
 from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
-from .routing import Routing
 from .traffic import RoutedTraffic
 
 

@@ -8,24 +8,23 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping._lazy import lazy
 from toruscast.mapping.task_mapping import as_mapping
-
-from ._simulator_setup import LARGEST_PACKET
-from .bounds import Bounds, time_bounds
-from .loads import link_loads, loads_along_routes
-from .packets import common_message, longest_message, packet_counts
-from .release import release_bound
-from .routing import (
+from toruscast.routing.bounds import Bounds, time_bounds
+from toruscast.routing.loads import link_loads, loads_along_routes
+from toruscast.routing.packets import common_message, longest_message, packet_counts
+from toruscast.routing.release import release_bound
+from toruscast.routing.routing import (
     Routing,
     check_routing,
     dilations,
     injection_fifos,
     phase_routings,
 )
-from .simulation import Simulation
-from .simulator import simulate
+from toruscast.simulation._setup import LARGEST_PACKET
+from toruscast.simulation.simulation import Simulation
+from toruscast.simulation.simulator import simulate
 
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.

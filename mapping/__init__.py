@@ -1,9 +1,10 @@
 """Graphs, tori, task mappings, and everything that makes, reads or writes them."""
 
+from toruscast.errors import InputError
+
 from . import collectives
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
-from .errors import InputError
 from .machines import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping

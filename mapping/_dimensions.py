@@ -9,9 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from toruscast.errors import InputError
+from toruscast.validation import real_number, whole_array
+
 from .bluegene_routes import Groups
-from .errors import InputError
-from .validation import real_number, whole_array
 
 # No link is slower or faster, and with them times of any traffic stay finite.
 _LEAST_BANDWIDTH, _MOST_BANDWIDTH = 1, 1e30

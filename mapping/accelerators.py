@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .errors import InputError
+from toruscast.errors import InputError
+from toruscast.validation import machine_shape
+
 from .network import Network
 from .torus import Torus
-from .validation import machine_shape
 
 
 def tpu_v4(shape: Sequence[int] = (4, 4, 4)) -> Torus:
@@ -103,9 +104,7 @@ def _tpu(shape: Sequence[int], name: str, *, link: float, memory: float, pod: in
     if math.prod(sizes) > pod:
         raise InputError(f"{name} slice too large", found=sizes, expected=f"at most {pod} chips")
     wrap = all(size % 4 == 0 for size in sizes)
-    return Torus(
-        sizes, wrap=(wrap,), bandwidth=(link,), network=_accelerator(3, memory), name=name
-    )  # fmt: skip
+    return Torus(sizes, wrap=(wrap,), bandwidth=(link,), network=_accelerator(3, memory), name=name)
 
 
 def _accelerator(ndim: int, memory: float) -> Network:

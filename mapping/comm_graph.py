@@ -10,10 +10,10 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._lazy import lazy
-from .errors import InputError
-from .validation import as_array, real_number, whole_array, whole_number, whole_sizes
-from .wording import counted
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
+from toruscast.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd

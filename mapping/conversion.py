@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
+from toruscast.errors import InputError
+from toruscast.validation import whole_array
+
 from .comm_graph import CommGraph, sum_edges
-from .errors import InputError
-from .validation import whole_array
 
 if TYPE_CHECKING:
     import pandas as pd

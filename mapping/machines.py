@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from toruscast.errors import InputError
+from toruscast.validation import machine_shape, read_sizes, whole_number
+
 from ._dimensions import wraps
 from .accelerators import tpu_v4, tpu_v5p, trainium2
 from .bluegene_routes import routing_order
-from .errors import InputError
 from .network import Network
 from .torus import Torus
 from .torus_text import parse_sizes
-from .validation import machine_shape, read_sizes, whole_number
 
 __all__ = [
     "bluegene_p",
@@ -96,9 +97,13 @@ def bluegene_q(
     sizes = machine_shape(shape, (5,), "Blue Gene/Q")
     rings = wraps(wrap, 5)
     return Torus(
-        sizes, wrap=rings, bandwidth=(2e9,), order=routing_order(sizes, rings), name="bluegene_q",
+        sizes,
+        wrap=rings,
+        bandwidth=(2e9,),
+        order=routing_order(sizes, rings),
+        name="bluegene_q",
         zones="bluegene_q",
-    )  # fmt: skip
+    )
 
 
 def bluegene_p(shape: Sequence[int] = (8, 8, 8)) -> Torus:
@@ -120,9 +125,13 @@ def bluegene_p(shape: Sequence[int] = (8, 8, 8)) -> Torus:
     """
     sizes = machine_shape(shape, (3,), "Blue Gene/P")
     network = Network(
-        payload=240, header=16, hop_latency=64e-9, fifos=6, fifo_rule="first_dimension",
+        payload=240,
+        header=16,
+        hop_latency=64e-9,
+        fifos=6,
+        fifo_rule="first_dimension",
         memory_bandwidth=13.6e9,
-    )  # fmt: skip
+    )
     wrap = tuple(size >= 8 for size in sizes)
     return Torus(sizes, wrap=wrap, bandwidth=(425e6,), network=network, name="bluegene_p")
 
@@ -148,9 +157,7 @@ def gemini(shape: Sequence[int] = (8, 8, 8)) -> Torus:
     (5700000000.0, 2850000000.0, 9100000000.0)
     """
     sizes = machine_shape(shape, (3,), "Gemini")
-    network = Network(
-        payload=64, header=16, hop_latency=105e-9, fifos=1, fifo_rule="round_robin"
-    )  # fmt: skip
+    network = Network(payload=64, header=16, hop_latency=105e-9, fifos=1, fifo_rule="round_robin")
     return Torus(sizes, bandwidth=(5.7e9, 2.85e9, 9.1e9), network=network, name="gemini")
 
 
@@ -184,13 +191,15 @@ def tofu_d(shape: Sequence[int] = (4, 4, 4), *, wrap: bool | Sequence[bool] = Tr
             raise InputError("bad Tofu-D shape", found=sizes, expected="six sizes end in 2, 3, 2")
         closed += (False, True, False)
     network = Network(
-        payload=1920, header=32, hop_latency=100e-9, fifos=6, fifo_rule="round_robin",
+        payload=1920,
+        header=32,
+        hop_latency=100e-9,
+        fifos=6,
+        fifo_rule="round_robin",
         memory_bandwidth=1024e9,
-    )  # fmt: skip
+    )
     axes = "XYZabc" if len(sizes) == 6 else ""
-    return Torus(
-        sizes, wrap=closed, bandwidth=(6.8e9,), network=network, name="tofu_d", axes=axes
-    )  # fmt: skip
+    return Torus(sizes, wrap=closed, bandwidth=(6.8e9,), network=network, name="tofu_d", axes=axes)
 
 
 _PRESETS: dict[str, Callable[..., Torus]] = {
@@ -260,8 +269,9 @@ def get(text: str) -> Torus:
         return made
     if made.wrap != given.wrap:
         expected = str(made).replace(" ", ":")
-        raise InputError("machine decides itself which dimensions wrap", found=text,
-                         expected=expected)  # fmt: skip
+        raise InputError(
+            "machine decides itself which dimensions wrap", found=text, expected=expected
+        )
     return made
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._lazy import lazy
-from .errors import InputError
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+from toruscast.validation import whole_array, whole_number
+from toruscast.wording import counted
+
 from .torus import MAX_NODES, Torus
-from .validation import whole_array, whole_number
-from .wording import counted
 
 MAX_SLOTS = 2**24
 
@@ -142,11 +143,17 @@ class TaskMapping:
         check_torus(torus)
         label = f"mapping {self.name}".rstrip()
         if self.n_tasks != n_tasks:
-            raise InputError(f"{label} does not fit the graph", found=counted(self.n_tasks, "task"),
-                             expected=counted(n_tasks, "task"))  # fmt: skip
+            raise InputError(
+                f"{label} does not fit the graph",
+                found=counted(self.n_tasks, "task"),
+                expected=counted(n_tasks, "task"),
+            )
         if self.n_nodes != torus.n_nodes:
-            raise InputError(f"{label} does not fit the torus", found=counted(self.n_nodes, "node"),
-                             expected=counted(torus.n_nodes, "node"))  # fmt: skip
+            raise InputError(
+                f"{label} does not fit the torus",
+                found=counted(self.n_nodes, "node"),
+                expected=counted(torus.n_nodes, "node"),
+            )
 
     def renamed(self, name: str) -> TaskMapping:
         """Return the same mapping under another name."""

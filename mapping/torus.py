@@ -10,17 +10,16 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+from toruscast.validation import as_array, one_of, whole_number, whole_sizes
+
 from ._dimensions import axes, bandwidths, routing_order, wraps, zones
-from ._lazy import lazy
 from .bluegene_routes import Groups, zone_numbers, zone_sets
-from .errors import InputError
 from .network import Network
-from .validation import as_array, one_of, whole_number, whole_sizes
 
 A = TypeVar("A", bound=NDArray[Any])
-TieRule = Literal[
-    "plus", "source_parity", "sum_parity", "simgrid", "random", "split", "booksim"
-]  # fmt: skip
+TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split", "booksim"]
 
 MAX_NODES = 2**24
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .errors import InputError
+from toruscast.errors import InputError
+from toruscast.validation import read_sizes
+
 from .torus import Torus
-from .validation import read_sizes
 
 
 def parse_sizes(text: str) -> Torus:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._lazy import lazy
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+
 from .comm_graph import CommGraph, sum_edges
-from .errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

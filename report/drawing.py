@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
 
 if TYPE_CHECKING:

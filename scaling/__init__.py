@@ -8,26 +8,26 @@ and predicts, as a scikit-learn estimator; `fit_many` fits thousands of call pat
 `upgrade_ratios` and `compare_systems` what a machine offers an application [Calotoiu18].
 """
 
-from .application_files import read_application
-from .applications import application, application_names
-from .codesign_systems import STRAW_MEN, System, compare_systems
-from .codesign_upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios
-from .composition import Expression
-from .composition_patterns import pipe, sequential, tpool
-from .composition_range import Piece
-from .composition_stage import Stage
-from .composition_text import composed
+from .codesign.application_files import read_application
+from .codesign.applications import application, application_names
+from .codesign.requirements import Application
+from .codesign.systems import STRAW_MEN, System, compare_systems
+from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios
+from .composition.expression import Expression
+from .composition.patterns import pipe, sequential, tpool
+from .composition.range import Piece
+from .composition.stage import Stage
+from .composition.text import composed
 from .errors import ScalingInputError, ScalingWarning
-from .fit import FitOptions, fit_many
 from .formats import read_measurements
-from .interconnect import Interconnect, fit_interconnect
-from .interconnect_jobs import JOB_COLUMNS, read_jobs
-from .interconnect_what_if import SCENARIOS, Scenario, communication_times, what_if
-from .measurements import Measurements, from_rows
-from .models import Models
-from .regressor import PMNFRegressor
-from .requirements import Application
-from .term_space import TermSpace
+from .interconnect.constants import Interconnect, fit_interconnect
+from .interconnect.jobs import JOB_COLUMNS, read_jobs
+from .interconnect.what_if import SCENARIOS, Scenario, communication_times, what_if
+from .pmnf.fit import FitOptions, fit_many
+from .pmnf.measurements import Measurements, from_rows
+from .pmnf.models import Models
+from .pmnf.regressor import PMNFRegressor
+from .pmnf.term_space import TermSpace
 
 __all__ = [
     "JOB_COLUMNS",

@@ -51,9 +51,14 @@ def list_messages(rounds, torus, mapping):
             if not packets:
                 continue
             m = Message(
-                number, e, int(comm.src[e]), int(comm.dst[e]), software[e], packets * wire,
+                number,
+                e,
+                int(comm.src[e]),
+                int(comm.dst[e]),
+                software[e],
+                packets * wire,
                 nbytes / network.memory_bandwidth if a == b else None,
-            )  # fmt: skip
+            )
             if a != b:
                 links = ways(torus, a, b)
                 m.latency = naive.dilation(torus, a, b) * network.hop_latency

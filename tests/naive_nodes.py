@@ -108,13 +108,20 @@ def list_messages(rounds, torus, mapping, coarsening, tick):
             packets, wire = naive.packets(nbytes, n_messages, network, coarsening)
             messages.append(
                 Message(
-                    0, a, b, fifo[e], packets,
+                    0,
+                    a,
+                    b,
+                    fifo[e],
+                    packets,
                     wire=float(np.float32(wire)),  # as the kernel keeps it
-                    task=int(comm.src[e]), receiver=int(comm.dst[e]), round=number, edge=e,
+                    task=int(comm.src[e]),
+                    receiver=int(comm.dst[e]),
+                    round=number,
+                    edge=e,
                     overhead=round(software[e] / tick),
                     copy=round(nbytes / network.memory_bandwidth / tick),
                 )
-            )  # fmt: skip
+            )
     messages.sort(key=lambda m: (m.task, m.round))
     for number, message in enumerate(messages):
         message.number = number

@@ -10,8 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from toruscast.features import simulate
-from toruscast.features.message_life import (
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.report.drawing import figure, save
+from toruscast.simulation import simulate
+from toruscast.simulation.message_life import (
     BUFFER,
     FIFO,
     RECEPTION,
@@ -19,8 +21,6 @@ from toruscast.features.message_life import (
     message_life,
     watched_message,
 )
-from toruscast.mapping import CommGraph, TaskMapping, Torus
-from toruscast.report.drawing import figure, save
 
 # Task 0 sends four packets over two links in dimension 0 and one in dimension 1. The others cross
 # its way: task 1 on the second link, task 3 on the third.
@@ -104,9 +104,14 @@ def bar(axes: Axes, y: int, lane: int, lanes: int, begin: float, end: float, col
     height = 0.76 / lanes
     top = y - 0.38 + lane * height
     axes.barh(
-        top + height / 2, end - begin, height * 0.94, begin, color=colour,
-        edgecolor="white", linewidth=0.5,
-    )  # fmt: skip
+        top + height / 2,
+        end - begin,
+        height * 0.94,
+        begin,
+        color=colour,
+        edgecolor="white",
+        linewidth=0.5,
+    )
 
 
 def notes(axes: Axes, mine: pd.DataFrame, rows: list[Row], arrived: float) -> None:
@@ -118,17 +123,23 @@ def notes(axes: Axes, mine: pd.DataFrame, rows: list[Row], arrived: float) -> No
     last = mine[mine["station"] == FIFO]["end"].max()
     axes.text(last + 12, fifo, "a FIFO sends one packet after the other", ha="left", **kind)
     axes.text(
-        first["begin"] - 12, buffer, f"its head is here\n{latency:.0f} ns later",
-        ha="right", **kind,
-    )  # fmt: skip
+        first["begin"] - 12,
+        buffer,
+        f"its head is here\n{latency:.0f} ns later",
+        ha="right",
+        **kind,
+    )
     until = mine[(mine["station"] == BUFFER) & (mine["place"] == first["place"])]["end"].max()
     axes.text(
         until + 12, buffer, "packets wait while others\nhave the next link", ha="left", **kind
     )
     axes.text(
-        20, len(rows), "taken in from the head on while the tail\n"
-        "is still coming (virtual cut-through)", ha="left", **kind,
-    )  # fmt: skip
+        20,
+        len(rows),
+        "taken in from the head on while the tail\nis still coming (virtual cut-through)",
+        ha="left",
+        **kind,
+    )
     axes.axvline(arrived, color="#444444", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     axes.text(arrived + 12, 0, "arrived", ha="left", **kind)
 

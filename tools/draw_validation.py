@@ -28,9 +28,12 @@ def main(table: str, picture: str) -> None:
                 factor = (some["seen"] / some["simulated"]).median()
                 unit = some["seen"].median()
                 panel.plot(
-                    some["simulated"] * factor / unit, some["seen"] / unit, ".", alpha=0.7,
+                    some["simulated"] * factor / unit,
+                    some["seen"] / unit,
+                    ".",
+                    alpha=0.7,
                     label=case,
-                )  # fmt: skip
+                )
             low, high = panel.get_xlim()
             panel.plot([low, high], [low, high], color="0.6", linewidth=0.8, zorder=0)
             panel.set(title=title, xlabel="simulated (times one factor)")

@@ -36,8 +36,10 @@ def main(samples_path: str, model_path: str) -> None:
             low, high = model.predict_interval(table).T
             held += int(((low <= observed) & (observed <= high)).sum())
     print(f"{len(samples)} samples, {len(scores)} pairs of workload and torus, each left out:")
-    print(f"RCC mean {np.mean(scores):.3f}, least {np.min(scores):.3f}; 90 % intervals hold "
-          f"{held / len(samples):.1%}")  # fmt: skip
+    print(
+        f"RCC mean {np.mean(scores):.3f}, least {np.min(scores):.3f}; 90 % intervals hold "
+        f"{held / len(samples):.1%}"
+    )
     save_predictor(train_default(samples), model_path)
 
 

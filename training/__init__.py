@@ -4,10 +4,10 @@ from ._relative import TARGET_COLUMNS
 from .default_model import build_default_samples, train_default
 from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
 from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
+from .forecast import Training, needed_level, rank, train_for
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
 from .predictor import TimePredictor
-from .ranking import Training, needed_level, rank, train_for
 from .sample_store import read_samples, write_samples
 from .samples import build_samples
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.model_selection import GroupKFold, KFold
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.tree import ExtraTreeRegressor
 from sklearn.tree._tree import Tree
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 
 _LEAF = -1
 _TYPES = {

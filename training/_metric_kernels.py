@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping._jit import kernel
+from toruscast._jit import kernel
 
 
 # n = values, m = distinct ranks

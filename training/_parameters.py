@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from toruscast.mapping.validation import job_count, one_of, whole_number
+from toruscast.validation import job_count, one_of, whole_number
 
 from .feature_sets import Target
 

@@ -15,8 +15,10 @@ Floats = NDArray[np.float64]
 LOWER_BOUND = "lower_bound"
 SKETCH_TIME = "sketch_time"
 TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
-    "time": (), "slowdown": (LOWER_BOUND,), "correction": (LOWER_BOUND, SKETCH_TIME),
-}  # fmt: skip
+    "time": (),
+    "slowdown": (LOWER_BOUND,),
+    "correction": (LOWER_BOUND, SKETCH_TIME),
+}
 """Columns that a table must have for a target; times are taken relative to the last one."""
 # Part of a lower bound below which no time is thought to fall: simulated ones are rounded.
 _ROUNDED = 0.999

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 import toruscast
-from toruscast.features import Feature, Routing
-from toruscast.features.routing import phase_routings
+from toruscast.features import Feature
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.mapping.task_mapping import as_mappings
+from toruscast.routing import Routing
+from toruscast.routing.routing import phase_routings
 
 # To be raised when the same names and numbers give other samples.
 KEY_VERSION = 4

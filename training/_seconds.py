@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast.mapping import InputError
-from toruscast.mapping.validation import as_array
+from toruscast.errors import InputError
+from toruscast.validation import as_array
 
 from ._table import check_times
 

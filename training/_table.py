@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 
 from .sample_store import LABELS
 

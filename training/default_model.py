@@ -137,6 +137,11 @@ def _unequal(comm: CommGraph, rng: np.random.Generator) -> CommGraph:
     """Give each edge one to four messages, and another number of bytes about the same mean."""
     factor = rng.lognormal(-(_UNEQUAL**2) / 2, _UNEQUAL, comm.n_edges)
     return CommGraph(
-        comm.n_tasks, comm.src, comm.dst, np.ceil(comm.nbytes * factor),
-        rng.integers(1, 5, comm.n_edges), grid=comm.grid, name=f"{comm.name}-unequal",
-    )  # fmt: skip
+        comm.n_tasks,
+        comm.src,
+        comm.dst,
+        np.ceil(comm.nbytes * factor),
+        rng.integers(1, 5, comm.n_edges),
+        grid=comm.grid,
+        name=f"{comm.name}-unequal",
+    )

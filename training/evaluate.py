@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from toruscast.mapping import InputError
-from toruscast.mapping.validation import whole_number
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 from ._table import features_only
 from .feature_sets import feature_set

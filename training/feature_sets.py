@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 
 Target = Literal["time", "slowdown", "correction"]
 """What is learned from features; see `TimePredictor`."""
@@ -112,9 +112,10 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(features, str):
         if features not in FEATURE_SETS:
             raise InputError(
-                "unknown feature set", found=features,
+                "unknown feature set",
+                found=features,
                 expected=f"{' or '.join(FEATURE_SETS)}, or a list of features",
-            )  # fmt: skip
+            )
         return FEATURE_SETS[features]
     names = tuple(features) if isinstance(features, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):

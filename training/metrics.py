@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 
 from ._metric_kernels import count_inversions
 

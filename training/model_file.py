@@ -17,7 +17,7 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 import toruscast
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
@@ -34,8 +34,14 @@ MAX_BYTES = 256 * 2**20
 ALLOWED_TYPES = frozenset({"builtins.dict", "builtins.list", "builtins.str", "numpy.ndarray"})
 """The only types that a model file may hold."""
 _LOADERS = frozenset({"DictNode", "ListNode", "JsonNode", "TypeNode", "NdArrayNode"})
-_PARAMETERS = ("features", "target", "n_estimators", "min_samples_leaf", "max_leaf_nodes",
-               "calibration_folds")  # fmt: skip
+_PARAMETERS = (
+    "features",
+    "target",
+    "n_estimators",
+    "min_samples_leaf",
+    "max_leaf_nodes",
+    "calibration_folds",
+)
 
 
 def save_predictor(
@@ -183,9 +189,10 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
         raise InputError("not a toruscast model", expected=f"a {FORMAT}")
     if metadata["version"] != VERSION:
         raise InputError(
-            "other version of model file", found=metadata["version"],
+            "other version of model file",
+            found=metadata["version"],
             expected=f"{VERSION}; train it anew (toruscast train)",
-        )  # fmt: skip
+        )
     return metadata, content["arrays"], content["trees"]
 
 

@@ -13,8 +13,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from toruscast.mapping import InputError
-from toruscast.mapping.validation import whole_number
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
 
 from ._calibration import Calibration, calibrate
 from ._parameters import check_parameters
@@ -182,9 +182,15 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
             fewer = self._forest(n_fewer, int(seeds[1]))
             self.calibration_ = calibrate(
-                fewer, self._centre, matrix, goal, score, groups, int(self.calibration_folds),
+                fewer,
+                self._centre,
+                matrix,
+                goal,
+                score,
+                groups,
+                int(self.calibration_folds),
                 seeds[1],
-            )  # fmt: skip
+            )
         return self
 
     def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:

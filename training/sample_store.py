@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.mapping import InputError
+from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
 
 FORMAT = "toruscast samples"
 _KEY = b"toruscast"
-_EXPECTED = "one that toruscast train, evaluate or experiment build wrote, as it stands"
+_EXPECTED = "one that toruscast train, evaluate or python -m studies build wrote, as it stands"
 LABELS = ("workload", "torus", "mapping", "key")
 
 

@@ -8,17 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.features import Routing
+from toruscast.errors import InputError
 from toruscast.features.registry import select
-from toruscast.mapping import (
-    CommGraph,
-    InputError,
-    TaskMapping,
-    Torus,
-    Workload,
-    as_workload,
-)  # fmt: skip
-from toruscast.mapping.validation import job_count
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.routing import Routing
+from toruscast.validation import job_count
 
 from ._sample_files import SampleFiles
 from ._sample_keys import How, Job, job_of

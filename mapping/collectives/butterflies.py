@@ -17,10 +17,17 @@ from .schedule import Lane, Round, Schedule
 
 
 def allgather(
-    n_tasks: int, nbytes: float, shape: Sequence[int], *, family: Family = "binary",
-    ports: int = 1, far_first: bool = False, by_block: bool = False, sorted_first: bool = False,
+    n_tasks: int,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family = "binary",
+    ports: int = 1,
+    far_first: bool = False,
+    by_block: bool = False,
+    sorted_first: bool = False,
     name: str = "allgather/recursive_doubling",
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Allgather by doubling: in step k partners swap the 2**k blocks that they hold.
 
     ``far_first`` starts with the far partners, when messages are short. ``by_block`` sends each
@@ -44,20 +51,28 @@ def allgather(
 
 
 def reduce_scatter(
-    n_tasks: int, nbytes: float, shape: Sequence[int], *, family: Family = "binary",
-    ports: int = 1, name: str = "reduce_scatter/recursive_halving",
-) -> Schedule:  # fmt: skip
+    n_tasks: int,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family = "binary",
+    ports: int = 1,
+    name: str = "reduce_scatter/recursive_halving",
+) -> Schedule:
     """Reduce-scatter by halving: near partners swap half of the vector first."""
-    lanes = tuple(
-        _halving(partners, nbytes / ports) for partners in _lanes(shape, family, ports)
-    )  # fmt: skip
+    lanes = tuple(_halving(partners, nbytes / ports) for partners in _lanes(shape, family, ports))
     return Schedule(name, n_tasks, nbytes, lanes)
 
 
 def allreduce(
-    n_tasks: int, nbytes: float, shape: Sequence[int], *, family: Family = "binary",
-    ports: int = 1, name: str = "allreduce/recursive_doubling",
-) -> Schedule:  # fmt: skip
+    n_tasks: int,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family = "binary",
+    ports: int = 1,
+    name: str = "allreduce/recursive_doubling",
+) -> Schedule:
     """Allreduce by doubling: partners swap and add the whole vector in each step."""
     lanes = tuple(
         tuple(_swap(row, nbytes / ports, reduces=True) for row in partners)
@@ -67,9 +82,14 @@ def allreduce(
 
 
 def rabenseifner(
-    n_tasks: int, nbytes: float, shape: Sequence[int], *, family: Family = "binary",
-    ports: int = 1, name: str = "allreduce/rabenseifner",
-) -> Schedule:  # fmt: skip
+    n_tasks: int,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family = "binary",
+    ports: int = 1,
+    name: str = "allreduce/rabenseifner",
+) -> Schedule:
     """Allreduce as a reduce-scatter by halving and an allgather by doubling, back the same way."""
     lanes = []
     for partners in _lanes(shape, family, ports):
@@ -79,9 +99,13 @@ def rabenseifner(
 
 
 def alltoall(
-    n_tasks: int, nbytes: float, shape: Sequence[int], *, family: Family = "bine",
+    n_tasks: int,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family = "bine",
     name: str = "alltoall/bine",
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """All-to-all in log2(n) steps: each forwards half of the blocks that a task holds."""
     lane = tuple(_swap(row, nbytes / 2) for row in butterfly_partners(shape, family=family))
     return Schedule(name, n_tasks, nbytes, (lane,))

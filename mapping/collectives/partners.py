@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
-from ..validation import whole_sizes
+from toruscast.errors import InputError
+from toruscast.validation import whole_sizes
 
 Family = Literal["bine", "binary"]
 

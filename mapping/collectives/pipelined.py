@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import InputError
-from ..validation import whole_number, whole_sizes
+from toruscast.errors import InputError
+from toruscast.validation import whole_number, whole_sizes
+
 from .schedule import Lane, Round, Schedule
 from .tree_shapes import Parents, depths, dimension_chains
 

@@ -6,8 +6,9 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-from ..errors import InputError
-from ..validation import real_number, whole_number, whole_sizes
+from toruscast.errors import InputError
+from toruscast.validation import real_number, whole_number, whole_sizes
+
 from . import butterflies, exchanges, pipelined, rings, torus_butterflies, tree_shapes, trees
 from .schedule import Build, Schedule
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import InputError
-from ..validation import whole_sizes
+from toruscast.errors import InputError
+from toruscast.validation import whole_sizes
+
 from .partners import is_mirrored
 from .schedule import Lane, Round, Schedule
 
@@ -64,9 +65,7 @@ def bucket_allgather(
     n_tasks: int, nbytes: float, shape: Sequence[int], *, ports: int = 1
 ) -> Schedule:
     """Allgather in rings along one dimension after the other, each port with another one first."""
-    lanes = tuple(
-        _reversed(_bucket(shape, nbytes / ports, port)) for port in range(ports)
-    )  # fmt: skip
+    lanes = tuple(_reversed(_bucket(shape, nbytes / ports, port)) for port in range(ports))
     return Schedule("allgather/bucket", n_tasks, nbytes, lanes)
 
 

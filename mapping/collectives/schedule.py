@@ -58,9 +58,13 @@ class Round:
     def reversed(self, *, reduces: bool = False) -> Round:
         """The same messages the other way."""
         return Round(
-            self.dst, self.src, self.nbytes,
-            reduces=reduces, times=self.times, pieces=self.pieces,
-        )  # fmt: skip
+            self.dst,
+            self.src,
+            self.nbytes,
+            reduces=reduces,
+            times=self.times,
+            pieces=self.pieces,
+        )
 
 
 Lane = tuple[Round, ...]

@@ -38,16 +38,27 @@ def entries(label: str, family: Family) -> dict[str, Build]:
 
 
 def _butterfly(
-    build: Callable[..., Schedule], name: str, family: Family,
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float,
-) -> Schedule:  # fmt: skip
+    build: Callable[..., Schedule],
+    name: str,
+    family: Family,
+    n: int,
+    nbytes: float,
+    shape: tuple[int, ...],
+    ports: int,
+    segment: float,
+) -> Schedule:
     return build(n, nbytes, shape, family=family, ports=ports, name=name)
 
 
 def _tree(
-    name: str, family: Family,
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float,
-) -> Schedule:  # fmt: skip
+    name: str,
+    family: Family,
+    n: int,
+    nbytes: float,
+    shape: tuple[int, ...],
+    ports: int,
+    segment: float,
+) -> Schedule:
     kind = name.split("/")[0]
     if kind == "bcast":
         return trees.butterfly_broadcast(
@@ -60,16 +71,25 @@ def _tree(
     near = name.endswith("_near")
     # A gather that starts with the near partners is a scatter backwards that ends with them.
     down = trees.butterfly_scatter(
-        name, nbytes, shape, family=family, ports=ports,
+        name,
+        nbytes,
+        shape,
+        family=family,
+        ports=ports,
         far_first=near if kind == "gather" else not near,
-    )  # fmt: skip
+    )
     return down if kind == "scatter" else trees.upwards(name, down)
 
 
 def _two_parts(
-    name: str, family: Family,
-    n: int, nbytes: float, shape: tuple[int, ...], ports: int, segment: float,
-) -> Schedule:  # fmt: skip
+    name: str,
+    family: Family,
+    n: int,
+    nbytes: float,
+    shape: tuple[int, ...],
+    ports: int,
+    segment: float,
+) -> Schedule:
     """Scatter and allgather as a broadcast; reduce-scatter and gather as a reduce."""
     halves = butterflies.rabenseifner(n, nbytes, shape, family=family, ports=ports).lanes
     down = trees.butterfly_scatter(name, nbytes, shape, family=family, ports=ports, far_first=False)

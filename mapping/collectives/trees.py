@@ -73,9 +73,14 @@ def binomial_parents(n_tasks: int) -> Parents:
 
 
 def butterfly_broadcast(
-    name: str, nbytes: float, shape: Sequence[int], *, family: Family, ports: int = 1,
+    name: str,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family,
+    ports: int = 1,
     segment: float = 0,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Broadcast down the tree of a butterfly, on each port its share, in pieces of ``segment``."""
     share = nbytes / ports
     lanes = tuple(
@@ -86,21 +91,29 @@ def butterfly_broadcast(
 
 
 def butterfly_reduce(
-    name: str, nbytes: float, shape: Sequence[int], *, family: Family, ports: int = 1,
+    name: str,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family,
+    ports: int = 1,
     segment: float = 0,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Reduce up the tree of a butterfly, near partners first."""
-    down = butterfly_broadcast(
-        name, nbytes, shape, family=family, ports=ports, segment=segment
-    )  # fmt: skip
+    down = butterfly_broadcast(name, nbytes, shape, family=family, ports=ports, segment=segment)
     lanes = tuple(_up(lane, reduces=True) for lane in down.lanes)
     return Schedule(name, down.n_tasks, nbytes, lanes)
 
 
 def butterfly_scatter(
-    name: str, nbytes: float, shape: Sequence[int], *, family: Family, ports: int = 1,
+    name: str,
+    nbytes: float,
+    shape: Sequence[int],
+    *,
+    family: Family,
+    ports: int = 1,
     far_first: bool = True,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Scatter down the tree of a butterfly: each step sends half of what a task holds."""
     lanes = tuple(
         tuple(

@@ -49,7 +49,7 @@ def refuse_foreign(text: Text, what: str, expected: str) -> None:
     >>> refuse_foreign(Text("a.csv", b"0;1;64"), "a graph", "commas or blanks")
     Traceback (most recent call last):
         ...
-    toruscast.mapping.errors.InputError: a.csv:1: a graph in a format that is not read: found values
+    toruscast.errors.InputError: a.csv:1: a graph in a format that is not read: found values
     separated by ; (0;1;64), expected commas or blanks
     """
     start = text.data[:START].decode(errors="replace")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ..errors import InputError
+from toruscast.errors import InputError
+
 from ._source import Text
 from ._table import NUMBER, fields
 from .edge_list import read_edge_list, stated

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ..errors import InputError
+from toruscast.errors import InputError
 
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from toruscast.errors import InputError
+
 from ._source import Text
 
 LARGEST = 2**63 - 1

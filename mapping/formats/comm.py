@@ -9,9 +9,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+from toruscast.validation import one_of, whole_number
+
 from ..comm_graph import MAX_TASKS, CommGraph
-from ..errors import InputError
-from ..validation import one_of, whole_number
 from ._atomic import atomic_path
 from ._foreign import refuse_foreign
 from ._layout import is_matrix
@@ -149,8 +150,12 @@ def write_comm(comm: CommGraph, path: AnyPath) -> None:
     check_path(path)
     suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
     if suffix not in (".txt", ".edges", ".csv", ".npz", ".mtx"):
-        raise InputError("unknown suffix", file=path, found=suffix or "none",
-                         expected=".txt, .edges, .csv, .npz or .mtx")  # fmt: skip
+        raise InputError(
+            "unknown suffix",
+            file=path,
+            found=suffix or "none",
+            expected=".txt, .edges, .csv, .npz or .mtx",
+        )
     with atomic_path(path) as temporary:
         if suffix == ".npz":
             np.savez_compressed(
@@ -216,5 +221,9 @@ def _no_messages(messages: AnyPath | None) -> None:
 
 def _no_include(path: AnyPath, include: Include) -> None:
     if include != "all":
-        raise InputError("no monitoring output, so there is nothing to select", file=path,
-                         found=include, expected="all")  # fmt: skip
+        raise InputError(
+            "no monitoring output, so there is nothing to select",
+            file=path,
+            found=include,
+            expected="all",
+        )

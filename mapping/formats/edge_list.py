@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+
 from ..comm_graph import MAX_TASKS, CommGraph
-from ..errors import InputError
 from ._source import Text, at_file
 from ._table import NUMBER, Column, Table, fields, read_table, whole
 

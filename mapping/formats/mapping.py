@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
+
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
-from ..validation import whole_number
 from ._atomic import atomic_path
 from ._source import at_file, check_path, read_text
 from .mapping_table import read_many, read_one
@@ -119,12 +120,19 @@ def read_mappings(
     seen: dict[str, Path] = {}
     for file, mapping in zip(files, mappings, strict=True):
         if mapping.name in seen:
-            raise InputError("name of a mapping stands twice", file=file,
-                             found=f"{mapping.name}, also {seen[mapping.name].name}")  # fmt: skip
+            raise InputError(
+                "name of a mapping stands twice",
+                file=file,
+                found=f"{mapping.name}, also {seen[mapping.name].name}",
+            )
         seen[mapping.name] = file
         if mapping.n_tasks != mappings[0].n_tasks:
-            raise InputError("mappings differ in their number of tasks", file=file,
-                             found=mapping.n_tasks, expected=mappings[0].n_tasks)  # fmt: skip
+            raise InputError(
+                "mappings differ in their number of tasks",
+                file=file,
+                found=mapping.n_tasks,
+                expected=mappings[0].n_tasks,
+            )
     return mappings
 
 

@@ -7,10 +7,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from toruscast.errors import InputError
+from toruscast.wording import counted
+
 from ..task_mapping import MAX_SLOTS, TaskMapping
 from ..torus import Torus
-from ..wording import counted
 from ._foreign import are_numbers, refuse_foreign
 from ._source import Text, at_file, label
 from ._table import WHOLE, Column, Table, fields, read_table, whole
@@ -158,8 +159,9 @@ def _by_task(table: Table, task: NDArray[np.int64]) -> NDArray[np.int64]:
     gap = np.flatnonzero(task[order] != np.arange(task.size))
     if gap.size:
         row = int(order[gap[0]])
-        raise table.fault(row, f"task {gap[0]} missing", f"task {task[row]}",
-                          f"tasks 0 to {task.size - 1}")  # fmt: skip
+        raise table.fault(
+            row, f"task {gap[0]} missing", f"task {task[row]}", f"tasks 0 to {task.size - 1}"
+        )
     return order
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+from toruscast.wording import counted
+
 from ..comm_graph import CommGraph, sum_edges
-from ..errors import InputError
-from ..wording import counted
 from . import _source
 from ._source import Text, at_file
 from ._table import Column, fields, read_table
@@ -130,8 +131,12 @@ def _sparse(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> tu
     kind = word[0].decode(errors="replace") if word and isinstance(word[0], bytes) else str(*word)
     needed = {"coo": ("row", "col"), "csr": ("indices", "indptr"), "csc": ("indices", "indptr")}
     if kind not in needed or not set(needed[kind]) <= arrays.keys():
-        raise InputError("sparse format not supported", file=path, found=kind,
-                         expected="coo, csr or csc with all their arrays")  # fmt: skip
+        raise InputError(
+            "sparse format not supported",
+            file=path,
+            found=kind,
+            expected="coo, csr or csc with all their arrays",
+        )
     shape = _whole(path, arrays, "shape").tolist()
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
         raise InputError("matrix is not square", file=path, found=shape)

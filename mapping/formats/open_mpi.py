@@ -10,9 +10,10 @@ from typing import Literal
 
 import numpy as np
 
+from toruscast.errors import InputError
+from toruscast.wording import counted
+
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
-from ..errors import InputError
-from ..wording import counted
 from ._source import Text, at_file, read_text
 
 Include = Literal["all", "point_to_point", "collective"]
@@ -58,8 +59,12 @@ def rank_files(path: Path) -> dict[int, Path]:
         raise InputError("no monitoring files in folder", file=path, expected=expected)
     if found[0][0] != found[-1][0]:
         prefixes = f"{found[0][0]} and {found[-1][0]}"
-        raise InputError("output of several runs in folder", file=path, found=prefixes,
-                         expected="one; give the path with the prefix")  # fmt: skip
+        raise InputError(
+            "output of several runs in folder",
+            file=path,
+            found=prefixes,
+            expected="one; give the path with the prefix",
+        )
     files: dict[int, Path] = {}
     for _, rank, name in found:
         place = folder / name
@@ -92,9 +97,12 @@ def read_all_ranks(text: Text, include: Include, n_tasks: int | None, name: str)
     size = max(traffic.largest + 1, traffic.n_files)
     if 0 < traffic.n_files < size:
         absent = next(r for r in range(size) if r not in traffic.senders)
-        raise InputError("ranks missing", file=text.file,
-                         found=f"{traffic.n_files} of {size}; the first missing is {absent}",
-                         expected="the output of all ranks")  # fmt: skip
+        raise InputError(
+            "ranks missing",
+            file=text.file,
+            found=f"{traffic.n_files} of {size}; the first missing is {absent}",
+            expected="the output of all ranks",
+        )
     return _graph(text.file, traffic, size, n_tasks, name)
 
 
@@ -124,9 +132,12 @@ def _read(text: Text, traffic: _Traffic, rank: int | None) -> None:
             members = [int(r[:10]) for r in match[1].split(",") if r]
             traffic.largest = max(traffic.largest, *members, -1)
         elif not SUMMARY.fullmatch(line):
-            raise text.fault("bad monitoring line", number, line,
-                             "E <source> <destination> <n> bytes <m> msgs sent, or I, S, R, C, D, "
-                             "O2A, A2O, A2A")  # fmt: skip
+            raise text.fault(
+                "bad monitoring line",
+                number,
+                line,
+                "E <source> <destination> <n> bytes <m> msgs sent, or I, S, R, C, D, O2A, A2O, A2A",
+            )
     if opened != closed:
         raise text.fault("truncated monitoring output", None, f"{opened} starts, {closed} ends")
     traffic.n_files += opened
@@ -141,5 +152,9 @@ def _graph(file: str, traffic: _Traffic, size: int, n_tasks: int | None, name: s
 
 
 def _missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
-    raise InputError("monitoring file of a rank missing", file=path, found=counted(n_files, "file"),
-                     expected=f"{prefix}.{rank}.prof")  # fmt: skip
+    raise InputError(
+        "monitoring file of a rank missing",
+        file=path,
+        found=counted(n_files, "file"),
+        expected=f"{prefix}.{rank}.prof",
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
+
 from ..comm_graph import MAX_TASKS, CommGraph
-from ..errors import InputError
-from ..validation import whole_number
 from .edges import all_to_all_along, label
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+from toruscast.validation import whole_sizes
+
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
-from ..errors import InputError
-from ..validation import whole_sizes
 
 
 def halo(

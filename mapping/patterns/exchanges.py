@@ -12,9 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
+
 from ..comm_graph import MAX_TASKS
-from ..errors import InputError
-from ..validation import whole_number
 from ..workload import Workload
 from .edges import edges, label
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from toruscast.validation import whole_number
+
 from ..comm_graph import MAX_TASKS, CommGraph
-from ..validation import whole_number
 from .edges import faces, halo, task_grid
 
 

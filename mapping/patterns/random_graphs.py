@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from toruscast.validation import whole_number
+
 from ..comm_graph import MAX_TASKS, CommGraph
-from ..validation import whole_number
 from .edges import edges
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jit import kernel
+from toruscast._jit import kernel
+
 from ._hop_bytes_kernels import ring_distance
 
 

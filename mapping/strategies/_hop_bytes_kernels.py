@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .._jit import kernel
+from toruscast._jit import kernel
 
 
 @kernel

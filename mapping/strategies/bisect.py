@@ -19,9 +19,11 @@ _METHODS = {
 
 
 @register(
-    "bisect-METHOD", lambda _: list(_METHODS), example="bisect-refined",
+    "bisect-METHOD",
+    lambda _: list(_METHODS),
+    example="bisect-refined",
     parameters="METHOD: refined, grid or graph",
-)  # fmt: skip
+)
 def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Halve the torus along its longest dimension and the tasks with it, again and again.
 

@@ -25,10 +25,12 @@ def _below(placement: Placement) -> str:
 
 
 @register(
-    "nth-K", lambda _: [], example="nth-5",
+    "nth-K",
+    lambda _: [],
+    example="nth-5",
     parameters="K: which of all mappings, from 0 on and less than a million; for few tasks",
     limit=_below,
-)  # fmt: skip
+)
 def nth(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Take mapping number K of all, in lexicographic order of the tasks' nodes; for small cases."""
     number = int(variant) if re.fullmatch("[0-9]{1,6}", variant) else -1
@@ -88,6 +90,4 @@ def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
 
 def _joined(a: list[int], b: list[int]) -> list[int]:
     """Ways to split t tasks between two groups of nodes."""
-    return [
-        sum(math.comb(t, k) * a[k] * b[t - k] for k in range(t + 1)) for t in range(len(a))
-    ]  # fmt: skip
+    return [sum(math.comb(t, k) * a[k] * b[t - k] for k in range(t + 1)) for t in range(len(a))]

@@ -35,9 +35,11 @@ def _curves(placement: Placement) -> list[str]:
 
 
 @register(
-    "curve-TASKS-NODES", _curves, example="curve-hilbert-row",
+    "curve-TASKS-NODES",
+    _curves,
+    example="curve-hilbert-row",
     parameters=f"TASKS and NODES: each {_KINDS}, one along the task grid, one along the torus",
-)  # fmt: skip
+)
 def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put the tasks along one curve over their grid on the nodes along another, each node filled.
 
@@ -66,9 +68,11 @@ def _tiles(placement: Placement) -> list[str]:
 
 
 @register(
-    "tile-SIZES", _tiles, example="tile-2x2x2",
+    "tile-SIZES",
+    _tiles,
+    example="tile-2x2x2",
     parameters="SIZES: a tile of the task grid, here {grid}, a size for each of its dimensions",
-)  # fmt: skip
+)
 def tile(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put tiles of the task grid on near-cubic blocks of the torus and its slots that hold as many.
 
@@ -91,10 +95,12 @@ def _blocks(placement: Placement) -> list[str]:
 
 
 @register(
-    "blocked-SIZES-CURVE", _blocks, example="blocked-2x2x1-hilbert",
+    "blocked-SIZES-CURVE",
+    _blocks,
+    example="blocked-2x2x1-hilbert",
     parameters="SIZES: a box of the task grid, here {grid}, a size for each of its dimensions; "
     f"CURVE: {_KINDS}",
-)  # fmt: skip
+)
 def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Cut the task grid into boxes and fill node after node with them, both along one curve."""
     word, _, name = variant.partition("-")

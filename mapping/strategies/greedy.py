@@ -12,9 +12,11 @@ from .registry import bad_variant, register
 
 
 @register(
-    "greedy-START", lambda _: ["heaviest", "random"], example="greedy-heaviest",
+    "greedy-START",
+    lambda _: ["heaviest", "random"],
+    example="greedy-heaviest",
     parameters="START: heaviest or random",
-)  # fmt: skip
+)
 def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDArray[Any]:
     """Place task after task, each time the one with the most bytes to those already placed.
 

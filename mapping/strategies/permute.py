@@ -96,14 +96,17 @@ def _tilts(placement: Placement) -> list[str]:
 
 
 @register(
-    "tilt-LETTERS-K", _tilts, example="tilt-XY-1",
+    "tilt-LETTERS-K",
+    _tilts,
+    example="tilt-XY-1",
     parameters="LETTERS: two of the dimensions (here {dimensions}), K: hops by which the first is "
     "shifted for each step along the second; further -LETTERS-K may follow",
     limit=lambda placement: (
-        "" if sum(size > 1 for size in placement.torus.shape) > 1
+        ""
+        if sum(size > 1 for size in placement.torus.shape) > 1
         else "needs two dimensions longer than 1"
     ),
-)  # fmt: skip
+)
 def tilt(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Shear the identity: shift dimension one by K times the coordinate in dimension two.
 
@@ -131,13 +134,15 @@ def _strides(placement: Placement) -> list[str]:
 
 
 @register(
-    "stride-K", _strides, example="stride-5",
+    "stride-K",
+    _strides,
+    example="stride-5",
     parameters="K: places from a task to the next, with no factor in common with the number of all "
     "places, here {places}",
     limit=lambda placement: (
         "" if placement.n_places > 2 else "with so few places every K gives identity"
     ),
-)  # fmt: skip
+)
 def stride(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Put each task K places after the one before, around the machine; K coprime to the places."""
     step = int(variant) if re.fullmatch("[0-9]{1,9}", variant) else 0

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._lazy import lazy
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
+from toruscast.wording import counted
+
 from ..comm_graph import CommGraph
-from ..errors import InputError
 from ..task_mapping import MAX_SLOTS, check_torus
 from ..torus import Torus
-from ..validation import whole_number
-from ..wording import counted
 from ..workload import Workload, as_workload
 
 

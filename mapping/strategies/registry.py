@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
+
 from ..comm_graph import CommGraph
-from ..errors import InputError
 from ..task_mapping import TaskMapping
 from ..torus import Torus
-from ..validation import whole_number
 from ..workload import Workload
 from .placement import Placement
 

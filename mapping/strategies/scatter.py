@@ -21,9 +21,11 @@ def random(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 
 @register(
-    "swap-K-NAME", lambda _: [], example="swap-10-identity",
+    "swap-K-NAME",
+    lambda _: [],
+    example="swap-10-identity",
     parameters="K: pairs of tasks that are swapped, NAME: the mapping in which they are",
-)  # fmt: skip
+)
 def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Exchange the nodes of K random pairs of tasks, one after the other, in the mapping NAME."""
     match = re.fullmatch(r"([0-9]{1,9})-([a-z].*)", variant)

@@ -56,9 +56,12 @@ def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[
                 continue
             if len(row) != len(header) or "" in row:
                 raise ScalingInputError(
-                    "a row needs a value in each column", file=file, line=line,
-                    found=separator.join(row), expected=separator.join(header),
-                )  # fmt: skip
+                    "a row needs a value in each column",
+                    file=file,
+                    line=line,
+                    found=separator.join(row),
+                    expected=separator.join(header),
+                )
             entry = dict(zip(header, row, strict=True))
             *point, value = (
                 number(entry[name], file, line, f"a number for {name}")
@@ -79,14 +82,20 @@ def _parameters(header: list[str], file: PathLike, line: int, separator: str) ->
     repeated = [name for k, name in enumerate(header) if name in header[:k]]
     if "" in header:
         raise ScalingInputError(
-            "a column has no name", file=file, line=line, found=separator.join(header),
+            "a column has no name",
+            file=file,
+            line=line,
+            found=separator.join(header),
             expected="no numbers of rows, which pandas leaves out with index=False",
-        )  # fmt: skip
+        )
     if repeated:
         raise ScalingInputError("a column stands twice", file=file, line=line, found=repeated[0])
     if "value" not in header or not parameters:
         raise ScalingInputError(
-            "is no table of measurements", file=file, line=line, found=separator.join(header),
+            "is no table of measurements",
+            file=file,
+            line=line,
+            found=separator.join(header),
             expected="columns value and parameters (in Python from_rows takes other names)",
-        )  # fmt: skip
+        )
     return parameters

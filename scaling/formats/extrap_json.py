@@ -62,9 +62,11 @@ def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
         )
     if not document["parameters"] or not isinstance(document["parameters"], list):
         raise ScalingInputError(
-            _LAYOUT, file=file, found=f"parameters {document['parameters']!r}",
+            _LAYOUT,
+            file=file,
+            found=f"parameters {document['parameters']!r}",
             expected="a list of parameters",
-        )  # fmt: skip
+        )
     try:
         if isinstance(document["measurements"], dict):
             return _by_callpath(document, file)
@@ -100,9 +102,12 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
         params = entry.get("params") if isinstance(entry, dict) else None
         if not params or not isinstance(params, dict) or "value" not in entry:
             raise ScalingInputError(
-                "bad line", file=file, line=line, found=text,
+                "bad line",
+                file=file,
+                line=line,
+                found=text,
                 expected='an object such as {"params": {"p": 2}, "value": 1.5}',
-            )  # fmt: skip
+            )
         names = list(params)
         parameters = parameters or names
         if sorted(names) != sorted(parameters):
@@ -143,9 +148,11 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
                 point = tuple(number(x, file, what=what) for x in row["point"])
                 if len(point) != len(parameters):
                     raise ScalingInputError(
-                        "a point needs one value a parameter", file=file, found=row["point"],
+                        "a point needs one value a parameter",
+                        file=file,
+                        found=row["point"],
                         expected=f"{len(parameters)} numbers for {callpath} ({metric})",
-                    )  # fmt: skip
+                    )
                 values = row["values"] if isinstance(row["values"], list) else [row["values"]]
                 numbers = [number(v, file, what=what) for v in values]
                 add(records, (callpath, metric), point, numbers)
@@ -202,9 +209,11 @@ def _coordinate(
         k = pair["parameter_id"]
         if k not in parameters:
             raise ScalingInputError(
-                "a coordinate has an unknown parameter_id", file=file, found=k,
+                "a coordinate has an unknown parameter_id",
+                file=file,
+                found=k,
                 expected=f"one of {', '.join(map(str, parameters))}",
-            )  # fmt: skip
+            )
         if k in value:
             raise ScalingInputError("a coordinate has a parameter_id twice", file=file, found=k)
         value[k] = pair["parameter_value"]

@@ -56,10 +56,12 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             for point in _points(value, len(parameters), file, line):
                 if point in seen:
                     raise ScalingInputError(
-                        "a point stands twice", file=file, line=line,
+                        "a point stands twice",
+                        file=file,
+                        line=line,
                         found=" ".join(f"{x:g}" for x in point),
                         expected="each once; repetitions stand side by side in a DATA line",
-                    )  # fmt: skip
+                    )
                 seen.add(point)
                 points.append(point)
         elif field in ("METRIC", "REGION"):
@@ -75,18 +77,23 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
                 )
             if row == 0 and (region, metric) in records:
                 raise ScalingInputError(
-                    f"REGION {region} with METRIC {metric} stands twice", file=file, line=line,
+                    f"REGION {region} with METRIC {metric} stands twice",
+                    file=file,
+                    line=line,
                     expected="each once; repetitions stand side by side in a DATA line",
-                )  # fmt: skip
+                )
             values = [number(word, file, line) for word in value.split()]
             add(records, (region, metric), points[row], values)
             row += 1
             rows[region, metric] = row
         else:
             raise ScalingInputError(
-                "unknown field", file=file, line=line, found=field,
+                "unknown field",
+                file=file,
+                line=line,
+                found=field,
                 expected="PARAMETER, POINTS, METRIC, REGION or DATA",
-            )  # fmt: skip
+            )
     if not parameters:
         raise ScalingInputError("names no PARAMETER", file=file)
     short = [(*key, n) for key, n in rows.items() if n < len(points)]
@@ -95,8 +102,10 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
         warnings.warn(
             f"{file}: {len(short)} of {len(rows)} call paths have fewer DATA lines than there are "
             f"points, such as {region} ({metric}): {n} of {len(points)}; they are taken for the "
-            "first points", ScalingWarning, stacklevel=3,
-        )  # fmt: skip
+            "first points",
+            ScalingWarning,
+            stacklevel=3,
+        )
     return parameters, records
 
 
@@ -107,9 +116,12 @@ def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Po
     outside = _blank(re.sub(_GROUP, " ", value)).split()
     if groups and outside:
         raise ScalingInputError(
-            "bad POINTS", file=file, line=line, found=f"{outside[0]} outside the brackets",
+            "bad POINTS",
+            file=file,
+            line=line,
+            found=f"{outside[0]} outside the brackets",
             expected="each point in brackets",
-        )  # fmt: skip
+        )
     if not groups:
         groups = outside if n_parameters == 1 else [value]
     result = []
@@ -117,9 +129,12 @@ def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Po
         words = _blank(group).split()
         if len(words) != n_parameters:
             raise ScalingInputError(
-                "a point needs one value a parameter", file=file, line=line, found=group,
+                "a point needs one value a parameter",
+                file=file,
+                line=line,
+                found=group,
                 expected=f"{n_parameters} number{'s' * (n_parameters > 1)}",
-            )  # fmt: skip
+            )
         result.append(tuple(number(word, file, line) for word in words))
     return result
 

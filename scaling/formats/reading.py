@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ..errors import ScalingInputError
-from ..measurements import Measurements
+from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
 from .extrap_json import decoded, parse_json, parse_json_lines
 from .extrap_text import FIELDS, parse_text
@@ -54,9 +54,11 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
         raise ScalingInputError("is empty", file=path)
     if start == "[":
         raise ScalingInputError(
-            "is no file of measurements", file=path, found="a list in JSON",
+            "is no file of measurements",
+            file=path,
+            found="a list in JSON",
             expected="an object with parameters and measurements",
-        )  # fmt: skip
+        )
     if start != "{":
         separator = _table_separator(content)
         read = parse_csv(content, path, separator) if separator else parse_text(content, path)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ScalingInputError
-from ..measurements import Measurements, join
+from ..pmnf.measurements import Measurements, join
 
 PathLike = str | os.PathLike[str]
 Point = tuple[float, ...]

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toruscast import datasets, features, mapping, training
-    from toruscast.features import extract, simulate, simulate_flows
+    from toruscast import datasets, features, mapping, routing, simulation, training
+    from toruscast.errors import InputError
+    from toruscast.features import extract
     from toruscast.mapping import (
         CommGraph,
-        InputError,
         Network,
         TaskMapping,
         Torus,
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
         read_comm,
         read_mapping,
         read_mappings,
+        read_times,
         write_comm,
         write_mapping,
         write_mappings,
     )
+    from toruscast.simulation import simulate, simulate_flows
     from toruscast.training import (
         TimePredictor,
         load_predictor,
@@ -69,9 +71,11 @@ __all__ = [
     "read_mapping",
     "read_mappings",
     "read_times",
+    "routing",
     "save_predictor",
     "simulate",
     "simulate_flows",
+    "simulation",
     "strategies",
     "train_for",
     "training",
@@ -80,42 +84,27 @@ __all__ = [
     "write_mappings",
 ]
 
-_HOME = {
-    **dict.fromkeys(("extract", "simulate", "simulate_flows"), "features"),
-    **dict.fromkeys(
-        (
-            "CommGraph", "InputError", "Network", "TaskMapping", "Torus", "Workload",
-            "from_networkx", "from_pandas", "from_scipy", "parse_torus",
-        ),
-        "mapping",
-    ),
-    **dict.fromkeys(
-        (
-            "read_comm", "read_mapping", "read_mappings", "read_times",
-            "write_comm", "write_mapping", "write_mappings",
-        ),
-        "mapping.formats",
-    ),
-    **dict.fromkeys(
-        ("TimePredictor", "load_predictor", "rank", "save_predictor", "train_for"), "training"
-    ),
-}  # fmt: skip
-_PACKAGES = {
-    "datasets": "datasets",
-    "features": "features",
-    "machines": "mapping.machines",
-    "mapping": "mapping",
-    "patterns": "mapping.patterns",
-    "strategies": "mapping.strategies",
-    "training": "training",
+# Where each public name is defined, by package.
+_NAMES = {
+    "errors": "InputError",
+    "features": "extract",
+    "mapping": "CommGraph Network TaskMapping Torus Workload from_networkx from_pandas from_scipy "
+    "machines parse_torus patterns strategies",
+    "mapping.formats": "read_comm read_mapping read_mappings read_times write_comm write_mapping "
+    "write_mappings",
+    "simulation": "simulate simulate_flows",
+    "training": "TimePredictor load_predictor rank save_predictor train_for",
 }
+_HOME = {name: package for package, names in _NAMES.items() for name in names.split()}
+_PACKAGES = {"datasets", "features", "mapping", "routing", "simulation", "training"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        value: Any = import_module(f"toruscast.{_PACKAGES[name]}")
+        value: Any = import_module(f"toruscast.{name}")
     elif name in _HOME:
-        value = getattr(import_module(f"toruscast.{_HOME[name]}"), name)
+        home = import_module(f"toruscast.{_HOME[name]}")
+        value = getattr(home, name, None) or import_module(f"{home.__name__}.{name}")
     else:
         raise AttributeError(f"module 'toruscast' has no attribute '{name}'")
     globals()[name] = value

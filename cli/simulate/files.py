@@ -1,0 +1,170 @@
+"""All that a simulation has found, in a folder of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..output import check_folder, plain, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toruscast.mapping import Torus
+    from toruscast.simulation import Simulation
+
+
+def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
+    """Return the counters of links, their names first."""
+    table = links.copy()
+    table.insert(0, "label", [torus.link_label(link) for link in links.index.tolist()])
+    return table
+
+
+def labelled_life(result: Simulation) -> pd.DataFrame:
+    """Return the stations of the watched message's packets, their places by name as in the log."""
+    from toruscast.simulation.message_life import FIFO, RECEPTION, message_life
+
+    table = message_life(result)
+    table["place"] = [
+        f"FIFO {place}"
+        if station == FIFO
+        else ""
+        if station == RECEPTION
+        else result.torus.link_label(place)
+        for station, place in zip(table["station"], table["place"], strict=True)
+    ]
+    return table
+
+
+_TABLES = ("messages", "tasks", "phases", "links", "fifos", "series", "log", "life")
+_ALWAYS = ("summary.json", "trace.json")
+_FILES = (*(f"{name}.csv" for name in _TABLES), *_ALWAYS)
+
+
+def inside(folder: str | None) -> dict[str, str | None]:
+    """Return the folder and the files in it that `write_folder` may write, by name."""
+    if folder is None:
+        return {}
+    paths: dict[str, str | None] = {f"{file} of --out": str(Path(folder) / file) for file in _FILES}
+    return paths | {"--out": folder}
+
+
+def check_result_folder(folder: str) -> None:
+    """Raise early what `write_folder` would raise after the work.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written, or has files of these names that no simulation wrote.
+    """
+    from toruscast.errors import InputError
+
+    check_folder(folder)
+    standing = [name for name in _FILES if (Path(folder) / name).exists()]
+    if standing and not set(_ALWAYS).issubset(standing):
+        raise InputError(
+            "would be replaced",
+            file=Path(folder) / standing[0],
+            expected="--out with a new folder, or that of an earlier simulation",
+        )
+
+
+def write_folder(
+    folder: str, result: Simulation, links: pd.DataFrame, summary: dict[str, Any]
+) -> None:
+    """Write every table as CSV, ``summary.json`` and ``trace.json``; all of it or nothing.
+
+    ``links`` is what `labelled` returns.
+    A folder that stands already keeps its other files; those of an earlier run are replaced once
+    all new ones are written, and the time series and logs that this run has not are removed.
+    """
+    from toruscast.simulation.trace import write_trace
+
+    logged = any(len(s.log) for s in result.stretches)
+    made: tuple[Callable[[], pd.DataFrame] | None, ...] = (
+        result.messages,
+        result.tasks,
+        result.phases,
+        lambda: links,
+        result.fifos,
+        result.series if any(s.snapshots for s in result.stretches) else None,
+        result.log if logged else None,
+        partial(labelled_life, result) if logged else None,
+    )
+    tables = dict(zip(_TABLES, made, strict=True))
+    place = Path(os.path.realpath(folder))
+    with _ended_by_signals():
+        stage = _stage(place)
+        try:
+            for name, table in tables.items():
+                if table is not None:
+                    found = table()
+                    text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
+                    write_text(text, str(stage / f"{name}.csv"))
+            write_trace(result, stage / "trace.json")
+            text = json.dumps(plain(summary), indent=2, allow_nan=False) + "\n"
+            write_text(text, str(stage / "summary.json"))
+            with _undisturbed():
+                _put(stage, place, [f"{name}.csv" for name in tables])
+        finally:
+            with _undisturbed():
+                shutil.rmtree(stage, ignore_errors=True)
+
+
+def _stage(place: Path) -> Path:
+    """Make an empty folder on the same disk: in the place if it stands, else beside it."""
+    stage = (place if place.exists() else place.parent) / f".{uuid.uuid4().hex}"
+    stage.mkdir()
+    return stage
+
+
+def _put(stage: Path, place: Path, ours: list[str]) -> None:
+    """Let the files of a folder appear in their place, and remove what this run has not."""
+    if not place.exists():
+        stage.rename(place)
+        return
+    written = {path.name for path in stage.iterdir()}
+    for name in written:
+        (stage / name).replace(place / name)
+    for name in set(ours) - written:
+        (place / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let a request to end unwind what has begun, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep signals until the end of the block, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

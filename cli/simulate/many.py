@@ -1,0 +1,143 @@
+"""``toruscast simulate --mappings``: many mappings packet by packet, ranked by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..output import Output, records
+from ..setting import Setting
+from ..timed import Tell, Timed, ranked, time_all
+from ..units import part_of
+
+if TYPE_CHECKING:
+    from toruscast.mapping import TaskMapping, Torus, Workload
+
+
+@dataclass(frozen=True)
+class How:
+    """How each of the mappings is simulated."""
+
+    routing: Literal["deterministic", "adaptive", "by_size"]
+    coarsening: int
+    error: float | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Sent(Timed):
+    """What came out for a mapping whose messages were sent as packets."""
+
+    coarsening: int
+    change: float
+    """As in `Simulation`, both."""
+
+
+def rank_simulated(
+    setting: Setting,
+    workload: Workload,
+    mappings: Sequence[TaskMapping],
+    how: How,
+    jobs: int,
+    top: int,
+    output: Output,
+) -> None:
+    """Simulate every mapping, ``jobs`` at once, and write what came out."""
+    from toruscast.routing.routing import ways_are_open
+
+    torus = setting.torus
+    with output.progress("Simulating", count=part_of("packet-hops")) as progress:
+        found = _simulated(workload, torus, mappings, how, jobs, progress)
+    table = ranked(found)
+    in_order = [found[name] for name in table["mapping"]]
+    content = {
+        **setting.describe(),
+        "routing": how.routing,
+        "network": asdict(torus.network),
+        "error": how.error,
+        "seed": how.seed,
+        "ranking": [
+            {
+                **row,
+                "phase_times": sent.phase_times,
+                "coarsening": sent.coarsening,
+                "change": sent.change,
+            }
+            for row, sent in zip(records(table), in_order, strict=True)
+        ],
+    }
+    output.write(content, table)
+    if output.for_people:
+        from ..timed_report import print_times
+
+        print_times(
+            setting,
+            mappings,
+            table,
+            in_order[0].why,
+            output.console(),
+            how=f"{how.routing} routing",
+            error=how.error or 0.0,
+            top=top,
+            estimated=ways_are_open(workload, torus, how.routing),
+            remark=_merged([sent.coarsening for sent in in_order], how.error),
+        )
+
+
+def _simulated(
+    workload: Workload,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    how: How,
+    jobs: int,
+    progress: Callable[[int, int], None],
+) -> dict[str, Sent]:
+    """Simulate each mapping; progress is told in packet-hops of all, as if none were merged."""
+    from toruscast.features import RoutedTraffic
+    from toruscast.features.reasons import explain
+    from toruscast.simulation import StallError, simulate
+
+    def time_one(mapping: TaskMapping, tell: Tell) -> Sent:
+        # Before the simulation, which holds much memory.
+        why = explain(workload, torus, mapping, routing=how.routing, n=1)
+        try:
+            result = simulate(
+                workload,
+                torus,
+                mapping,
+                **asdict(how),
+                progress=lambda done, _: tell(done * how.coarsening),
+            )
+        except StallError as error:
+            raise StallError(f"{mapping.name}: {error}") from None
+        busy = result.wire_bytes / torus.link_bandwidth
+        link = int(busy.argmax())
+        label = torus.link_label(link) if busy[link] else None
+        return Sent(
+            result.time,
+            result.phase_times,
+            why,
+            label,
+            float(busy[link]),
+            result.coarsening,
+            result.change,
+        )
+
+    hops = [RoutedTraffic(workload, torus, mapping).packet_hops for mapping in mappings]
+    return time_all(mappings, hops, time_one, jobs, progress)
+
+
+def _merged(coarsening: Sequence[int], error: float | None) -> str:
+    """How many real packets one stands for in the simulations, in a sentence."""
+    most = max(coarsening)
+    merged = sum(each > 1 for each in coarsening)
+    stands = f"each simulated packet stands for up to {most} real ones"
+    if merged == len(coarsening):
+        return f"{stands.capitalize()}."
+    if error is None:
+        return ""
+    others = f"coarser ones would miss the error of {100 * error:.3g} % asked for, or save little."
+    if not merged:
+        return f"No packets are merged: {others}"
+    return f"In {merged} of {len(coarsening)} simulations {stands}; in the others {others}"

@@ -1,0 +1,95 @@
+"""Why a mapping is fast or slow: its hottest links, and which resource bounds its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.routing import Routing, time_bounds
+
+from . import RoutedTraffic
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """What limits a mapping.
+
+    Attributes
+    ----------
+    bounds : dict
+        Seconds that ``link``, ``injection``, ``reception`` and ``latency`` need at least.
+    lower_bound : float
+        Seconds that the whole needs at least: the largest of the four, summed over the phases; of
+        dependent rounds, the largest of the four sums.
+    binding : str
+        Which of them is the largest.
+    links : DataFrame
+        The hottest links, a row each: ``label``, ``nbytes``, ``over_mean`` (bytes over the mean of
+        all links) and ``busy`` (seconds at full bandwidth, headers included), indexed by link
+        number.
+    """
+
+    bounds: dict[str, float]
+    lower_bound: float
+    binding: str
+    links: pd.DataFrame
+
+
+def explain(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    routing: Routing = "deterministic",
+    n: int = 5,
+) -> Reasons:
+    """Return why a mapping takes its time.
+
+    Parameters
+    ----------
+    traffic, torus, mapping
+        What is sent, over which network, from where.
+    routing : {"deterministic", "adaptive", "by_size"}
+    n : int
+        Links to list; idle ones are not.
+
+    Raises
+    ------
+    InputError
+        If the mapping does not fit.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0], [1, 2], [200_000, 100_000])
+    >>> why = explain(comm, Torus((8,)), TaskMapping([0, 1, 2], 8))
+    >>> why.binding, why.links["label"].tolist()
+    ('link', ['(0) +0', '(1) +0'])
+    """
+    routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
+    bounds = time_bounds(traffic, torus, mapping, routing=routing)
+    seconds = {
+        name: getattr(bounds, name) for name in ("link", "injection", "reception", "latency")
+    }
+    binding = max(seconds, key=lambda name: seconds[name])
+    return Reasons(seconds, bounds.total, binding, hottest_links(routed, n))
+
+
+def hottest_links(traffic: RoutedTraffic, n: int) -> pd.DataFrame:
+    """Return the ``n`` links that are busy longest, as in `Reasons`."""
+    torus, load = traffic.torus, traffic.all_link_bytes
+    busy = traffic.all_wire_bytes / torus.link_bandwidth
+    hottest = np.argsort(-busy, kind="stable")[:n]
+    hottest = hottest[busy[hottest] > 0]
+    mean = float(load[torus.link_exists].mean()) if torus.link_exists.any() else 0.0
+    return pd.DataFrame(
+        {
+            "label": [torus.link_label(int(link)) for link in hottest],
+            "nbytes": load[hottest],
+            "over_mean": load[hottest] / (mean or 1.0),
+            "busy": busy[hottest],
+        },
+        index=pd.Index(hottest, name="link"),
+    )

@@ -1,0 +1,17 @@
+"""Where messages go: routes and ties, link loads, dilation, injection FIFOs, bounds of the time."""
+
+from .bounds import Bounds, time_bounds
+from .loads import link_loads
+from .release import release_bound
+from .routing import Routing, dilations, injection_fifos, routes
+
+__all__ = [
+    "Bounds",
+    "Routing",
+    "dilations",
+    "injection_fifos",
+    "link_loads",
+    "release_bound",
+    "routes",
+    "time_bounds",
+]

@@ -1,0 +1,125 @@
+"""Kernels of minimal adaptive routing: expected loads of an even split.
+
+Letters in the comments: N nodes, D dimensions, E edges, M offsets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._jit import bare_kernel, kernel, trailing_zeros
+
+from ._route_kernels import Grid
+from .offsets import OffsetTable
+
+
+@kernel
+def widen_reach(
+    grid: Grid,
+    ties_minus: bool,
+    start: NDArray[np.integer],
+    end: NDArray[np.integer],
+    minus: NDArray[np.int64],
+    plus: NDArray[np.int64],
+) -> None:
+    """Widen the most hops on either way to those of every edge. (E,) (E,) -> (D,) (D,)."""
+    for e in range(start.size):
+        for k in range(minus.size):
+            gap = _gap(grid, ties_minus, start[e], end[e], k)
+            plus[k] = max(plus[k], gap)
+            # Of a tie, a step minus leaves one less on that way.
+            tied = grid.wrap[k] and 2 * gap == grid.shape[k]
+            minus[k] = max(minus[k], gap - 1 if tied else -gap)
+
+
+@kernel
+def add_adaptive_loads(
+    grid: Grid,
+    ties_minus: bool,
+    table: OffsetTable,
+    start: NDArray[np.integer],
+    end: NDArray[np.integer],
+    by_end: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    load: NDArray[np.float64],
+) -> None:
+    """Spread every edge evenly over its minimal routes. (E,) (E,) (E,) (E,) -> (N * 2 * D,).
+
+    Of the minimal routes that are left, as large a share begins with a step along one dimension as
+    of the hops left are along it: what goes to one node, from wherever, can go on together. All
+    that is on its way to a node takes N * D steps then, or fewer; edge by edge, an all-to-all of
+    65,536 tasks takes a hundred times as long.
+
+    ``by_end`` lists the edges so that those of one end stand together.
+    """
+    ndim = grid.shape.size
+    ports = 2 * ndim
+    last = table.distance.size - 1
+    flow = np.zeros(last + 1)
+    # A bit for each offset that something is at: of many they are few, as a rule.
+    filled = np.zeros((last >> 6) + 1, dtype=np.uint64)
+    e = 0
+    while e < by_end.size:
+        target = end[by_end[e]]
+        farthest = 0
+        while e < by_end.size and end[by_end[e]] == target:
+            edge = by_end[e]
+            place = 0
+            for k in range(ndim):
+                gap = _gap(grid, ties_minus, start[edge], target, k)
+                place += (gap + table.minus[k]) * table.stride[k]
+            _put(table, place, weight[edge], flow, filled)
+            farthest = max(farthest, table.distance[table.at[place]])
+            e += 1
+        # What an offset passes on comes later, perhaps in the same word.
+        for word in range(table.first[farthest] >> 6, filled.size):
+            while filled[word] != 0:
+                at = 64 * word + trailing_zeros(filled[word])
+                filled[word] &= filled[word] - np.uint64(1)
+                one_hop = flow[at] / max(table.distance[at], 1)
+                flow[at] = 0
+                place = int(table.place[at])
+                node = 0
+                for k in range(ndim):
+                    c = np.int64(grid.coords[target, k]) - table.gap[at, k]
+                    size = grid.shape[k]
+                    node += (c + size * ((c < 0) - np.int64(c >= size))) * grid.stride[k]
+                for k in range(ndim):
+                    gap = int(table.gap[at, k])
+                    if gap == 0:
+                        continue
+                    share = one_hop * abs(gap)
+                    if grid.wrap[k] and 2 * gap == grid.shape[k]:
+                        # The other way round it is as far, and a step leaves one less of those.
+                        share /= 2
+                        load[node * ports + 2 * k + 1] += share
+                        _put(table, place + (1 - 2 * gap) * table.stride[k], share, flow, filled)
+                    way = 1 if gap > 0 else -1
+                    load[node * ports + 2 * k + (gap < 0)] += share
+                    _put(table, place - way * table.stride[k], share, flow, filled)
+
+
+@bare_kernel
+def _gap(grid: Grid, ties_minus: bool, start: int, end: int, k: int) -> int:
+    """Hops along one dimension, minus those on the way minus; of a tie plus if not all go minus."""
+    gap: int = np.int64(grid.coords[end, k]) - grid.coords[start, k]
+    if grid.wrap[k]:
+        size = grid.shape[k]
+        gap += size * (gap < 0)
+        gap -= size * np.int64(2 * gap + ties_minus > size)
+    return gap
+
+
+@bare_kernel
+def _put(
+    table: OffsetTable,
+    place: int,
+    amount: float,
+    flow: NDArray[np.float64],
+    filled: NDArray[np.uint64],
+) -> None:
+    """Add to what is at an offset."""
+    at = np.int64(table.at[place])
+    flow[at] += amount
+    filled[at >> 6] |= np.uint64(1) << np.uint64(at & 63)

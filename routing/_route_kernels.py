@@ -1,0 +1,313 @@
+"""Kernels of dimension-ordered routing: direction, link loads, hops, links of a route, FIFOs.
+
+Letters in the comments: N nodes, D dimensions, T tasks, E edges.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._jit import kernel
+
+PLUS, SOURCE_PARITY, SUM_PARITY, SPLIT, RANDOM, SIMGRID = 0, 1, 2, 3, 4, 5
+BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
+
+
+class Grid(NamedTuple):
+    """A torus as the kernels see it."""
+
+    shape: NDArray[np.int64]  # (D,)
+    wrap: NDArray[np.int64]  # (D,) 1 for a ring, 0 for a mesh
+    order: NDArray[np.int64]  # (D,)
+    stride: NDArray[np.int64]  # (D,) node number of one step along each dimension
+    coords: NDArray[np.int32]  # (N, D)
+    tie: int
+
+
+@kernel
+def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int, others: int = 0) -> bool:
+    """Whether the way along one dimension is plus; a split or random tie counts as plus.
+
+    ``others`` is what `other_coordinates` returns: the rule by the sum of coordinates needs it.
+    """
+    gap = target - source
+    if not wrap:
+        return gap >= 0
+    if gap < 0:
+        gap += size
+    twice = 2 * gap
+    if twice != size:
+        return twice < size
+    if tie == SIMGRID:
+        return target != 0
+    return tie not in (SOURCE_PARITY, SUM_PARITY) or (source + others) % 2 == 0
+
+
+@kernel
+def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
+    """Sum of a node's coordinates in the other dimensions; 0 where the tie rule does not ask."""
+    total = 0
+    if grid.tie == SUM_PARITY:
+        for k in range(grid.shape.size):
+            if k != dimension:
+                total += int(grid.coords[target, k])
+    return total
+
+
+@kernel
+def is_halved(source: int, target: int, size: int, wrap: bool, tie: int) -> bool:
+    """Whether half of the traffic along one dimension is expected each way."""
+    return tie in (SPLIT, RANDOM) and wrap and 2 * abs(target - source) == size
+
+
+@kernel
+def hops_along(source: int, target: int, size: int, wrap: bool) -> int:
+    """Links between two coordinates the shorter way."""
+    gap = abs(target - source)
+    return min(gap, size - gap) if wrap else gap
+
+
+@kernel
+def add_loads(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    weight: NDArray[np.int64],
+    load: NDArray[np.int64],
+) -> None:
+    """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
+
+    For few edges on a large torus, where a table of runs costs more than it saves. A walk hop by
+    hop costs a random update a hop and mispredicts every turn, and is half as fast or less. Here an
+    edge marks, for each dimension, where its run of links begins and ends and, if it wraps, the
+    edge of the line: three updates a dimension, however long the run, with the direction computed
+    and not branched upon. One pass over the links then adds the marks up. Sums of integers cancel
+    exactly, so an idle link reads exactly 0.
+    """
+    ndim = grid.shape.size
+    ports = 2 * ndim
+    n_nodes = grid.coords.shape[0]
+    halves = grid.tie in (SPLIT, RANDOM)
+    by_sum = np.int64(grid.tie == SUM_PARITY)
+    by_parity = np.int64(grid.tie == SOURCE_PARITY) | by_sum
+    by_target = np.int64(grid.tie == SIMGRID)
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        w = weight[e]
+        here = np.int64(a)
+        target_sum = np.int64(0)
+        if by_sum:
+            for k in range(ndim):
+                target_sum += grid.coords[b, k]
+        for i in range(ndim):
+            k = grid.order[i]
+            s = np.int64(grid.coords[a, k])
+            t = np.int64(grid.coords[b, k])
+            size = grid.shape[k]
+            stride = grid.stride[k]
+            ring = grid.wrap[k]
+            gap = t - s
+            back = np.int64(gap < 0)
+            ahead = gap + size * (back & ring)
+            odd = ((s + by_sum * (target_sum - t)) & by_parity) | (by_target & np.int64(t == 0))
+            minus = np.int64(2 * ahead + odd > size) if ring else back
+            wraps = (back ^ minus) & np.int64(gap != 0)
+            port = 2 * k + minus
+            there = here + gap * stride
+            edge = here + (minus * (size - 1) - s) * stride
+            if halves and ring and 2 * ahead == size:
+                # The minus way of the half: from the high end of the line if it wraps.
+                half = w // 2
+                w -= half
+                load[here * ports + port + 1] += half
+                load[there * ports + port + 1] -= half
+                high = here + (size - 1 - s) * stride
+                load[high * ports + port + 1] += half * (1 - back)
+            load[here * ports + port] += w
+            load[there * ports + port] -= w
+            load[edge * ports + port] += w * wraps
+            w = weight[e]
+            here = there
+    for k in range(ndim):
+        stride = grid.stride[k]
+        size = grid.shape[k]
+        for start in range(n_nodes):
+            if grid.coords[start, k] != 0:
+                continue
+            running = np.int64(0)
+            for i in range(size):
+                link = (start + i * stride) * ports + 2 * k
+                running += load[link]
+                load[link] = running
+            running = np.int64(0)
+            for i in range(size - 1, -1, -1):
+                link = (start + i * stride) * ports + 2 * k + 1
+                running += load[link]
+                load[link] = running
+
+
+@kernel
+def count_hops(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    hops: NDArray[np.int32],
+) -> None:
+    """Hops of every edge. (E,) (E,) (T,) -> (E,)."""
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        total = 0
+        for k in range(grid.shape.size):
+            total += hops_along(grid.coords[a, k], grid.coords[b, k], grid.shape[k], grid.wrap[k])
+        hops[e] = total
+
+
+@kernel
+def list_links(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    first: NDArray[np.int64],
+    links: NDArray[np.int64],
+) -> None:
+    """Links of every route in the order of travel. nodes (R,) (R,), places (R + 1,) -> (hops,)."""
+    ndim = grid.shape.size
+    for r in range(src.size):
+        here = src[r]
+        place = first[r]
+        for i in range(ndim):
+            k = grid.order[i]
+            s = grid.coords[src[r], k]
+            t = grid.coords[dst[r], k]
+            size = grid.shape[k]
+            others = other_coordinates(grid, dst[r], k)
+            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
+            while s != t:
+                links[place] = here * 2 * ndim + 2 * k + (0 if plus else 1)
+                place += 1
+                step = s + (1 if plus else -1)
+                if step == size:
+                    step = 0
+                elif step < 0:
+                    step = size - 1
+                here += (step - s) * grid.stride[k]
+                s = step
+
+
+@kernel
+def pick_fifos(
+    grid: Grid,
+    rule: int,
+    n_fifos: int,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    fifo: NDArray[np.int32],
+) -> None:
+    """Injection FIFO of every edge, -1 within a node. (E,) (E,) (T,) -> (E,).
+
+    Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus.
+    """
+    ndim = grid.shape.size
+    turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        if a == b:
+            fifo[e] = -1
+            continue
+        if rule == ROUND_ROBIN:
+            fifo[e] = turn[a]
+            turn[a] = (turn[a] + 1) % n_fifos
+            continue
+        differing = 0
+        unwrapped = 0
+        first = 0
+        for i in range(ndim - 1, -1, -1):
+            k = grid.order[i]
+            gap = abs(grid.coords[b, k] - grid.coords[a, k])
+            differing += gap != 0
+            unwrapped += gap
+            first = k if gap != 0 else first
+        if differing == 1 or rule == FIRST_DIMENSION:
+            s = grid.coords[a, first]
+            t = grid.coords[b, first]
+            others = other_coordinates(grid, b, first)
+            plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie, others)
+            fifo[e] = (2 * first + (1 if plus else 0)) % n_fifos
+        else:
+            fifo[e] = unwrapped % n_fifos
+
+
+@kernel
+def sum_along_routes(
+    grid: Grid,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    node: NDArray[np.int32],
+    load: NDArray[np.float64],
+    total: NDArray[np.float64],
+    most: NDArray[np.float64],
+) -> None:
+    """Sum and maximum of the loads along each route. (E,) (E,) (T,) (links,) -> (E,) (E,)."""
+    ndim = grid.shape.size
+    for e in range(src.size):
+        a = node[src[e]]
+        b = node[dst[e]]
+        here = np.int64(a)
+        on_route = 0.0
+        highest = 0.0
+        for i in range(ndim):
+            k = grid.order[i]
+            s = int(grid.coords[a, k])
+            t = int(grid.coords[b, k])
+            size = grid.shape[k]
+            others = other_coordinates(grid, b, k)
+            plus = goes_plus(s, t, size, grid.wrap[k] == 1, grid.tie, others)
+            step = 1 if plus else -1
+            port = 2 * k + (0 if plus else 1)
+            while s != t:
+                value = load[here * 2 * ndim + port]
+                on_route += value
+                highest = max(highest, value)
+                s += step
+                here += step * grid.stride[k]
+                if s == size:
+                    s = 0
+                    here -= size * grid.stride[k]
+                elif s < 0:
+                    s = size - 1
+                    here += size * grid.stride[k]
+        total[e] = on_route
+        most[e] = highest
+
+
+@kernel
+def take_turns(
+    first: NDArray[np.int64],
+    dst: NDArray[np.int32],
+    seconds: NDArray[np.float64],
+    order: NDArray[np.int64],
+    ready: NDArray[np.float64],
+) -> None:
+    """Edges of each task from the partner above and round. (T + 1,) (E,) (E,) -> (E,) (E,)."""
+    for task in range(first.size - 1):
+        begin, end = first[task], first[task + 1]
+        e = begin
+        while e < end and dst[e] < task:
+            e += 1
+        done = 0.0
+        for i in range(begin, end):
+            if e == end:
+                e = begin
+            done += seconds[e]
+            order[i] = e
+            ready[e] = done
+            e += 1

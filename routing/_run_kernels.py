@@ -1,0 +1,221 @@
+"""Kernels over runs: the straight pieces of dimension-ordered routes.
+
+A run is a node and a coordinate to reach along one dimension, and under the tie rule by the sum of
+coordinates also the parity of the destination's other coordinates. Of every route there is one run
+a dimension, so that a message costs one update a dimension without a branch.
+
+What costs time in a large torus is memory. So the tasks come in blocks of neighbouring nodes, whose
+runs fit the cache together (`by_block`); the next task's messages are asked for early; and of a
+destination a message brings its coordinates in one word, noted while tasks are still in their own
+order and partners near each other. Blocks of few nodes are slower again: an update then waits for
+one of the last few, to the same run.
+
+Letters in the comments: N nodes, D dimensions, R = N * (sum of the sizes) * parities runs, E edges,
+T tasks, L links.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._jit import bare_kernel, kernel, prefetch
+
+from ._route_kernels import Grid, goes_plus, is_halved
+from .runs import RunTable
+
+_BLOCK_NODES = 2048
+_TASKS_AHEAD = 6
+
+
+@kernel
+def add_to_runs(
+    table: RunTable,
+    dst: NDArray[np.int32],
+    first: NDArray[np.int64],
+    node: NDArray[np.int32],
+    weight: NDArray[np.int64],
+    run: NDArray[np.int64],
+) -> None:
+    """Add the weight of every edge to its runs. (E,) (T + 1,) (T,) (E,) -> (R,)."""
+    there = codes_of(table.code, node, dst)
+    start = np.empty(table.size.size, dtype=np.int64)
+    task = by_block(table.row, node)
+    for n in range(task.size):
+        soon = first[task[min(n + _TASKS_AHEAD, task.size - 1)]]
+        prefetch(there, soon)
+        prefetch(weight, soon)
+        prefetch(weight, soon + 8)
+        begin_runs(table, node[task[n]], start)
+        for e in range(first[task[n]], first[task[n] + 1]):
+            code = np.int64(there[e])
+            amount = weight[e]
+            row = np.int64(0)
+            for i in range(start.size):
+                t = (code >> table.shift[i]) & table.mask[i]
+                run[run_to(table, i, start[i], row, t, code)] += amount
+                row += t * table.stride[i]
+
+
+@bare_kernel
+def begin_runs(table: RunTable, node: int, start: NDArray[np.int64]) -> None:
+    """Where a node's runs would stand if its routes' ends were coordinates of 0. -> (D,)."""
+    row = np.int64(table.row[node])
+    for i in range(start.size):
+        start[i] = table.base[i] + row * table.parities * table.size[i]
+        row -= ((np.int64(table.code[node]) >> table.shift[i]) & table.mask[i]) * table.stride[i]
+
+
+@bare_kernel
+def run_to(
+    table: RunTable, i: int, start: np.int64, row: np.int64, t: np.int64, code: np.int64
+) -> np.uint64:
+    """The run to coordinate t, `row` rows beyond where those of its source start."""
+    place = start + row * table.parities * table.size[i] + t
+    if table.parities == 2:
+        place += (((code >> table.shift[-1]) ^ t) & 1) * table.size[i]
+    return np.uint64(place)
+
+
+@kernel
+def codes_of(
+    code: NDArray[np.int32], node: NDArray[np.int32], dst: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Code of every edge's destination. (N,) (T,) (E,) -> (E,)."""
+    there = np.empty(dst.size, dtype=np.int32)
+    for e in range(dst.size):
+        there[e] = code[node[dst[e]]]
+    return there
+
+
+@kernel
+def by_block(row: NDArray[np.int32], node: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Tasks by the blocks of rows that their nodes are in. (N,) (T,) -> (T,)."""
+    place = np.zeros(row.size // _BLOCK_NODES + 2, dtype=np.int64)
+    for t in range(node.size):
+        place[row[node[t]] // _BLOCK_NODES + 1] += 1
+    for block in range(place.size - 1):
+        place[block + 1] += place[block]
+    task = np.empty(node.size, dtype=np.int32)
+    for t in range(node.size):
+        block = row[node[t]] // _BLOCK_NODES
+        task[place[block]] = t
+        place[block] += 1
+    return task
+
+
+@kernel
+def spread_runs(
+    grid: Grid, table: RunTable, run: NDArray[np.int64], load: NDArray[np.int64]
+) -> None:
+    """Add every run to its links. (R,) -> (L,)."""
+    ndim = grid.shape.size
+    ports = 2 * ndim
+    parities = table.parities
+    for i in range(ndim):
+        k = grid.order[i]
+        size = grid.shape[k]
+        stride = grid.stride[k]
+        wrap = grid.wrap[k] == 1
+        # Marks along a line laid out twice: where a run, wrapping or not, begins and ends.
+        plus = np.zeros(2 * size + 1, dtype=np.int64)
+        minus = np.zeros(2 * size + 1, dtype=np.int64)
+        for start in range(grid.coords.shape[0]):
+            if grid.coords[start, k] != 0:
+                continue
+            plus[:] = 0
+            minus[:] = 0
+            for place in range(size * parities):
+                s, parity = place // parities, place % parities
+                first = table.base[i] + (table.row[start + s * stride] * parities + parity) * size
+                for t in range(size):
+                    w = run[first + t]
+                    if w == 0 or s == t:
+                        continue
+                    up = w if goes_plus(s, t, size, wrap, grid.tie, parity) else np.int64(0)
+                    if is_halved(s, t, size, wrap, grid.tie):
+                        up = w - w // 2
+                    plus[s] += up
+                    plus[t if t > s else t + size] -= up
+                    # Downwards the line is read from its far end.
+                    minus[size - 1 - s] += w - up
+                    minus[size - 1 - t if t < s else 2 * size - 1 - t] -= w - up
+            upward = np.int64(0)
+            downward = np.int64(0)
+            for c in range(2 * size):
+                upward += plus[c]
+                downward += minus[c]
+                at = c % size
+                load[(start + at * stride) * ports + 2 * k] += upward
+                load[(start + (size - 1 - at) * stride) * ports + 2 * k + 1] += downward
+
+
+@kernel
+def sum_over_runs(
+    grid: Grid,
+    table: RunTable,
+    load: NDArray[np.float64],
+    total: NDArray[np.float64],
+    most: NDArray[np.float64],
+) -> None:
+    """Sum and maximum of the loads along every run. (L,) -> (R,) (R,)."""
+    ndim = grid.shape.size
+    parities = table.parities
+    for i in range(ndim):
+        k = grid.order[i]
+        size = grid.shape[k]
+        wrap = grid.wrap[k] == 1
+        for place in range(grid.coords.shape[0] * parities):
+            node, parity = place // parities, place % parities
+            s = int(grid.coords[node, k])
+            first = table.base[i] + (table.row[node] * parities + parity) * size
+            for sign in range(2):
+                step = 1 - 2 * sign
+                here = node
+                t = s
+                on_run = 0.0
+                highest = 0.0
+                for _ in range(size - 1):
+                    value = load[here * 2 * ndim + 2 * k + sign]
+                    t += step
+                    here += step * grid.stride[k]
+                    if t == size or t < 0:
+                        t -= step * size
+                        here -= step * size * grid.stride[k]
+                    if goes_plus(s, t, size, wrap, grid.tie, parity) != (sign == 0):
+                        break
+                    on_run += value
+                    highest = max(highest, value)
+                    total[first + t] = on_run
+                    most[first + t] = highest
+
+
+@kernel
+def sum_over_routes(
+    table: RunTable,
+    dst: NDArray[np.int32],
+    first: NDArray[np.int64],
+    node: NDArray[np.int32],
+    run_total: NDArray[np.float64],
+    run_most: NDArray[np.float64],
+    total: NDArray[np.float64],
+    most: NDArray[np.float64],
+) -> None:
+    """Sum and maximum over the runs of every edge. (E,) (T + 1,) (T,) (R,) (R,) -> (E,) (E,)."""
+    there = codes_of(table.code, node, dst)
+    start = np.empty(table.size.size, dtype=np.int64)
+    for task in by_block(table.row, node):
+        begin_runs(table, node[task], start)
+        for e in range(first[task], first[task + 1]):
+            code = np.int64(there[e])
+            row = np.int64(0)
+            on_route = 0.0
+            highest = 0.0
+            for i in range(start.size):
+                t = (code >> table.shift[i]) & table.mask[i]
+                place = run_to(table, i, start[i], row, t, code)
+                on_route += run_total[place]
+                highest = max(highest, run_most[place])
+                row += t * table.stride[i]
+            total[e] = on_route
+            most[e] = highest

@@ -1,0 +1,192 @@
+"""Link loads: what messages put on each link, and what stands along their routes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping.bluegene_routes import Groups
+from toruscast.validation import as_array
+
+from . import _route_kernels as kernels
+from . import _run_kernels as run_kernels
+from ._adaptive_kernels import add_adaptive_loads, widen_reach
+from .offsets import offset_table
+from .routing import Routing, check_fit, check_routing, grid_of, phase_routing
+from .runs import run_table
+
+
+def link_loads(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    weights: ArrayLike | None = None,
+    *,
+    routing: Routing = "deterministic",
+) -> NDArray[np.float64]:
+    """Return the bytes that the routing puts on every directed link.
+
+    Parameters
+    ----------
+    comm, torus, mapping
+        What is sent, over which network, from where.
+    weights : array-like of float, shape (n_edges,), optional
+        What to count instead of bytes, such as packets; their sum finite, none negative.
+    routing : {"deterministic", "adaptive", "by_size"}
+        Dimension order, where half of a tie that is split or random is expected each way; or
+        minimal adaptive, as the expected load when every message is split evenly over its minimal
+        routes, those of each of its zones in turn; or the second where the longest message
+        has more than ``torus.network.deterministic_limit`` bytes, else the first.
+
+    Returns
+    -------
+    ndarray, shape (n_links,)
+        In the order of `Torus`: ``node * 2 * D + 2 * d + s``. Messages within a node load nothing.
+
+    Notes
+    -----
+    Sums in dimension order are kept in 64-bit fixed point, scaled by the power of two that makes
+    the total fit: whole byte counts below 2**61 in all are exact, fractions are rounded to 2**-61
+    of the total.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [100])
+    >>> link_loads(comm, Torus((8,)), TaskMapping([6, 1], 8)).reshape(8, 2)[:, 0]
+    array([100.,   0.,   0.,   0.,   0.,   0., 100., 100.])
+    """
+    check_fit(comm, torus, mapping)
+    weight = comm.nbytes if weights is None else _weights(weights, comm.n_edges)
+    check_routing(routing)
+    if phase_routing(routing, comm, torus) == "adaptive":
+        return _adaptive_loads(comm, torus, mapping, weight)
+    load = np.zeros(torus.n_links, dtype=np.int64)
+    fixed, scale = _fixed_point(weight, torus)
+    runs = run_table(torus, comm.n_edges)
+    grid = grid_of(torus)
+    if runs is None:
+        kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
+    else:
+        run = np.zeros(runs.n_runs, dtype=np.int64)
+        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run)
+        run_kernels.spread_runs(grid, runs, run, load)
+    return np.asarray(load * scale, dtype=np.float64)
+
+
+def loads_along_routes(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, load: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sum and the maximum of link loads along each edge's dimension-ordered route.
+
+    Of a tie that is split or random, the plus way counts.
+
+    Parameters
+    ----------
+    comm, torus, mapping
+        What is sent, over which network, from where.
+    load : ndarray, shape (n_links,)
+        A number for every link, such as `link_loads` returns.
+
+    Returns
+    -------
+    total, most : ndarray, shape (n_edges,)
+        0 within a node.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 1], [2, 2], [100, 50])
+    >>> mapping = TaskMapping([0, 1, 2], 8)
+    >>> loads_along_routes(comm, Torus((8,)), mapping, link_loads(comm, Torus((8,)), mapping))
+    (array([250., 150.]), array([150., 150.]))
+    """
+    check_fit(comm, torus, mapping)
+    grid = grid_of(torus)
+    ends = (comm.src, comm.dst, mapping.node)
+    total, most = np.empty(comm.n_edges), np.empty(comm.n_edges)
+    runs = run_table(torus, comm.n_edges)
+    if runs is None:
+        kernels.sum_along_routes(grid, *ends, load, total, most)
+    else:
+        run_total, run_most = np.zeros(runs.n_runs), np.zeros(runs.n_runs)
+        run_kernels.sum_over_runs(grid, runs, load, run_total, run_most)
+        run_kernels.sum_over_routes(
+            runs, comm.dst, comm.first, mapping.node, run_total, run_most, total, most
+        )
+    return total, most
+
+
+def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
+    expected = f"{n_edges} numbers of 0 or more, their sum finite"
+    array = as_array(values, "weights", expected)
+    if array.shape != (n_edges,) or (n_edges and array.dtype.kind not in "iufb"):
+        found = f"{array.dtype} of shape {array.shape}"
+        raise InputError("bad weights", found=found, expected=expected)
+    weight = array.astype(np.float64)
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total) or (weight < 0).any():
+        raise InputError("bad weights", expected=expected)
+    return weight
+
+
+def _fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
+    """Weights as integers whose sum stays below 2**62, and the size of their unit."""
+    # A split tie halves weights: twice their number, half of them is a whole number too.
+    halves = 2 if torus.ties_are_open else 1
+    total = float(weight.sum())
+    if total < 2.0**61:
+        whole = weight.astype(np.int64)
+        if (whole == weight).all():
+            return halves * whole, 1.0 / halves
+    # No unit below the smallest number that can be divided by.
+    scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
+    return halves * np.rint(weight / scale).astype(np.int64), scale / halves
+
+
+def _adaptive_loads(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    load = np.zeros(torus.n_links)
+    here, target = mapping.node[comm.src], mapping.node[comm.dst]
+    set_of = torus.zone_set_of(here, target)
+    for number, zones in enumerate(torus.zone_sets):
+        own = np.flatnonzero(set_of == number)
+        ends = here[own], target[own]
+        if zones:
+            _spread_over_zones(torus, zones, *ends, weight[own], load)
+        else:
+            fixed, scale = _fixed_point(weight[own], torus)
+            ordered = np.zeros(torus.n_links, dtype=np.int64)
+            nodes = np.arange(torus.n_nodes, dtype=np.int32)
+            kernels.add_loads(grid_of(torus), *ends, nodes, fixed, ordered)
+            load += ordered * scale
+    return load
+
+
+def _spread_over_zones(
+    torus: Torus,
+    zones: Groups,
+    here: NDArray[np.int32],
+    target: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    load: NDArray[np.float64],
+) -> None:
+    """Spread over minimal routes, zone by zone; (n,) (n,) (n,) -> (N * 2 * D,)."""
+    grid = grid_of(torus)
+    # All routes of a zone end at one node: the next zone's start there.
+    for zone in zones:
+        part = torus.coords[:, zone] @ grid.stride[list(zone)]
+        there = here - part[here] + part[target]
+        # Of 16 bits, sorting takes a pass.
+        by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
+        minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
+        widen_reach(grid, torus.adaptive_ties_minus, here, there, minus, plus)
+        table = offset_table(minus, plus)
+        add_adaptive_loads(
+            grid, torus.adaptive_ties_minus, table, here, there, by_end, weight, load
+        )
+        here = there

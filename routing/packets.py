@@ -1,0 +1,94 @@
+"""How messages become packets, and when a task has them ready."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, Network, Torus, Workload
+
+from ._route_kernels import take_turns
+
+
+def packet_counts(
+    comm: CommGraph, torus: Torus, coarsening: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the packets of every edge and the bytes of each on the wire, ``(n_edges,)`` both.
+
+    A message without a byte still sends one packet.
+    """
+    network = torus.network
+    messages = comm.whole_messages
+    sent = messages > 0
+    each = comm.nbytes / np.maximum(messages, 1)
+    packets = messages * np.maximum(np.ceil(each / network.payload), 1)
+    wire_bytes = np.where(sent, comm.nbytes + network.header * packets, 0.0)
+    packets = np.ceil(packets / coarsening)
+    per_packet = wire_bytes / np.maximum(packets, 1)
+    most = packets.max(initial=0)
+    if most >= 2**53:
+        edge = int(np.argmax(packets))
+        raise InputError(
+            f"too many packets from task {comm.src[edge]} to task {comm.dst[edge]}",
+            found=f"{comm.nbytes[edge]:g} bytes",
+            expected="fewer than 2**53 packets",
+        )
+    return packets.astype(np.int64), per_packet
+
+
+def software_times(comm: CommGraph, network: Network) -> NDArray[np.float64]:
+    """Return the seconds of software that each edge costs its task, ``(n_edges,)``."""
+    messages = comm.whole_messages
+    short = comm.nbytes <= network.short_limit * messages
+    each = np.where(short & (network.short_limit > 0), network.short_overhead, network.overhead)
+    return np.asarray(messages * each)
+
+
+def hand_over_times(
+    comm: CommGraph, network: Network
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the edges in the order of their hand-over, and the second at which each is ready.
+
+    Those of a task stand together, the tasks in order. A task starts with the partner next above it
+    and goes round, so that an all-to-all does not begin with everybody sending to task 0.
+    """
+    order = np.empty(comm.n_edges, dtype=np.int64)
+    ready = np.empty(comm.n_edges)
+    take_turns(comm.first, comm.dst, software_times(comm, network), order, ready)
+    return order, ready
+
+
+def common_message(workload: Workload, torus: Torus) -> int:
+    """Packets of a message of such a length that half of all packets belong to longer ones or it.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [18000, 5000], [9, 1])
+    >>> common_message(Workload([comm]), Torus((4,)))
+    4
+    """
+    packets = [packet_counts(phase, torus)[0] for phase in workload]
+    counts = np.concatenate(packets)
+    whole = np.concatenate([phase.whole_messages for phase in workload])
+    length = counts // np.maximum(whole, 1)
+    order = np.argsort(-length, kind="stable")
+    sent = counts[order].cumsum()
+    if not sent.size or not sent[-1]:
+        return 0
+    return int(length[order[np.searchsorted(sent, sent[-1] / 2)]])
+
+
+def longest_message(workload: Workload, torus: Torus) -> int:
+    """Packets of the longest message of all phases.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [5000, 2000], [2, 1])
+    >>> longest_message(Workload([comm]), Torus((4,)))
+    5
+    """
+    return max(
+        int((packet_counts(phase, torus)[0] / np.maximum(phase.whole_messages, 1)).max(initial=0))
+        for phase in workload
+    )

@@ -1,0 +1,191 @@
+"""How phases are routed, and the routes, hops and FIFOs of messages in dimension order."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mapping
+from toruscast.validation import one_of
+
+from . import _route_kernels as kernels
+
+Routing = Literal["deterministic", "adaptive", "by_size"]
+
+_TIES = {
+    "plus": kernels.PLUS,
+    "source_parity": kernels.SOURCE_PARITY,
+    "sum_parity": kernels.SUM_PARITY,
+    "simgrid": kernels.SIMGRID,
+    "split": kernels.SPLIT,
+    "random": kernels.RANDOM,
+    "booksim": kernels.RANDOM,
+}
+FIFO_RULES = {
+    "bluegene_q": kernels.BLUEGENE_Q,
+    "first_dimension": kernels.FIRST_DIMENSION,
+    "round_robin": kernels.ROUND_ROBIN,
+    "first_free": kernels.ROUND_ROBIN,
+}
+
+
+def check_routing(routing: str) -> None:
+    """Raise `InputError` unless this is a known routing."""
+    one_of(routing, "routing", get_args(Routing))
+
+
+def check_fit(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> None:
+    """Raise `InputError` unless the mapping is one of the graph's tasks onto the torus."""
+    if not isinstance(comm, CommGraph):
+        raise InputError("bad traffic", found=type(comm).__name__, expected="a CommGraph")
+    as_mapping(mapping).check(comm.n_tasks, torus)
+
+
+def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
+    """Return how a phase is routed: ``by_size`` is adaptive where its longest message is long.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [300_000], [2])
+    >>> phase_routing("by_size", comm, Torus((8,)))
+    'adaptive'
+    """
+    if routing != "by_size":
+        return routing
+    sent = comm.whole_messages > 0
+    longest = (comm.nbytes[sent] / comm.whole_messages[sent]).max(initial=0.0)
+    return "adaptive" if longest > torus.network.deterministic_limit else "deterministic"
+
+
+def phase_routings(
+    routing: Routing, traffic: Workload | CommGraph, torus: Torus
+) -> tuple[Routing, ...]:
+    """Return how each phase is routed; rounds of a dependent workload are all routed alike.
+
+    Examples
+    --------
+    >>> short, long = CommGraph(2, [0], [1], [1000]), CommGraph(2, [0], [1], [100_000])
+    >>> phase_routings("by_size", Workload([short, long]), Torus((8,)))
+    ('deterministic', 'adaptive')
+    >>> phase_routings("by_size", Workload([short, long], dependent=True), Torus((8,)))
+    ('adaptive', 'adaptive')
+    """
+    workload = as_workload(traffic)
+    each = tuple(phase_routing(routing, phase, torus) for phase in workload)
+    adaptive: Routing = "adaptive"
+    return (adaptive,) * len(each) if workload.dependent and adaptive in each else each
+
+
+def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
+    """Return whether packets of a message may go different ways; loads of links are estimates then.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [1000])
+    >>> ways_are_open(comm, Torus((8,)), "by_size"), ways_are_open(comm, Torus((8,)), "adaptive")
+    (False, True)
+    """
+    adaptive = "adaptive" in phase_routings(routing, traffic, torus)
+    return adaptive or torus.ties_are_open
+
+
+def grid_of(torus: Torus) -> kernels.Grid:
+    """Return the arrays by which the kernels know a torus."""
+    stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
+    return kernels.Grid(
+        np.array(torus.shape, dtype=np.int64),
+        np.array(torus.wrap, dtype=np.int64),
+        np.array(torus.order, dtype=np.int64),
+        stride.astype(np.int64),
+        torus.coords,
+        _TIES[torus.tie],
+    )
+
+
+def dilations(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+    """Return the hops of every edge, shape ``(n_edges,)``; 0 within a node.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0, 1], [1, 2, 0], [8, 8, 8])
+    >>> dilations(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
+    array([1, 2, 1], dtype=int32)
+    """
+    check_fit(comm, torus, mapping)
+    hops = np.empty(comm.n_edges, dtype=np.int32)
+    kernels.count_hops(grid_of(torus), comm.src, comm.dst, mapping.node, hops)
+    return hops
+
+
+def routes(
+    torus: Torus, src: ArrayLike, dst: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the links of dimension-ordered routes between nodes, in the order of travel.
+
+    Parameters
+    ----------
+    torus : Torus
+        Of a tie that is split or random, the plus way is listed.
+    src, dst : array-like of int, shape (n_routes,)
+        First and last node of each route.
+
+    Returns
+    -------
+    first : ndarray, shape (n_routes + 1,)
+        Route ``r`` is ``links[first[r]:first[r + 1]]``.
+    links : ndarray
+        Link numbers.
+
+    Examples
+    --------
+    >>> torus = Torus((4, 4))
+    >>> first, links = routes(torus, [0], [13])
+    >>> [torus.link_label(link) for link in links]
+    ['(0,0) -0', '(3,0) +1']
+    """
+    a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
+    if a.shape != b.shape or a.ndim != 1:
+        raise InputError("ends of routes differ in number", found=(a.size, b.size))
+    first = np.zeros(a.size + 1, dtype=np.int64)
+    np.cumsum(torus.distance(a, b), out=first[1:])
+    links = np.empty(first[-1], dtype=np.int64)
+    kernels.list_links(grid_of(torus), a, b, first, links)
+    return first, links
+
+
+def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+    """Return the torus injection FIFO of every edge, shape ``(n_edges,)``; -1 within a node.
+
+    The rule is that of ``torus.network``. Blue Gene/Q's, as in IBM's messaging library (PAMI): a
+    destination that differs in one dimension only takes the FIFO of that dimension and direction,
+    any other the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the
+    FIFOs. The direction of a tie that is split or random counts as plus. Where FIFOs take turns,
+    they do so in the order of the edges, those that send nothing last.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0], [1, 2], [8, 8])
+    >>> injection_fifos(comm, Torus((4, 4)), TaskMapping([0, 1, 7], 16))
+    array([3, 4], dtype=int32)
+    """
+    check_fit(comm, torus, mapping)
+    network = torus.network
+    rule = FIFO_RULES[network.fifo_rule]
+    fifo = np.empty(comm.n_edges, dtype=np.int32)
+    silent = comm.whole_messages == 0
+    if rule != kernels.ROUND_ROBIN or not silent.any():
+        kernels.pick_fifos(
+            grid_of(torus), rule, network.fifos, comm.src, comm.dst, mapping.node, fifo
+        )
+        return fifo
+    order = np.argsort(silent, kind="stable")
+    picked = np.empty_like(fifo)
+    kernels.pick_fifos(
+        grid_of(torus), rule, network.fifos, comm.src[order], comm.dst[order], mapping.node, picked
+    )
+    fifo[order] = picked
+    return fifo

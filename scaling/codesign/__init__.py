@@ -1,0 +1,1 @@
+"""What an upgrade or a machine offers applications whose requirements are known."""

@@ -1,0 +1,110 @@
+"""Applications in files of their user: requirement models in TOML or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..errors import ScalingInputError
+from ..formats.extrap_json import decoded
+from .requirements import REQUIREMENTS, Application
+
+_KEYS = {"name": str, "requirements": dict, "notes": list, "smallest": (int, float)}
+MAX_BYTES = 1_000_000
+
+
+def read_application(path: str | os.PathLike[str]) -> Application:
+    """Read the requirement models of one application.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.toml`` or ``.json`` file with a table ``requirements`` of expressions, and, if wanted,
+        ``name``, ``notes`` (texts) and ``smallest`` (least problem size a process).
+
+    Returns
+    -------
+    Application
+
+    Raises
+    ------
+    ScalingInputError
+        If the file cannot be read as such; the message names the key and the column.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("solver.toml").write_text('''
+    ... [requirements]
+    ... bytes_used = "1e5 * n + 200 * p"
+    ... flop = "1e7 * n * log2(p)"
+    ... ''')
+    >>> solver = read_application("solver.toml")
+    >>> solver.name, list(solver.requirements)
+    ('solver', ['bytes_used', 'flop'])
+    """
+    file = os.fspath(path)
+    document = _document(Path(file), file)
+    if not isinstance(document, dict) or "requirements" not in document:
+        raise ScalingInputError(
+            "is no application",
+            file=file,
+            expected=f"a table requirements with some of {', '.join(REQUIREMENTS)}",
+        )
+    for key, value in document.items():
+        if key not in _KEYS:
+            raise ScalingInputError("unknown key", file=file, found=key, expected=", ".join(_KEYS))
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
+            raise ScalingInputError(f"bad {key}", file=file, found=value, expected=_described(key))
+    notes = document.get("notes", [])
+    if not all(isinstance(note, str) for note in notes):
+        raise ScalingInputError("bad notes", file=file, found=notes, expected=_described("notes"))
+    return Application(
+        document.get("name", Path(file).stem),
+        document["requirements"],
+        notes,
+        document.get("smallest", 1.0),
+        file,
+    )
+
+
+def _document(path: Path, file: str) -> Any:
+    if path.suffix not in (".toml", ".json"):
+        raise ScalingInputError(
+            "unknown suffix", file=file, found=path.suffix or "none", expected=".toml or .json"
+        )
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScalingInputError(f"cannot be read: {reason}", file=file) from None
+    if len(raw) > MAX_BYTES:
+        raise ScalingInputError("is too long", file=file, expected=f"at most {MAX_BYTES} bytes")
+    try:
+        text = raw.decode("utf-8-sig")
+        return tomllib.loads(text) if path.suffix == ".toml" else decoded(text, file)
+    except UnicodeDecodeError:
+        raise ScalingInputError("is no text in UTF-8", file=file) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ScalingInputError("is no TOML", file=file, found=str(error)) from None
+    except json.JSONDecodeError as error:
+        raise ScalingInputError(
+            "is no JSON", file=file, line=error.lineno, found=error.msg
+        ) from None
+    except ScalingInputError:
+        raise
+    except (RecursionError, ValueError):
+        raise ScalingInputError("is nested too deeply or holds a bad number", file=file) from None
+
+
+def _described(key: str) -> str:
+    return {
+        "name": "a text",
+        "requirements": "a table of expressions",
+        "notes": "a list of texts",
+        "smallest": "a number above 0",
+    }[key]

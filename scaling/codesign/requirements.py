@@ -1,0 +1,201 @@
+"""What an application needs of each process, as functions of p processes and the problem size n."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ScalingInputError
+from .expressions import Expression
+from .problem_size import fill
+
+REQUIREMENTS = {
+    "bytes_used": "memory (bytes)",
+    "flop": "floating-point operations",
+    "bytes_sent": "bytes sent and received",
+    "loads_stores": "loads and stores",
+    "stack_distance": "stack distance",
+}
+
+
+@dataclass(frozen=True)
+class Application:
+    """Requirements of one process, each an expression in p and n.
+
+    Parameters
+    ----------
+    name : str
+    requirements : mapping of str to str or Expression
+        Any of `REQUIREMENTS`; ``bytes_used`` must be there.
+    notes : sequence of str
+        What a reader should know of the models.
+    smallest : float
+        The least problem size a process.
+    file : path-like, optional
+        Where it was read, for messages.
+
+    Raises
+    ------
+    ScalingInputError
+        If a requirement is unknown or no expression, or ``bytes_used`` is missing.
+
+    Examples
+    --------
+    >>> solver = Application("solver", {"bytes_used": "1e5 * n", "flop": "1e7 * n * log2(p)"})
+    >>> solver.need("flop", p=1024, n=3)
+    300000000.0
+    >>> solver.largest(p=1024, memory=2e8)
+    2000.0
+    """
+
+    name: str
+    requirements: Mapping[str, Expression]
+    notes: tuple[str, ...] = ()
+    smallest: float = 1.0
+    file: str | None = None
+
+    def __init__(
+        self,
+        name: str,
+        requirements: Mapping[str, str | Expression],
+        notes: tuple[str, ...] | list[str] = (),
+        smallest: float = 1.0,
+        file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        where = None if file is None else os.fspath(file)
+        models = {}
+        for key, text in requirements.items():
+            if key not in REQUIREMENTS:
+                raise ScalingInputError(
+                    "unknown requirement", file=where, found=key, expected=", ".join(REQUIREMENTS)
+                )
+            source = text.text if isinstance(text, Expression) else text
+            models[key] = Expression(source, file=where, place=f"{name}, {key}")
+        if "bytes_used" not in models:
+            raise ScalingInputError(
+                f"{name} lacks a requirement",
+                file=where,
+                found=", ".join(models) or "none",
+                expected="bytes_used, which tells the problem size that fits",
+            )
+        try:
+            least = float(smallest)
+        except OverflowError:
+            least = np.inf
+        if not (np.isfinite(least) and least > 0):
+            raise ScalingInputError(
+                f"{name}: bad smallest problem", file=where, found=least, expected="above 0"
+            )
+        for key, value in (
+            ("name", name),
+            ("requirements", models),
+            ("notes", tuple(notes)),
+            ("smallest", least),
+            ("file", where),
+        ):
+            object.__setattr__(self, key, value)
+
+    def need(
+        self, requirement: str, p: float, n: float, held: tuple[float, float] | None = None
+    ) -> float:
+        """Return what one process needs.
+
+        Parameters
+        ----------
+        requirement : str
+            One of `REQUIREMENTS`.
+        p, n : float
+            Processes, and problem size a process.
+        held : (float, float), optional
+            Other p and n, for the logarithms alone.
+
+        Raises
+        ------
+        ScalingInputError
+            If there is no such model, or its value is negative or not finite.
+        """
+        if requirement not in self.requirements:
+            raise ScalingInputError(
+                f"{self.name} has no such requirement",
+                file=self.file,
+                found=requirement,
+                expected=", ".join(self.requirements),
+            )
+        check_positive(p=p, n=n)
+        value = float(self._values(requirement, p, n, held))
+        if not (np.isfinite(value) and value >= 0):
+            raise ScalingInputError(
+                f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}",
+                file=self.file,
+                found=value,
+                expected="a finite number, 0 or more",
+            )
+        return value
+
+    def largest(self, p: float, memory: float, held: tuple[float, float] | None = None) -> float:
+        """Return the problem size of a process that fills its memory.
+
+        Parameters
+        ----------
+        p : float
+            Processes.
+        memory : float
+            Bytes of one process.
+        held : (float, float), optional
+            Other p and n, for the logarithms alone.
+
+        Returns
+        -------
+        float
+            n with bytes_used(p, n) = memory.
+
+        Raises
+        ------
+        DoesNotFitError
+            If the smallest problem is too large already.
+        ScalingInputError
+            If memory does not grow with n, shrinks somewhere, or p or the memory is not positive.
+        """
+        check_positive(p=p, memory=memory)
+        if p < 1:
+            raise ScalingInputError("too few processes", found=p, expected="1 or more")
+
+        def used(n: Any) -> Any:
+            # One size at a time is checked; the samples between are for growth alone.
+            if isinstance(n, np.ndarray):
+                return self._values("bytes_used", p, n, held)
+            # A power of a large n may be no number any more; the smallest problem needs one.
+            if n > self.smallest and self._values("bytes_used", p, n, held) == np.inf:
+                return np.inf
+            return self.need("bytes_used", p, n, held)
+
+        return fill(used, memory, self.smallest, f"{self.name} on {p:g} processes", self.file)
+
+    def _values(self, requirement: str, p: float, n: Any, held: tuple[float, float] | None) -> Any:
+        logarithms = None if held is None else {"p": np.float64(held[0]), "n": np.float64(held[1])}
+        return self.requirements[requirement](p=p, n=n, held=logarithms)
+
+
+def check_positive(**values: Any) -> None:
+    """Refuse what is not a finite number above 0.
+
+    Examples
+    --------
+    >>> check_positive(memory=-1.0)
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: bad memory: found -1.0, expected a finite number above 0
+    """  # noqa: E501
+    for name, value in values.items():
+        try:
+            number = math.nan if isinstance(value, bool | str) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not (math.isfinite(number) and number > 0):
+            raise ScalingInputError(
+                f"bad {name}", found=f"{value}", expected="a finite number above 0"
+            )

@@ -1,0 +1,142 @@
+"""What an upgrade of a system changes for an application that fills its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..errors import ScalingInputError
+from .problem_size import DoesNotFitError
+from .requirements import Application, check_positive
+from .systems import System
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Factors that an upgrade brings.
+
+    Parameters
+    ----------
+    name : str
+    processes : float
+        Factor of the number of processes.
+    memory : float
+        Factor of the memory a process.
+
+    Examples
+    --------
+    >>> Upgrade("B", 2, 0.5).applied(System("base", 1000, 4e9)).memory
+    2000000000.0
+    """
+
+    name: str
+    processes: float
+    memory: float
+
+    def __post_init__(self) -> None:
+        check_positive(processes=self.processes, memory=self.memory)
+
+    def applied(self, base: System) -> System:
+        """Return the system after the upgrade."""
+        return System(
+            self.name, base.processes * self.processes, base.memory * self.memory, base.flops
+        )
+
+
+# Double the racks, the sockets (which share their node's memory), the memory [Calotoiu18].
+UPGRADES = (Upgrade("A", 2.0, 1.0), Upgrade("B", 2.0, 0.5), Upgrade("C", 1.0, 2.0))
+# Memory so large that n dominates p where a model is a sum of both.
+LARGE_BASE = System("base", 1e5, 1e12)
+
+
+def upgrade_ratios(
+    application: Application,
+    base: System = LARGE_BASE,
+    upgrades: Sequence[Upgrade] = UPGRADES,
+) -> pd.DataFrame:
+    """Requirements of a process after an upgrade, over those before.
+
+    Parameters
+    ----------
+    application : Application
+    base : System
+        The system before.
+    upgrades : sequence of Upgrade
+
+    Returns
+    -------
+    DataFrame
+        A row a requirement and upgrade: ``application``, ``requirement`` ("problem_size" first),
+        ``upgrade``, ``ratio``, ``growth_ratio``: the same with every logarithm held at its value
+        before the upgrade, so that powers alone count, and ``reason`` where there is none.
+
+    Raises
+    ------
+    ScalingInputError
+        If the application does not fit the base, or its memory does not grow with n.
+
+    Examples
+    --------
+    >>> solver = Application("a", {"bytes_used": "1e5 * n", "flop": "1e7 * n * log2(p)"})
+    >>> table = upgrade_ratios(solver, System("base", 1024, 1e9))
+    >>> table.pivot(index="requirement", columns="upgrade", values="ratio")
+    upgrade         A     B    C
+    requirement
+    flop          1.1  0.55  2.0
+    problem_size  1.0  0.50  2.0
+    """
+    names = [upgrade.name for upgrade in upgrades]
+    if not upgrades or len(set(names)) < len(names):
+        raise ScalingInputError(
+            "upgrades need different names", found=", ".join(names) or "no upgrade"
+        )
+    p = base.processes
+    n = application.largest(p, base.memory)
+    wanted = [name for name in application.requirements if name != "bytes_used"]
+    before = {name: application.need(name, p, n) for name in wanted}
+    rows = []
+    for upgrade in upgrades:
+        after = upgrade.applied(base)
+        exact, reason = _ratios(application, before, n, after, None)
+        held, other = _ratios(application, before, n, after, (p, n))
+        other = other and f"with logarithms held, {other}"
+        for name in ["problem_size", *wanted]:
+            why = "" if before.get(name, n) else f"{application.name} needs no {name} before"
+            rows.append(
+                (
+                    application.name,
+                    name,
+                    upgrade.name,
+                    exact[name],
+                    held[name],
+                    reason or other or why,
+                )
+            )
+    columns = ["application", "requirement", "upgrade", "ratio", "growth_ratio", "reason"]
+    table = pd.DataFrame(rows, columns=columns)
+    order = {name: k for k, name in enumerate(["problem_size", *wanted])}
+    by_requirement = table["requirement"].map(order).sort_values(kind="stable").index
+    return table.loc[by_requirement].reset_index(drop=True)
+
+
+def _ratios(
+    application: Application,
+    before: dict[str, float],
+    n: float,
+    after: System,
+    held: tuple[float, float] | None,
+) -> tuple[dict[str, float], str]:
+    """Ratios of the problem size and of every requirement, or why there are none."""
+    p = after.processes
+    try:
+        size = application.largest(p, after.memory, held)
+    except DoesNotFitError as error:
+        return dict.fromkeys(["problem_size", *before], np.nan), str(error)
+    ratios = {"problem_size": size / n}
+    for name, value in before.items():
+        now = application.need(name, p, size, held)
+        ratios[name] = now / value if value else np.nan
+    return ratios, ""

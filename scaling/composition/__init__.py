@@ -1,0 +1,1 @@
+"""Models of parallel programs, composed of the models of their tasks."""

@@ -1,0 +1,195 @@
+"""Models of parallel programs composed from models of their sequential tasks."""
+
+# A task pool of T workers hands out items in turn, so an item leaves every M(t)/T. A pipeline lets
+# an item out as often as its slowest stage does. So every composition is the maximum over its
+# sequential tasks of M(task) / workers, and that list of (task, workers) is its normal form: the
+# three laws (pipelines and pools are associative and commutative, a pool distributes over a
+# pipeline) hold in it by construction. Source: [Calotoiu19].
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ScalingInputError
+from .order import slowest
+from .stage import Stage, acting, columns_of
+
+if TYPE_CHECKING:
+    from .range import Piece
+
+Array = NDArray[np.float64]
+DEEPEST = 100
+MAXIMA = ("point", "asymptotic")
+
+
+class Expression:
+    """A composition of sequential tasks; made by `sequential`, `tpool` and `pipe`.
+
+    Two expressions are equal if the laws turn one into the other: pools and pipelines are
+    associative and commutative, and a pool distributes over a pipeline.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+        Each sequential task with all workers that its pools give it, as written.
+    parameters : tuple of str
+        All parameters that the models depend on.
+
+    Examples
+    --------
+    >>> qsort = sequential("qsort", "0.03899 n log2(n)")
+    >>> inc = sequential("inc", "0.02599 n")
+    >>> program = tpool(pipe(qsort, inc), 2)
+    >>> program == pipe(tpool(inc, 2), tpool(qsort, 2))
+    True
+    >>> print(program, "=", program.simplified())
+    tpool_2(pipe(qsort, inc)) = pipe(tpool_2(inc), tpool_2(qsort))
+    >>> program.formula()
+    '0.019495 n log2(n)'
+    >>> program.predict({"n": [2, 1024]}).round(4).tolist()
+    [0.039, 199.6288]
+    """
+
+    def __init__(self, text: str, stages: tuple[Stage, ...], depth: int) -> None:
+        if depth > DEEPEST:
+            raise ScalingInputError("nested too deep", found=depth, expected=f"at most {DEEPEST}")
+        self._text = text
+        self.depth = depth
+        self._normal = tuple(sorted(stages, key=lambda stage: stage.order))
+        self.stages = stages
+        self.parameters = acting(stages)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._text}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and self._normal == other._normal
+
+    def __hash__(self) -> int:
+        return hash(self._normal)
+
+    def simplified(self) -> Expression:
+        """Return the normal form: one pipeline of task pools, sorted by name."""
+        parts = [str(stage) for stage in self._normal]
+        text = parts[0] if len(parts) == 1 else f"pipe({', '.join(parts)})"
+        return Expression(text, self._normal, 1)
+
+    def slowest(self) -> tuple[Stage, ...]:
+        """Stages that are the slowest once every parameter is large: the asymptotic maximum.
+
+        The order of growth decides, then the lead coefficients. With one parameter that is one
+        stage; with several, those that none outgrows.
+        """
+        return slowest(self._normal)
+
+    def formula(self, digits: int = 5) -> str:
+        """Time per item for large parameters, as text; a max(..) if no single stage is slowest."""
+        parts = [stage.formula(digits) for stage in self.slowest()]
+        return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
+
+    def predict(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
+        """Time per item in the steady state.
+
+        Parameters
+        ----------
+        at : mapping or DataFrame
+            For every parameter a value or an array of values. What has no parameters at all takes
+            any.
+        maximum : {"point", "asymptotic"}
+            Take the slowest stage at each point, or the one that is slowest for large parameters.
+
+        Returns
+        -------
+        array
+            In the unit of the tasks' models, of the shape of the values.
+
+        Raises
+        ------
+        ScalingInputError
+            If a parameter is missing, unknown, negative, or not a number.
+        """
+        check_names(self.parameters, at)
+        return self._values(at, maximum)
+
+    def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
+        if maximum not in MAXIMA:
+            raise ScalingInputError("unknown maximum", found=maximum, expected=" or ".join(MAXIMA))
+        columns = columns_of(self.stages, at)
+        stages = self.slowest() if maximum == "asymptotic" else sorted(set(self._normal), key=_key)
+        slowest_of_all: Array = np.max([stage.values(columns) for stage in stages], axis=0)
+        return slowest_of_all
+
+    def pieces(
+        self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
+    ) -> list[Piece]:
+        """Which stage is the slowest where, between two values of a parameter.
+
+        Parameters
+        ----------
+        parameter : str
+        low, high : float
+            Range of the parameter, 0 < low < high.
+        at : mapping, optional
+            Values of the other parameters.
+
+        Raises
+        ------
+        ScalingInputError
+            If the range is empty or not positive, or `at` does not name the other parameters.
+        """
+        from .range import pieces
+
+        return pieces(self._normal, parameter, low, high, at or {})
+
+    def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Array:
+        """Distance of the prediction from another model's, as a share of the latter.
+
+        `at` names the parameters of both.
+
+        Examples
+        --------
+        >>> measured = sequential("measured", "0.01015 n log2(n)")
+        >>> pool = tpool(sequential("qsort", "0.03899 n log2(n)"), 4)
+        >>> round(float(pool.relative_error(measured, {"n": 1024})), 4)
+        0.0397
+        """
+        check_names(sorted({*self.parameters, *reference.parameters}), at)
+        true = reference._values(at)
+        if (true == 0).any():
+            raise ScalingInputError("the reference is 0 there; no relative error")
+        error: Array = np.abs(self._values(at) - true) / np.abs(true)
+        return error
+
+
+def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
+    """Refuse places that are no mapping, or that name what no model depends on.
+
+    Examples
+    --------
+    >>> check_names(["n"], {"n": 3, "m": 4})
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: no stage depends on this: found m, expected n
+    """
+    if not hasattr(at, "keys"):
+        raise ScalingInputError(
+            "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
+        )
+    unknown = [str(name) for name in at if name not in parameters]
+    strange = [repr(name) for name in at if not isinstance(name, str)]
+    if strange:
+        raise ScalingInputError("names of places must be text", found=", ".join(strange))
+    if parameters and unknown:
+        raise ScalingInputError(
+            "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)
+        )
+
+
+def _key(stage: Stage) -> tuple[str, int]:
+    return stage.order

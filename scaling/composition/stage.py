@@ -1,0 +1,129 @@
+"""A sequential task run by a number of workers: what every composition consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ScalingInputError
+from ..pmnf import formula
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A sequential task and the workers that share its items.
+
+    Attributes
+    ----------
+    name : str
+        Name of the task.
+    parameters : tuple of str
+        Names of the parameters that its model depends on.
+    terms : tuple of (coefficient, ((i, j) for each parameter))
+        Model of one worker: time per item.
+    workers : int
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    terms: tuple[formula.Term, ...]
+    workers: int = 1
+
+    def __str__(self) -> str:
+        return self.name if self.workers == 1 else f"tpool_{self.workers}({self.name})"
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """Place among the stages of a normal form."""
+        return self.name, self.workers
+
+    def exact_terms(self) -> dict[tuple[tuple[str, float, float], ...], Fraction]:
+        """Coefficients over the workers, by (parameter, i, j) of each factor.
+
+        Coefficients count as the decimal numbers they print as: a third of 0.3 is 0.1 exactly, and
+        comparing two stages never hangs on a rounding error.
+        """
+        result: dict[tuple[tuple[str, float, float], ...], Fraction] = {}
+        for coefficient, exponents in self.terms:
+            factors = tuple(
+                (name, i, j)
+                for name, (i, j) in zip(self.parameters, exponents, strict=True)
+                if i or j
+            )
+            result[factors] = Fraction(repr(float(coefficient))) / self.workers
+        return result
+
+    def formula(self, digits: int = 5) -> str:
+        """Time per item as text, the workers divided in."""
+        terms = [(float(Fraction(repr(c)) / self.workers), e) for c, e in self.terms]
+        return formula.text(terms, self.parameters, digits)
+
+    def values(self, columns: Mapping[str, Array]) -> Array:
+        """Time per item at columns of one shape, checked by `columns_of`."""
+        X = [np.ravel(columns[name]) for name in self.parameters]
+        size = next(iter(columns.values())).size if columns else 1
+        rows = np.stack(X, axis=1) if X else np.zeros((size, 0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = formula.evaluate(self.terms, rows) / self.workers
+        if not np.isfinite(value).all():
+            raise ScalingInputError(f"the model of {self.name} is beyond what a number can hold")
+        shape = next(iter(columns.values())).shape if columns else ()
+        return value.reshape(shape)
+
+
+def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """All parameters that the models depend on, in alphabetical order."""
+    return tuple(sorted({name for stage in stages for name in stage.parameters}))
+
+
+def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Values of the parameters, broadcast to one shape.
+
+    Raises
+    ------
+    ScalingInputError
+        If a parameter is missing, not a number, negative, or 0 under a falling power.
+
+    Examples
+    --------
+    >>> columns_of([Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))], {"m": 3})
+    Traceback (most recent call last):
+    toruscast.scaling.errors.ScalingInputError: values missing for parameters: found m, expected n
+    """
+    names = acting(stages)
+    missing = [name for name in names if name not in at]
+    if missing:
+        raise ScalingInputError(
+            "values missing for parameters",
+            found=", ".join(map(str, at)) or "none",
+            expected=", ".join(missing),
+        )
+    result: dict[str, Array] = {}
+    for name in [str(key) for key in at]:
+        try:
+            result[name] = np.asarray(at[name], dtype=float)
+        except (TypeError, ValueError):
+            raise ScalingInputError(f"parameter {name} must be a number", found=at[name]) from None
+        if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
+            raise ScalingInputError(
+                f"parameter {name} must be finite and not negative", found=at[name]
+            )
+    for stage in stages:
+        for _, exponents in stage.terms:
+            for name, (i, _) in zip(stage.parameters, exponents, strict=True):
+                if i < 0 and (result[name] == 0).any():
+                    raise ScalingInputError(
+                        f"parameter {name} must be positive under a falling power", found=0
+                    )
+    try:
+        columns = np.broadcast_arrays(*result.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in result.items())
+        raise ScalingInputError("values of different lengths", found=shapes) from None
+    return dict(zip(result, columns, strict=True))

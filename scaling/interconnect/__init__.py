@@ -1,0 +1,1 @@
+"""What latency and bandwidth of the interconnect cost an application."""

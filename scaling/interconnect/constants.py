@@ -1,0 +1,213 @@
+"""Latency and bandwidth constants of an application, from jobs run on two interconnects."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from ..errors import ScalingInputError, ScalingWarning
+from .jobs import check_jobs
+
+# Below this share of their length, what latency and bandwidth explain cannot be told apart.
+_INDEPENDENT = 1e-6
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """How many latencies and transmission times a message of an application costs.
+
+    A job that sends M messages of mean size s over latency t and bandwidth b communicates for
+    M (alpha t + beta s / b) seconds.
+
+    Parameters
+    ----------
+    alpha, beta : float
+        The constants.
+    alpha_interval, beta_interval : (float, float)
+        Where the true values lie with probability `level`, if what the model leaves out of elapsed
+        times is normal noise; NaN where nothing was fitted.
+    level : float
+    residual : float
+        Standard deviation of a job's difference between two interconnects (s) that is left over.
+    n_jobs : int
+        Jobs that were fitted.
+
+    Raises
+    ------
+    ScalingInputError
+        If a constant is not finite.
+
+    Warns
+    -----
+    ScalingWarning
+        If a constant is negative.
+
+    Examples
+    --------
+    >>> Interconnect(3.6, 1.6).communication(1e6, 1000.0, 20e-6, 200e6)
+    80.0
+    """
+
+    alpha: float
+    beta: float
+    alpha_interval: tuple[float, float] = (np.nan, np.nan)
+    beta_interval: tuple[float, float] = (np.nan, np.nan)
+    level: float = 0.95
+    residual: float = np.nan
+    n_jobs: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, worse in (
+            ("alpha", self.alpha, "a longer latency"),
+            ("beta", self.beta, "a lower bandwidth"),
+        ):
+            if not np.isfinite(value):
+                raise ScalingInputError(f"bad {name}", found=value, expected="a finite number")
+            if value < 0:
+                message = f"{name} is negative ({value:.4g}): {worse} would make jobs faster"
+                warnings.warn(message, ScalingWarning, stacklevel=3)
+
+    def communication(
+        self, messages: float, message_bytes: float, latency: float, bandwidth: float
+    ) -> float:
+        """Return the communication time (s).
+
+        Raises
+        ------
+        ScalingInputError
+            If the bandwidth is not positive.
+        """
+        if not bandwidth > 0:
+            raise ScalingInputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
+        seconds = messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
+        return float(seconds)
+
+
+def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
+    """Fit alpha and beta by least squares over jobs that differ in the interconnect alone.
+
+    The computation of a job is the same on all interconnects, so that only the differences of its
+    elapsed times count: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        A row a run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
+        ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s).
+        Repeated runs and more than two interconnects may be given.
+    level : float
+        Probability of the intervals.
+
+    Returns
+    -------
+    Interconnect
+
+    Raises
+    ------
+    ScalingInputError
+        If a number is missing, not finite or negative, a job ran on one interconnect only, or the
+        jobs cannot tell latency from bandwidth (equal latencies, equal bandwidths, or one message
+        size).
+
+    Warns
+    -----
+    ScalingWarning
+        If a constant is negative, or there are too few jobs for intervals.
+
+    Examples
+    --------
+    >>> rows = [(job, net, t, b, 1e6, s, 100 + 1e6 * (3 * t + 2 * s / b))
+    ...         for job, s in (("small", 500.0), ("large", 4000.0))
+    ...         for net, t, b in (("slow", 40e-6, 1e8), ("fast", 20e-6, 2e8))]
+    >>> jobs = pd.DataFrame(rows, columns=JOB_COLUMNS)
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")     # two jobs leave nothing for intervals
+    ...     model = fit_interconnect(jobs)
+    >>> round(model.alpha, 6), round(model.beta, 6)
+    (3.0, 2.0)
+    """
+    if not 0 < level < 1:
+        raise ScalingInputError("bad level", found=level, expected="between 0 and 1")
+    checked = check_jobs(jobs)
+    check_pairs(checked)
+    inside = checked.groupby("job", sort=False)
+    terms = np.stack(
+        [
+            (checked["messages"] * checked["latency"]).to_numpy(),
+            (checked["messages"] * checked["message_bytes"] / checked["bandwidth"]).to_numpy(),
+        ],
+        axis=1,
+    )
+    keys = inside.ngroup().to_numpy()
+    with np.errstate(all="ignore"):
+        # Taking each job's mean away removes its computation.
+        X = _centred(terms, keys)
+        y = _centred(checked[["elapsed"]].to_numpy(dtype=float), keys)[:, 0]
+        lengths = np.linalg.norm(X, axis=0)
+        scales = np.linalg.norm(terms, axis=0)
+        usable = np.isfinite([*lengths, *scales, y @ y]).all()
+    if not usable:
+        raise ScalingInputError("the numbers of the jobs are too large to compute with")
+    for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
+        if length <= 1e-12 * scale:
+            raise ScalingInputError(
+                f"the jobs cannot tell what {name} costs",
+                found=f"no difference in {name} where messages were sent",
+                expected="two values a job",
+            )
+    U, strengths, V = np.linalg.svd(X / lengths, full_matrices=False)
+    if strengths[-1] < _INDEPENDENT:
+        raise ScalingInputError(
+            "the jobs cannot tell latency from bandwidth",
+            found="the same shares of both in every job",
+            expected="jobs with different message sizes",
+        )
+    coefficients = V.T @ (U.T @ y / strengths) / lengths
+    free = len(checked) - inside.ngroups - 2
+    rest = float(np.sum((y - X @ coefficients) ** 2))
+    half = np.full(2, np.nan)
+    residual = np.nan
+    if free > 0:
+        spread = np.sqrt(np.sum((V.T / strengths) ** 2, axis=1)) / lengths
+        half = stdtrit(free, (1 + level) / 2) * np.sqrt(rest / free) * spread
+        # A difference of two runs varies by twice the variance of one.
+        residual = float(np.sqrt(2 * rest / free))
+    else:
+        runs = f"{len(checked)} runs of {inside.ngroups} job{'s' * (inside.ngroups > 1)}"
+        message = f"{runs} leave nothing to tell intervals from; give more"
+        warnings.warn(message, ScalingWarning, stacklevel=2)
+    alpha, beta = (float(c) for c in coefficients)
+    bounds = [(float(c - h), float(c + h)) for c, h in zip(coefficients, half, strict=True)]
+    return Interconnect(alpha, beta, bounds[0], bounds[1], level, residual, int(inside.ngroups))
+
+
+def check_pairs(jobs: pd.DataFrame) -> None:
+    """Refuse a job that ran on one interconnect only, or counts that differ between its runs."""
+    columns = ["messages", "message_bytes", "interconnect"]
+    different = jobs.groupby("job", sort=False)[columns].nunique()
+    for name in columns[:2]:
+        if (different[name] > 1).any():
+            job = different[name].gt(1).idxmax()
+            raise ScalingInputError(
+                f"job {job}: {name} differ between its runs",
+                found=jobs.loc[jobs["job"] == job, name].tolist(),
+                expected="jobs that differ in the interconnect only",
+            )
+    if (different["interconnect"] < 2).any():
+        job = different["interconnect"].lt(2).idxmax()
+        net = jobs.loc[jobs["job"] == job, "interconnect"].iloc[0]
+        raise ScalingInputError(
+            f"job {job} has no partner", found=f"runs on {net} only", expected="two interconnects"
+        )
+
+
+def _centred(values: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    counts = np.bincount(keys)
+    columns = [np.bincount(keys, weights=column) / counts for column in values.T]
+    centred: np.ndarray = values - np.stack(columns, axis=1)[keys]
+    return centred

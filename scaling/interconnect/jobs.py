@@ -1,0 +1,194 @@
+"""Runs of jobs on interconnects: the columns they need, and a reader of CSV files."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import ScalingInputError
+
+JOB_COLUMNS = [
+    "job",
+    "interconnect",
+    "latency",
+    "bandwidth",
+    "messages",
+    "message_bytes",
+    "elapsed",
+]
+# Least value, and whether it may be reached.
+_LEAST = {
+    "latency": "0 or more",
+    "bandwidth": "above 0",
+    "messages": "0 or more",
+    "message_bytes": "0 or more",
+    "elapsed": "above 0",
+}
+
+
+def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
+    r"""Read runs from a CSV file.
+
+    Parameters
+    ----------
+    path : path-like
+        A header with the columns below in any order, and a row a run. Other columns are kept as
+        text; empty lines and lines that start with ``#`` are skipped.
+
+        ============= =================================================
+        job           name of the job, the same on every interconnect
+        interconnect  name of the interconnect
+        latency       of a ping-pong (s)
+        bandwidth     of a ping-pong (bytes/s)
+        messages      that the job sends
+        message_bytes their mean size (bytes)
+        elapsed       wall time of the job (s)
+        ============= =================================================
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ScalingInputError
+        If a column is missing, a field is no number or outside its range, or one interconnect has
+        two latencies or bandwidths; the message names the line.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("jobs.csv").write_text(
+    ...     "job,interconnect,latency,bandwidth,messages,message_bytes,elapsed\n"
+    ...     "a,slow,43e-6,112e6,1000000,2000,900\n"
+    ...     "a,fast,22e-6,216e6,1000000,2000,800\n")
+    >>> read_jobs("jobs.csv")[["interconnect", "latency", "elapsed"]]
+      interconnect   latency  elapsed
+    0         slow  0.000043    900.0
+    1         fast  0.000022    800.0
+    """
+    file = os.fspath(path)
+    try:
+        lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ScalingInputError("is no text in UTF-8", file=file) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScalingInputError(f"cannot be read: {reason}", file=file) from None
+    header: list[str] | None = None
+    rows: list[dict[str, str | float]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            cells = [cell.strip() for cell in next(csv.reader([line], strict=True))]
+        except csv.Error as error:
+            raise ScalingInputError("bad line", file=file, line=number, found=str(error)) from None
+        if header is None:
+            header = _header(cells, file, number)
+            continue
+        if len(cells) != len(header):
+            raise ScalingInputError(
+                "bad line",
+                file=file,
+                line=number,
+                found=f"{len(cells)} fields",
+                expected=f"{len(header)}: {','.join(header)}",
+            )
+        rows.append(_row(dict(zip(header, cells, strict=True)), file, number))
+    if header is None or not rows:
+        raise ScalingInputError(
+            "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
+        )
+    return check_jobs(pd.DataFrame(rows), file)
+
+
+def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
+    """Return runs with numbers as floats, or refuse them.
+
+    Raises
+    ------
+    ScalingInputError
+        If a column is missing, a value no number or outside its range, or one interconnect has two
+        latencies or bandwidths.
+    """
+    absent = [name for name in JOB_COLUMNS if name not in jobs.columns]
+    if absent or jobs.columns.duplicated().any():
+        raise ScalingInputError(
+            "the table of runs needs each column once",
+            file=file,
+            found=", ".join(map(str, jobs.columns)),
+            expected=", ".join(absent or JOB_COLUMNS),
+        )
+    if jobs.empty:
+        raise ScalingInputError("the table of runs is empty", file=file)
+    checked = jobs.reset_index(drop=True)
+    for name in ("job", "interconnect"):
+        if checked[name].isna().any():
+            row = int(np.argmax(checked[name].isna()))
+            raise ScalingInputError(f"a run has no {name}", file=file, found=f"none in row {row}")
+    for name, least in _LEAST.items():
+        column = pd.to_numeric(checked[name], errors="coerce").to_numpy(dtype=float)
+        good = np.isfinite(column) & ((column > 0) | ((column == 0) & (least == "0 or more")))
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ScalingInputError(
+                f"bad {name} of job {checked['job'][row]}",
+                file=file,
+                found=checked[name][row],
+                expected=f"a finite number, {least}",
+            )
+        checked[name] = column
+    different = checked.groupby("interconnect", sort=False)[["latency", "bandwidth"]].nunique()
+    for name in ("latency", "bandwidth"):
+        if (different[name] > 1).any():
+            net = different[name].gt(1).idxmax()
+            values = checked.loc[checked["interconnect"] == net, name].unique()
+            raise ScalingInputError(
+                f"interconnect {net} has more than one {name}",
+                file=file,
+                found=", ".join(f"{value:g}" for value in values),
+                expected="another name for another interconnect",
+            )
+    return checked
+
+
+def _header(cells: list[str], file: str, line: int) -> list[str]:
+    absent = [name for name in JOB_COLUMNS if name not in cells]
+    repeated = sorted({name for name in cells if cells.count(name) > 1})
+    if absent or repeated:
+        raise ScalingInputError(
+            "bad header",
+            file=file,
+            line=line,
+            found=",".join(cells),
+            expected=f"a column {absent[0]}" if absent else f"{repeated[0]} once",
+        )
+    return cells
+
+
+def _row(cells: dict[str, str], file: str, line: int) -> dict[str, str | float]:
+    row: dict[str, str | float] = dict(cells)
+    for name in ("job", "interconnect"):
+        if not cells[name]:
+            raise ScalingInputError("bad line", file=file, line=line, found=f"no {name}")
+    for name, least in _LEAST.items():
+        try:
+            value = float(cells[name])
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < 0 or (value == 0 and least == "above 0"):
+            raise ScalingInputError(
+                f"bad {name}",
+                file=file,
+                line=line,
+                found=cells[name] or "nothing",
+                expected=f"a finite number, {least}",
+            )
+        row[name] = value
+    return row

@@ -1,0 +1,179 @@
+"""Communication time of jobs, and their elapsed time on interconnects that nobody has."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ..errors import ScalingInputError, ScalingWarning
+from .constants import Interconnect
+from .jobs import check_jobs
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Another interconnect: absolute values, or factors of the one that a job ran on.
+
+    Parameters
+    ----------
+    name : str
+    latency : float, optional
+        Seconds; else `latency_factor` of the job's.
+    bandwidth : float, optional
+        Bytes/s, possibly infinite; else `bandwidth_factor` of the job's.
+    latency_factor : float
+        0 or more.
+    bandwidth_factor : float
+        Above 0, possibly infinite.
+
+    Raises
+    ------
+    ScalingInputError
+        If a latency is negative, a bandwidth not positive, or one of them not a number.
+    """
+
+    name: str
+    latency: float | None = None
+    bandwidth: float | None = None
+    latency_factor: float = 1.0
+    bandwidth_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("latency", "latency_factor"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= _number(value) < math.inf:
+                raise ScalingInputError(
+                    f"scenario {self.name}: bad {name}", found=value, expected="0 or more"
+                )
+        for name in ("bandwidth", "bandwidth_factor"):
+            value = getattr(self, name)
+            if value is not None and not _number(value) > 0:
+                raise ScalingInputError(
+                    f"scenario {self.name}: bad {name}", found=value, expected="above 0"
+                )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, numbers.Real) else math.nan
+
+
+SCENARIOS = (
+    Scenario("half latency", latency_factor=0.5),
+    Scenario("zero latency", latency_factor=0.0),
+    Scenario("double bandwidth", bandwidth_factor=2.0),
+    Scenario("infinite speed", latency_factor=0.0, bandwidth_factor=math.inf),
+)
+
+
+def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
+    """Split the elapsed time of every run into communication and computation.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        As `read_jobs` returns.
+    model : Interconnect
+
+    Returns
+    -------
+    DataFrame
+        A row a run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``, ``bandwidth_time``,
+        ``communication`` (their sum), ``computation`` (the rest), all in seconds, and ``share`` of
+        communication.
+
+    Raises
+    ------
+    ScalingInputError
+        If the runs are not as `read_jobs` returns.
+
+    Warns
+    -----
+    ScalingWarning
+        If runs would communicate for longer than they took.
+
+    Examples
+    --------
+    >>> jobs = pd.DataFrame(
+    ...     [("a", "fast", 20e-6, 200e6, 1e6, 1000.0, 100.0)], columns=JOB_COLUMNS)
+    >>> communication_times(jobs, Interconnect(3.0, 2.0)).iloc[0, 2:].round(6).tolist()
+    [100.0, 60.0, 10.0, 70.0, 30.0, 0.7]
+    """
+    checked = check_jobs(jobs)
+    table = checked[["job", "interconnect", "elapsed"]].copy()
+    table["latency_time"] = model.alpha * checked["messages"] * checked["latency"]
+    table["bandwidth_time"] = (
+        model.beta * checked["messages"] * checked["message_bytes"] / checked["bandwidth"]
+    )
+    table["communication"] = table["latency_time"] + table["bandwidth_time"]
+    table["computation"] = table["elapsed"] - table["communication"]
+    table["share"] = table["communication"] / table["elapsed"]
+    over = table[table["computation"] < 0]
+    if len(over):
+        run = over.iloc[0]
+        warnings.warn(
+            f"{len(over)} of {len(table)} runs would communicate for longer than they took; the "
+            f"constants do not fit them. Such a run is job {run['job']} on {run['interconnect']}: "
+            f"{run['communication']:.4g} s of {run['elapsed']:.4g} s",
+            ScalingWarning,
+            stacklevel=2,
+        )
+    return table
+
+
+def what_if(
+    jobs: pd.DataFrame, model: Interconnect, scenarios: Sequence[Scenario] = SCENARIOS
+) -> pd.DataFrame:
+    """Elapsed times of the same jobs on other interconnects.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        As `read_jobs` returns; every run is a starting point of its own.
+    model : Interconnect
+    scenarios : sequence of Scenario
+
+    Returns
+    -------
+    DataFrame
+        ``job``, ``interconnect``, ``measured``, then a column of seconds for every scenario; NaN
+        for runs that would communicate for longer than they took.
+
+    Raises
+    ------
+    ScalingInputError
+        If the runs are not as `read_jobs` returns, or names of scenarios repeat.
+
+    Warns
+    -----
+    ScalingWarning
+        If runs would communicate for longer than they took.
+
+    Examples
+    --------
+    >>> jobs = pd.DataFrame(
+    ...     [("a", "fast", 20e-6, 200e6, 1e6, 1000.0, 100.0)], columns=JOB_COLUMNS)
+    >>> what_if(jobs, Interconnect(3.0, 2.0)).iloc[0, 2:].round(6).tolist()
+    [100.0, 70.0, 40.0, 95.0, 30.0]
+    """
+    names = ["job", "interconnect", "measured", *(scenario.name for scenario in scenarios)]
+    if len(set(names)) < len(names):
+        raise ScalingInputError("scenarios need different names", found=", ".join(names[3:]))
+    checked = check_jobs(jobs)
+    parts = communication_times(checked, model)
+    table = parts[["job", "interconnect"]].assign(measured=parts["elapsed"])
+    for scenario in scenarios:
+        latency = checked["latency"] * scenario.latency_factor
+        bandwidth = checked["bandwidth"] * scenario.bandwidth_factor
+        if scenario.latency is not None:
+            latency = latency * 0 + scenario.latency
+        if scenario.bandwidth is not None:
+            bandwidth = pd.Series(scenario.bandwidth, index=checked.index)
+        per_message = model.alpha * latency + model.beta * checked["message_bytes"] / bandwidth
+        elapsed = parts["computation"] + checked["messages"] * per_message
+        table[scenario.name] = elapsed.where(parts["computation"] >= 0)
+    return table

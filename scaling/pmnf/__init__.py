@@ -1,0 +1,1 @@
+"""Empirical scaling models in performance model normal form."""

@@ -1,0 +1,205 @@
+"""Fit models to thousands of call paths in one sweep."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ScalingInputError
+from ._enumerate import largest_block
+from ._exact import Hypotheses
+from ._search import Options, Problem, search
+from .measurements import Measurements, logarithms
+from .models import Models
+from .noise import Centres, centres, scale_of
+from .outliers import outlying, suspects
+from .term_space import TermSpace
+
+Array = NDArray[np.float64]
+
+# Numbers held at a time for each array of the sweep: few enough for the processor's cache.
+_CHUNK = 80_000
+_MOST_PARAMETERS = 4
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How models are searched.
+
+    Parameters
+    ----------
+    space : TermSpace, str or pairs of exponents
+        Terms to build from: "default", "published", "fine" or any others.
+    max_terms : {1, 2}
+        Terms of a model of one parameter, its constant not counted.
+    noise : {"auto", "normal", "bounded"}
+        Law of the noise among repetitions.
+    signed : {"auto", True, False}
+        Whether coefficients of both signs are searched; "auto": where measured values have both.
+        Where all are negative, the model is that of their opposites, mirrored. With False, no
+        prediction is ever negative.
+    keep : int
+        Hypotheses kept for each call path, to average over; fewer of many points, three times as
+        many where points are missing from the grid.
+
+    Examples
+    --------
+    >>> FitOptions(max_terms=1).space
+    'default'
+    """
+
+    space: TermSpace | str | Iterable[tuple[float, float]] = "default"
+    max_terms: int = 2
+    noise: str = "auto"
+    signed: bool | str = "auto"
+    keep: int = 32
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, str):
+            # Pairs may come from something that can be gone through once only.
+            object.__setattr__(self, "space", TermSpace.of(self.space))
+        if self.max_terms not in (1, 2):
+            raise ScalingInputError("max_terms must be 1 or 2", found=self.max_terms)
+        if self.noise not in ("auto", "normal", "bounded"):
+            raise ScalingInputError(
+                "unknown law of noise", found=self.noise, expected="auto, normal or bounded"
+            )
+        if self.signed not in ("auto", True, False):
+            raise ScalingInputError("signed must be True, False or 'auto'", found=self.signed)
+        whole = isinstance(self.keep, numbers.Real) and self.keep == self.keep // 1
+        if not whole or isinstance(self.keep, bool) or self.keep < 1:
+            raise ScalingInputError("keep must be a whole number of at least 1", found=self.keep)
+        object.__setattr__(self, "keep", int(self.keep))
+
+
+def fit_many(measurements: Measurements, options: FitOptions | None = None) -> Models:
+    """Fit one model to each call path.
+
+    Every hypothesis - which parameters act, together or apart, with which exponents - gets its
+    probability given the measurements; predictions weigh all that are likely.
+
+    Parameters
+    ----------
+    measurements : Measurements
+    options : FitOptions, optional
+
+    Returns
+    -------
+    Models
+        Where no parameter was varied, every model is a constant, and its notes say why.
+
+    Examples
+    --------
+    >>> p = [4, 8, 16, 32, 64]
+    >>> times = [[[3 + 2 * x] for x in p], [[100 / x] for x in p], [[7.0] for x in p]]
+    >>> models = fit_many(Measurements(["p"], [[x] for x in p], times))
+    >>> print(*models.formulas(), sep="; ")
+    3 + 2 p; 100 p^-1; 7
+    >>> models.predict([[128]]).round(6).tolist()
+    [[259.0], [0.78125], [7.0]]
+    """
+    options = options or FitOptions()
+    sign = _signs(measurements.values) if options.signed else np.ones(measurements.n_paths)
+    values = sign[:, None, None] * measurements.values
+    centred = centres(values, options.noise)
+    left_out = np.zeros(values.shape, dtype=bool)
+    some = suspects(centred.farthest, centred.variation, np.isfinite(values).sum(axis=2))
+    left_out[some] = outlying(values[some])
+    if left_out.any():
+        values = np.where(left_out, np.nan, values)
+        centred = centres(values, options.noise)
+    space = TermSpace.of(options.space)
+    active = _active(measurements.points, centred.centre)
+    points = measurements.points[:, active]
+    spaces = [space.above(column.min()) for column in points.T]
+    terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
+    prior = [s.prior for s in spaces]
+    if options.signed == "auto":
+        signed = np.nanmin(values, axis=(1, 2)) < 0
+    else:
+        signed = np.full(len(values), bool(options.signed))
+    if not active:
+        return Models(
+            measurements, active, spaces, centred, _constants(centred), None, sign, signed, left_out
+        )
+    scale = scale_of(centred.centre)
+    problem = Problem(
+        points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
+    )
+    found = _in_chunks(problem, terms, prior, signed, options)
+    # Values that span decades, with nothing to tell their errors: the large ones count most.
+    absolute = None
+    rest = np.flatnonzero(~found.trusted)
+    if len(active) == 1 and rest.size:
+        centre = centred.centre[rest]
+        even = np.repeat(scale[rest].max(axis=1, keepdims=True), len(points), axis=1)
+        unknown = np.full(centre.shape, np.nan)
+        problem = replace(problem.take(rest), error=unknown, scale=even)
+        absolute = _in_chunks(problem, terms, prior, signed[rest], options)
+    return Models(measurements, active, spaces, centred, found, absolute, sign, signed, left_out)
+
+
+def _signs(values: Array) -> Array:
+    """-1 for call paths of which most points are negative, of equally many the first; else 1."""
+    if (np.isnan(values) | (values >= 0)).all():
+        return np.ones(len(values))
+    mean = np.sign(np.nanmean(values, axis=2))
+    first = np.take_along_axis(mean, (mean != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
+    return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
+
+
+def _in_chunks(
+    problem: Problem,
+    terms: list[Array],
+    prior: list[Array],
+    signed: NDArray[np.bool_],
+    options: FitOptions,
+) -> Hypotheses:
+    """Search in chunks that fit the cache, signed and unsigned call paths apart."""
+    step = max(1, _CHUNK // largest_block(problem.points, terms))
+    parts: list[Hypotheses] = []
+    places: list[NDArray[np.intp]] = []
+    for is_signed in (False, True):
+        which = np.flatnonzero(signed == is_signed)
+        for start in range(0, which.size, step):
+            chunk = which[start : start + step]
+            how = Options(options.keep, not is_signed, options.max_terms > 1)
+            parts.append(search(problem.take(chunk), terms, prior, how))
+            places.append(chunk)
+    order = np.argsort(np.concatenate(places))
+    return Hypotheses(
+        *(np.concatenate([getattr(p, f.name) for p in parts])[order] for f in fields(Hypotheses))
+    )
+
+
+def _constants(centred: Centres) -> Hypotheses:
+    """The one hypothesis left for a single point."""
+    shape = (len(centred.centre), 1)
+    return Hypotheses(
+        terms=np.zeros((*shape, 1, 0), dtype=np.intp),
+        used=np.ones((*shape, 1), dtype=bool),
+        coefficient=centred.centre.mean(axis=1)[:, None, None],
+        log_evidence=np.zeros(shape),
+        residual=np.zeros(shape),
+        nodes=centred.centre.mean(axis=1)[:, None, None, None],
+        log_share=np.zeros((*shape, 1)),
+        trusted=np.ones(shape[0], dtype=bool),
+    )
+
+
+def _active(points: Array, centre: Array) -> list[int]:
+    """Parameters that were varied; of many, those that change the values most."""
+    varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
+    if len(varied) <= _MOST_PARAMETERS:
+        return varied
+    logs = logarithms(points[:, varied])
+    logs = (logs - logs.mean(axis=0)) / logs.std(axis=0)
+    y = centre - centre.mean(axis=1, keepdims=True)
+    y = y / np.maximum(y.std(axis=1, keepdims=True), 1e-300)
+    effect = np.abs(y @ logs).sum(axis=0)
+    best = np.sort(np.argsort(-effect, kind="stable")[:_MOST_PARAMETERS])
+    return [varied[k] for k in best]

@@ -1,0 +1,167 @@
+"""A scikit-learn estimator of one scaling model."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..errors import ScalingInputError, ScalingWarning
+from .bootstrap import interval
+from .fit import FitOptions, fit_many
+from .formula import Term
+from .measurements import Measurements, check_points, gather
+from .models import Models
+
+Array = NDArray[np.float64]
+
+
+class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Performance model normal form: sums of products of x^i log2(x)^j.
+
+    Parameters
+    ----------
+    space : {"default", "published", "fine"}, TermSpace or pairs of exponents
+        Terms to build from.
+    max_terms : {1, 2}
+        Terms of a model of one parameter, its constant not counted.
+    noise : {"auto", "normal", "bounded"}
+        Law of the noise among repetitions.
+    signed : {"auto", True, False}
+        Whether coefficients of both signs are searched; "auto": where measured values have both.
+        With False, no prediction is negative.
+    average : bool
+        Predict from all probable hypotheses rather than from `formula_` alone.
+    warn : bool
+        Issue a `ScalingWarning` for each note on what the measurements cannot tell.
+
+    Attributes
+    ----------
+    terms_ : list of (coefficient, ((i, j) for each parameter))
+        The most probable model, its constant first.
+    formula_ : str
+        The same as text.
+    notes_ : list of str
+        What the measurements cannot tell.
+    models_ : Models
+        The fit with all its hypotheses.
+    options_ : FitOptions
+        Those of the fit, of its intervals too, whatever parameters were set since.
+    n_features_in_ : int
+        Number of parameters.
+
+    Examples
+    --------
+    >>> p = [[4], [8], [16], [32], [64]]
+    >>> model = PMNFRegressor(warn=False).fit(p, [5.0 + 0.5 * x[0] ** 2 for x in p])
+    >>> model.formula_
+    '5 + 0.5 x0^2'
+    >>> model.predict([[128]]).round(3).tolist()
+    [8197.0]
+
+    Notes
+    -----
+    Repetitions are repeated rows of X. Parameters must not be negative. Terms with a logarithm are
+    left out for a parameter with values below 1, and falling ones for a parameter with the value 0.
+    Source: [Calotoiu13].
+    """
+
+    def __init__(
+        self,
+        space: Any = "default",
+        max_terms: int = 2,
+        noise: str = "auto",
+        signed: bool | str = "auto",
+        average: bool = True,
+        warn: bool = True,
+    ) -> None:
+        self.space = space
+        self.max_terms = max_terms
+        self.noise = noise
+        self.signed = signed
+        self.average = average
+        self.warn = warn
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to measurements.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_parameters)
+            One column a parameter; repetitions are repeated rows.
+        y : array-like, shape (n_samples,)
+            Measured values.
+
+        Raises
+        ------
+        ScalingInputError
+            If a parameter is negative, or y holds None.
+        """
+        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        names = self._names()
+        check_points(x, names)
+        goal = np.asarray(target, dtype=float)
+        # Of objects, scikit-learn lets None pass.
+        if not np.isfinite(goal).all():
+            raise ScalingInputError("y holds NaN; leave such rows out")
+        points, values = gather(x, goal)
+        self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.signed)
+        data = Measurements(names, points, values[None])
+        self.models_: Models = fit_many(data, self.options_)
+        self.terms_: list[Term] = self.models_.terms()
+        self.formula_: str = self.models_.formulas()[0]
+        self.notes_: list[str] = self.models_.notes()[0]
+        if self.warn:
+            for note in self.notes_:
+                warnings.warn(note, ScalingWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict at parameters' values; shape (n_samples,)."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        prediction: Array = self.models_.predict(x, self.average)[0]
+        return prediction
+
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        level: float = 0.9,
+        n_bootstrap: int = 100,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> tuple[Array, Array]:
+        """Interval that should hold the true value with probability `level`.
+
+        The repetitions of each point are drawn anew, the search is repeated on each draw, and the
+        predictions of all its probable hypotheses are pooled. Without repetitions, or where no
+        hypothesis is trusted, the means are drawn anew instead, as far off as the formula misses
+        them. The prediction itself is always inside.
+
+        Returns
+        -------
+        low, high : array, shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        seed = random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        low, high = interval(self.models_, X, self.options_, level, n_bootstrap, int(seed))
+        return low[0], high[0]
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{q}" for q in range(self.n_features_in_)] if names is None else list(names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        # Random points in many dimensions are not what a scaling model is for.
+        tags.regressor_tags.poor_score = True
+        return tags

@@ -1,0 +1,248 @@
+"""The one-parameter terms x^i log2(x)^j that models are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import ScalingInputError
+
+Array = NDArray[np.float64]
+
+# The pairs that Extra-P searches by default, per polynomial exponent the logarithms allowed.
+_USUAL = {
+    "0": (1, 2),
+    "1/4": (0, 1, 2),
+    "1/3": (0, 1, 2),
+    "1/2": (0, 1, 2),
+    "2/3": (0, 1, 2),
+    "3/4": (0, 1, 2),
+    "4/5": (0,),
+    "1": (0, 1, 2),
+    "5/4": (0, 1),
+    "4/3": (0, 1),
+    "3/2": (0, 1, 2),
+    "5/3": (0,),
+    "7/4": (0,),
+    "2": (0, 1, 2),
+    "9/4": (0,),
+    "7/3": (0,),
+    "5/2": (0, 1, 2),
+    "8/3": (0,),
+    "11/4": (0,),
+    "3": (0, 1),
+}
+_FALLING = {
+    "-1/4": (0,),
+    "-1/3": (0,),
+    "-1/2": (0,),
+    "-2/3": (0,),
+    "-3/4": (0,),
+    "-1": (0, 1),
+    "-4/3": (0,),
+    "-3/2": (0,),
+    "-2": (0,),
+}
+_FALLING_PRIOR = 0.2
+_FINE_PRIOR = 0.1
+# Largest size of an exponent: beyond it a power of a parameter may be no number any more.
+_LARGEST = 10
+
+
+@dataclass(frozen=True, eq=False)
+class TermSpace:
+    """Exponents of the terms to search, with the probability given to each beforehand.
+
+    Parameters
+    ----------
+    polynomial, logarithm : array-like, shape (n_terms,)
+        Exponents i and j of each term x^i log2(x)^j. (0, 0), the constant, is always searched and
+        must not be listed.
+    prior : array-like, shape (n_terms,), optional
+        Relative probability of each term before anything is measured; equal if left out.
+
+    Raises
+    ------
+    ScalingInputError
+        If there is no term, one stands twice, an exponent is beyond -10 to 10, or one of a
+        logarithm negative.
+
+    Examples
+    --------
+    >>> space = TermSpace([0, 1, 1], [1, 0, 1])
+    >>> space.values([2.0, 4.0]).tolist()
+    [[1.0, 2.0], [2.0, 4.0], [2.0, 8.0]]
+    >>> TermSpace.published().n_terms, TermSpace.default().n_terms, TermSpace.fine().n_terms
+    (42, 52, 165)
+    """
+
+    polynomial: Array
+    logarithm: Array
+    prior: Array
+
+    def __init__(
+        self, polynomial: ArrayLike, logarithm: ArrayLike, prior: ArrayLike | None = None
+    ) -> None:
+        try:
+            i = np.asarray(polynomial, dtype=float)
+            j = np.asarray(logarithm, dtype=float)
+            p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
+        except (TypeError, ValueError):
+            raise ScalingInputError(
+                "exponents and their prior must be lists of numbers",
+                found=f"{polynomial!r}, {logarithm!r} and {prior!r}",
+            ) from None
+        if i.size == 0:
+            raise ScalingInputError(
+                "a term space without a term", expected="pairs of exponents, in a list to use twice"
+            )
+        if i.ndim != 1 or not i.shape == j.shape == p.shape:
+            raise ScalingInputError(
+                "exponents and their prior must be lists of one length",
+                found=f"shapes {i.shape}, {j.shape} and {p.shape}",
+            )
+        if not (np.isfinite(i).all() and np.isfinite(j).all() and np.isfinite(p).all()):
+            raise ScalingInputError("an exponent or a prior is not finite")
+        if max(np.abs(i).max(), np.abs(j).max()) > _LARGEST:
+            raise ScalingInputError(
+                "an exponent is too large",
+                found=max(np.abs(i).max(), np.abs(j).max()),
+                expected=f"{-_LARGEST} to {_LARGEST}",
+            )
+        if (p <= 0).any():
+            raise ScalingInputError("a prior must be positive", found=p.min())
+        if ((i == 0) & (j == 0)).any():
+            raise ScalingInputError("the constant term (0, 0) is always searched; leave it out")
+        if (j < 0).any():
+            raise ScalingInputError(
+                "a logarithm's exponent must not be negative: log2(1) is 0", found=j.min()
+            )
+        if len({*zip(i.tolist(), j.tolist(), strict=True)}) < i.size:
+            raise ScalingInputError("a term stands twice in the list")
+        for name, value in (("polynomial", i), ("logarithm", j), ("prior", p / p.sum())):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms, the constant not counted."""
+        return self.polynomial.size
+
+    @classmethod
+    def published(cls) -> Self:
+        """The 42 growing terms that Extra-P searches by default [Calotoiu13]."""
+        return cls._of(_pairs(_USUAL))
+
+    @classmethod
+    def default(cls) -> Self:
+        """The published terms and ten falling ones, for strong scaling."""
+        falling = _pairs(_FALLING)
+        usual = _pairs(_USUAL)
+        share = _FALLING_PRIOR / len(falling)
+        return cls._of(
+            usual + falling,
+            [(1 - _FALLING_PRIOR) / len(usual)] * len(usual) + [share] * len(falling),
+        )
+
+    @classmethod
+    def fine(cls) -> Self:
+        """Every i in 0..3 in steps of 1/8 and 1/3 with j in 0, 1/2, .. 2, and falling terms.
+
+        The published terms keep most of the prior probability: an unusual exponent must earn its
+        place.
+        """
+        coarse = cls.default()
+        known = coarse.pairs()
+        grid = sorted({Fraction(n, 8) for n in range(25)} | {Fraction(n, 3) for n in range(10)})
+        more = [
+            (float(i), j / 2)
+            for i in grid
+            for j in range(5)
+            if (i or j) and (float(i), j / 2) not in known
+        ]
+        prior = (1 - _FINE_PRIOR) * coarse.prior
+        return cls._of(known + more, [*prior, *([_FINE_PRIOR / len(more)] * len(more))])
+
+    @classmethod
+    def of(cls, space: TermSpace | str | Iterable[tuple[float, float]]) -> TermSpace:
+        """Return a space from its name ("default", "published", "fine") or from exponent pairs.
+
+        Examples
+        --------
+        >>> TermSpace.of([(1, 0), (2, 0)]).polynomial.tolist()
+        [1.0, 2.0]
+        """
+        if isinstance(space, TermSpace):
+            return space
+        if isinstance(space, str):
+            named = {"default": cls.default, "published": cls.published, "fine": cls.fine}
+            if space not in named:
+                raise ScalingInputError(
+                    "unknown term space", found=space, expected=" or ".join(named)
+                )
+            return named[space]()
+        try:
+            return cls._of([(float(i), float(j)) for i, j in space])
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ScalingInputError):
+                raise
+            raise ScalingInputError(
+                "a term space is a name or pairs of exponents", found=space
+            ) from None
+
+    @classmethod
+    def _of(cls, pairs: list[tuple[float, float]], prior: ArrayLike | None = None) -> Self:
+        return cls([i for i, _ in pairs], [j for _, j in pairs], prior)
+
+    def pairs(self) -> list[tuple[float, float]]:
+        """All (i, j)."""
+        return list(zip(self.polynomial.tolist(), self.logarithm.tolist(), strict=True))
+
+    def above(self, least: float) -> TermSpace:
+        """Return the terms that hold for every x >= `least`.
+
+        Below 1 a logarithm turns negative; at 0 a falling power has no value.
+
+        Examples
+        --------
+        >>> TermSpace.of([(1, 0), (-1, 0), (1, 1)]).above(0.5).pairs()
+        [(1.0, 0.0), (-1.0, 0.0)]
+        """
+        keep = np.ones(self.n_terms, dtype=bool)
+        if least < 1:
+            keep &= self.logarithm == 0
+        if least <= 0:
+            keep &= self.polynomial > 0
+        if not keep.any():
+            raise ScalingInputError(f"no term holds for a parameter value of {least:g}")
+        if keep.all():
+            return self
+        return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])
+
+    def values(self, x: ArrayLike) -> Array:
+        """Each term at each x > 0; logarithms below x = 1 count as 0. Shape (n_terms, n_points)."""
+        return term_values(self.polynomial[:, None], self.logarithm[:, None], x)
+
+
+def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
+    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0.
+
+    Examples
+    --------
+    >>> float(term_values(0.5, 1, 16.0))
+    16.0
+    """
+    x = np.asarray(x, dtype=float)
+    j = np.asarray(logarithm, dtype=float)
+    logs = np.log2(np.maximum(x, 1.0))
+    value: Array = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
+    return value
+
+
+def _pairs(table: dict[str, tuple[int, ...]]) -> list[tuple[float, float]]:
+    return [(float(Fraction(i)), float(j)) for i, logs in table.items() for j in logs]

@@ -1,0 +1,130 @@
+"""The simulator's records of messages and handshakes, and what of them each task's rounds wait for.
+
+Message ``i`` is message ``i`` of `Messages`; the handshakes of those that ask follow, each with its
+answer behind it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import Torus
+from toruscast.routing._route_kernels import pick_fifos
+from toruscast.routing.messages import Messages
+from toruscast.routing.routing import FIFO_RULES, grid_of
+
+from . import _state as records
+from .kernels.field import pack_routes
+
+NONE = records.NONE
+
+
+class Rounds(NamedTuple):
+    """What a task hands over, and what it waits for; letters as in `_simulator_state`."""
+
+    then: NDArray[np.int32]  # (E,) or (0,)
+    first: NDArray[np.int32]  # (messages,)
+    receiver: NDArray[np.int32]  # (messages,) or (0,)
+    sender: NDArray[np.int32]  # (messages,) or (0,)
+    begin: NDArray[np.int32]  # (T * R + 1,)
+    waits: NDArray[np.int32]  # (T * R,)
+    asked: NDArray[np.int32]  # (T * R,) or (0,)
+
+
+def message_records(
+    messages: Messages, torus: Torus, tick: float, fields: records.Fields, adaptive: bool
+) -> NDArray[np.void]:
+    """Records of messages and handshakes, ``(E,)``; with zones, both ways of a tie are left."""
+    network = torus.network
+    asking = np.flatnonzero(messages.asks)
+    n = messages.task.size
+    message = np.zeros(n + 2 * asking.size, dtype=records.MESSAGE)
+    message["next"] = NONE
+    message["wire"][:n] = messages.wire
+    message["wire"][n:] = network.header
+    message["to_send"][:n] = messages.packets
+    message["to_send"][n:] = 1
+    message["overhead"][:n] = np.rint(messages.software / tick)
+    message["copy"][:n] = np.rint(messages.nbytes / network.memory_bandwidth / tick)
+    answered = np.repeat(asking, 2)
+    forth = np.arange(answered.size) % 2 == 0
+    src = np.concatenate(
+        (messages.src, np.where(forth, messages.src[answered], messages.dst[answered]))
+    )
+    dst = np.concatenate(
+        (messages.dst, np.where(forth, messages.dst[answered], messages.src[answered]))
+    )
+    chooses = np.zeros(src.size, dtype=np.bool_)
+    if adaptive:
+        message["zones"] = torus.zone_set_of(src, dst)
+        chooses = torus.has_zones[message["zones"]]
+    route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
+    coins = np.zeros(src.size, dtype=np.int32)
+    pack_routes(
+        grid_of(torus),
+        fields,
+        torus.adaptive_ties_minus,
+        src,
+        dst,
+        chooses,
+        route,
+        ties,
+        coins,
+    )
+    message["route"], message["ties"], message["coin"] = route, ties, coins
+    fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
+    fifo[n::2] = messages.fifo[asking]
+    fifo[n + 1 :: 2] = _fifos_of_answers(torus, src[n + 1 :: 2], dst[n + 1 :: 2])
+    message["fifo"] = np.where(fifo >= 0, src.astype(np.int64) * network.fifos + fifo, NONE)
+    return message
+
+
+def _fifos_of_answers(
+    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    network = torus.network
+    answer = np.zeros(src.size, dtype=np.int32)
+    if network.fifo_rule != "first_free":
+        pick_fifos(
+            grid_of(torus),
+            FIFO_RULES[network.fifo_rule],
+            network.fifos,
+            src,
+            dst,
+            np.arange(torus.n_nodes, dtype=np.int32),
+            answer,
+        )
+    return answer
+
+
+def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> Rounds:
+    """Lay out what the rounds of each task hand over and wait for."""
+    asking = np.flatnonzero(messages.asks)
+    n, dependent = messages.task.size, n_rounds > 1
+    reacts = dependent or asking.size > 0
+    then = np.full(n + 2 * asking.size if reacts else 0, NONE, dtype=np.int32)
+    # What a task hands over of a message that asks is the question.
+    first = np.arange(n)
+    if asking.size:
+        first[asking] = n + 2 * np.arange(asking.size)
+        then[n::2], then[n + 1 :: 2] = n + 1 + 2 * np.arange(asking.size), asking
+    rows = messages.task * np.int64(n_rounds) + messages.round
+    begin = np.searchsorted(rows, np.arange(n_tasks * n_rounds + 1))
+    waits = np.zeros(n_tasks * n_rounds, dtype=np.int32)
+    receiver = sender = np.zeros(0, dtype=np.int64)
+    if dependent:
+        receiver, sender = messages.receiver * np.int64(n_rounds) + messages.round, rows
+        np.add.at(waits, receiver, 1)
+        np.add.at(waits, rows[asking], 1)
+    return Rounds(
+        then,
+        first.astype(np.int32),
+        receiver.astype(np.int32),
+        sender.astype(np.int32),
+        begin.astype(np.int32),
+        waits,
+        np.full(waits.size if dependent and asking.size else 0, NONE, dtype=np.int32),
+    )

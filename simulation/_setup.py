@@ -1,0 +1,296 @@
+"""Lay out the packet simulator's state: links, messages, workers, wheel."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import Network, TaskMapping, Torus
+from toruscast.routing.messages import Messages
+from toruscast.routing.routing import Routing
+
+from . import _state as records
+from ._clock import clock_of
+from ._fair_queues import fair_queues
+from ._memory import blank, side_by_side
+from ._records import message_records, rounds_of
+from .coarsening import PLACES
+
+_LOG_ENTRIES = 2**20
+# Bytes free behind a link are counted in 32 bits.
+LARGEST_PACKET = 2**26
+_MOST_ROOM = 2**30
+# Packets of a message are counted in 32 bits.
+_MOST_PACKETS = 2**31
+_ARBITRATION = {
+    "first_come": records.FIRST_COME,
+    "round_robin": records.ROUND_ROBIN,
+    "age": records.AGE,
+    "fair": records.FAIR,
+}
+NONE = records.NONE
+
+
+def is_usual(network: Network, routing: Routing, looked_at: bool) -> bool:
+    """Whether a network is of the kind for which there is a kernel of its own.
+
+    ``looked_at``: whether its counters are, before all packets have arrived.
+    """
+    return (
+        routing == "deterministic"
+        and network.arbitration == "first_come"
+        and network.virtual_channels == 0
+        and network.deadlock != "dateline"
+        and not looked_at
+    )
+
+
+def fields_of(torus: Torus) -> records.Fields:
+    """Return where routes keep the hops left through each port."""
+    ports = 2 * torus.ndim
+    shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
+    width = np.zeros(torus.ndim, dtype=np.uint64)
+    # Of an empty route any port will do: it is only looked ahead at.
+    port_of = np.zeros(65, dtype=np.int64)
+    at = 0
+    for i, k in enumerate(torus.order):
+        farthest = torus.shape[k] // 2 if torus.wrap[k] else torus.shape[k] - 1
+        bits = max(1, farthest.bit_length())
+        width[i] = bits
+        for port in (2 * k, 2 * k + 1):
+            shift[port], mask[port] = at, ((1 << bits) - 1) << at
+            port_of[at : at + bits] = port
+            at += bits
+    zone = np.zeros((len(torus.zone_sets), torus.ndim), dtype=np.uint64)
+    for row, zones in zip(zone, torus.zone_sets, strict=True):
+        for z, dims in enumerate(zones):
+            row[z] = np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None)
+    return records.Fields(shift, mask, width, np.array(torus.order, dtype=np.int64), port_of, zone)
+
+
+def build_state(
+    messages: Messages,
+    n_rounds: int,
+    torus: Torus,
+    mapping: TaskMapping,
+    routing: Routing,
+    *,
+    seed: int = 0,
+    watched: int = NONE,
+    places: int = PLACES,
+    looked_at: bool = False,
+    halved: int = 0,
+) -> tuple[records.State, float]:
+    """Return the state before the first event, and the seconds of a tick.
+
+    ``places`` are the merged packets for which a buffer has room at least, if it has that for real
+    ones; ``halved`` is how often the ticks are coarser, as in `clock_of`.
+    """
+    network = torus.network
+    fields = fields_of(torus)
+    adaptive = routing == "adaptive"
+    special = None if is_usual(network, routing, looked_at) else 1
+    largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
+    most = int(messages.packets.max(initial=0))
+    if most >= _MOST_PACKETS:
+        raise InputError(
+            "too many packets on one edge",
+            found=most,
+            expected="fewer than 2**31; a larger coarsening (--coarsening) merges them",
+        )
+    tick, wheel = clock_of(messages, torus, halved)
+
+    message = message_records(messages, torus, tick, fields, adaptive)
+    dependent = n_rounds > 1
+    rounds = rounds_of(messages, mapping.n_tasks, n_rounds)
+    whole = max(math.ceil(largest), 1)
+    if whole > LARGEST_PACKET:
+        raise InputError(
+            "packet too long",
+            found=f"{whole:.6g} bytes",
+            expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
+        )
+    room = _room(network, messages.merged, whole, places)
+    link = _links(torus)
+    credits = _credits(torus, adaptive, room)
+    link["credit"] = credits[0]
+    if special is not None:
+        _fill_rest(link.view(records.REST), torus, credits)
+    n_fifos = torus.n_nodes * network.fifos
+    fifos = np.zeros(n_fifos, dtype=records.FIFO)
+    fifos["head"] = NONE
+    queue = _queues(credits, network.virtual_channels)
+    smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
+    to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
+    held = sum(int((credit // smallest).sum()) for credit in credits)
+    ratio = _real_places(network) / (room // whole) if messages.merged > 1 else 1.0
+    outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
+    # All that a buffer holds queues for a link together, while of a FIFO there is one packet, or a
+    # few, however long they are.
+    gives_way = (
+        network.fifo_packets < ratio
+        and network.arbitration == "first_come"
+        and network.virtual_channels == 0
+    )
+    n_slots = min(to_send, n_fifos * outside + held * max(1, network.virtual_channels))
+    worker_of = (
+        mapping.node.astype(np.int32)
+        if network.feeding == "messages"
+        else np.arange(mapping.n_tasks, dtype=np.int32)
+    )
+    worker = np.full((int(worker_of.max(initial=0)) + 1, 3), NONE, dtype=np.int32)
+    inputs, turns = 1, max(1, network.virtual_channels)
+    if network.arbitration in ("round_robin", "age"):
+        # All lanes of a link stand in one 64-bit number: what does not fit shares its turn.
+        most = 64 // records.KINDS
+        turns = turns if 2 * torus.ndim * turns < most else 1
+        inputs = min(2 * torus.ndim * turns + network.fifos, most)
+    words = -(-2 * torus.ndim * records.KINDS * inputs // 64)
+    n_events = n_slots + torus.n_links + n_fifos + rounds.then.size + queue.size
+    n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
+    empty = np.zeros(wheel, dtype=records.WHEEL)
+    empty["first"], empty["end"] = NONE, records.CHUNK - 1
+    local = int((messages.src == messages.dst).sum()) if dependent else 0
+    receipt = np.zeros(message.size, dtype=records.RECEIPT)
+    receipt["left"] = message["to_send"]
+    parts = 2**records.PARTS / tick
+    clock = np.zeros(11, dtype=np.int64)
+    clock[records.FIRSTS] = NONE
+    clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
+    state = records.State(
+        fields=fields,
+        link=link,
+        rest=blank(0, records.REST),
+        counter=blank(torus.n_links, records.COUNTER),
+        lane=blank(0 if special is None else link.size * records.KINDS * inputs, records.LANE),
+        queue=queue,
+        packet=blank(n_slots, records.PACKET),
+        fair=fair_queues(torus, fields, message, tick, n_slots),
+        fifo=fifos,
+        filling=blank(n_fifos, records.FILLING),
+        turns_left=blank(n_fifos if gives_way else 0, np.int32),
+        message=message,
+        receipt=receipt,
+        then=rounds.then,
+        first=rounds.first,
+        receiver=rounds.receiver,
+        sender=rounds.sender,
+        queued=blank(torus.n_links, np.int64),
+        claim=blank(torus.n_links * words if adaptive else 0, np.uint64),
+        waiting=blank(torus.n_nodes, np.int32),
+        port=blank(torus.n_nodes * network.reception_ports, np.int64),
+        begin=rounds.begin,
+        waits=rounds.waits,
+        asked=rounds.asked,
+        current=blank(mapping.n_tasks, np.int32),
+        following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
+        worker=worker,
+        worker_of=worker_of,
+        wheel=empty,
+        filled=blank(wheel // 64, np.uint64),
+        chunk=blank(n_chunks * records.CHUNK, np.int64),
+        spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
+        free=np.arange(n_slots, dtype=np.int32),
+        heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
+        task_queue=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
+        log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
+        clock=clock,
+        special=special,
+        fifos=network.fifos,
+        whole_places=int(network.deadlock == "bubble"),
+        virtual=max(1, network.virtual_channels),
+        turns=turns,
+        inputs=inputs,
+        latency=round(network.hop_latency / tick),
+        parts_per_byte=parts / np.repeat(np.array(torus.bandwidth), 2),
+        largest=whole,
+        reception_ports=network.reception_ports,
+        reception=parts * network.reception_ports / network.memory_bandwidth,
+        arbitration=_ARBITRATION[network.arbitration],
+        adaptive=int(adaptive),
+        outside=outside,
+        turns_a_byte=_real_places(network) / network.fifo_packets / (room // whole * whole),
+        injection=parts / max(torus.bandwidth),
+        shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
+        by_packet=int(network.feeding == "packets"),
+        ties=records.RANDOM_TIES if torus.tie in ("random", "booksim") else records.FIXED_TIES,
+        ties_minus=int(torus.adaptive_ties_minus),
+        stays=int(network.escape == "stays"),
+        seed=seed,
+        dependent=int(dependent),
+        watched=watched,
+    )
+    state = side_by_side(state)
+    # A link's memory holds either; see `_simulator_state`.
+    if special is None:
+        state = state._replace(lane=state.link.view(np.uint8).view(records.LANE))
+    else:
+        state = state._replace(rest=state.link.view(records.REST))
+    return state, tick
+
+
+def _queues(credits: NDArray[np.int32], virtual_channels: int) -> NDArray[np.void]:
+    """Virtual channels at rest, each with the room of its channel. (3, L) -> (places,)."""
+    n_links = credits.shape[1]
+    queue = np.zeros(n_links * virtual_channels * 4, dtype=records.QUEUE)
+    queue["head"] = queue["tail"] = NONE
+    credit = queue["credit"].reshape(n_links, virtual_channels, 4)
+    credit[:, :, : len(credits)] = credits.T[:, None]
+    return queue
+
+
+def _real_places(network: Network) -> int:
+    """Real packets that a channel holds."""
+    return min(network.buffer_packets, _MOST_ROOM // (network.payload + network.header))
+
+
+def _room(network: Network, merged: float, largest: int, places: int) -> int:
+    """Bytes that a channel holds; ``places`` of the longer packets where it held that many.
+
+    Three are the usual ones: with two, which the bubble rule needs, a packet enters a ring only
+    where nothing is buffered; with more, whole messages fit into the buffers
+    (docs/simulator-cost.md).
+    """
+    whole = network.payload + network.header
+    least = 1 if merged <= 1 else min(network.buffer_packets, places)
+    return min(max(network.buffer_packets * whole, least * largest), _MOST_ROOM)
+
+
+def _credits(torus: Torus, adaptive: bool, room: int) -> NDArray[np.int32]:
+    """Bytes that each channel behind a link holds: of dimension order, second, adaptive. (3, L)."""
+    channels = np.array([[True], [torus.network.deadlock == "dateline"], [adaptive]])
+    return np.where(channels & torus.link_exists, np.int32(room), np.int32(0))
+
+
+def _links(torus: Torus) -> NDArray[np.void]:
+    """Links at rest, without credits."""
+    link = np.zeros(torus.n_links, dtype=records.LINK)
+    link["far"] = torus.neighbors.ravel()
+    link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
+    link["entry"] = 1
+    if torus.network.deadlock == "bubble":
+        # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
+        # free.
+        circular = [2 if w and k > 3 else 1 for k, w in zip(torus.shape, torus.wrap, strict=True)]
+        link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
+    return link
+
+
+def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32]) -> None:
+    """Fill in what networks that are not usual need of links."""
+    _, rest["second_credit"], rest["adaptive_credit"] = credits
+    rest["second_channel"] = torus.network.deadlock == "dateline"
+    last, here = np.array(torus.shape) - 1, torus.coords
+    middle = last // 2  # last node of the lower half
+    edge = np.stack((last - here, here))
+    half = np.stack(
+        (
+            np.where(here > middle, last, middle) - here,
+            np.where(here > middle, here - middle - 1, here),
+        )
+    )
+    for field, hops in (("to_edge", edge), ("to_middle", half)):
+        rest[field] = np.where(torus.wrap, hops, 2**30).transpose(1, 2, 0).ravel()

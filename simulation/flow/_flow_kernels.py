@@ -1,0 +1,195 @@
+"""Kernels of the flow-level simulator: what happens when messages begin, flow and arrive."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import bare_kernel, entry_kernel
+
+from ._flow_state import ACTIVE, ARRIVED, CHANGED, EVENTS, NEXT, NOW, SINCE, Flows, FlowState
+from ._heap_kernels import rise, take_top
+from ._sharing_kernels import share
+
+NONE = -1
+# What happens: a message's head has come through, it has been copied within its node, or a task has
+# handed over its round.
+FLOWS, COPIED, HANDED_OVER = 0, 1, 2
+KINDS = 3
+
+
+@entry_kernel
+def begin(flows: Flows, state: FlowState) -> None:
+    """Let every task begin its first round."""
+    for task in range(flows.thread.size):
+        _go_on(flows, state, task)
+
+
+@entry_kernel
+def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
+    """Let some events happen; returns whether any are left.
+
+    Messages begin and end together where that moves none by more than the part `near` of its own
+    time: the rates are worked out once for all of them.
+    """
+    clock, counts = state.clock, state.counts
+    for _ in range(steps):
+        if counts[CHANGED]:
+            share(flows, state)
+            _expect(state, near)
+        if counts[EVENTS] == 0 and counts[ACTIVE] == 0:
+            return False
+        now = clock[NEXT]
+        if counts[EVENTS] > 0:
+            now = min(now, state.event_time[0])
+        clock[NOW] = now
+        flowing = counts[ACTIVE]
+        while counts[EVENTS] > 0 and _is_due(flows, state, near):
+            _happen(flows, state)
+        if clock[NEXT] <= now or counts[CHANGED]:
+            _flow(flows, state, flowing, near)
+    return True
+
+
+@bare_kernel
+def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
+    """Whether the next event may happen now: what begins to flow, a little early too."""
+    due = state.clock[NOW]
+    m, kind = state.event[0] // KINDS, state.event[0] % KINDS
+    if kind == FLOWS:
+        h = flows.first[m]
+        due += near * state.left[m] * flows.part[h] / flows.capacity[flows.place[h]]
+    is_due: bool = state.event_time[0] <= due
+    return is_due
+
+
+@bare_kernel
+def _go_on(flows: Flows, state: FlowState, task: int) -> None:
+    """Let a task enter its next round if it may, and hand over what it sends in it."""
+    rounds = state.missing.shape[0]
+    if state.entered[task] + 1 < rounds and (
+        state.entered[task] < 0 or state.missing[state.entered[task], task] == 0
+    ):
+        state.entered[task] += 1
+        _answer(flows, state, task)
+        thread = flows.thread[task]
+        ready = max(state.free[thread], state.clock[NOW])
+        m = state.following[task]
+        while m < flows.task.size and flows.task[m] == task:
+            if flows.round[m] != state.entered[task]:
+                break
+            ready += flows.software[m]
+            state.handed_over[m] = ready
+            _send(flows, state, m)
+            m += 1
+        state.following[task] = m
+        state.free[thread] = ready
+        # Also of nothing: a task waits for its turn at a thread that others use too.
+        _put(state, ready, task * KINDS + HANDED_OVER)
+
+
+@bare_kernel
+def _send(flows: Flows, state: FlowState, m: int) -> None:
+    """Send a message that is handed over, or its question."""
+    ready = state.handed_over[m]
+    if flows.copying[m] >= 0:
+        _put(state, ready + flows.copying[m], m * KINDS + COPIED)
+    elif flows.asking[m] < 0:
+        _put(state, ready + flows.latency[m], m * KINDS + FLOWS)
+    elif state.entered[flows.receiver[m]] >= flows.round[m]:
+        _put(state, ready + 2 * flows.asking[m] + flows.latency[m], m * KINDS + FLOWS)
+    else:
+        state.behind[m] = state.asked[flows.receiver[m]]
+        state.asked[flows.receiver[m]] = m
+
+
+@bare_kernel
+def _answer(flows: Flows, state: FlowState, task: int) -> None:
+    """Answer the questions that were waiting for the task's round."""
+    m = state.asked[task]
+    state.asked[task] = NONE
+    while m != NONE:
+        following = state.behind[m]
+        if flows.round[m] <= state.entered[task]:
+            came = state.handed_over[m] + flows.asking[m]
+            answered = max(came, state.clock[NOW]) + flows.asking[m]
+            _put(state, answered + flows.latency[m], m * KINDS + FLOWS)
+        else:
+            state.behind[m] = state.asked[task]
+            state.asked[task] = m
+        m = following
+
+
+@bare_kernel
+def _happen(flows: Flows, state: FlowState) -> None:
+    """Let the next event happen."""
+    key = state.event[0]
+    state.counts[EVENTS] -= 1
+    take_top(state.event_time, state.event, state.counts[EVENTS])
+    m, kind = key // KINDS, key % KINDS
+    if kind == COPIED:
+        _arrive(flows, state, m)
+    elif kind == HANDED_OVER:
+        task = m
+        state.missing[state.entered[task], task] -= 1
+        _go_on(flows, state, task)
+    else:
+        state.active[state.counts[ACTIVE]] = m
+        state.counts[ACTIVE] += 1
+        state.begun[m] = state.clock[NOW]
+        state.counts[CHANGED] = 1
+
+
+@bare_kernel
+def _arrive(flows: Flows, state: FlowState, m: int) -> None:
+    """Let a message have arrived, and its tasks go on."""
+    state.arrived[m] = state.clock[NOW]
+    state.counts[ARRIVED] += 1
+    state.missing[flows.round[m], flows.receiver[m]] -= 1
+    _go_on(flows, state, flows.receiver[m])
+    if flows.asking[m] >= 0:
+        state.missing[flows.round[m], flows.task[m]] -= 1
+        _go_on(flows, state, flows.task[m])
+
+
+@bare_kernel
+def _flow(flows: Flows, state: FlowState, flowing: int, near: float) -> None:
+    """Take what has gone off the messages that were flowing, and end those that have ended."""
+    now = state.clock[NOW]
+    passed = now - state.clock[SINCE]
+    state.clock[SINCE] = now
+    for i in range(flowing):
+        m = state.active[i]
+        state.left[m] -= state.rate[m] * passed
+    # From the last on, so that what takes an ended one's place has been looked at.
+    for i in range(flowing - 1, -1, -1):
+        m = state.active[i]
+        if state.end[m] - now <= near * (now - state.begun[m]):
+            state.counts[ACTIVE] -= 1
+            state.active[i] = state.active[state.counts[ACTIVE]]
+            state.counts[CHANGED] = 1
+            _arrive(flows, state, m)
+
+
+@bare_kernel
+def _expect(state: FlowState, near: float) -> None:
+    """Work out when messages end if rates stay as they are, and the first of them."""
+    clock, counts = state.clock, state.counts
+    until = np.inf
+    for i in range(counts[ACTIVE]):
+        m = state.active[i]
+        state.end[m] = clock[NOW] + max(state.left[m], 0.0) / state.rate[m]
+        until = min(until, state.end[m] + near * (state.end[m] - state.begun[m]))
+    # The first to end waits a little for those that end soon after it.
+    clock[NEXT] = np.inf if until == np.inf else 0.0
+    for i in range(counts[ACTIVE]):
+        if state.end[state.active[i]] <= until:
+            clock[NEXT] = max(clock[NEXT], state.end[state.active[i]])
+    clock[SINCE] = clock[NOW]
+    counts[CHANGED] = 0
+
+
+@bare_kernel
+def _put(state: FlowState, time: float, key: int) -> None:
+    """Let an event happen at a time."""
+    rise(state.event_time, state.event, state.counts[EVENTS], time, key)
+    state.counts[EVENTS] += 1

@@ -1,0 +1,324 @@
+"""The flow-level simulator: messages share the links as connections do, whatever their length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mapping
+from toruscast.routing.loads import link_loads
+from toruscast.routing.messages import Messages, list_messages
+from toruscast.routing.packets import packet_counts
+from toruscast.routing.routing import routes
+from toruscast.validation import real_number
+
+from ..message_times import MessageTimes
+from ._flow_kernels import advance, begin
+from ._flow_state import ARRIVED, Flows, FlowState
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Steps between two calls of `progress`, at most: rates for the messages of one step take from a
+# microsecond to tens of milliseconds.
+_SLICE = 64
+# Places of all messages of a run, and of all tasks in all rounds: about 4 GB.
+_MOST_PLACES = 2**27
+_MOST_ROUNDS = 2**28
+# Beyond, the weights of some messages are lost in the sums with those of others.
+_MOST_UNLIKE = 1e12
+
+
+class FlowStretch(NamedTuple):
+    """One or more phases without a barrier between them; times in seconds from the start."""
+
+    phases: tuple[int, ...]
+    begin: float
+    end: float
+    messages: Messages
+    handed_over: NDArray[np.float64]  # (n_messages,)
+    arrived: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FlowSimulation(MessageTimes[FlowStretch]):
+    """Times of a workload whose messages flow; made by `simulate_flows`.
+
+    Attributes
+    ----------
+    workload, torus, mapping
+        What was simulated.
+    stretches : tuple of FlowStretch
+        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
+    error : float
+        The part of a message's own time that was asked for.
+
+    Examples
+    --------
+    >>> from toruscast.mapping.patterns import halo_2d
+    >>> comm, torus = halo_2d((4, 4), 2**30), Torus((4, 4))
+    >>> result = simulate_flows(comm, torus, TaskMapping(range(16), torus))
+    >>> round(result.time, 4)
+    0.5704
+    >>> result.links()["busy_share"].max().round(3)
+    np.float64(1.0)
+    """
+
+    error: float
+
+    def links(self) -> pd.DataFrame:
+        """Return every existing link, one a row, indexed by link number.
+
+        Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (with the headers of
+        packets) and ``busy_share``, the share of the time that these take at its bandwidth.
+        """
+        import pandas as pd
+
+        torus = self.torus
+        exists = np.flatnonzero(torus.link_exists)
+        node, port = np.divmod(exists, 2 * torus.ndim)
+        wire_bytes = np.zeros(torus.n_links)
+        for phase in self.workload:
+            packets, wire = packet_counts(phase, torus)
+            wire_bytes += link_loads(phase, torus, self.mapping, packets * wire)
+        busy = wire_bytes / torus.link_bandwidth / (self.time or 1.0)
+        return pd.DataFrame(
+            {
+                "node": node,
+                "dimension": port // 2,
+                "direction": np.where(port % 2 == 0, 1, -1),
+                "wire_bytes": wire_bytes[exists],
+                "busy_share": busy[exists],
+            },
+            index=pd.Index(exists, name="link"),
+        )
+
+
+def simulate_flows(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    error: float = 0.01,
+    progress: Callable[[int, int], object] | None = None,
+) -> FlowSimulation:
+    """Let the messages of each phase flow side by side, and tell when each has arrived.
+
+    No packets are made: what it costs depends on the number of messages, not on their bytes (with
+    an error of 0 on its square where no two end together). It tells what connections take that
+    share the links and fill no buffers, as with windows or rates that adapt. Where routers push
+    back on each other, packets take longer; only `simulate` shows by how much (`docs/flows.md`).
+
+    Parameters
+    ----------
+    traffic : Workload or CommGraph
+        As for `simulate`: phases one after the other, or dependent rounds.
+    torus, mapping
+        Where the tasks run. Routes are in dimension order; half of a message goes each way where
+        the torus splits ties or draws them at random. Of ``torus.network`` the packets' sizes
+        (for the headers), latency, software, whether a node's tasks share a thread, injection
+        FIFOs (those of a node together with ``first_free``), memory bandwidth and the limit of
+        eager messages count; buffers, virtual channels, arbitration and the number of
+        reception ports do not.
+    error : float
+        Messages begin and end together where that moves none by more than half this part of its
+        own time: the larger, the fewer steps. What follows from one that has moved, in dependent
+        rounds above all, may move by more. From 0, for each to end on its own, to less than 1.
+    progress : callable, optional
+        Called now and then with the messages arrived and those there are.
+
+    Returns
+    -------
+    FlowSimulation
+
+    Raises
+    ------
+    InputError
+        If the mapping does not fit, an option is not valid, there are too many messages, or the
+        bandwidths along their ways differ by a factor of more than 1e12.
+
+    Notes
+    -----
+    A message that is handed over flows when its head has come through: after hops times latency,
+    and before that a question's way and its answer's if it asks first. All messages that flow share
+    the links, the FIFOs and the memory bandwidth of receivers by max-min fairness: none can get
+    more without one that has less for its weight losing some (Bertsekas and Gallager, *Data
+    Networks*, 1992). The weight is one over the sum of 1 / bandwidth along the way: connections
+    that keep a window of bytes on their way get the less the longer their round trip (Lakshman and
+    Madhow, IEEE/ACM Trans. Networking 5, 1997). Short messages do not wait behind long ones, as
+    packets do in a queue. Flow-level models of that kind are validated in Velho, Schnorr, Casanova
+    and Legrand, ACM Trans. Modeling and Computer Simulation 23, 2013.
+
+    Examples
+    --------
+    Two messages share a link, and the third has one to itself:
+
+    >>> torus = Torus((8,))
+    >>> comm = CommGraph(4, [0, 1, 3], [2, 2, 2], [10**9] * 3)
+    >>> result = simulate_flows(comm, torus, TaskMapping([0, 1, 2, 3], 8))
+    >>> [round(t, 2) for t in result.message_times[0].tolist()]
+    [1.06, 0.8, 0.53]
+    """
+    workload = as_workload(traffic)
+    as_mapping(mapping).check(workload.n_tasks, torus)
+    if not 0 <= real_number(error, "error", 0) < 1:
+        raise InputError("bad error", found=error, expected="from 0 to less than 1")
+    if progress is not None and not callable(progress):
+        raise InputError("bad progress", found=progress, expected="a function of two numbers")
+    phases = list(workload)
+    numbers = tuple(range(len(phases)))
+    together = [numbers] if workload.dependent else [(i,) for i in numbers]
+    listed = [
+        list_messages([phases[i] for i in several], torus, mapping, 1) for several in together
+    ]
+    total = sum(messages.task.size for messages in listed)
+    done = 0
+    start = 0.0
+    stretches = []
+    for several, messages in zip(together, listed, strict=True):
+        flows = _flows(messages, torus, mapping)
+        state = _state(flows, messages, len(several))
+        begin(flows, state)
+        while advance(flows, state, error / 2, _SLICE):
+            if progress is not None:
+                progress(done + int(state.counts[ARRIVED]), total)
+        done += messages.task.size
+        end = start + float(state.arrived.max(initial=0.0))
+        stretches.append(
+            FlowStretch(
+                several, start, end, messages, start + state.handed_over, start + state.arrived
+            )
+        )
+        start = end
+    if progress is not None:
+        progress(total, total)
+    return FlowSimulation(workload, torus, mapping, tuple(stretches), error)
+
+
+def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
+    """Return the messages as the kernels see them."""
+    network = torus.network
+    remote = messages.src != messages.dst
+    if int(torus.distance(messages.src, messages.dst).sum()) > _MOST_PLACES:
+        raise InputError(
+            "too many messages to let flow",
+            found=f"{messages.task.size} messages",
+            expected=f"at most {_MOST_PLACES} hops of them all",
+        )
+    first, place, part = _ways(messages, torus)
+    along = np.ones(remote.size)
+    if remote.any():
+        along[remote] = np.add.reduceat(part / torus.link_bandwidth[place], first[:-1][remote])
+        least, most = along[remote].min(), along[remote].max()
+        if most > _MOST_UNLIKE * least:
+            raise InputError(
+                "ways of messages too unlike to share links",
+                found=f"{least:g} to {most:g} seconds a byte",
+                expected=f"within a factor of {_MOST_UNLIKE:g}: other bandwidths",
+            )
+    hops = np.where(remote, torus.distance(messages.src, messages.dst), 0)
+    latency = hops * network.hop_latency
+    question = latency + network.header / max(torus.bandwidth)
+    n_fifos = torus.n_nodes * network.fifos
+    # With this rule all of a node take from one queue, the first.
+    feeds = network.fifos if network.fifo_rule == "first_free" else 1
+    fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
+    receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
+    ends = first[1:][remote]
+    place = np.insert(place, np.repeat(ends, 2), np.ravel([fifo[remote], receiver[remote]], "F"))
+    part = np.insert(part, np.repeat(ends, 2), np.float32(1.0))
+    first = first + 2 * np.append(0, np.cumsum(remote))
+    # Only what is used has a place: links, FIFOs and nodes of a large torus are many.
+    used, number = np.unique(place, return_inverse=True)
+    capacity = np.full(used.size, network.memory_bandwidth)
+    capacity[used < torus.n_links + n_fifos] = feeds * max(torus.bandwidth)
+    links = used[used < torus.n_links]
+    capacity[: links.size] = torus.link_bandwidth[links]
+    tasks = np.arange(mapping.node.size)
+    return Flows(
+        round=messages.round,
+        task=messages.task,
+        receiver=messages.receiver,
+        software=messages.software,
+        copying=np.where(remote, -1.0, messages.nbytes / network.memory_bandwidth),
+        asking=np.where(messages.asks, question, -1.0),
+        latency=latency,
+        weight=1.0 / along,
+        first=first,
+        place=number.astype(np.int32),
+        part=part,
+        capacity=capacity,
+        thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
+    )
+
+
+def _ways(
+    messages: Messages, torus: Torus
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Return where each message's links begin, the links, and what part of it goes over each."""
+    if not torus.ties_are_open:
+        first, links = routes(torus, messages.src, messages.dst)
+        return first, links, np.ones(links.size, dtype=np.float32)
+    # One half takes the plus way of each tie, the other the minus way: that is the plus way of the
+    # torus seen from its other end.
+    plus = replace(torus, tie="plus")
+    mirrored = torus.node(np.array(torus.shape) - 1 - torus.coords)
+    first, links = routes(plus, messages.src, messages.dst)
+    _, others = routes(plus, mirrored[messages.src], mirrored[messages.dst])
+    node, port = np.divmod(others, 2 * torus.ndim)
+    others = mirrored[node].astype(np.int64) * 2 * torus.ndim + (port ^ 1)
+    both = np.empty(2 * links.size, dtype=np.int64)
+    both[0::2], both[1::2] = links, others
+    return 2 * first, both, np.full(both.size, np.float32(0.5))
+
+
+def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
+    """Return the state before anything has happened."""
+    n, tasks, places = flows.task.size, flows.thread.size, flows.capacity.size
+    if rounds * tasks > _MOST_ROUNDS:
+        raise InputError(
+            "too many rounds",
+            found=f"{rounds} of {tasks} tasks",
+            expected=f"at most {_MOST_ROUNDS} rounds times tasks",
+        )
+    sender = messages.round * tasks + messages.task
+    missing = np.bincount(messages.round * tasks + messages.receiver, minlength=rounds * tasks)
+    # The hand-over of a round, and all messages whose answer a task waits for.
+    missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
+    return FlowState(
+        clock=np.array([0.0, 0.0, np.inf]),
+        counts=np.zeros(4, dtype=np.int64),
+        missing=missing.reshape(rounds, tasks).astype(np.int32),
+        entered=np.full(tasks, -1),
+        following=np.searchsorted(messages.task, np.arange(tasks)),
+        free=np.zeros(flows.thread.max(initial=0) + 1),
+        asked=np.full(tasks, -1),
+        behind=np.full(n, -1),
+        handed_over=np.zeros(n),
+        begun=np.zeros(n),
+        left=messages.packets * messages.wire,
+        rate=np.zeros(n),
+        end=np.full(n, np.inf),
+        arrived=np.zeros(n),
+        active=np.empty(n, dtype=np.int64),
+        event_time=np.empty(n + tasks),
+        event=np.empty(n + tasks, dtype=np.int64),
+        sharing=np.zeros(places, dtype=np.int64),
+        free_part=np.empty(places),
+        wanted=np.empty(places),
+        level=np.empty(places),
+        held_up=np.empty(places, dtype=np.bool_),
+        in_use=np.empty(places, dtype=np.int32),
+        unshared=np.empty(n, dtype=np.int64),
+        least=np.empty(n, dtype=np.int32),
+        lowest=np.empty(places, dtype=np.int64),
+        height=np.empty(places),
+        sharer=np.empty(flows.place.size, dtype=np.int32),
+        sharers=np.empty((places, 2), dtype=np.int64),
+    )

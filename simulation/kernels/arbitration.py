@@ -1,0 +1,232 @@
+"""Kernels that choose: the link a packet takes, the channel it enters, the packet a link sends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import at, bare_kernel, trailing_zeros
+
+from .._state import (
+    ADAPTIVE_CHANNEL,
+    AGE,
+    FAIR,
+    FIRST,
+    FREE,
+    KINDS,
+    NONE,
+    ROUND_ROBIN,
+    SECOND,
+    State,
+)
+from .buffer import channel_of, link_of, room
+from .claim import claim_words
+from .network import arbitration, inputs, is_adaptive, lane_of, port_of, second_channel, zone_of
+from .random import drawn
+
+
+@bare_kernel
+def emptiest_link(state: State, node: int, p: int) -> int:
+    """Link of the zone with the most room behind it, less what waits for it; NONE without zone."""
+    ports = state.fields.shift.size
+    zone = zone_of(state, p)
+    best = NONE
+    most = -(2**62)
+    while zone != 0:
+        port = port_of(state, zone)
+        zone &= ~state.fields.mask[np.uint64(port)]
+        out = node * ports + port
+        free = room(state, out, ADAPTIVE_CHANNEL) - state.queued[np.uint64(out)]
+        if free > most:
+            most = free
+            best = out
+    return best
+
+
+@bare_kernel
+def kind_of(state: State, p: int, out: int, came: int) -> int:
+    """What a packet needs to enter a link in dimension order: FIRST or SECOND.
+
+    ``came`` is the port through which it goes on straight. On the usual network this is known when
+    it is sent (`serve`). With datelines no packet in the first channel crosses a ring's edge and
+    none in the second its middle, so that no ring fills up; who crosses neither draws one. An
+    adaptive packet that comes back may draw the other: it holds one buffer at a time, so that only
+    packets that go straight on make channels wait for each other.
+    """
+    packet = at(state.packet, p)
+    link = at(state.link, out)
+    port = np.uint64(link.port)
+    straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
+    if second_channel(state, out) == 0:
+        return FIRST if straight else SECOND
+    if straight:
+        return channel_of(packet.place)
+    hops = np.int64((packet.route & state.fields.mask[port]) >> state.fields.shift[port])
+    rest = at(state.rest, out)
+    if hops > np.int64(rest.to_edge):
+        return SECOND
+    if hops > np.int64(rest.to_middle):
+        return FIRST
+    of_link = drawn(np.uint64(state.seed), np.uint64(0), np.uint64(out))
+    # When its tail was there, which stays as it is while the packet waits.
+    tail = np.uint64(np.uint32(packet.tail))
+    return SECOND if drawn(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
+
+
+@bare_kernel
+def _first_of(state: State, out: int, ready: int) -> int:
+    """Which of some lanes goes first, NONE if there are none."""
+    if ready == 0:
+        return NONE
+    best = trailing_zeros(ready)
+    rest = ready & (ready - np.uint64(1))
+    if rest == 0:
+        return best
+    if arbitration(state) == ROUND_ROBIN:
+        return _next_in_turn(state, at(state.rest, out).turn, ready)
+    base = lane_of(state, out, 0)
+    p = at(state.lane, base + best).head
+    while rest != 0:
+        lane = trailing_zeros(rest)
+        rest &= rest - np.uint64(1)
+        q = at(state.lane, base + lane).head
+        if _is_older(state, q, p):
+            best = lane
+            p = q
+    return best
+
+
+@bare_kernel
+def _is_older(state: State, q: int, p: int) -> bool:
+    """Whether one packet goes before another that is as near."""
+    if arbitration(state) == AGE:
+        return (
+            at(state.message, at(state.packet, q).message).ready
+            < at(state.message, at(state.packet, p).message).ready
+        )
+    if arbitration(state) == FAIR:
+        return state.fair.tag[np.uint64(q)] < state.fair.tag[np.uint64(p)]
+    return np.int32(at(state.packet, q).since - at(state.packet, p).since) < 0
+
+
+@bare_kernel
+def _next_in_turn(state: State, turn: int, ready: int) -> int:
+    """Lane of the next input; of one input those of the first kind."""
+    best = NONE
+    nearest = KINDS * inputs(state)
+    while ready != 0:
+        lane = trailing_zeros(ready)
+        ready &= ready - np.uint64(1)
+        kind = lane // inputs(state)
+        away = lane - kind * inputs(state) - turn
+        if away < 0:
+            away += inputs(state)
+        away = KINDS * away + kind
+        if away < nearest:
+            nearest = away
+            best = lane
+    return best
+
+
+@bare_kernel
+def open_channels(state: State, out: int) -> int:
+    """Bits of what is free behind a link: to stay on a ring, to enter it, to be adaptive."""
+    link = at(state.link, out)
+    # Sums, not branches: a processor cannot guess how full a buffer is.
+    free = np.int64(room(state, out, 0) >= state.largest) << FIRST
+    needed = link.entry * state.largest
+    free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
+    if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
+        free |= 1 << FREE
+    return free
+
+
+@bare_kernel
+def choose(state: State, out: int, free: int) -> int:
+    """Lane whose packet a link sends next, NONE if none may; dimension order."""
+    if state.special is None:
+        return _first_of_two(state, out, free & np.int64(at(state.link, out).lanes))
+    kind = (np.uint64(1) << np.uint64(inputs(state))) - np.uint64(1)
+    ready = np.uint64(0)
+    if free & (1 << FIRST):
+        ready |= kind
+    if free & (1 << SECOND):
+        ready |= kind << np.uint64(inputs(state))
+    return _first_of(state, out, ready & at(state.link, out).lanes)
+
+
+@bare_kernel
+def _first_of_two(state: State, out: int, ready: int) -> int:
+    """Lane of the one that has waited longer, NONE if none is ready; one lane a kind, no branch."""
+    first = at(state.lane, lane_of(state, out, FIRST)).since
+    second = at(state.lane, lane_of(state, out, SECOND)).since
+    # Of both bits the one that counts is left: 1 or 2, which is a lane more than its number.
+    longer = 1 + np.int64(np.int32(second - first) < 0)
+    return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
+
+
+@bare_kernel
+def enters_as(state: State, p: int, out: int, free: int) -> int:
+    """How an adaptive packet may enter a link now: FREE, in dimension order, or not (NONE)."""
+    route = at(state.packet, p).route
+    link = at(state.link, out)
+    ours = state.fields.mask[np.uint64(link.port)]
+    if route & ours == 0:
+        return NONE
+    held = at(state.packet, p).place
+    stays = state.stays and held >= 0 and channel_of(held) != ADAPTIVE_CHANNEL
+    if free & (1 << FREE) and zone_of(state, p) & ours and not stays:
+        return FREE
+    # Only the way in dimension order has the channel in which no ring fills up.
+    if port_of(state, route) != link.port:
+        return NONE
+    came = NONE
+    if held >= 0:
+        came = np.int64(at(state.link, link_of(state, held)).port)
+    kind = kind_of(state, p, out, came)
+    return kind if free & (1 << kind) else NONE
+
+
+@bare_kernel
+def choose_adaptive(state: State, out: int, free: int) -> int:
+    """Lane whose packet a link sends next, NONE if none may, counted over all lanes of all links.
+
+    The link's own lanes come first, then those of the node's other links: a link does not stand
+    idle while the first packet of any lane could take it. Which of them may want it stands in its
+    claims, so that the others need not be looked at.
+    """
+    if free == 0:
+        return NONE
+    link = at(state.link, out)
+    own = out * KINDS * inputs(state)
+    ready = np.uint64(0)
+    lanes = link.lanes
+    while lanes != 0:
+        lane = trailing_zeros(lanes)
+        lanes &= lanes - np.uint64(1)
+        if enters_as(state, at(state.lane, own + lane).head, out, free) != NONE:
+            ready |= np.uint64(1) << np.uint64(lane)
+    if ready != 0:
+        return own + _first_of(state, out, ready)
+    # Of those that have waited as long, the next one round from its own lanes.
+    around = state.fields.shift.size * KINDS * inputs(state)
+    base = own - np.int64(link.port) * KINDS * inputs(state)
+    best = NONE
+    nearest = around
+    p = NONE
+    words = claim_words(state)
+    for w in range(words):
+        claims = state.claim[np.uint64(out * words + w)]
+        while claims != 0:
+            lane = base + 64 * w + trailing_zeros(claims)
+            claims &= claims - np.uint64(1)
+            away = lane - own if lane >= own else lane - own + around
+            if away < KINDS * inputs(state):
+                continue
+            q = at(state.lane, lane).head
+            if enters_as(state, q, out, free) == NONE or (best != NONE and _is_older(state, p, q)):
+                continue
+            if best == NONE or away < nearest or _is_older(state, q, p):
+                best = lane
+                nearest = away
+                p = q
+    return best

@@ -1,0 +1,84 @@
+"""Kernels of the buffers behind links: places, free bytes, what a packet takes and gives back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from toruscast._jit import at, bare_kernel
+
+from .._state import CHANNEL_BITS, State
+from .network import has_queues
+
+
+@bare_kernel
+def size_of(state: State, wire: float) -> int:
+    """Bytes of a buffer that a packet takes; an empty one takes a byte too.
+
+    The bubble rule counts places: in bytes, a bubble could fall apart into pieces too small for any
+    packet.
+    """
+    if state.whole_places:
+        return state.largest
+    return min(max(np.int64(np.ceil(wire)), 1), state.largest)
+
+
+@bare_kernel
+def channel_of(place: int) -> int:
+    """Channel of a place."""
+    return place & ((1 << CHANNEL_BITS) - 1)
+
+
+@bare_kernel
+def link_of(state: State, place: int) -> int:
+    """Link behind which a place is."""
+    behind = place >> CHANNEL_BITS
+    return behind // state.virtual if has_queues(state) else behind
+
+
+@bare_kernel
+def count(counter: Any, packets: int, wire: float) -> None:
+    """Count a packet that comes into a buffer or goes, and how many are in it, itself included."""
+    counter.packets += 1
+    counter.wire_bytes += wire
+    counter.found += packets
+    counter.most = max(counter.most, packets)
+
+
+@bare_kernel
+def roomiest(state: State, out: int, channel: int) -> int:
+    """Place in the virtual channel with the most room."""
+    best = ((out * state.virtual) << CHANNEL_BITS) | channel
+    for v in range(1, state.virtual):
+        place = ((out * state.virtual + v) << CHANNEL_BITS) | channel
+        if at(state.queue, place).credit > at(state.queue, best).credit:
+            best = place
+    return best
+
+
+@bare_kernel
+def room(state: State, out: int, channel: int) -> int:
+    """Free bytes in a channel behind a link; of the virtual channel with the most."""
+    if has_queues(state):
+        return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
+    if state.special is None or channel == 0:
+        return np.int64(at(state.link, out).credit)
+    rest = at(state.rest, out)
+    return np.int64(rest.second_credit if channel == 1 else rest.adaptive_credit)
+
+
+@bare_kernel
+def take_room(state: State, place: int, size: int) -> None:
+    """Take bytes of a place; a negative size gives them back."""
+    if has_queues(state):
+        at(state.queue, place).credit -= size
+        return
+    out = place >> CHANNEL_BITS
+    channel = channel_of(place)
+    if state.special is None or channel == 0:
+        at(state.link, out).credit -= size
+    elif channel == 1:
+        at(state.rest, out).second_credit -= size
+    else:
+        at(state.rest, out).adaptive_credit -= size

@@ -1,0 +1,209 @@
+"""Kernels of departures: a free link takes the next packet, whose place falls free."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import at, bare_kernel
+
+from .._state import (
+    ADAPTIVE_CHANNEL,
+    CHANNEL_BITS,
+    FAIR,
+    FIRST,
+    FIRSTS,
+    FREE,
+    KINDS,
+    NONE,
+    PARTS,
+    ROUND_ROBIN,
+    SECOND,
+    SENT,
+    State,
+)
+from .arbitration import choose, choose_adaptive, enters_as, open_channels
+from .buffer import count, link_of, room, roomiest, size_of, take_room
+from .claim import claim
+from .event import schedule
+from .fair import depart
+from .lane import join, take_out
+from .network import (
+    arbitration,
+    counts_arrivals,
+    has_queues,
+    inputs,
+    is_adaptive,
+    lane_of,
+    node_of,
+    port_of,
+    second_channel,
+    ways_of,
+)
+from .node import leave_fifo
+from .tick import free_tick, nearest_tick
+from .trace import note
+
+
+@bare_kernel
+def announce(state: State, now: int) -> None:
+    """Claim every link that the first packet of a lane may take, which looks for it when free."""
+    holder = state.clock[FIRSTS] >> 6
+    lane = state.clock[FIRSTS] & 63
+    own = np.int64(at(state.link, holder).port)
+    bit = own * KINDS * inputs(state) + lane
+    head = at(state.lane, lane_of(state, holder, lane)).head
+    ordered = port_of(state, at(state.packet, head).route)
+    ways = ways_of(state, head)
+    while ways != 0:
+        port = port_of(state, ways)
+        ways &= ~state.fields.mask[np.uint64(port)]
+        out = holder - own + port
+        claim(state, out, bit)
+        link = at(state.link, out)
+        # A free link without room looks again when it gets some.
+        if not link.armed and (
+            free_tick(link) > now
+            or port == ordered
+            or room(state, out, ADAPTIVE_CHANNEL) >= state.largest
+        ):
+            link.armed = 1
+            schedule(state, state.packet.size + out, max(now, free_tick(link)), out)
+
+
+@bare_kernel
+def serve(state: State, out: int, now: int) -> int:
+    """Put the next packet on a free link; returns the link behind which it made room, or NONE.
+
+    A packet that gives way keeps it free: the link itself is returned.
+    """
+    link = at(state.link, out)
+    free = open_channels(state, out)
+    taken = out
+    if is_adaptive(state):
+        lane = choose_adaptive(state, out, free)
+        if lane == NONE:
+            return NONE
+        taken = lane // (KINDS * inputs(state))
+        lane -= taken * KINDS * inputs(state)
+    else:
+        lane = choose(state, out, free)
+        if lane == NONE:
+            return NONE
+    if state.turns_left.size > 0 and _gives_way(state, taken, lane):
+        _go_behind(state, take_out(state, taken, lane), now)
+        return out
+    p = take_out(state, taken, lane)
+    packet = at(state.packet, p)
+    if is_adaptive(state):
+        kind = enters_as(state, p, out, free)
+    else:
+        kind = SECOND if lane >= inputs(state) else FIRST
+    channel = 0
+    if kind != FIRST:
+        channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
+    if arbitration(state) == ROUND_ROBIN:
+        entrance = lane % inputs(state)
+        at(state.rest, out).turn = entrance + 1 if entrance + 1 < inputs(state) else 0
+    elif arbitration(state) == FAIR:
+        depart(state, p, out)
+    size = size_of(state, packet.wire)
+    place = (out << CHANNEL_BITS) | channel
+    if has_queues(state):
+        place = roomiest(state, out, channel)
+    take_room(state, place, size)
+    # Off a slower link it cannot go faster than it comes.
+    port = np.uint64(link.port)
+    link.free_at = max(
+        max(link.free_at, now << PARTS) + np.int64(packet.wire * state.parts_per_byte[port] + 0.5),
+        (now + np.int64(np.int32(packet.tail - now))) << PARTS,
+    )
+    ticks = free_tick(link) - now
+    if not link.armed and (
+        link.lanes != 0
+        or (is_adaptive(state) and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
+    ):
+        link.armed = 1
+        schedule(state, state.packet.size + out, now + ticks, out)
+    held = packet.place
+    upstream = NONE
+    waited = np.int64(np.int32(now - packet.since))
+    if held >= 0:
+        upstream = leave(state, held, packet.wire, waited, ticks, now)
+    else:
+        leave_fifo(state, -2 - held, waited, now)
+    route = packet.route - (np.uint64(1) << state.fields.shift[port])
+    if is_adaptive(state):
+        # Of a tie, one way is taken now.
+        route &= ~state.fields.mask[port ^ np.uint64(1)]
+    packet.route = route
+    packet.place = place
+    following = out
+    if state.special is None:
+        onward = port_of(state, route)
+        following = link.far * state.fields.shift.size + onward
+        packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
+    packet.tail = state.latency + nearest_tick(link.free_at)
+    # A router forwards a packet when its head is there.
+    schedule(state, p, now + state.latency, following)
+    if packet.message == state.watched:
+        note(state, SENT, p, out, now)
+    return upstream
+
+
+@bare_kernel
+def _gives_way(state: State, holder: int, lane: int) -> bool:
+    """Whether the first packet of a lane, which was chosen, lets others go before.
+
+    Of many packets that wait for a link, a FIFO has one. If it stands for several, each would have
+    waited for all the others.
+    """
+    p = at(state.lane, lane_of(state, holder, lane)).head
+    packet = at(state.packet, p)
+    if packet.place >= 0 or state.turns_left[np.uint64(-2 - packet.place)] <= 1:
+        return False
+    alone = at(state.link, holder).lanes == np.uint64(1) << np.uint64(lane)
+    return packet.next != NONE or not alone
+
+
+@bare_kernel
+def _go_behind(state: State, p: int, now: int) -> None:
+    """Let a packet of a FIFO ask anew, as the next one of its FIFO would."""
+    if is_adaptive(state) and state.clock[FIRSTS] != NONE:
+        announce(state, now)
+        state.clock[FIRSTS] = NONE
+    packet = at(state.packet, p)
+    f = -2 - np.int64(packet.place)
+    state.turns_left[np.uint64(f)] -= 1
+    at(state.fifo, f).waited += np.int64(np.int32(now - packet.since))
+    packet.since = now
+    # Whoever looks at the link does so again; others that may take it now, `announce` tells.
+    join(state, p, node_of(state, f), NONE, 0, now)
+
+
+@bare_kernel
+def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: int) -> int:
+    """Free the place of a packet that begins to leave; returns its link if that may send now."""
+    take_room(state, held, -size_of(state, wire))
+    if has_queues(state):
+        queue = at(state.queue, held)
+        queue.free_at = now + ticks
+        if queue.head == NONE:
+            queue.moving = 0
+        else:
+            event = state.packet.size + state.link.size + state.fifo.size + state.then.size + held
+            schedule(state, event, now + ticks)
+    behind = link_of(state, held)
+    link = at(state.link, behind)
+    counter = at(state.counter, behind)
+    counter.waited += waited
+    if not counts_arrivals(state):
+        count(counter, link.occupied, wire)
+    link.occupied -= 1
+    # Both questions at once: a processor guesses one answer better than two.
+    if (link.armed != 0) | (free_tick(link) > now):
+        return NONE
+    if link.lanes != 0:
+        return behind
+    if is_adaptive(state) and state.waiting[np.uint64(behind // state.fields.shift.size)] > 0:
+        return behind
+    return NONE

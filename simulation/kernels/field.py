@@ -1,0 +1,75 @@
+"""Kernel that packs a route into one number: the hops left through each port, a field for each.
+
+A packet then needs no coordinates: its next port in dimension order is that of the lowest bit, the
+productive ports are the fields that are not empty, and a hop subtracts one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._jit import kernel
+from toruscast.routing._route_kernels import (
+    RANDOM,
+    SPLIT,
+    Grid,
+    goes_plus,
+    hops_along,
+    other_coordinates,
+)
+
+from .._state import Fields
+
+
+@kernel
+def pack_routes(
+    grid: Grid,
+    fields: Fields,
+    ties_minus: bool,
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    chooses: NDArray[np.bool_],
+    route: NDArray[np.uint64],
+    ties: NDArray[np.int32],
+    coins: NDArray[np.int32],
+) -> None:
+    """Write routes between nodes, and the dimensions where a packet is to choose. (E,) -> (E,).
+
+    Of a tie the plus field is filled, or both where a message's packets choose on their way. Where
+    packets are to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in
+    routing order. To each packet a tie is left in dimension order, or where ``ties_minus``.
+    """
+    for e in range(src.size):
+        both_ways = chooses[e]
+        by_coin = not both_ways or ties_minus
+        packed = np.uint64(0)
+        open_ties = 0
+        coin = 0
+        n_ties = 0
+        for i in range(grid.shape.size):
+            k = grid.order[i]
+            s = grid.coords[src[e], k]
+            t = grid.coords[dst[e], k]
+            if s == t:
+                continue
+            size = grid.shape[k]
+            wrap = grid.wrap[k] == 1
+            hops = np.uint64(hops_along(s, t, size, wrap))
+            tie = wrap and 2 * abs(t - s) == size
+            plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, dst[e], k))
+            if plus or (tie and both_ways):
+                packed |= hops << fields.shift[2 * k]
+            if not plus or (tie and both_ways):
+                packed |= hops << fields.shift[2 * k + 1]
+            if tie and by_coin and (grid.tie == SPLIT or grid.tie == RANDOM):
+                open_ties |= 1 << i
+                if grid.tie == SPLIT:
+                    # Neighbours send theirs different ways, and so do, along the same ring, the
+                    # messages to and from different other coordinates.
+                    both = grid.coords[src[e]].sum() + grid.coords[dst[e]].sum() - t
+                    coin |= (1 - both % 2) << n_ties
+                n_ties += 1
+        route[e] = packed
+        ties[e] = open_ties
+        coins[e] = coin

@@ -1,0 +1,91 @@
+"""Kernels of the lanes in which packets wait for a link."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import at, bare_kernel
+
+from .._state import ADAPTIVE_CHANNEL, FAIR, FIRSTS, FREE, NONE, SECOND, State
+from .arbitration import emptiest_link, kind_of
+from .buffer import channel_of, size_of
+from .claim import withdraw
+from .event import schedule
+from .fair import line_up, stamp
+from .network import arbitration, inputs, is_adaptive, lane_of, port_of
+from .tick import free_tick
+
+
+@bare_kernel
+def join(state: State, p: int, node: int, came: int, entrance: int, now: int) -> int:
+    """Put a packet into a lane, last or by its tag; returns a link that may send now, or NONE.
+
+    ``came`` is the port through which it goes on straight, ``entrance`` its input.
+    """
+    packet = at(state.packet, p)
+    out = NONE
+    if is_adaptive(state) and (packet.place < 0 or channel_of(packet.place) == ADAPTIVE_CHANNEL):
+        out = emptiest_link(state, node, p)
+    if out != NONE:
+        state.queued[np.uint64(out)] += size_of(state, packet.wire)
+        lane = FREE * inputs(state) + entrance
+    elif state.special is None:
+        lane = int(packet.next)
+        if packet.place < 0:
+            lane = (node * state.fields.shift.size + port_of(state, packet.route)) << 1 | SECOND
+        out = lane >> 1
+        lane &= 1
+    else:
+        out = node * state.fields.shift.size + port_of(state, packet.route)
+        lane = kind_of(state, p, out, came) * inputs(state) + entrance
+    link = at(state.link, out)
+    lanes = at(state.lane, lane_of(state, out, lane))
+    bit = np.uint64(1) << np.uint64(lane)
+    is_first = (link.lanes & bit) == 0
+    if arbitration(state) == FAIR:
+        stamp(state, p, out, int(lane == SECOND))
+        if is_first:
+            lanes.head = NONE
+        line_up(state, lanes, p)
+    else:
+        # Without a branch: the first one is set behind itself for a moment.
+        at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
+        packet.next = NONE
+        lanes.head = p if is_first else np.int64(lanes.head)
+        if state.special is None:
+            lanes.since = packet.since if is_first else np.int64(lanes.since)
+        lanes.tail = p
+    link.lanes |= bit
+    if is_adaptive(state):
+        state.waiting[np.uint64(node)] += 1
+        if is_first:
+            state.clock[FIRSTS] = out << 6 | lane
+        return out if is_first and free_tick(link) <= now else NONE
+    if link.armed:
+        return NONE
+    if free_tick(link) <= now:
+        return out
+    link.armed = 1
+    schedule(state, state.packet.size + out, free_tick(link), out)
+    return NONE
+
+
+@bare_kernel
+def take_out(state: State, holder: int, lane: int) -> int:
+    """Take the first packet of a lane out."""
+    lanes = at(state.lane, lane_of(state, holder, lane))
+    if is_adaptive(state):
+        withdraw(state, holder, lane)
+    p = lanes.head
+    packet = at(state.packet, p)
+    following = np.int64(packet.next)
+    at(state.link, holder).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
+    lanes.head = p if following == NONE else following
+    if state.special is None:
+        lanes.since = at(state.packet, lanes.head).since
+    if is_adaptive(state):
+        state.clock[FIRSTS] = NONE if following == NONE else holder << 6 | lane
+        if lane >= FREE * inputs(state):
+            state.queued[np.uint64(holder)] -= size_of(state, packet.wire)
+        state.waiting[np.uint64(holder // state.fields.shift.size)] -= 1
+    return np.int64(p)  # type: ignore[return-value]

@@ -1,0 +1,113 @@
+"""Kernel of the packet-level simulator: the event loop.
+
+Each packet-hop costs an event where its head arrives at a router and, if others wait, one where the
+link falls free. Work is done only there; nothing scans idle nodes or finished messages.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import at, entry_kernel
+
+from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
+from .arrival import arrive, next_in_queue, proceed
+from .departure import announce, serve
+from .event import bring, event_of, next_tick, schedule
+from .network import is_adaptive
+from .node import begin_round, feed, hand_over, message_arrived
+from .task_event import next_task_tick, take
+from .tick import free_tick
+
+_LAST = CHUNK - 1
+
+
+@entry_kernel
+def start(state: State) -> None:
+    """Let every task begin its first round."""
+    for task in range(state.current.size):
+        begin_round(state, task, state.clock[NOW])
+
+
+@entry_kernel
+def run(state: State, until: int, budget: int) -> int:
+    """Let time pass until a tick, or for some packet-hops; returns whether anything is left.
+
+    ``HELD`` of the clock is the tick of the next event if that is later than the tick, else 0.
+    """
+    n_packets = state.packet.size
+    n_links = state.link.size
+    n_fifos = state.fifo.size
+    n_local = state.then.size
+    now = state.clock[NOW]
+    hops = 0
+    tick = now
+    while hops < budget:
+        tick = next_tick(state, now)
+        of_tasks = next_task_tick(state)
+        if of_tasks != NONE and (tick == NONE or of_tasks < tick):
+            tick = of_tasks
+        if tick == NONE or tick > until:
+            break
+        now = tick
+        while next_task_tick(state) == now:
+            who = take(state)
+            n_workers = state.worker.shape[0]
+            if who >= n_workers:
+                schedule(state, n_packets + n_links + n_fifos + who - n_workers, now)
+            else:
+                hand_over(state, who, now)
+        slot = at(state.wheel, now & (state.wheel.size - 1))
+        i = slot.first
+        if i == NONE:
+            continue
+        bring(state, i, slot.end)
+        # Events of this tick may add others to it.
+        while i != slot.end:
+            entry = state.chunk[np.uint64(i)]
+            if (i & _LAST) == _LAST:
+                state.spare[np.uint64(state.clock[CHUNKS])] = i - _LAST
+                state.clock[CHUNKS] += 1
+                i = entry
+                bring(state, i, slot.end)
+                entry = state.chunk[np.uint64(i)]
+            event = event_of(entry)
+            i += 1
+            p = NONE
+            out = NONE
+            if event < n_packets:
+                hops += at(state.packet, event).route != DELIVERED
+                p = arrive(state, event, now)
+            elif event < n_packets + n_links:
+                out = event - n_packets
+                link = at(state.link, out)
+                if free_tick(link) <= now:
+                    link.armed = 0
+                else:
+                    # It has been served in the meantime.
+                    schedule(state, event, free_tick(link), out)
+                    out = NONE
+            elif event < n_packets + n_links + n_fifos:
+                p = feed(state, event - n_packets - n_links, now)
+            elif event < n_packets + n_links + n_fifos + n_local:
+                message_arrived(state, event - n_packets - n_links - n_fifos, now)
+            else:
+                p = next_in_queue(state, event - n_packets - n_links - n_fifos - n_local, now)
+            if p != NONE:
+                out = proceed(state, p, now)
+            while out != NONE or (is_adaptive(state) and state.clock[FIRSTS] != NONE):
+                if is_adaptive(state) and state.clock[FIRSTS] != NONE:
+                    announce(state, now)
+                    state.clock[FIRSTS] = NONE
+                if out != NONE:
+                    out = serve(state, out, now)
+        state.spare[np.uint64(state.clock[CHUNKS])] = (i - 1) & ~_LAST
+        state.clock[CHUNKS] += 1
+        slot.first = NONE
+        slot.end = _LAST
+        word = np.uint64((now >> 6) & (state.filled.size - 1))
+        state.filled[word] &= ~(np.uint64(1) << np.uint64(now & 63))
+    state.clock[NOW] = now
+    state.clock[HOPS] += hops
+    state.clock[HELD] = tick if tick > until else 0
+    return int(tick != NONE)

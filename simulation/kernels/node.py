@@ -1,0 +1,286 @@
+"""Kernels of the simulator's nodes: tasks hand over messages, FIFOs inject, ports take in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import at, bare_kernel
+
+from .._state import HANDED_OVER, INJECTED, NONE, PARTS, RANDOM_TIES, SLOTS, TAKEN_IN, State
+from .event import schedule
+from .network import first_fifo
+from .random import drawn
+from .task_event import put
+from .tick import free_tick, nearest_tick
+from .trace import note
+
+_FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
+
+
+@bare_kernel
+def begin_round(state: State, task: int, now: int) -> None:
+    """Queue a task at its worker, which hands over the messages of the task's round."""
+    w = state.worker_of[task]
+    state.following[task] = NONE
+    if state.worker[w, _FIRST_TASK] == NONE:
+        state.worker[w, _FIRST_TASK] = task
+        state.worker[w, _LAST_TASK] = task
+        _take_in_hand(state, w, now)
+    else:
+        state.following[state.worker[w, _LAST_TASK]] = task
+        state.worker[w, _LAST_TASK] = task
+
+
+@bare_kernel
+def _take_in_hand(state: State, w: int, now: int) -> None:
+    """Let a worker prepare the first message of its first task's round."""
+    task = state.worker[w, _FIRST_TASK]
+    rounds = state.waits.size // state.current.size
+    row = task * rounds + state.current[task]
+    m = state.begin[row]
+    state.worker[w, _IN_HAND] = m
+    put(state, now + (at(state.message, m).overhead if m < state.begin[row + 1] else 0), w)
+
+
+@bare_kernel
+def hand_over(state: State, w: int, now: int) -> None:
+    """Let a worker hand over the message it has prepared."""
+    task = state.worker[w, _FIRST_TASK]
+    rounds = state.waits.size // state.current.size
+    row = task * rounds + state.current[task]
+    m = state.worker[w, _IN_HAND]
+    if m < state.begin[row + 1]:
+        _send(state, state.first[m], now)
+        m += 1
+        state.worker[w, _IN_HAND] = m
+        if m < state.begin[row + 1]:
+            put(state, now + at(state.message, m).overhead, w)
+            return
+    # The round is handed over: the worker is free for the next task, this one goes on or waits.
+    follower = state.following[task]
+    state.worker[w, _FIRST_TASK] = follower
+    state.current[task] += rounds
+    if follower != NONE:
+        _take_in_hand(state, w, now)
+    _go_on(state, task, now)
+
+
+@bare_kernel
+def _go_on(state: State, task: int, now: int) -> None:
+    """Begin a task's next round if it has handed over this one and everything has arrived.
+
+    ``current`` is the round, plus the number of rounds once it is handed over.
+    """
+    rounds = state.waits.size // state.current.size
+    done = state.current[task] - rounds
+    if done < 0 or state.waits[task * rounds + done] > 0 or done + 1 == rounds:
+        return
+    state.current[task] = done + 1
+    begin_round(state, task, now)
+    if state.asked.size > 0:
+        _answer_questions(state, task * rounds + done + 1, now)
+
+
+@bare_kernel
+def _answer_questions(state: State, row: int, now: int) -> None:
+    """Answer the questions that came before the round was begun, in the order of their arrival."""
+    last = state.asked[row]
+    m = last
+    while m != NONE:
+        m = np.int64(at(state.message, m).next)
+        _send(state, state.then[m], now)
+        if m == last:
+            break
+
+
+@bare_kernel
+def _send(state: State, m: int, now: int) -> None:
+    """Post a message and wake its FIFO."""
+    _wake(state, _post(state, m, now), now)
+
+
+@bare_kernel
+def _wake(state: State, f: int, now: int) -> None:
+    """Let a FIFO that was idle go on; NONE if none is to."""
+    if f != NONE:
+        schedule(state, state.packet.size + state.link.size + f, now)
+
+
+@bare_kernel
+def _post(state: State, m: int, now: int) -> int:
+    """Put a message into its FIFO; returns a FIFO to wake, or NONE."""
+    message = at(state.message, m)
+    message.ready = now
+    f = message.fifo
+    if m == state.watched:
+        note(state, HANDED_OVER, NONE, f, now)
+    if f == NONE:
+        at(state.receipt, m).finish = now + message.copy
+        at(state.receipt, m).left = 0
+        if state.dependent:
+            put(state, now + message.copy, state.worker.shape[0] + m)
+        return NONE
+    filling = at(state.filling, first_fifo(state, f))
+    filling.length += 1
+    filling.most = max(filling.most, filling.length)
+    return _enqueue(state, m)
+
+
+@bare_kernel
+def _enqueue(state: State, m: int) -> int:
+    """Put a message at the end of its queue; returns a FIFO to wake, or NONE."""
+    message = at(state.message, m)
+    first = first_fifo(state, message.fifo)
+    queue = at(state.fifo, first)
+    message.next = NONE
+    if queue.head == NONE:
+        queue.head = m
+    else:
+        at(state.message, queue.tail).next = m
+    queue.tail = m
+    for i in range(first, first + state.shared_by):
+        fifo = at(state.fifo, i)
+        if not fifo.busy and fifo.outside < state.outside:
+            fifo.busy = 1
+            return i
+    return NONE
+
+
+@bare_kernel
+def feed(state: State, f: int, now: int) -> int:
+    """Let a FIFO put its next packet before the router; NONE if it has none or no room for it."""
+    fifo = at(state.fifo, f)
+    queue = at(state.fifo, first_fifo(state, f))
+    m = queue.head
+    if m == NONE or fifo.outside == state.outside:
+        fifo.busy = 0
+        return NONE
+    message = at(state.message, m)
+    height = state.clock[SLOTS] - 1
+    state.clock[SLOTS] = height
+    p = state.free[height]
+    packet = at(state.packet, p)
+    packet.route = message.route if message.ties == 0 else _break_ties(state, m)
+    packet.message = m
+    packet.wire = message.wire
+    packet.place = -2 - f
+    packet.tail = now
+    message.to_send -= 1
+    if message.to_send == 0:
+        queue.head = message.next
+        filling = at(state.filling, first_fifo(state, f))
+        filling.length -= 1
+        filling.stay += now - message.ready
+    elif state.by_packet and message.next != NONE:
+        queue.head = message.next
+        at(state.message, queue.tail).next = m
+        message.next = NONE
+        queue.tail = m
+    if state.turns_left.size > 0:
+        state.turns_left[np.uint64(f)] = np.int64(packet.wire * state.turns_a_byte + 0.5)
+    fifo.outside += 1
+    parts = np.int64(packet.wire * state.injection + 0.5)
+    fifo.free_at = max(fifo.free_at, now << PARTS) + parts
+    schedule(state, state.packet.size + state.link.size + f, free_tick(fifo))
+    if m == state.watched:
+        note(state, INJECTED, p, f, now)
+    return p
+
+
+@bare_kernel
+def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
+    """Let a FIFO go on when one of its packets begins to leave the node."""
+    fifo = at(state.fifo, f)
+    fifo.outside -= 1
+    fifo.waited += waited
+    if not fifo.busy and at(state.fifo, first_fifo(state, f)).head != NONE:
+        fifo.busy = 1
+        event = state.packet.size + state.link.size + f
+        schedule(state, event, max(now, free_tick(fifo)))
+
+
+@bare_kernel
+def _break_ties(state: State, m: int) -> np.uint64:
+    """Route of a message's next packet: at ties by its number, or at random."""
+    message = at(state.message, m)
+    coin = np.uint64(message.to_send ^ message.coin)
+    if state.ties == RANDOM_TIES:
+        coin = drawn(np.uint64(state.seed), np.uint64(m), coin)
+    route = message.route
+    for i in range(state.fields.width.size):
+        if (message.ties >> i) & 1:
+            if coin & np.uint64(1):
+                plus = route & state.fields.mask[2 * state.fields.order[i]]
+                route = (route & ~plus) | (plus << state.fields.width[i])
+            coin >>= np.uint64(1)
+    return route
+
+
+@bare_kernel
+def take_in(state: State, p: int, now: int) -> int:
+    """Let a node take a packet in; returns the ticks until its tail has left its place."""
+    packet = at(state.packet, p)
+    m = packet.message
+    taking = nearest_tick(np.int64(packet.wire * state.reception + 0.5))
+    ticks = max(taking, np.int64(np.int32(packet.tail - now)))
+    if m == state.watched:
+        note(state, TAKEN_IN, p, NONE, now + ticks)
+    receipt = at(state.receipt, m)
+    receipt.finish = max(receipt.finish, now + ticks)
+    left = receipt.left - 1
+    receipt.left = left
+    state.free[state.clock[SLOTS]] = p
+    state.clock[SLOTS] += 1
+    if left == 0 and state.then.size > 0:
+        event = state.packet.size + state.link.size + state.fifo.size + m
+        schedule(state, event, receipt.finish)
+    return ticks
+
+
+@bare_kernel
+def message_arrived(state: State, m: int, now: int) -> None:
+    """Let what waited for a message go on: its sequel, or its receiver's round."""
+    sequel = state.then[m]
+    if sequel != NONE:
+        if state.asked.size == 0 or not _asked_early(state, m, sequel):
+            _send(state, sequel, now)
+        return
+    if not state.dependent:
+        return
+    _count_down(state, state.receiver[m], now)
+    if state.first[m] != m:
+        # Who had to ask before sending waits until it has arrived.
+        _count_down(state, state.sender[m], now)
+
+
+@bare_kernel
+def _asked_early(state: State, m: int, sequel: int) -> bool:
+    """Keep a question whose receiver has not begun the round; whether that is so.
+
+    Those of a row form a ring, the last one known: each points to the next, the last to the first.
+    """
+    asking = state.then[sequel]
+    if asking == NONE:
+        return False
+    row = state.receiver[asking]
+    rounds = state.waits.size // state.current.size
+    if state.current[row // rounds] % rounds >= row % rounds:
+        return False
+    last = state.asked[row]
+    if last == NONE:
+        at(state.message, m).next = m
+    else:
+        at(state.message, m).next = at(state.message, last).next
+        at(state.message, last).next = m
+    state.asked[row] = m
+    return True
+
+
+@bare_kernel
+def _count_down(state: State, row: int, now: int) -> None:
+    """Let a task's round wait for one message less."""
+    state.waits[row] -= 1
+    rounds = state.waits.size // state.current.size
+    task = row // rounds
+    if state.waits[row] == 0 and state.current[task] - rounds == row - task * rounds:
+        _go_on(state, task, now)

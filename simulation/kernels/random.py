@@ -1,0 +1,19 @@
+"""Numbers drawn of a seed, the same whenever the same is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast._jit import bare_kernel
+
+
+@bare_kernel
+def drawn(seed: int, high: int, low: int) -> np.uint64:
+    """Return 64 random bits of a seed of as many and two numbers below 2**32, all unsigned.
+
+    Mixing of a counter as in SplitMix64 (Steele et al., OOPSLA'14).
+    """
+    bits = low + (high << np.uint64(32)) + seed * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

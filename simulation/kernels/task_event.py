@@ -1,0 +1,111 @@
+"""Kernels of what may be far away, in a queue and a heap: tasks' next messages, copies in a node.
+
+Most events come in the order of their ticks, as where every message costs the same software: those
+stand in the queue, which costs the same for any number of tasks. The others go into the heap.
+"""
+
+from __future__ import annotations
+
+from toruscast._jit import bare_kernel
+
+from .._state import HEAP, NONE, ORDER, QUEUE_FIRST, QUEUE_LENGTH, State
+
+
+@bare_kernel
+def put(state: State, tick: int, who: int) -> None:
+    """Let an event happen at a tick; those of one tick come out in the order they went in."""
+    order = state.clock[ORDER]
+    state.clock[ORDER] = order + 1
+    rows = state.task_queue.shape[0]
+    length = state.clock[QUEUE_LENGTH]
+    end = state.clock[QUEUE_FIRST] + length
+    last = end - 1
+    if length > 0 and state.task_queue[last - rows * (last >= rows), 0] > tick:
+        _push(state, tick, order, who)
+        return
+    end -= rows * (end >= rows)
+    state.task_queue[end, 0] = tick
+    state.task_queue[end, 1] = order
+    state.task_queue[end, 2] = who
+    state.clock[QUEUE_LENGTH] = length + 1
+
+
+@bare_kernel
+def next_task_tick(state: State) -> int:
+    """Tick of the earliest event; NONE if there is none."""
+    tick = NONE
+    if state.clock[QUEUE_LENGTH] > 0:
+        tick = state.task_queue[state.clock[QUEUE_FIRST], 0]
+    if state.clock[HEAP] > 0 and (tick == NONE or state.heap[0, 0] < tick):
+        tick = state.heap[0, 0]
+    return tick
+
+
+@bare_kernel
+def take(state: State) -> int:
+    """Take the earliest event out."""
+    first = state.clock[QUEUE_FIRST]
+    queue, heap = state.task_queue, state.heap
+    if state.clock[QUEUE_LENGTH] == 0 or (
+        state.clock[HEAP] > 0
+        and (
+            heap[0, 0] < queue[first, 0]
+            or (heap[0, 0] == queue[first, 0] and heap[0, 1] < queue[first, 1])
+        )
+    ):
+        return _pop(state)
+    state.clock[QUEUE_LENGTH] -= 1
+    state.clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.shape[0] else 0
+    who: int = queue[first, 2]
+    return who
+
+
+@bare_kernel
+def _push(state: State, tick: int, order: int, who: int) -> None:
+    """Put an event into the heap."""
+    heap = state.heap
+    i = state.clock[HEAP]
+    state.clock[HEAP] = i + 1
+    while i > 0:
+        above = (i - 1) >> 1
+        if heap[above, 0] <= tick:
+            break
+        heap[i, 0] = heap[above, 0]
+        heap[i, 1] = heap[above, 1]
+        heap[i, 2] = heap[above, 2]
+        i = above
+    heap[i, 0] = tick
+    heap[i, 1] = order
+    heap[i, 2] = who
+
+
+@bare_kernel
+def _pop(state: State) -> int:
+    """Take the earliest event out of the heap."""
+    heap = state.heap
+    who: int = heap[0, 2]
+    size = state.clock[HEAP] - 1
+    state.clock[HEAP] = size
+    tick = heap[size, 0]
+    order = heap[size, 1]
+    last = heap[size, 2]
+    i = 0
+    while True:
+        below = 2 * i + 1
+        if below >= size:
+            break
+        if below + 1 < size and (
+            heap[below + 1, 0] < heap[below, 0]
+            or (heap[below + 1, 0] == heap[below, 0] and heap[below + 1, 1] < heap[below, 1])
+        ):
+            below += 1
+        if tick < heap[below, 0] or (tick == heap[below, 0] and order < heap[below, 1]):
+            break
+        heap[i, 0] = heap[below, 0]
+        heap[i, 1] = heap[below, 1]
+        heap[i, 2] = heap[below, 2]
+        i = below
+    heap[i, 0] = tick
+    heap[i, 1] = order
+    heap[i, 2] = last
+    return who

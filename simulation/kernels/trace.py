@@ -1,0 +1,19 @@
+"""Kernel of the log of a watched message."""
+
+from __future__ import annotations
+
+from toruscast._jit import bare_kernel
+
+from .._state import LOGGED, State
+
+
+@bare_kernel
+def note(state: State, kind: int, packet: int, link: int, now: int) -> None:
+    """Write down what happened to a packet of the watched message; count what finds no room."""
+    i = state.clock[LOGGED]
+    if i < state.log.shape[0]:
+        state.log[i, 0] = now
+        state.log[i, 1] = kind
+        state.log[i, 2] = packet
+        state.log[i, 3] = link
+    state.clock[LOGGED] = i + 1

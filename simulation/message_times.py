@@ -1,0 +1,188 @@
+"""When messages, tasks and phases were done, as arrays and as tables: what both simulators tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._lazy import lazy
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.routing.messages import Messages
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Span(Protocol):
+    """One or more phases without a barrier between them; times in seconds from the start."""
+
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """Their numbers."""
+
+    @property
+    def begin(self) -> float:
+        """When the first begins."""
+
+    @property
+    def end(self) -> float:
+        """When the last message has arrived."""
+
+    @property
+    def messages(self) -> Messages:
+        """What was sent."""
+
+    @property
+    def handed_over(self) -> NDArray[np.float64]:
+        """When each message was, of shape ``(n_messages,)``."""
+
+    @property
+    def arrived(self) -> NDArray[np.float64]:
+        """When each message had, of the same shape."""
+
+
+S = TypeVar("S", bound=Span)
+
+
+@dataclass(frozen=True, eq=False)
+class MessageTimes(Generic[S]):
+    """Times of a workload's messages, tasks and phases.
+
+    Attributes
+    ----------
+    workload, torus, mapping
+        What was simulated.
+    stretches : tuple
+        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
+    """
+
+    workload: Workload
+    torus: Torus
+    mapping: TaskMapping
+    stretches: tuple[S, ...]
+
+    @property
+    def time(self) -> float:
+        """Seconds until the last message of the last phase has arrived."""
+        return self.stretches[-1].end
+
+    @property
+    def phase_times(self) -> tuple[float, ...]:
+        """Seconds of each phase; of a round, from its first hand-over to its last arrival."""
+        spans = self.phases()
+        return tuple((spans["end"] - spans["begin"]).tolist())
+
+    @lazy
+    def message_times(self) -> tuple[NDArray[np.float64], ...]:
+        """For each phase, seconds from its stretch's start to each edge's last arrival.
+
+        Of shape ``(n_edges,)``; 0 for an edge without a message.
+        """
+        times = []
+        for stretch in self.stretches:
+            for number, phase in enumerate(stretch.phases):
+                finish = np.zeros(self.workload.phases[phase].n_edges)
+                mine = stretch.messages.round == number
+                finish[stretch.messages.edge[mine]] = stretch.arrived[mine] - stretch.begin
+                times.append(finish)
+        return tuple(times)
+
+    def messages(self) -> pd.DataFrame:
+        """Return what was sent, an edge of a phase a row: its messages go together.
+
+        Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
+        ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
+        (simulated ones), ``handed_over`` and ``arrived`` (seconds from the start).
+        """
+        import pandas as pd
+
+        tables = []
+        for stretch in self.stretches:
+            listed = stretch.messages
+            tables.append(
+                pd.DataFrame(
+                    {
+                        "phase": np.array(stretch.phases)[listed.round],
+                        "edge": listed.edge,
+                        "src": listed.task,
+                        "dst": listed.receiver,
+                        "n_messages": self._n_messages(stretch),
+                        "nbytes": listed.nbytes,
+                        "hops": self.torus.distance(listed.src, listed.dst),
+                        "fifo": listed.fifo,
+                        "packets": listed.packets,
+                        "handed_over": stretch.handed_over,
+                        "arrived": stretch.arrived,
+                    }
+                )
+            )
+        table = pd.concat(tables, ignore_index=True)
+        return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
+
+    def _n_messages(self, stretch: S) -> NDArray[np.int64]:
+        """Messages of each edge that a stretch sent."""
+        listed = stretch.messages
+        counts = np.zeros(listed.edge.size, dtype=np.int64)
+        for number, phase in enumerate(stretch.phases):
+            mine = listed.round == number
+            counts[mine] = self.workload.phases[phase].whole_messages[listed.edge[mine]]
+        return counts
+
+    def tasks(self) -> pd.DataFrame:
+        """Return the tasks, one a row: node, messages and bytes sent and received, last arrivals.
+
+        ``sent`` and ``received`` are the seconds at which the last message that the task sent, and
+        the last that it received, has arrived; ``finish`` is the later of them.
+        """
+        import pandas as pd
+
+        messages = self.messages()
+        out, into = messages.groupby("src"), messages.groupby("dst")
+        table = pd.DataFrame(
+            {
+                "node": self.mapping.node,
+                "sent_messages": out["n_messages"].sum(),
+                "sent_bytes": out["nbytes"].sum(),
+                "received_messages": into["n_messages"].sum(),
+                "received_bytes": into["nbytes"].sum(),
+                "sent": out["arrived"].max(),
+                "received": into["arrived"].max(),
+            },
+            index=pd.RangeIndex(self.workload.n_tasks, name="task"),
+        ).fillna(0.0)
+        counts = ["sent_messages", "received_messages"]
+        table[counts] = table[counts].astype(np.int64)
+        table["finish"] = table[["sent", "received"]].max(axis=1)
+        return table
+
+    def phases(self) -> pd.DataFrame:
+        """Return the phases, one a row: when each began and ended, its messages and its bytes.
+
+        A round begins with its first hand-over and ends with its last arrival; one without a
+        message takes no time and stands at the beginning of the one before it.
+        """
+        import pandas as pd
+
+        messages = self.messages()
+        by_phase = messages.groupby("phase")
+        index = pd.RangeIndex(len(self.workload), name="phase")
+        if self.workload.dependent:
+            begin = by_phase["handed_over"].min().reindex(index).ffill().fillna(0.0)
+            end = by_phase["arrived"].max().reindex(index).fillna(begin)
+        else:
+            begin = pd.Series([stretch.begin for stretch in self.stretches], index)
+            end = pd.Series([stretch.end for stretch in self.stretches], index)
+        table = pd.DataFrame(
+            {
+                "name": [phase.name for phase in self.workload],
+                "begin": begin,
+                "end": end,
+                "messages": by_phase["n_messages"].sum(),
+                "nbytes": by_phase["nbytes"].sum(),
+            },
+            index=index,
+        ).fillna({"messages": 0, "nbytes": 0.0})
+        return table.astype({"messages": np.int64})

@@ -1,0 +1,225 @@
+"""What the packet-level simulator saw, as arrays and as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._lazy import lazy
+from toruscast.routing.routing import Routing
+
+from .message_log import log_rows
+from .message_times import MessageTimes
+from .stretch import Stretch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CHUNK_BYTES = 32
+# Bytes of packets are kept in single precision: a chunk is not begun for its rounding.
+_EXACT = 1 - 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation(MessageTimes[Stretch]):
+    """Times and counters of a simulated workload; made by `simulate`.
+
+    Attributes
+    ----------
+    workload, torus, mapping, routing
+        What was simulated.
+    coarsening : int
+        Real packets carried by one simulated packet, at most.
+    error : float, optional
+        Relative error of the time that was asked for.
+    change : float
+        Relative change of the time when packets were last made shorter for it; 0 if none is merged.
+    stretches : tuple of Stretch
+        The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
+
+    Examples
+    --------
+    >>> from toruscast.features import simulate
+    >>> from toruscast.mapping.patterns import halo_2d
+    >>> comm, torus = halo_2d((4, 4), 2048), Torus((4, 4))
+    >>> result = simulate(comm, torus, TaskMapping(range(16), torus))
+    >>> round(result.time * 1e6, 2)
+    3.13
+    >>> result.messages()[["src", "dst", "hops", "packets"]].head(2)
+       src  dst  hops  packets
+    0    0    1     1        4
+    1    0    4     1        4
+    """
+
+    routing: Routing
+    coarsening: int
+    error: float | None = None
+    change: float = 0.0
+
+    def _sum(self, name: str) -> Any:
+        return np.sum([getattr(stretch, name) for stretch in self.stretches], axis=0)
+
+    @lazy
+    def packets(self) -> NDArray[np.int64]:
+        """Simulated packets over each link, shape ``(n_links,)``."""
+        return np.asarray(self._sum("packets"), dtype=np.int64)
+
+    @lazy
+    def wire_bytes(self) -> NDArray[np.float64]:
+        """Bytes with headers over each link, shape ``(n_links,)``."""
+        return np.asarray(self._sum("wire_bytes"), dtype=np.float64)
+
+    @lazy
+    def buffer_length(self) -> NDArray[np.int64]:
+        """Packets that each arrival found in the buffer behind the link, summed up.
+
+        The arriving packet counts too. Of shape ``(n_links,)``.
+        """
+        return np.asarray(self._sum("found"), dtype=np.int64)
+
+    @lazy
+    def most_buffered(self) -> NDArray[np.int64]:
+        """Most packets in that buffer at once, shape ``(n_links,)``."""
+        most = np.maximum.reduce([stretch.most for stretch in self.stretches])
+        return np.asarray(most, dtype=np.int64)
+
+    @lazy
+    def buffered_seconds(self) -> NDArray[np.float64]:
+        """Seconds that packets spent in that buffer, summed up, shape ``(n_links,)``."""
+        return np.asarray(self._sum("waited"), dtype=np.float64)
+
+    @property
+    def not_logged(self) -> int:
+        """Events of the watched message that came after `log` was full."""
+        return sum(stretch.not_logged for stretch in self.stretches)
+
+    @property
+    def packet_hops(self) -> int:
+        """Links crossed by all simulated packets."""
+        return int(self.packets.sum())
+
+    @property
+    def delay(self) -> NDArray[np.float64]:
+        """Buffer length over received packets of each link, ``(n_links,)``; 0 on idle links."""
+        return self.buffer_length / np.maximum(self.packets, 1)
+
+    def links(self) -> pd.DataFrame:
+        """Return the counters of every existing link, one a row, indexed by link number.
+
+        ``chunks`` are units of 32 bytes; ``busy_share`` is the share of the time that its bytes
+        take at its bandwidth (fed by a slower link, it is held for longer); ``buffer_length``,
+        ``mean_buffered``, ``most_buffered`` and ``delay`` count packets in the buffer behind it
+        (more than ``buffer_packets`` where short ones take less room); ``mean_wait`` is the seconds
+        that a packet spends there.
+        """
+        import pandas as pd
+
+        exists = np.flatnonzero(self.torus.link_exists)
+        node, port = np.divmod(exists, 2 * self.torus.ndim)
+        time = self.time or 1.0
+        packets = self.packets[exists]
+        seconds = self.buffered_seconds[exists]
+        wire_bytes = self.wire_bytes[exists]
+        return pd.DataFrame(
+            {
+                "node": node,
+                "dimension": port // 2,
+                "direction": np.where(port % 2 == 0, 1, -1),
+                "packets": packets,
+                "wire_bytes": wire_bytes,
+                "chunks": np.ceil(wire_bytes * _EXACT / _CHUNK_BYTES).astype(np.int64),
+                "busy_share": wire_bytes / self.torus.link_bandwidth[exists] / time,
+                "buffer_length": self.buffer_length[exists],
+                "mean_buffered": seconds / time,
+                "most_buffered": self.most_buffered[exists],
+                "delay": self.delay[exists],
+                "mean_wait": seconds / np.maximum(packets, 1),
+            },
+            index=pd.Index(exists, name="link"),
+        )
+
+    def fifos(self) -> pd.DataFrame:
+        """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
+
+        Messages of ``most_edges`` were in the FIFO at once; ``mean_stay`` is the seconds that those
+        of an edge were there, until their last packet was at the router; ``mean_wait`` those that
+        packets wait at the router for their links, over ``packets``. All three include the
+        questions and answers of messages that ask first (rendezvous), which the other columns do
+        not count. With the rule ``first_free`` all FIFOs of a node take from one queue, which
+        stands at the first.
+        """
+        import pandas as pd
+
+        fifos = self.torus.network.fifos
+        size = self.torus.n_nodes * fifos
+        count, nbytes, packets, edges = np.zeros((4, size))
+        for stretch in self.stretches:
+            listed = stretch.messages
+            remote = listed.fifo >= 0
+            place = listed.src[remote].astype(np.int64) * fifos + listed.fifo[remote]
+            count += np.bincount(place, self._n_messages(stretch)[remote], minlength=size)
+            nbytes += np.bincount(place, listed.nbytes[remote], minlength=size)
+            packets += np.bincount(place, listed.packets[remote], minlength=size)
+            edges += np.bincount(place, minlength=size)
+        waited = self._sum("fifo_waited")
+        node, fifo = np.divmod(np.arange(size), fifos)
+        return pd.DataFrame(
+            {
+                "node": node,
+                "fifo": fifo,
+                "messages": count.astype(np.int64),
+                "nbytes": nbytes,
+                "packets": packets.astype(np.int64),
+                "most_edges": np.maximum.reduce([s.fifo_most for s in self.stretches]),
+                "mean_stay": self._sum("fifo_stay") / np.maximum(edges, 1),
+                "mean_wait": waited / np.maximum(packets, 1),
+            }
+        )
+
+    def series(self) -> pd.DataFrame:
+        """Return the snapshots asked for by ``interval``: what each link did until each moment.
+
+        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (of the
+        packets whose heads came through in the interval, whole: in a short one more than the link
+        can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
+        """
+        import pandas as pd
+
+        times, links, sent, buffered = [0.0], [np.arange(0)], [np.zeros(0)], [np.zeros(0, np.int32)]
+        for stretch in self.stretches:
+            before = np.zeros(self.torus.n_links)
+            for snapshot in stretch.snapshots:
+                more = snapshot.wire_bytes - before
+                before = snapshot.wire_bytes
+                active = np.flatnonzero((more > 0) | (snapshot.occupied > 0))
+                times.append(snapshot.time)
+                links.append(active)
+                sent.append(more[active])
+                buffered.append(snapshot.occupied[active])
+        return pd.DataFrame(
+            {
+                "time": np.repeat(times, [active.size for active in links]),
+                "link": np.concatenate(links),
+                "wire_bytes": np.concatenate(sent),
+                "buffered": np.concatenate(buffered),
+            }
+        )
+
+    def log(self) -> pd.DataFrame:
+        """Return what happened to the packets of the watched message, in the order of time.
+
+        Columns: ``time`` (seconds), ``event``, ``packet`` (its number; -1 for the message) and
+        ``place``: the link's label, the FIFO, or nothing where its node takes it in. The first
+        event is ``handed over``, or of a message that asks its receiver ``released``: to its FIFO,
+        after the answer. It ends after a million events; `not_logged` tells how many more there
+        were.
+        """
+        import pandas as pd
+
+        watched = [stretch for stretch in self.stretches if len(stretch.log)]
+        rows = [row for stretch in watched for row in log_rows(stretch, self.torus)]
+        table = pd.DataFrame(rows, columns=["time", "event", "packet", "place"])
+        return table.sort_values("time", kind="stable", ignore_index=True)

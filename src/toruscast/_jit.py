@@ -1,0 +1,105 @@
+"""Every numba option of the project, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.extending import intrinsic, register_jitable
+
+# Its type hints know neither the decorated type nor every option.
+_njit: Any = numba.njit
+_intrinsic: Any = intrinsic
+_part: Any = register_jitable
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile ``function`` to machine code without the interpreter lock, kept between runs.
+
+    Divisions by zero follow C, which saves a branch in each; kernels never divide by data.
+    """
+    return _compiled(function)
+
+
+def entry_kernel(function: F) -> F:
+    """Compile a kernel made of bare ones, without counting references to its arrays.
+
+    Passing a tuple of arrays between functions otherwise costs more than the work inside them.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def bare_kernel(function: F) -> F:
+    """Let kernels call ``function``, which allocates nothing; what calls it takes it in.
+
+    It is not made callable for Python: to unpack the simulator's state for it, in each of its
+    parts, took more than half of the time of compiling.
+    """
+    part: F = _part(
+        nogil=True,
+        error_model="numpy",
+        _nrt=False,
+        forceinline=True,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(function)
+    return part
+
+
+def _compiled(function: F, **options: bool) -> F:
+    compiled: F = _njit(
+        cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options
+    )(function)
+    return compiled
+
+
+def _trailing_zeros(_typing: Any, bits: Any) -> Any:
+    """Number of zero bits below the lowest one of an unsigned 64-bit number; 64 for zero."""
+
+    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        from llvmlite import ir
+
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), build
+
+
+def _at(_typing: Any, array: Any, index: Any) -> Any:
+    """Record of a one-dimensional array by an index that is not negative.
+
+    Plain indexing first looks whether it is to count from the end, at each of many accesses.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.gep(data, [arguments[1]])
+
+    return array.dtype(array, types.int64), build
+
+
+def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
+    """Ask for an element of a one-dimensional array to be brought into the cache."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        from llvmlite import ir
+
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte = ir.IntType(8).as_pointer()
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        word = ir.IntType(32)
+        ask = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        )
+        builder.call(ask, [place, word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+trailing_zeros: Any = _intrinsic(_trailing_zeros)
+at: Any = _intrinsic(_at)
+prefetch: Any = _intrinsic(_prefetch)

@@ -1,0 +1,123 @@
+"""Numbers checked at the door, each fault in one clear line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+
+
+def whole_number(value: object, what: str, low: int, high: int | None = None) -> int:
+    """Return ``value`` as an int from ``low`` to ``high``; 3.0 counts as whole, True does not.
+
+    Examples
+    --------
+    >>> whole_number(12, "number of nodes", 1, 9)
+    Traceback (most recent call last):
+        ...
+    toruscast.errors.InputError: bad number of nodes: found 12, expected 1 to 9
+    """
+    expected = f"{low} or more" if high is None else f"{low} to {high}"
+    real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not real or (isinstance(value, float | np.floating) and not math.isfinite(value)):
+        raise InputError(f"bad {what}", found=repr(value), expected=expected)
+    number = int(value)  # type: ignore[call-overload]
+    if number != value:
+        raise InputError(f"bad {what}", found=value, expected=f"a whole number, {expected}")
+    if number < low or (high is not None and number > high):
+        raise InputError(f"bad {what}", found=value, expected=expected)
+    return int(number)
+
+
+def real_number(value: object, what: str, low: float, high: float = math.inf) -> float:
+    """Return ``value`` as a finite float from ``low`` to ``high``."""
+    try:
+        # An array without dimensions is a number too.
+        single = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        number = float(single) if isinstance(single, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or not low <= number <= high:
+        expected = f"{low} or more" if high == math.inf else f"{low} to {high:g}"
+        raise InputError(f"bad {what}", found=value, expected=expected)
+    return number
+
+
+def job_count(value: object) -> int:
+    """Return a number of threads or processes as joblib counts: -1 is one for each core, None 1."""
+    if value is None:
+        return 1
+    if not isinstance(value, Integral) or isinstance(value, bool) or value == 0:
+        raise InputError(
+            "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
+        )
+    return int(value)
+
+
+def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
+    """Raise `InputError` unless ``value`` is one of the texts."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"bad {what}", found=value, expected=" or ".join(choices))
+
+
+def read_sizes(text: str) -> tuple[int, ...] | None:
+    """Read whole numbers joined by ``x``, of at most 12 digits each; None if they are not such.
+
+    Examples
+    --------
+    >>> read_sizes("8x16"), read_sizes("8x1e1")
+    ((8, 16), None)
+    """
+    parts = text.lower().split("x")
+    if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
+        return None
+    return tuple(map(int, parts))
+
+
+def whole_sizes(values: object, what: str) -> tuple[int, ...]:
+    """Return sizes of 1 or more, from one or a sequence of them."""
+    if isinstance(values, Real):
+        values = (values,)
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise InputError(f"bad {what}", found=values, expected="whole sizes")
+    return tuple(whole_number(value, what, 1) for value in values)
+
+
+def machine_shape(values: object, ndims: tuple[int, ...], machine: str) -> tuple[int, ...]:
+    """Return the sizes of a machine's torus, of which it has one of these numbers."""
+    sizes = whole_sizes(values, "torus shape")
+    if len(sizes) not in ndims:
+        expected = " or ".join(map(str, ndims)) + " sizes"
+        raise InputError(f"bad {machine} shape", found=sizes, expected=expected)
+    return sizes
+
+
+def as_array(values: ArrayLike, what: str, expected: str) -> NDArray[Any]:
+    """Return an array of any shape and type."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(
+            f"bad {what}", found="rows of different length", expected=expected
+        ) from None
+
+
+def whole_array(values: ArrayLike, what: str) -> NDArray[np.int64]:
+    """Return a flat array of whole numbers, whatever their type; empty if there are none."""
+    array = as_array(values, what, "a column of whole numbers")
+    if array.ndim == 1 and array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise InputError(f"bad {what}", found=array.dtype, expected="a column of whole numbers")
+    if array.dtype.kind == "f":
+        # Beyond 2**53 a float does not tell whole numbers apart.
+        bad = np.flatnonzero(~((array == np.floor(array)) & (np.abs(array) <= 2.0**53)))
+        if bad.size:
+            raise InputError(f"bad {what}", found=array[bad[0]], expected="whole numbers")
+    return array.astype(np.int64)

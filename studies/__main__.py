@@ -1,0 +1,5 @@
+"""``python -m studies``."""
+
+from .command import command
+
+command()

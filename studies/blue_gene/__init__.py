@@ -1,0 +1,1 @@
+"""Routes and link counters of Blue Gene."""

@@ -1,0 +1,222 @@
+"""Predicted link loads against packets that a Blue Gene/P counted, by code region."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.routing import link_loads
+
+from ..experiment import Bar, Chart, Experiment, Findings, Inputs
+from ..public_data import measurement_files
+from .link_counters import read_link_counters
+
+Floats = NDArray[np.float64]
+
+FILE = "boxfish/example-data/bgpc_links.yaml"
+SHAPE = (8, 8, 8)
+# Below this a pattern is not called found.
+FOUND = 0.8
+
+
+def neighbourhoods() -> dict[str, CommGraph]:
+    """Return the patterns tried: equal messages to every task near by, on an open grid.
+
+    Examples
+    --------
+    >>> {name: graph.n_edges for name, graph in neighbourhoods().items()}["6 face neighbours"]
+    2688
+    """
+    coords = np.indices(SHAPE).reshape(len(SHAPE), -1).T
+    apart = np.abs(coords[:, None] - coords[None])
+    steps, box = apart.sum(axis=2), apart.max(axis=2)
+    near = {
+        "6 face neighbours": steps == 1,
+        "26 neighbours of the box": box == 1,
+        "tasks within 2 steps": (steps > 0) & (steps <= 2),
+        "tasks within 3 steps": (steps > 0) & (steps <= 3),
+        "tasks within a box of 2": (box > 0) & (box <= 2),
+    }
+    n_tasks = len(coords)
+    graphs = {}
+    for name, mask in near.items():
+        src, dst = np.nonzero(mask)
+        graphs[name] = CommGraph(n_tasks, src, dst, np.ones(src.size))
+    return graphs
+
+
+def counted_packets(path: Path, torus: Torus) -> pd.DataFrame:
+    """Read packets by directed link (rows, all links of the torus) and code region (columns).
+
+    A region that was entered more than once counts all of it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a row joins nodes that are no neighbours or counts less than
+        nothing, a region lacks links, or nothing was counted.
+    """
+    table = read_link_counters(path)
+    names = {"sx", "sy", "sz", "tx", "ty", "tz", "code_region", "packets"}
+    if not names <= set(table.columns):
+        found = sorted(table.columns)
+        raise InputError("column missing", file=path, found=found, expected=sorted(names))
+    ends = table[["sx", "sy", "sz", "tx", "ty", "tz"]].to_numpy()
+    if (ends < 0).any() or (ends >= np.tile(SHAPE, 2)).any():
+        raise InputError("node outside the torus", file=path, expected=f"coordinates of {SHAPE}")
+    begin, end = torus.node(ends[:, :3]), torus.node(ends[:, 3:])
+    beside = torus.neighbors[begin] == end[:, None]
+    if not beside.any(axis=1).all():
+        row = int(np.flatnonzero(~beside.any(axis=1))[0])
+        raise InputError(
+            "link between nodes that are no neighbours", file=path, found=ends[row].tolist()
+        )
+    negative = np.flatnonzero(table["packets"] < 0)
+    if negative.size:
+        least = int(table["packets"].iloc[negative[0]])
+        raise InputError("bad packets", file=path, found=least, expected="a number from 0 on")
+    link = begin * 2 * torus.ndim + beside.argmax(axis=1)
+    packets = table.assign(link=link).pivot_table(
+        index="link", columns="code_region", values="packets", aggfunc="sum"
+    )
+    if len(packets) != torus.n_links or packets.isna().to_numpy().any():
+        raise InputError(
+            "counters missing", file=path, expected=f"{torus.n_links} links in every region"
+        )
+    if not packets.to_numpy().any():
+        raise InputError("counters without packets", file=path, expected="one above 0")
+    return packets.astype(float)
+
+
+def run(inputs: Inputs) -> Findings:
+    """Find for each code region the neighbourhood that explains its counters, and how well.
+
+    Raises
+    ------
+    InputError
+        If the measurements are not found or cannot be read.
+    """
+    (path,) = measurement_files(inputs, FILE)
+    torus = Torus(SHAPE)
+    packets = counted_packets(path, torus)
+    mapping = TaskMapping(np.arange(torus.n_nodes), torus)
+    loads = {
+        name: np.asarray(link_loads(graph, torus, mapping), dtype=float)
+        for name, graph in neighbourhoods().items()
+    }
+    # Both directions of a link fall into the same half, so that the halves share no wire.
+    node, direction = np.divmod(np.arange(torus.n_links), 2 * torus.ndim)
+    lower = np.where(direction % 2 == 0, node, torus.neighbors.ravel())
+    coords = np.stack(np.unravel_index(lower, SHAPE))
+    choose = coords.sum(axis=0) % 2 == 0
+    rows, links = [], []
+    for region in packets.columns:
+        counted = packets[region].to_numpy()
+        if counted.max() == 0:
+            continue
+        fits = {name: _correlation(load[choose], counted[choose]) for name, load in loads.items()}
+        best = max(fits, key=lambda name: fits[name])
+        load = loads[best]
+        kept = _correlation(load[~choose], counted[~choose])
+        share = float(counted @ load / (load @ load))
+        rows.append(
+            {
+                "region": int(region),
+                "packets": counted.sum(),
+                "pattern": best if kept >= FOUND else f"not known (best tried: {best})",
+                "correlation_chosen_on": fits[best],
+                "correlation_kept": kept,
+                "correlation_all": _correlation(load, counted),
+                "correlation_face_neighbours": _correlation(loads["6 face neighbours"], counted),
+                "idle_links_agree": float(((load == 0) == (counted == 0)).mean()),
+            }
+        )
+        links.append(
+            pd.DataFrame(
+                {
+                    "region": int(region),
+                    "link": packets.index,
+                    "observed": counted,
+                    "predicted": share * load,
+                }
+            )
+        )
+    regions = pd.DataFrame(rows)
+    return Findings(
+        text=(
+            "Blue Gene/P, 8x8x8 torus, one task a node, identity mapping: packets of all "
+            f"{torus.n_links} directed links, by code region. No message list was published. For "
+            f"each region {len(loads)} patterns are tried, equal messages to every task near by on "
+            "a grid that does not close; the one that correlates best on the links of even nodes "
+            "is kept, and judged on those of odd nodes (both directions of a wire are in one half)."
+        ),
+        tables={"link_counts_regions": regions, "link_counts_links": pd.concat(links)},
+        bars=_bars(regions),
+        charts=(
+            Chart(
+                "link_counts_regions",
+                "bars",
+                "link_counts_regions",
+                "region",
+                "correlation_kept",
+                title="Correlation of predicted and counted link loads",
+            ),
+        ),
+        shown=("link_counts_regions",),
+        notes=_notes(packets, regions),
+    )
+
+
+def _notes(packets: pd.DataFrame, regions: pd.DataFrame) -> tuple[str, ...]:
+    exact = regions["region"][regions["idle_links_agree"] == 1]
+    idle = "the links that counted nothing are just those that it leaves idle"
+    notes = [
+        "The pattern of a region is assumed, by what fits"
+        + (f"; in region {', '.join(map(str, exact))} {idle}." if len(exact) else ".")
+    ]
+    total = packets.sum(axis=1)
+    whole = [r for r in packets if len(packets.columns) > 1 and (2 * packets[r] >= total).all()]
+    if whole:
+        notes.append(
+            f"Region {whole[0]} counted on every link at least what all others did together: it "
+            "seems to hold theirs."
+        )
+    if silent := [str(region) for region in packets if not packets[region].any()]:
+        notes.append(f"Counted nothing: region {', '.join(silent)}.")
+    unknown = regions["region"][~(regions["correlation_kept"] >= FOUND)]
+    if len(unknown):
+        notes.append(
+            f"No neighbourhood explains the counters of region {', '.join(map(str, unknown))}; "
+            "which tasks exchange there is not published."
+        )
+    return tuple(notes)
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    return float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else float("nan")
+
+
+def _bars(regions: pd.DataFrame) -> tuple[Bar, ...]:
+    bars = []
+    for region, kept in zip(regions["region"], regions["correlation_kept"], strict=True):
+        what = f"correlation with counted packets, region {region}"
+        bars.append(Bar(what, float(kept), 0.99 if region == 1 else float("nan")))
+    return tuple(bars)
+
+
+EXPERIMENT = Experiment(
+    name="link-counts",
+    title="Link loads against packet counters of a Blue Gene/P",
+    needs="data",
+    function=run,
+    sources=(
+        "github.com/LLNL/boxfish, example-data, commit "
+        "afa9c9547716909d806a0bd8165bfe896617ca7e (BSD, LLNL-CODE-599192)",
+    ),
+    files=(FILE,),
+)

@@ -1,0 +1,1 @@
+"""Contention and multigrid measured on Blue Waters."""

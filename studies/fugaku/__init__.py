@@ -1,0 +1,1 @@
+"""Measured collectives and jobs of Fugaku."""

@@ -1,0 +1,135 @@
+"""Where the ranks of a job on Fugaku ran: the torus of its job script, in the machine's network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import TaskMapping, Torus, machines
+
+from .times import place_ranks, read_rank_map
+
+# Of 12 nodes each, along Y of Fugaku.
+_UNITS_Y = 23
+
+
+class Job(NamedTuple):
+    """Where the ranks of a job ran."""
+
+    torus: Torus
+    mapping: TaskMapping
+    grid: tuple[int, ...]
+    """Ranks along the dimensions that the algorithms see, in C order."""
+
+
+def is_folded(shape: str) -> bool:
+    """Return whether jobs of a shape are laid into the machine's six dimensions, see `fold`.
+
+    Examples
+    --------
+    >>> is_folded("64x64"), is_folded("4x4x4")
+    (True, False)
+    """
+    return shape.count("x") == 1
+
+
+def read_job(path: Path, *, folded: bool = True) -> Job:
+    """Return the network of a job script, with its ranks on it.
+
+    The torus that a job asks for is laid into the six dimensions of the machine along Hamiltonian
+    cycles [1]_. Three dimensions are taken as they are: of up to four nodes, which is what was
+    measured, both are the same. Two dimensions are long, and far nodes of a long cycle are nearer
+    in the network; see `fold`, which ``folded=False`` leaves out.
+
+    A dimension of two nodes is a single link each way: three ports are as fast as six there.
+
+    References
+    ----------
+    .. [1] Ajima, Sumimoto and Shimizu, "Tofu: a 6D mesh/torus interconnect for exascale computers",
+       Computer 42(11), 2009.
+    """
+    shape, rank_map = read_rank_map(path)
+    torus = machines.tofu_d(shape, wrap=[size > 2 for size in shape])
+    node: NDArray[Any] = place_ranks(shape, rank_map)
+    if folded and len(shape) == 2:
+        coords, sizes = fold(shape)
+        torus = machines.tofu_d(sizes, wrap=False)
+        node = torus.node(coords)[node]
+    grid = tuple(shape["XYZ".index(letter)] for letter in reversed(rank_map))
+    return Job(torus, TaskMapping(node, torus, name=rank_map), grid)
+
+
+def fold(shape: tuple[int, int]) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    """Lay a logical torus of two dimensions into X Y Z a b c.
+
+    The logical Y goes out through Y and two of b, back through the third, the logical X out through
+    X, Z and c in one of a, back in the other, X and Z as alike as can be; the other way round where
+    that would take more than the 23 units that Fugaku has along Y. How the system does it is not
+    published in full: which of the six make up which of the two is assumed.
+
+    Returns
+    -------
+    coords : ndarray, shape (n_nodes, 6)
+        Of the logical nodes in C order; neighbours differ by one step in one dimension, those at
+        both ends of an even length too.
+    sizes : tuple of int
+        Of the six dimensions. Where a length does not divide, some nodes are not used.
+
+    Examples
+    --------
+    >>> coords, sizes = fold((16, 6))
+    >>> sizes, coords[:3].tolist()
+    ((2, 2, 2, 2, 3, 2), [[0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 2, 0]])
+    """
+    through_y = int(shape[1] <= 3 * _UNITS_Y)
+    units = -(-shape[1 - through_y] // 4)
+    x = next(k for k in range(math.isqrt(units), 0, -1) if units % k == 0)
+    sizes = (x, -(-shape[through_y] // 3), units // x, 2, 3, 2)
+    along = {
+        through_y: ("Yb", _round_three(shape[through_y])),
+        1 - through_y: ("XZca", _round_two(shape[1 - through_y], (x, units // x, 2))),
+    }
+    where = np.indices(shape).reshape(2, -1)
+    coords = np.zeros((where.shape[1], 6), dtype=np.int64)
+    for axis, (letters, ring) in along.items():
+        coords[:, ["XYZabc".index(letter) for letter in letters]] = ring[where[axis]]
+    return coords, sizes
+
+
+def _round_two(length: int, sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Coordinates along a ring out through a grid and back beside it."""
+    path = _to_and_fro(sizes)[: -(-length // 2)]
+    out = np.column_stack([path, np.zeros(len(path), dtype=np.int64)])
+    back = np.column_stack([path, np.ones(len(path), dtype=np.int64)])[::-1]
+    return np.concatenate([out, back])[:length]
+
+
+def _round_three(length: int) -> NDArray[np.int64]:
+    """Coordinates along a ring out through two columns and back through a third beside both."""
+    rows = -(-length // 3)
+    # As many pairs of rows are passed to and fro as the length asks for, the others straight.
+    detours, single = divmod(length - 2 * rows, 2)
+    out = [(0, 0)]
+    for row in range(rows):
+        if row // 2 < detours:
+            out += [(row, 1), (row, 2)] if row % 2 == 0 else [(row, 2), (row, 1)]
+        else:
+            out.append((row, 1))
+    if single:
+        out.append((rows - 1, 2))
+    return np.array([*out, *((row, 0) for row in range(rows - 1, 0, -1))])
+
+
+def _to_and_fro(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Coordinates along a path through all of a grid, the last dimension fastest."""
+    path = np.zeros((1, 0), dtype=np.int64)
+    for size in sizes:
+        steps = np.tile(np.arange(size), (len(path), 1))
+        steps[1::2] = steps[1::2, ::-1]
+        path = np.column_stack([np.repeat(path, size, axis=0), steps.ravel()])
+    return path

@@ -1,0 +1,1 @@
+"""The experiments of Jain et al., SC'13, on simulated samples."""

@@ -1,0 +1,49 @@
+"""Comparison of the packet simulator with its slow twin, shared by tests."""
+
+import naive_simulator
+import numpy as np
+
+from toruscast.mapping import as_workload
+from toruscast.simulation import simulate
+from toruscast.simulation._clock import clock_of
+from toruscast.simulation.simulator import SEED_STEP
+
+
+def check_against_twin(traffic, torus, mapping, routing="deterministic", coarsening=1, seed=0):
+    """Compare every message, link and FIFO."""
+    result = simulate(traffic, torus, mapping, routing=routing, coarsening=coarsening, seed=seed)
+    workload = as_workload(traffic)
+    for stretch in result.stretches:
+        rounds = [workload.phases[i] for i in stretch.phases]
+        listed = stretch.messages
+        tick, wheel = clock_of(listed, torus)
+        own = (seed + stretch.phases[0] * SEED_STEP) % 2**63
+        twin = naive_simulator.Simulator(
+            rounds, torus, mapping, routing, coarsening, own, tick, wheel - 1
+        ).run()
+        assert listed.edge.tolist() == [m.edge for m in twin.messages]
+        assert all(m.to_receive == 0 for m in twin.messages)
+        handed_over = np.array([m.opening.ready for m in twin.messages])
+        arrived = np.array([m.finish for m in twin.messages])
+        begin = stretch.begin
+        np.testing.assert_allclose(stretch.handed_over, begin + handed_over * tick, 1e-12)
+        np.testing.assert_allclose(stretch.arrived, begin + arrived * tick, 1e-12)
+        for name in ("packets", "found", "most"):
+            assert getattr(stretch, name).tolist() == [getattr(link, name) for link in twin.links]
+        for name in ("wire_bytes", "waited"):
+            expected = np.array([getattr(link, name) for link in twin.links])
+            unit = tick if name == "waited" else 1.0
+            np.testing.assert_allclose(getattr(stretch, name), expected * unit, 1e-12)
+        fifos = twin.nodes.fifos
+        assert stretch.fifo_most.tolist() == [fifo.most for fifo in fifos]
+        stays = [fifo.stay * tick for fifo in fifos]
+        np.testing.assert_allclose(stretch.fifo_stay, stays, 1e-12)
+        # FIFOs that take from one queue are counted at the first.
+        together = torus.network.fifos if torus.network.fifo_rule == "first_free" else 1
+        waited = np.zeros(len(fifos))
+        for number, fifo in enumerate(fifos):
+            waited[number - number % together] += fifo.waited * tick
+        np.testing.assert_allclose(stretch.fifo_waited, waited, 1e-12)
+        assert all(link.behind == 0 for link in twin.links)
+        buffers = [b for link in twin.links for channel in link.buffers for b in channel]
+        assert all(b.room == b.size and not b.packets for b in buffers)

@@ -1,0 +1,683 @@
+"""What each sub-command finds, prints and writes, on small inputs."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from studies.progress import progress_of_blocks
+from toruscast import datasets
+from toruscast.cli import main
+from toruscast.cli.inputs import load_application
+from toruscast.cli.output import Output
+from toruscast.cli.units import part_of
+from toruscast.features import FEATURES, extract, unregister
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.formats import (
+    read_comm,
+    read_mapping,
+    read_mappings,
+    write_comm,
+    write_mapping,
+    write_mappings,
+)
+from toruscast.simulation import simulate
+from toruscast.training import (
+    TimePredictor,
+    load_predictor,
+    rank,
+    rcc,
+    read_samples,
+    repeated_splits,
+    train_for,
+    write_samples,
+)
+
+TORUS = Torus((4, 4))
+HALO = patterns.halo_2d((4, 4), 4096)
+PLUGIN = """
+from toruscast.features import register
+
+@register("busiest_share")
+def busiest_share(traffic):
+    return traffic.link_bytes.max() / traffic.link_bytes.sum()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A graph, and what 'train' makes of it."""
+    place = tmp_path_factory.mktemp("work")
+    write_comm(HALO, place / "halo.csv")
+    line = f"train --comm {place}/halo.csv --torus 4x4 -n 24 --splits 2 --quiet"
+    line += f" --samples {place}/s.parquet --out {place}/m.skops --json {place}/m.json"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 0, result.stderr
+    assert "RCC" in result.stdout
+    assert result.stderr == ""
+    return place
+
+
+@pytest.fixture
+def run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    def call(line, code=0):
+        result = CliRunner().invoke(main, line.split())
+        assert result.exit_code == code, (line, result.stdout, result.stderr)
+        return result
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def ranked(folder):
+    """One ranking, trained and checked, with everything that it writes."""
+    line = f"rank --comm {folder}/halo.csv --torus 4x4 --candidates 20 --train 30 --check --top 4"
+    line += f" --json {folder}/r.json --csv {folder}/r.csv --out {folder}/best.map --jobs 1"
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 0, result.stderr
+    content = json.loads((folder / "r.json").read_text())
+    return result.stdout, content, pd.read_csv(folder / "r.csv")
+
+
+def test_train_saves_samples_and_a_model(folder):
+    assert len(read_samples(folder / "s.parquet")) == 24
+    assert load_predictor(folder / "m.skops").n_samples_ == 24
+    content = json.loads((folder / "m.json").read_text())
+    assert sum(content["importances"].values()) == pytest.approx(1)
+    assert {row["metric"] for row in content["quality"]} >= {"rcc", "tau_b", "r2", "regret_1"}
+
+
+def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
+    maps = strategies.sample(HALO, TORUS, n=20, seed=5)
+    write_mappings(maps, TORUS, tmp_path / "maps")
+    times = {mapping.name: 1.5 * simulate(HALO, TORUS, mapping).time for mapping in maps[1:]}
+    lines = [f"x,{time!r},{name}\n" for name, time in times.items()]
+    (tmp_path / "t.csv").write_text("host,time,mapping\n" + "".join(lines))
+    measured = f"--comm halo.csv --torus 4x4 --mappings {tmp_path}/maps --times {tmp_path}/t.csv"
+    result = run(f"train {measured} --features H1,lower_bound --out {tmp_path}/m.skops --splits 5")
+    assert "1 of 20 mappings have no time" in result.stderr
+    model = load_predictor(tmp_path / "m.skops")
+    assert model.n_samples_ == 19
+    assert model.provenance_["times"] == f"{tmp_path}/t.csv"
+    table = extract(HALO, TORUS, maps[1:], features=list(model.feature_names_in_))
+    again = TimePredictor(model.features, "time").fit(table, list(times.values()))
+    assert model.predict(table).tolist() == again.predict(table).tolist()
+    told = json.loads(run(f"evaluate {measured} --features prior --json - --splits 5").stdout)
+    assert told["n_samples"] == 19
+    for line, message in (
+        (f"{measured} -n 30", "-n goes without --times"),
+        (measured.replace("--times", "--samples"), "--times and --mappings go together"),
+        (f"--samples s.parquet --times {tmp_path}/t.csv", "--times and --mappings go together"),
+        (measured.replace("t.csv", "u.csv"), "no such file"),
+    ):
+        assert message in run(f"evaluate {line}", 2).stderr
+    (tmp_path / "t.csv").write_text("unknown 1\n")
+    assert "not there: found unknown, expected such as" in run(f"evaluate {measured}", 2).stderr
+
+
+def test_train_from_samples_with_chosen_features(run, folder):
+    run("train --samples s.parquet --out own.skops --features prior,max_FIFO --splits 1")
+    model = load_predictor(folder / "own.skops")
+    assert list(model.feature_names_in_) == ["max_dilation", "avg_bytes", "max_bytes", "max_FIFO"]
+
+
+def test_rank_agrees_with_the_library(ranked):
+    _, content, table = ranked
+    assert content["application"]["tasks"] == 16
+    assert content["torus"] == {"name": "4x4", "nodes": 16}
+    assert content["model"]["n_samples"] == 30
+    assert [row["mapping"] for row in content["ranking"]] == table["mapping"].tolist()
+    assert table["rank"].tolist() == list(range(1, 21))
+    assert table["predicted_time"].is_monotonic_increasing
+    assert table["p_best"].sum() == pytest.approx(1)
+    candidates = strategies.sample(HALO, TORUS, n=20, seed=1)
+    assert set(table["mapping"]) == {mapping.name for mapping in candidates}
+    expected = {m.name: simulate(HALO, TORUS, m).time for m in candidates}
+    assert table["observed_time"].to_numpy() == pytest.approx(
+        [expected[name] for name in table["mapping"]]
+    )
+    # Its other mappings are drawn with the next seed.
+    learned = train_for(HALO, TORUS, 30, seed=2, exclude=candidates, n_splits=1).model
+    forecast = rank(HALO, TORUS, candidates, learned)
+    assert table["mapping"].tolist() == forecast["mapping"].tolist()
+    for column in ("predicted_time", "low", "high", "p_best"):
+        assert table[column].to_numpy() == pytest.approx(forecast[column].to_numpy())
+    quality = content["quality"]["candidates"]
+    assert quality["rcc"] == pytest.approx(rcc(table["observed_time"], table["predicted_time"]))
+    assert quality["n_test"] == 20
+
+
+def test_rank_prints_top_bottom_reasons_and_the_answer(ranked):
+    text, content, table = ranked
+    names = table["mapping"].tolist()
+    shown = text[: text.index("Hottest links")]
+    assert all(name in shown for name in names[:4] + names[-3:])
+    assert "\n..." in shown
+    # Names in between stand nowhere at the start of a row.
+    rows = [line.split()[1] for line in shown.splitlines() if line.strip()[:1].isdigit()]
+    assert rows == names[:4] + names[-3:]
+    told = " ".join(text.split())
+    assert f"{names[0]} is predicted fastest" in told
+    assert "all held out: the model learned from 30 others" in told
+    found = content["quality"]["candidates"]
+    assert f"Without learning: RCC {found['rcc_of_lower_bound']:.3f} by the lower bound" in told
+    assert f"{found['rcc_of_sketch_time']:.3f} by the sketch" in told
+    splits = {row["metric"]: row for row in content["quality"]["repeated_splits"]}["rcc"]
+    interval = f"{splits['mean']:.3f} ({splits['low']:.3f} to {splits['high']:.3f})"
+    assert f"mean (95 % of splits): RCC {interval}" in told
+    assert list(content["reasons"]) == [names[0], names[-1]]
+    for why in content["reasons"].values():
+        assert why["binding"] == max(why["bounds"], key=why["bounds"].get)
+        assert why["hottest_links"][0]["label"] in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_rank_writes_the_best_mapping(ranked, folder):
+    _, _, table = ranked
+    best = read_mapping(folder / "best.map", TORUS)
+    made = strategies.make(table["mapping"][0], HALO, TORUS, seed=1)
+    assert np.array_equal(best.node, made.node)
+
+
+def test_rank_with_a_model_and_given_mappings(run, folder):
+    maps = folder / "maps"
+    maps.mkdir()
+    for name in ("identity", "random", "random@2"):
+        write_mapping(strategies.make(name, HALO, TORUS), TORUS, maps / f"{name}.map")
+    result = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops --json -")
+    content = json.loads(result.stdout)
+    assert content["ranking"][0]["mapping"] == "identity"
+    assert content["model"]["source"] == "m.skops"
+    assert content["quality"] == {}
+    text = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops").stdout
+    assert "--check simulates the candidates" in text
+    best, median, _ = (row["predicted_time"] for row in content["ranking"])
+    gain = f"{100 * (1 - best / median):.0f} % less time than the median candidate"
+    assert gain in " ".join(text.split())
+
+
+def test_rank_calls_what_is_no_bound_an_estimate(run):
+    line = "rank --comm halo.csv --torus 4x4 --candidates 5 --train 12 --check"
+    for routing in ("deterministic", "adaptive"):
+        text = run(f"{line} --routing {routing} --csv routed.csv").stdout
+        for row in pd.read_csv("routed.csv").itertuples():
+            mapping = strategies.make(row.mapping, HALO, TORUS, seed=1)
+            time = simulate(HALO, TORUS, mapping, routing=routing).time
+            assert row.observed_time == pytest.approx(time)
+        assert ("an estimate of" in text) == (routing == "adaptive") == (" at least (" not in text)
+        assert ("by the estimated bound" in text) == ("esti-" in text) == (routing == "adaptive")
+
+
+@pytest.mark.parametrize(
+    ("features", "target", "learned"),
+    [
+        ("sketch,max_bytes", "", "correction"),
+        ("relative", "", "slowdown"),
+        ("relative", "--target correction", "correction"),
+        ("prior", "", "time"),
+    ],
+)
+def test_what_train_learns(run, folder, features, target, learned):
+    graph = "--comm halo.csv --torus 4x4 -n 12 --splits 2"
+    run(f"train {graph} --features {features} {target} --out t.skops --json t.json --quiet")
+    assert json.loads((folder / "t.json").read_text())["target"] == learned
+    found = run("rank --comm halo.csv --torus 4x4 --candidates 5 --model t.skops --check").stdout
+    assert (" by the sketch" in found) == (learned == "correction")
+
+
+def test_evaluate_learns_alike_with_a_feature_more(run, folder):
+    sets = "--features sketch --features sketch+max_bytes --splits 3"
+    run(f"evaluate --samples s.parquet {sets} --json e.json --quiet")
+    rows = json.loads((folder / "e.json").read_text())["quality"]
+    first, second = (row["mean"] for row in rows if row["metric"] == "rcc")
+    assert second == pytest.approx(first, abs=0.03)
+
+
+def test_rank_tells_beforehand_what_takes_long(run, monkeypatch):
+    line = "rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops"
+    assert run(f"{line} --check").stderr == ""
+    monkeypatch.setattr("toruscast.cli.cost._LONG", 0.0)
+    said = run(f"{line} --check").stderr
+    assert "minutes of simulation ahead: 5 mappings with" in said
+    assert said.endswith("packet-hops each; without --check none\n")
+    assert run(line).stderr == ""
+    assert "--model default none" in run(line.replace("--model m.skops", "--train 9")).stderr
+
+
+def test_rank_simulates_at_once_what_the_sketch_is_anyway(run, folder):
+    (folder / "short.csv").write_text("".join(f"{i},{(i + 5) % 16},500\n" for i in range(16)))
+    line = "rank --comm short.csv --torus 4x4 --candidates 6"
+    text = " ".join(run(f"{line} --json short.json").stdout.split())
+    found = json.loads((folder / "short.json").read_text())
+    assert found["model"]["source"] == "simulation"
+    assert "simulated, not forecast: no edge has more than one packet" in text
+    assert "P(best)" not in text
+    checked = run(f"{line} --check --model default --csv -").stdout
+    table = pd.read_csv(io.StringIO(checked))
+    assert (table["predicted_time"] == table["observed_time"]).all()
+    graph = "--comm short.csv --torus 4x4 -n 12 --splits 2"
+    run(f"train {graph} --features prior --out times.skops --quiet")
+    assert "P(best)" in run(f"{line} --model times.skops").stdout
+
+
+def test_rank_says_where_the_mapping_hardly_matters(run, folder):
+    # Mostly software overhead: each task sends sixty short messages, wherever they go.
+    line = "rank --comm short.csv --torus 8x8 --candidates 6"
+    for offsets, words in ((range(1, 16), "within 1 % of it"), ((0,), "the same time")):
+        edges = [f"{i},{(i + k) % 16},32,4\n" for i in range(16) for k in offsets]
+        (folder / "short.csv").write_text("".join(edges))
+        text = " ".join(run(line).stdout.split())
+        assert f"{words}: the mapping hardly matters here." in text
+    (folder / "short.csv").write_text("src,dst,bytes\n0,1,500000\n2,3,500000\n15,14,500000\n")
+    assert "hardly matters" not in run(f"{line} --model default").stdout
+
+
+def test_rank_of_a_single_mapping(run):
+    write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
+    text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout
+    assert "one is predicted fastest" in text
+
+
+def test_rank_writes_all_candidates_to_a_folder(run, folder):
+    run("rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops --out all/ --quiet")
+    assert len(read_mappings(folder / "all", TORUS)) == 5
+
+
+def test_mappings_that_stay_in_a_folder_are_told(run, folder):
+    line = "rank --comm halo.csv --torus 4x4 --model m.skops --out kept/ --candidates"
+    assert run(f"{line} 6").stderr == ""
+    (folder / "kept" / "notes.md").write_text("mine")
+    before = {path.name for path in (folder / "kept").iterdir()}
+    said = run(f"{line} 2").stderr
+    assert {path.name for path in (folder / "kept").iterdir()} == before
+    assert said.startswith("toruscast: kept/ also holds mappings that this run has not written: ")
+    assert said.endswith(" and 1 more\n")
+    assert " identity.map" not in said
+    assert "notes" not in said
+    row = ",".join(map(str, range(16)))
+    (folder / "own.csv").write_text(f"own,{row}\nmy,{row}\n")
+    result = run("convert --mapping --torus 4x4 own.csv kept/")
+    assert "kept/ also holds mappings" in result.stderr
+    assert " and 3 more" in result.stderr
+
+
+def test_errors_cannot_paint_the_terminal(run, folder):
+    (folder / "a\x1b[31m.map").write_text("x\n")
+    line = "rank --comm halo.csv --torus 4x4 --mappings a\x1b[31m.map"
+    assert "a?[31m.map" in run(line, code=2).stderr
+
+
+def test_names_from_files_cannot_paint_the_terminal(run, folder):
+    row = ",".join(map(str, range(16)))
+    (folder / "names.csv").write_text(f"[red]x[/red] \x1b[31m:smile:,{row}\n")
+    text = run("rank --comm halo.csv --torus 4x4 --mappings names.csv --model m.skops").stdout
+    assert "[red]x[/red] ?[31m:smile:" in text
+
+
+def test_features_equal_those_of_the_library(run):
+    text = run("features --comm halo.csv --torus 4x4 --candidates 5 --csv -").stdout
+    table = pd.read_csv(io.StringIO(text), index_col="mapping")
+    expected = extract(HALO, TORUS, strategies.sample(HALO, TORUS, n=5))
+    pd.testing.assert_frame_equal(table, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "comm", "sampling", "routing"),
+    [
+        ("--seed 7", HALO, {"seed": 7}, "deterministic"),
+        ("--tasks-per-node 2", HALO, {"tasks_per_node": 2}, "deterministic"),
+        ("--grid 2x8", HALO.renamed("halo", grid=(2, 8)), {}, "deterministic"),
+        ("--iterations 1.5", HALO.scaled(1 / 1.5), {}, "deterministic"),
+        ("--routing adaptive", HALO, {}, "adaptive"),
+    ],
+)
+def test_options_of_the_input_are_those_of_the_library(
+    run, folder, options, comm, sampling, routing
+):
+    made = f"--comm halo.csv --torus 4x4 {options}"
+    text = run(f"features {made} --candidates 12 --csv -").stdout
+    table = pd.read_csv(io.StringIO(text), index_col="mapping")
+    mappings = strategies.sample(comm, TORUS, n=12, **sampling)
+    expected = extract(comm, TORUS, mappings, routing=routing)
+    pd.testing.assert_frame_equal(table, expected)
+    run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.skops -q")
+    samples = read_samples(folder / "o.parquet")
+    pd.testing.assert_frame_equal(
+        samples[expected.columns], expected.reset_index(drop=True), check_exact=True
+    )
+    times = [simulate(comm, TORUS, mapping, routing=routing).time for mapping in mappings]
+    assert samples["time"].tolist() == pytest.approx(times)
+    provenance = load_predictor(folder / "o.skops").provenance_
+    assert (provenance["seed"], provenance["routing"]) == (sampling.get("seed", 1), routing)
+    (folder / "o.parquet").unlink()
+
+
+@pytest.mark.parametrize("traffic", ["point_to_point", "collective"])
+def test_kinds_of_traffic(run, traffic):
+    name = "lammps-lj-64"
+    comm = datasets.load(name, include=traffic)
+    content = json.loads(
+        run(
+            f"simulate --comm {name} --torus 4x4x4 --mapping identity --traffic {traffic}"
+            " --iterations 1 --json - --error 0.5"
+        ).stdout
+    )
+    assert content["application"]["edges"] == comm.n_edges
+    assert content["application"]["bytes"] == comm.nbytes.sum()
+    for source in (name, datasets.path(name)):
+        run(f"convert --traffic {traffic} {source} part.npz")
+        assert read_comm("part.npz").equals(comm)
+
+
+def test_simulate_maps_as_told(run):
+    made = "simulate --comm halo.csv --torus 4x4 --mapping random --seed 5 --tasks-per-node 2"
+    content = json.loads(run(f"{made} --json -").stdout)
+    mapping = strategies.make("random", HALO, TORUS, tasks_per_node=2, seed=5)
+    assert content["time"] == simulate(HALO, TORUS, mapping).time
+
+
+def test_features_as_parquet_and_json(run, folder):
+    run(
+        "features --comm halo.csv --torus 4x4 --candidates 3 --level 2 --parquet f.parquet"
+        " --json f.json"
+    )
+    table = pd.read_parquet(folder / "f.parquet")
+    assert "avg_buffer" in table
+    assert table["time"].min() > 0
+    rows = json.loads((folder / "f.json").read_text())["features"]
+    assert [row["mapping"] for row in rows] == table.index.tolist()
+
+
+def test_chosen_features_only(run):
+    text = run("features --comm halo.csv --torus 4x4 --candidates 2 --features H1 --csv -").stdout
+    assert text.splitlines()[0] == "mapping,avg_bytes,max_bytes,max_FIFO"
+
+
+def test_list_of_features(run):
+    listed = pd.read_csv(io.StringIO(run("features --list --csv -").stdout))
+    assert listed["name"].tolist() == list(FEATURES)
+    text = run("features --list").stdout
+    assert all(name in text for name in FEATURES)
+
+
+def test_simulate_equals_the_library(run, folder):
+    result = run("simulate --comm halo.csv --torus 4x4 --mapping random@2 --json - --links l.csv")
+    content = json.loads(result.stdout)
+    expected = simulate(HALO, TORUS, strategies.make("random@2", HALO, TORUS))
+    assert content["time"] == expected.time
+    assert content["packet_hops"] == expected.packet_hops
+    links = pd.read_csv(folder / "l.csv", index_col="link")
+    assert links["packets"].sum() == expected.packet_hops
+    assert links["label"].iloc[0] == "(0,0) +0"
+    text = run("simulate --comm halo.csv --torus 4x4 --mapping identity --routing adaptive").stdout
+    assert "adaptive routing" in text
+    assert "Busiest links" in text
+
+
+def test_simulate_writes_everything_into_one_folder(run, folder):
+    before = set(folder.iterdir())
+    line = "simulate --comm halo.csv --torus 4x4 --mapping random@2 --quiet"
+    run(f"{line} --out run --watch 0:1 --interval 1us --trace run.json")
+    assert set(folder.iterdir()) - before == {folder / "run", folder / "run.json"}
+    names = {"messages", "tasks", "phases", "links", "fifos", "series", "log", "life"}
+    files = {f"{name}.csv" for name in names} | {"summary.json", "trace.json"}
+    assert {path.name for path in (folder / "run").iterdir()} == files
+    mapping = strategies.make("random@2", HALO, TORUS)
+    expected = simulate(HALO, TORUS, mapping, interval=1e-6, watch=(0, 0))
+    for name in names - {"life"}:
+        table = pd.read_csv(folder / "run" / f"{name}.csv", keep_default_na=False)
+        assert len(table) == len(getattr(expected, name)())
+    messages = pd.read_csv(folder / "run" / "messages.csv")
+    pd.testing.assert_frame_equal(messages, expected.messages(), check_dtype=False)
+    summary = json.loads((folder / "run" / "summary.json").read_text())
+    assert summary["time"] == expected.time
+    slowest = (messages["arrived"] - messages["handed_over"]).max()
+    assert summary["slowest_messages"][0]["took"] == pytest.approx(slowest)
+    links, fifos = expected.links(), expected.fifos()
+    assert summary["mean_delay"] == pytest.approx(links["delay"].mean())
+    waited = fifos["mean_wait"] * fifos["packets"]
+    for key, column, values in (
+        ("busiest_links", "busy_share", links["busy_share"]),
+        ("fullest_buffers", "mean_buffered", links["mean_buffered"]),
+        ("longest_waiting_fifos", "waited", waited[waited > 0]),
+    ):
+        told = [row[column] for row in summary[key]]
+        assert len(told) >= 2
+        assert told == pytest.approx(values.nlargest(len(told)).tolist())
+    trace = (folder / "run" / "trace.json").read_text()
+    assert trace == (folder / "run.json").read_text()
+    assert json.loads(trace)["otherData"]["edges"] == len(messages)
+
+    (folder / "run" / "notes.txt").write_text("mine")
+    run(f"{line} --out run")
+    left = {path.name for path in (folder / "run").iterdir()}
+    assert left == files - {"series.csv", "log.csv", "life.csv"} | {"notes.txt"}
+
+
+@pytest.mark.parametrize("arbitration", ["age", "fair"])
+def test_simulate_with_another_network(run, arbitration):
+    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
+    changes = [
+        "deadlock=dateline",
+        f"arbitration={arbitration}",
+        "overhead=1us",
+        "buffer_packets=4",
+    ]
+    options = " ".join(f"--network {change}" for change in changes)
+    content = json.loads(run(f"{line} {options} --network bandwidth=1e9").stdout)
+    torus = Torus((4, 4), bandwidth=1e9).with_network(
+        deadlock="dateline", arbitration=arbitration, overhead=1e-6, buffer_packets=4
+    )
+    mapping = strategies.make("identity", HALO, torus)
+    assert content["time"] == simulate(HALO, torus, mapping).time
+    assert content["network"]["deadlock"] == "dateline"
+    assert content["network"]["eager_limit"] is None
+
+
+def test_simulate_with_longer_packets(run):
+    line = "simulate --comm halo.csv --torus 4x4 --mapping identity --json -"
+    content = json.loads(run(f"{line} --coarsening 4").stdout)
+    mapping = strategies.make("identity", HALO, TORUS)
+    assert content["time"] == simulate(HALO, TORUS, mapping, coarsening=4).time
+    assert content["coarsening"] == 4
+    assert json.loads(run(f"{line} --error 0.03").stdout)["coarsening"] >= 1
+
+
+@pytest.mark.parametrize("pair", ["0:1", "0-1", "0->1"])
+def test_simulate_tells_where_a_message_waited(run, pair):
+    text = run(f"simulate --comm halo.csv --torus 4x4 --mapping random@2 --watch {pair}").stdout
+    assert "The message 0 to 1, handed over after 500 ns" in text
+    for heading in ("Busiest links", "Slowest messages", "Injection FIFOs"):
+        assert heading in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def terminal(monkeypatch):
+    """Put a terminal in place of the standard error stream, and return it."""
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    return screen
+
+
+def test_progress_shows_in_a_terminal(monkeypatch):
+    screen = terminal(monkeypatch)
+    with Output(quiet=True).progress("Working") as move:
+        move(1, 10)
+    assert screen.getvalue() == ""
+    with Output().progress("Working", then="Resting") as move:
+        move(1, 4)
+    assert "Working" in screen.getvalue()
+    assert "1/4" in screen.getvalue()
+    assert "Resting" not in screen.getvalue()
+    with Output().progress("Working", then="Resting") as move:
+        move(4, 4)
+    assert "Resting" in screen.getvalue()
+
+
+def test_progress_of_a_simulation_counts_packet_hops(monkeypatch):
+    screen = terminal(monkeypatch)
+    with Output().progress("Simulating", count=part_of("packet-hops")) as move:
+        move(1_000_000, 4_000_000)
+    assert "25% of 4 million packet-hops" in screen.getvalue()
+    assert part_of("packet-hops")(0, 0) == "0% of 0 packet-hops"
+
+
+def test_progress_of_blocks_in_a_terminal(monkeypatch):
+    screen = terminal(monkeypatch)
+    with progress_of_blocks(Output(), 2) as move:
+        move("halo", 0, 3)
+        move("halo", 3, 3)
+        move("pF3D", 1, 3)
+    assert "block 1 of 2: halo: 3 samples\n" in screen.getvalue()
+    assert "block 2 of 2: pF3D" in screen.getvalue()
+    assert "1/3" in screen.getvalue()
+
+
+def test_no_progress_without_a_terminal(capsys):
+    with Output().progress("Working") as move:
+        move(1, 10)
+    assert capsys.readouterr().err == ""
+
+
+def test_simulate_without_network_traffic(run):
+    text = run("simulate --comm halo.csv --torus 1 --mapping identity").stdout
+    assert text.count("Time") == 1
+    assert "Busiest links" not in text
+
+
+def test_evaluate_compares_sets_on_the_same_splits(run):
+    result = run("evaluate --samples s.parquet --features prior --features H1 --splits 3 --json -")
+    content = json.loads(result.stdout)
+    assert (content["n_train"], content["n_test"]) == (16, 8)
+    assert {row["features"] for row in content["quality"]} == {"prior", "H1"}
+    assert content["gain"][0] == {"features": "prior", "gain": 0.0, "low": 0.0, "high": 0.0}
+    assert {"feature", "rcc", "tau_b"} == set(content["single_features"][0])
+    text = run("evaluate --samples s.parquet --features prior --features H1 --splits 6").stdout
+    assert "?" not in text
+    assert re.search(r"^prior .*\n +\(\d\.\d{3} to \d", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_quality_is_that_of_the_library(run, folder, command):
+    line = f"{command} --samples s.parquet --features sketch --target time --splits 3 --seed 4"
+    run(f"{line} --json q.json --quiet" + " --out q.skops" * (command == "train"))
+    rows = json.loads((folder / "q.json").read_text())["quality"]
+    model = TimePredictor("sketch", "time")
+    scores = repeated_splits(read_samples(folder / "s.parquet"), model, n_splits=3, seed=4)
+    for row in rows:
+        assert row["mean"] == pytest.approx(scores[row["metric"]].mean())
+
+
+def test_evaluate_own_feature(run, folder):
+    (folder / "own.py").write_text(PLUGIN)
+    try:
+        text = run("evaluate --comm halo.csv --torus 4x4 -n 12 --splits 2 --plugin own.py").stdout
+    finally:
+        unregister("busiest_share")
+    assert "analytic+mine" in text
+    assert "busiest_share" in text
+
+
+def test_a_model_that_reads_an_own_feature(run, folder):
+    # Its file's name is what the report calls forecasts that are none.
+    (folder / "own.py").write_text(PLUGIN)
+    made = "--comm lammps-lj-64 --torus 4x4x4"
+    try:
+        run(f"train {made} -n 12 --features prior+mine --plugin own.py --splits 2 --out simulation")
+        unregister("busiest_share")
+        ranking = f"rank {made} --candidates 4 --model simulation"
+        assert "not registered: found busiest_share" in run(ranking, code=2).stderr
+        text = run(f"{ranking} --plugin own.py").stdout
+        unregister("busiest_share")
+        (folder / "own.py").write_text(PLUGIN.replace('share")', 'share", level=2)'))
+        table = run(f"features {made} --candidates 4 --plugin own.py").stdout
+        unregister("busiest_share")
+        for line in (f"features {made} --features prior", f"train {made} --out x"):
+            said = run(f"{line} --plugin own.py", code=2).stderr
+            assert "no feature of --plugin is used" in said
+            unregister("busiest_share")
+    finally:
+        unregister("busiest_share")
+    assert "forecast by the model simulation" in text
+    assert "busiest_share" in table
+
+
+def test_evaluate_names_missing_features(run, folder):
+    table = read_samples(folder / "s.parquet").drop(columns="avg_buffer_TO")
+    write_samples(table, folder / "analytic.parquet")
+    said = run("evaluate --samples analytic.parquet --features H5", code=2).stderr
+    assert "analytic.parquet: features missing from the samples: found avg_buffer_TO" in said
+
+
+def test_truncated_model(run, folder):
+    data = (folder / "m.skops").read_bytes()
+    (folder / "cut.skops").write_bytes(data[: len(data) // 2])
+    line = "rank --comm halo.csv --torus 4x4 --candidates 3 --model cut.skops"
+    said = run(line, code=2).stderr
+    assert said.startswith("toruscast: error: cut.skops: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", ["txt", "edges", "csv", "npz", "mtx"])
+def test_convert_graphs(run, folder, suffix):
+    text = run(f"convert halo.csv out.{suffix}").stdout
+    assert text.startswith(f"out.{suffix}: 16 tasks, 48 edges")
+    graph = read_comm(folder / f"out.{suffix}")
+    assert np.array_equal(graph.nbytes, HALO.nbytes)
+
+
+def test_convert_divides_only_when_told(run, folder):
+    run("convert --iterations 2 halo.csv half.npz --json half.json")
+    half = read_comm(folder / "half.npz")
+    assert half.nbytes.sum() == HALO.nbytes.sum() / 2
+    assert json.loads((folder / "half.json").read_text())["bytes"] == half.nbytes.sum()
+
+
+def test_convert_joins_bytes_and_message_counts(run, folder):
+    (folder / "bytes.csv").write_text("0,3,0,0,0\n" + "0,0,0,0,1\n" * 4)
+    (folder / "counts.csv").write_text("0,2,0,0,0\n" + "0,0,0,0,7\n" * 4)
+    run("convert bytes.csv joined.npz --messages counts.csv")
+    joined = read_comm(folder / "joined.npz")
+    assert joined.nbytes.tolist() == [3, 1, 1, 1, 1]
+    assert joined.n_messages.tolist() == [2, 7, 7, 7, 7]
+
+
+def test_convert_to_more_tasks(run, folder):
+    (folder / "pair.txt").write_text("0 1 8\n")
+    run("convert --tasks 20 pair.txt more.npz")
+    assert read_comm(folder / "more.npz").n_tasks == 20
+
+
+def test_convert_mappings(run, folder):
+    mapping = strategies.make("zigzag-XY", HALO, TORUS)
+    write_mapping(mapping, TORUS, folder / "z.map")
+    run("convert --mapping --torus 4x4 z.map z.csv")
+    assert np.array_equal(read_mapping(folder / "z.csv", TORUS).node, mapping.node)
+    several = "\n".join(f"{name},{','.join(map(str, mapping.node))}" for name in "ab")
+    (folder / "several.csv").write_text(several)
+    run("convert --mapping --torus 4x4 several.csv several/")
+    assert [m.name for m in read_mappings(folder / "several", TORUS)] == ["a", "b"]
+    run("convert --mapping --torus 4x4 several.csv several.map", code=2)
+    assert not (folder / "several.map").exists()
+
+
+def test_shipped_dataset_is_divided_by_its_iterations():
+    name = "lammps-lj-64"
+    iterations = datasets.provenance(name)["iterations"]
+    whole = datasets.load(name)
+    application = load_application(name, "all", None, None)
+    assert application.iterations == iterations
+    assert application.comm.nbytes == pytest.approx(whole.nbytes / iterations)
+    assert application.comm.grid == whole.grid
+    assert load_application(name, "all", 1, None).comm.equals(whole)

@@ -1,0 +1,236 @@
+"""`toruscast simulate` of many mappings: ranked as the packet simulator times them."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli import main
+from toruscast.features import RoutedTraffic
+from toruscast.mapping import CommGraph, Torus, Workload, patterns, strategies
+from toruscast.mapping.formats import write_comm, write_mappings
+from toruscast.routing import time_bounds
+from toruscast.simulation import simulate
+
+TORUS = Torus((4, 4))
+FIRST = patterns.halo_2d((4, 4), 20_000)
+SECOND = CommGraph(16, [0, 5, 6], [5, 2, 1], [90_000.0, 40_000.0, 100.0], [3, 1, 1])
+LINE = "simulate --comm first.csv --torus 4x4"
+FEW = f"{LINE} --candidates 6"
+COLUMNS = ["rank", "mapping", "time", "lower_bound", "over_bound", "busiest_link", "busy_share"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_comm(FIRST, tmp_path / "first.csv")
+    write_comm(SECOND, tmp_path / "second.csv")
+    write_mappings(strategies.sample(FIRST, TORUS, n=3, seed=8), TORUS, tmp_path / "maps")
+
+    def call(line, code=0):
+        result = CliRunner().invoke(main, line.split())
+        assert result.exit_code == code, (line, result.stdout, result.stderr)
+        return result
+
+    return call
+
+
+def in_a_line(text):
+    return " ".join(text.split())
+
+
+def check(content, workload, torus, mappings, **how):
+    rows = {row["mapping"]: row for row in content["ranking"]}
+    assert set(rows) == {mapping.name for mapping in mappings}
+    for mapping in mappings:
+        row = rows[mapping.name]
+        result = simulate(workload, torus, mapping, **how)
+        bounds = time_bounds(workload, torus, mapping, routing=how.get("routing", "deterministic"))
+        busy = result.links()["busy_share"]
+        assert row["time"] == result.time
+        assert row["phase_times"] == list(result.phase_times)
+        assert row["lower_bound"] == bounds.total
+        assert row["over_bound"] == row["time"] / row["lower_bound"]
+        assert row["busy_share"] == pytest.approx(busy.max())
+        assert row["busiest_link"] == torus.link_label(busy.idxmax())
+        assert (row["coarsening"], row["change"]) == (result.coarsening, result.change)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_times_are_those_of_the_library(run, dependent):
+    line = f"{FEW} --comm second.csv --seed 3{' --dependent' if dependent else ''}"
+    content = json.loads(run(f"{line} --json -").stdout)
+    workload = Workload([FIRST, SECOND], dependent=dependent)
+    mappings = strategies.sample(workload.total, TORUS, n=6, seed=3)
+    check(content, workload, TORUS, mappings)
+    assert content["application"]["phases"] == ["first.csv", "second.csv"]
+    assert content["application"]["dependent"] == dependent
+    assert content["torus"]["name"] == "4x4"
+    assert (content["routing"], content["error"], content["seed"]) == ("deterministic", None, 3)
+    kind = "rounds" if dependent else "phases"
+    said = f" in 2 {kind}; on torus 4x4; 6 candidate mappings, 1 task a node; deterministic routing"
+    assert said in in_a_line(run(line).stdout)
+
+
+def test_every_option_is_passed_on(run):
+    mappings = strategies.sample(FIRST, TORUS, n=3, seed=8)
+    line = f"{LINE} --mappings maps --seed 5 --json - --network"
+    changed = TORUS.with_network(deadlock="dateline")
+    content = json.loads(run(f"{line} deadlock=dateline --routing adaptive").stdout)
+    check(content, FIRST, changed, mappings, routing="adaptive", seed=5)
+    assert content["network"]["deadlock"] == "dateline"
+    tossed = Torus((4, 4), tie="random")
+    content = json.loads(run(f"{line} tie=random --coarsening 4").stdout)
+    check(content, FIRST, tossed, mappings, coarsening=4, seed=5)
+
+
+def test_one_alone_takes_the_same_time(run):
+    content = json.loads(run(f"{FEW} --network tie=random --seed 4 --json -").stdout)
+    for row in content["ranking"]:
+        line = f"{LINE} --network tie=random --seed 4 --mapping {row['mapping']} --json -"
+        alone = json.loads(run(line).stdout)
+        assert row["time"] == alone["time"]
+        assert row["busiest_link"] == alone["busiest_links"][0]["label"]
+        assert row["busy_share"] == pytest.approx(alone["busiest_links"][0]["busy_share"])
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_rows_stand_in_the_order_of_their_times_whatever_the_threads(run, jobs):
+    line = f"{LINE} --candidates 12 --csv -"
+    text = run(f"{line} --jobs {jobs}").stdout
+    assert text == run(line).stdout
+    table = pd.read_csv(io.StringIO(text))
+    assert list(table.columns) == COLUMNS
+    assert len(table) == 12
+    assert table["time"].is_monotonic_increasing
+    for row in table.itertuples():
+        assert row.rank == 1 + (table["time"] < row.time).sum()
+
+
+def test_what_is_shown_to_people(run):
+    line = f"{LINE} --candidates 12"
+    text = run(f"{line} --top 4").stdout
+    table = pd.read_csv(io.StringIO(run(f"{line} --csv -").stdout))
+    names = table["mapping"].tolist()
+    above = text.partition("The fastest")[0]
+    rows = [row.split() for row in above.splitlines() if row.strip()[:1].isdigit()]
+    assert [row[1] for row in rows] == names[:4] + names[-3:]
+    answer = in_a_line(text)
+    assert f"The fastest, {names[0]}: Bound by " in answer
+    assert f"{table['busiest_link'][0]}: the link that leaves node" in answer
+    assert f"{names[0]} is fastest: " in answer
+    assert answer.endswith("; none of 11 others takes as little.")
+    # Buffers do fill up here.
+    assert "No buffer" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "estimated"),
+    [("", False), ("--routing adaptive", True), ("--network tie=random", True)],
+)
+def test_what_is_no_bound_is_not_called_one(run, options, estimated):
+    text = run(f"{FEW} {options}").stdout
+    assert ("estimate  link" in text) == ("Limited by" in text) == estimated
+    assert ("lower bound  link" in text) == ("Bound by" in text) == (not estimated)
+
+
+def test_how_far_packets_are_merged_is_said(run, monkeypatch):
+    assert "real ones" not in run(FEW).stdout
+    said = "Each simulated packet stands for up to 4 real ones."
+    assert said in run(f"{FEW} --coarsening 4").stdout
+    text = in_a_line(run(f"{FEW} --error 0.03").stdout)
+    assert "No packets are merged: coarser ones would miss the error of 3 % asked for, or" in text
+    assert text.endswith("within 3 % of it, the error accepted.")
+    # As if these few packets were many.
+    monkeypatch.setattr("toruscast.simulation.coarsening._CHEAP", 0)
+    monkeypatch.setattr("toruscast.simulation.coarsening._FEWEST", 2)
+    traffic = patterns.all_to_all(16, 512.0 * 256)
+    write_comm(traffic, "long.csv")
+    line = "simulate --torus 4x4 --candidates 8 --comm long.csv --error 0.3"
+    content = json.loads(run(f"{line} --json -").stdout)
+    check(content, traffic, TORUS, strategies.sample(traffic, TORUS, n=8, seed=1), error=0.3)
+    merged = [row["coarsening"] for row in content["ranking"] if row["coarsening"] > 1]
+    assert 0 < len(merged) < 8
+    said = f"In {len(merged)} of 8 simulations each simulated packet stands for up to {max(merged)}"
+    assert said in in_a_line(run(line).stdout)
+
+
+def test_where_nothing_leaves_a_node(run):
+    line = f"{LINE.replace('4x4', '1')} --tasks-per-node 16 --candidates 1"
+    row = json.loads(run(f"{line} --json -").stdout)["ranking"][0]
+    assert (row["busiest_link"], row["busy_share"]) == (None, 0)
+    assert row["time"] > 0
+    assert "there is no other candidate." in in_a_line(run(line).stdout)
+
+
+def test_a_mapping_that_stalls_is_named(run):
+    write_comm(patterns.all_to_all(16, 64.0 * 512), "all.csv")
+    line = "simulate --torus 16 --comm all.csv --candidates 1"
+    line += " --network deadlock=none --network buffer_packets=1"
+    error = run(line, code=1).stderr
+    assert error.startswith("toruscast: error: identity: the network stalled with ")
+    assert error.count("\n") == 1
+
+
+BAD = {
+    LINE: "missing --mapping, or --mappings or --candidates for many",
+    f"{LINE} --mapping identity --mappings maps": "--mapping and --mappings exclude each other",
+    f"{LINE} --mapping identity --candidates 3": "--mapping and --candidates exclude each other",
+    f"{FEW} --mappings maps": "--mappings and --candidates exclude each other",
+    f"{LINE} --mapping identity --top 3": "--top goes with --mappings or --candidates",
+    f"{LINE} --mapping identity --jobs 3": "--jobs goes with --mappings or --candidates",
+    f"{FEW} --interval 1us": "--interval goes with --mapping, which simulates one",
+    f"{FEW} --watch 0:1": "--watch goes with --mapping, which simulates one",
+    f"{FEW} --out run": "--out goes with --mapping, which simulates one",
+    f"{FEW} --trace t.json": "--trace goes with --mapping, which simulates one",
+    f"{FEW} --links l.csv": "--links goes with --mapping, which simulates one",
+    f"{FEW} --error 0.1 --coarsening 2": "--coarsening and --error exclude each other",
+    f"{FEW} --csv first.csv": "--csv and --comm name the same file",
+    f"{LINE} --mappings maps --csv no/t.csv": "no/t.csv: cannot be written",
+    f"{LINE} --mappings absent": "absent: no such file or folder",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_wrong_input_is_told_in_one_line(run, tmp_path, line):
+    before = sorted(tmp_path.rglob("*"))
+    result = run(line, code=2)
+    assert result.stderr.startswith("toruscast: error: ")
+    assert BAD[line] in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("options", ["", "--coarsening 4", "--error 0.1", "--jobs 1"])
+def test_progress_counts_the_packet_hops_of_all_mappings(run, told, monkeypatch, options):
+    # A slice a thousand times as short, so that there is something to tell under way.
+    monkeypatch.setattr("toruscast.simulation.simulator._SLICE", 2**10)
+    run(f"{LINE} --mappings maps {options}")
+    mappings = strategies.sample(FIRST, TORUS, n=3, seed=8)
+    hops = [RoutedTraffic(FIRST, TORUS, mapping).packet_hops for mapping in mappings]
+    assert {total for _, total in told} == {sum(hops)}
+    done = [done for done, _ in told]
+    assert max(done) == sum(hops)
+    if options == "--jobs 1":
+        assert np.all(np.diff(done) >= 0)
+        assert len(set(done)) > len(mappings)
+
+
+def test_progress_shows_in_a_terminal(run, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with pytest.raises(SystemExit) as ended:
+        main(f"{FEW} --json out.json".split())
+    assert ended.value.code == 0
+    assert "Simulating" in screen.getvalue()
+    assert "% of " in screen.getvalue()
+    assert " packet-hops" in screen.getvalue()

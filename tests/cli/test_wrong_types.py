@@ -1,0 +1,164 @@
+"""Arguments of another type than is meant, at every public entry, are told in words."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from toruscast import features
+from toruscast.errors import InputError
+from toruscast.features import RoutedTraffic, extract, unregister
+from toruscast.mapping import (
+    CommGraph,
+    TaskMapping,
+    Torus,
+    from_networkx,
+    from_pandas,
+    strategies,
+    sum_edges,
+)
+from toruscast.mapping.formats import read_mapping, read_mappings, write_mapping
+from toruscast.routing import dilations, injection_fifos, link_loads, time_bounds
+from toruscast.simulation import simulate
+from toruscast.training import TimePredictor, build_samples, rank, train_for
+
+TORUS = Torus((8,))
+COMM = CommGraph(3, [0, 1], [1, 2], [50_000, 40_000])
+MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
+TABLE = extract(COMM, TORUS, strategies.sample(COMM, TORUS, n=12), features=["max_bytes"])
+MODEL = TimePredictor(n_estimators=5).fit(TABLE, 1e-6 * np.arange(20.0, 32.0))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda mapping: rank(COMM, TORUS, [mapping], MODEL),
+        lambda mapping: extract(COMM, TORUS, [mapping]),
+        lambda mapping: build_samples([(COMM, TORUS, [mapping])], "never.parquet"),
+        lambda mapping: train_for(COMM, TORUS, n=6, exclude=[mapping]),
+        lambda mapping: strategies.sample(COMM, TORUS, n=6, exclude=[mapping]),
+        lambda mapping: RoutedTraffic(COMM, TORUS, mapping),
+        lambda mapping: time_bounds(COMM, TORUS, mapping),
+        lambda mapping: simulate(COMM, TORUS, mapping),
+        lambda mapping: dilations(COMM, TORUS, mapping),
+        lambda mapping: injection_fifos(COMM, TORUS, mapping),
+        lambda mapping: link_loads(COMM, TORUS, mapping),
+        lambda mapping: write_mapping(mapping, TORUS, "never.map"),
+    ],
+)
+@pytest.mark.parametrize("mapping", ["identity", [0, 1, 2], None], ids=str)
+def test_what_is_no_mapping(call, mapping):
+    with pytest.raises(InputError, match=r"bad mapping: found .*, expected a TaskMapping"):
+        call(mapping)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda comm: RoutedTraffic(comm, TORUS, MAPPING),
+        lambda comm: time_bounds(comm, TORUS, MAPPING),
+        lambda comm: dilations(comm, TORUS, MAPPING),
+        lambda comm: injection_fifos(comm, TORUS, MAPPING),
+        lambda comm: link_loads(comm, TORUS, MAPPING),
+    ],
+)
+def test_what_is_no_traffic(call):
+    with pytest.raises(InputError, match="bad traffic: found str"):
+        call("lammps-lj-512")
+
+
+def test_a_mapping_stands_for_itself():
+    assert extract(COMM, TORUS, MAPPING).equals(extract(COMM, TORUS, [MAPPING]))
+    with pytest.warns(UserWarning, match="below the time"):
+        ranking = rank(COMM, Torus((8,), bandwidth=1e8), MAPPING, MODEL)
+    assert ranking["mapping"].tolist() == ["identity"]
+    for mappings in ("identity", 5, None):
+        with pytest.raises(InputError, match="bad mappings"):
+            extract(COMM, TORUS, mappings)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"features": "max_bytes"},
+            r"bad features: found 'max_bytes', expected a list .*\['max_by",
+        ),
+        ({"features": 5}, "bad features: found 5"),
+        ({"features": [["max_bytes"]]}, "bad feature name"),
+        ({"n_jobs": "a"}, "bad n_jobs: found 'a', expected 1 or more"),
+        ({"n_jobs": 0}, "bad n_jobs: found 0"),
+        ({"n_jobs": 1.5}, "bad n_jobs"),
+        ({"n_jobs": True}, "bad n_jobs"),
+    ],
+)
+def test_options_of_a_table(tmp_path, options, said):
+    with pytest.raises(InputError, match=said):
+        extract(COMM, TORUS, [MAPPING], **options)
+    with pytest.raises(InputError, match=said):
+        build_samples([(COMM, TORUS, MAPPING)], tmp_path / "s.parquet", **options)
+
+
+@pytest.mark.parametrize(
+    "observed", [["a"], [None], [0.0], [-1.0], [1j], [[1.0], [1.0, 2.0]], 1e-6]
+)
+def test_observed_times_of_another_kind(observed):
+    with pytest.raises(InputError, match="bad observed time"):
+        rank(COMM, TORUS, [MAPPING], MODEL, observed=observed)
+
+
+@pytest.mark.parametrize("reader", [read_mapping, read_mappings])
+def test_hosts_of_files(tmp_path, reader):
+    path = tmp_path / "a.map"
+    path.write_text("0\n1\n2\n")
+    with pytest.raises(InputError, match="bad torus: found 96, expected a Torus"):
+        reader(path, "96")
+    with pytest.raises(InputError, match="bad tasks per node"):
+        reader(path, TORUS, tasks_per_node="a")
+
+
+def test_factors_are_named():
+    for factor in ("a", -1, float("nan"), None):
+        with pytest.raises(InputError, match="bad factor"):
+            COMM.scaled(factor)
+    with pytest.raises(InputError, match="bad nbytes of edge 0"):
+        COMM.scaled(1e305)
+
+
+def test_what_is_no_graph_or_table():
+    for wrong in ("a", None, nx.path_graph(2).edges):
+        with pytest.raises(InputError, match=r"bad graph: found .*, expected a NetworkX graph"):
+            from_networkx(wrong)
+    for wrong in ("a", None, [[0, 1, 5]]):
+        with pytest.raises(InputError, match=r"bad table: found .*, expected a DataFrame"):
+            from_pandas(wrong)
+
+
+RAGGED = [[0], [1, 2]]
+
+
+@pytest.mark.parametrize("build", [CommGraph, sum_edges])
+def test_ragged_columns(build):
+    for columns in ((RAGGED, [1], [1]), ([0], RAGGED, [1]), ([0], [1], RAGGED)):
+        with pytest.raises(
+            InputError, match=r"bad (src|dst|nbytes): found rows of different length"
+        ):
+            build(3, *columns)
+    with pytest.raises(InputError, match="bad node"):
+        TaskMapping(RAGGED, 4)
+    with pytest.raises(InputError, match="bad slot"):
+        TaskMapping([0, 1], 4, slot=RAGGED)
+
+
+@pytest.mark.parametrize("weights", [["a", "b"], RAGGED, [1j, 1], [1e308, 1e308], [None, 1], "ab"])
+def test_weights_that_are_none(weights):
+    for routing in ("deterministic", "adaptive"):
+        with pytest.raises(InputError, match="bad weights"):
+            link_loads(COMM, TORUS, MAPPING, weights, routing=routing)
+
+
+def test_progress_and_names():
+    with pytest.raises(InputError, match="bad progress: found 5"):
+        simulate(COMM, TORUS, MAPPING, progress=5)
+    with pytest.raises(InputError, match=r"bad feature name: found \[\]"):
+        unregister([])
+    assert "max_bytes" in features.FEATURES

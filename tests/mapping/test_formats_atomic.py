@@ -1,0 +1,66 @@
+import os
+
+import pytest
+
+from toruscast.errors import InputError
+from toruscast.mapping.formats import atomic_path
+
+
+def test_file_appears_only_when_the_block_ends(tmp_path):
+    target = tmp_path / "a.npz"
+    with atomic_path(target) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".npz"
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def write_half(target):
+    with atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_failure_leaves_what_was_there(tmp_path, before):
+    target = tmp_path / "a.txt"
+    if before:
+        target.write_text(before)
+    with pytest.raises(KeyboardInterrupt):
+        write_half(target)
+    assert [path.name for path in tmp_path.iterdir()] == (["a.txt"] if before else [])
+    assert not before or target.read_text() == before
+
+
+def test_usual_permissions(tmp_path):
+    (tmp_path / "plain").touch()
+    with atomic_path(tmp_path / "atomic"):
+        pass
+    assert (tmp_path / "atomic").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_symbolic_link_stays(tmp_path):
+    (tmp_path / "real.txt").write_text("old")
+    link = tmp_path / "link.txt"
+    link.symlink_to("real.txt")
+    with atomic_path(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+@pytest.mark.parametrize("name", ["", "missing/a.txt", "file/a.txt", "nul\0.txt", "x" * 300])
+def test_place_that_cannot_be_written(tmp_path, name):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match=r"cannot be written|bad file name"),
+        atomic_path(tmp_path / name),
+    ):
+        raise AssertionError("the block must not run")
+
+
+def test_device_is_not_replaced():
+    with pytest.raises(InputError, match="no regular file"), atomic_path(os.devnull):
+        raise AssertionError("the block must not run")

@@ -1,0 +1,115 @@
+"""The text that a torus is printed as reads back as the same torus."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toruscast.errors import InputError
+from toruscast.mapping import Torus, machines, parse_torus
+from toruscast.mapping.formats import (
+    read_comm,
+    read_mapping,
+    read_mappings,
+    write_comm,
+    write_mapping,
+    write_mappings,
+)
+
+SIZES = st.integers(1, 8)
+
+
+def shapes(ndim):
+    return st.tuples(*[SIZES] * ndim)
+
+
+def flags(ndim):
+    return st.tuples(*[st.booleans()] * ndim)
+
+
+@st.composite
+def tofu(draw):
+    ndim = draw(st.sampled_from([1, 2, 3, 6]))
+    outer = draw(shapes(min(ndim, 3)))
+    wrap = draw(st.one_of(st.booleans(), flags(min(ndim, 3))))
+    return machines.tofu_d(outer + (2, 3, 2) * (ndim == 6), wrap=wrap)
+
+
+@st.composite
+def accelerators(draw):
+    preset = draw(st.sampled_from([machines.tpu_v4, machines.tpu_v5p]))
+    return preset(draw(shapes(3).filter(lambda shape: math.prod(shape) <= 4096)))
+
+
+HOSTS = st.one_of(
+    st.builds(machines.bluegene_p, shapes(3)),
+    st.builds(machines.bluegene_q, shapes(5), wrap=st.one_of(st.booleans(), flags(5))),
+    st.builds(machines.gemini, shapes(3)),
+    tofu(),
+    accelerators(),
+    st.sampled_from([(4, 4), (4, 4, 4)]).map(machines.trainium2),
+    st.integers(1, 6).flatmap(lambda n: st.builds(Torus, shapes(n), wrap=flags(n))),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(HOSTS)
+def test_printed_names_read_back(torus):
+    assert parse_torus(str(torus)) == torus
+    assert parse_torus(str(torus).replace(" ", ":")) == torus
+
+
+def test_every_preset_stands_in_the_law():
+    covered = {"bluegene_p", "bluegene_q", "gemini", "tofu_d", "tpu_v4", "tpu_v5p", "trainium2"}
+    assert set(machines.names()) == covered
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tpu_v4:4x4x4m", "found tpu_v4:4x4x4m, expected tpu_v4:4x4x4"),
+        ("bluegene_p:4mx4x8", "expected bluegene_p:4mx4mx8"),
+        ("tofu_d:2x2x2x2x3mx2", "expected tofu_d:2x2x2x2mx3x2m"),
+    ],
+)
+def test_marks_that_the_machine_does_not_make(text, expected):
+    with pytest.raises(InputError, match="machine decides itself which dimensions wrap") as caught:
+        parse_torus(text)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("name", machines.names())
+@pytest.mark.parametrize("blank", ["", " "])
+def test_nothing_behind_the_colon(name, blank):
+    with pytest.raises(InputError, match="machine without its sizes") as caught:
+        parse_torus(f"{name}:{blank}")
+    assert f"expected {name} alone, or with sizes as in {name}:" in str(caught.value)
+    assert parse_torus(str(caught.value).split()[-1]) == machines.get(name)
+
+
+@pytest.mark.parametrize("text", [8, None, (8, 8), b"8x8", 4.0])
+@pytest.mark.parametrize("read", [parse_torus, machines.get])
+def test_what_is_no_text(read, text):
+    with pytest.raises(InputError, match=r"bad (torus|machine): found .*, expected a text"):
+        read(text)
+
+
+TORUS = Torus((2,))
+
+
+@pytest.mark.parametrize("path", [None, 8, b"a.txt", ["a.txt"]])
+@pytest.mark.parametrize(
+    "work",
+    [
+        read_comm,
+        lambda path: read_mapping(path, TORUS),
+        lambda path: read_mappings(path, TORUS),
+        lambda path: write_comm(None, path),
+        lambda path: write_mapping(None, TORUS, path),
+        lambda path: write_mappings([], TORUS, path),
+    ],
+)
+def test_what_is_no_path(work, path):
+    with pytest.raises(InputError, match=r"bad path: found .*, expected the name of a file"):
+        work(path)

@@ -1,0 +1,143 @@
+"""How names of strategies are written: examples, axes' letters, messages, the page."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli import main
+from toruscast.errors import InputError
+from toruscast.mapping import Torus, machines, parse_torus, patterns, strategies
+
+PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
+HALO = patterns.halo_3d((4, 4, 4), 8)
+CUBE = Torus((4, 4, 4))
+TOFU = machines.tofu_d((2, 2, 2, 2, 3, 2))
+
+
+@pytest.mark.parametrize("name", strategies.examples())
+def test_examples_of_messages_work(name):
+    comm = patterns.halo_3d((2, 2, 1), 8) if name.startswith("nth") else HALO
+    torus = Torus((4,)) if name.startswith("nth") else CUBE
+    capacity = 4 if name.startswith("blocked") else None
+    assert strategies.make(name, comm, torus, tasks_per_node=capacity).name == name
+
+
+def test_the_page_has_every_strategy_and_its_example():
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE, re.M)
+    assert dict(rows) == {s.form: s.example for s in strategies.STRATEGIES.values()}
+
+
+def test_every_parameter_is_explained():
+    for strategy in strategies.STRATEGIES.values():
+        for word in strategy.form.split("-")[1:]:
+            assert re.search(rf"\b{word}\b", strategy.parameters), strategy.form
+
+
+@pytest.mark.parametrize("family", [form.partition("-")[0] for form in strategies.names()])
+@pytest.mark.parametrize("torus", [CUBE, TOFU, machines.bluegene_q((2, 2, 4, 2, 2))], ids=str)
+def test_the_example_of_a_message_suits(family, torus):
+    """What a message suggests is taken."""
+    form = strategies.STRATEGIES[family].form
+    with pytest.raises(InputError) as caught:
+        strategies.make(family + ("" if "-" in form else "-x"), HALO, torus)
+    found = re.search(r", expected (\S+)(?: such as ([^;]+); .*)?$", str(caught.value))
+    assert found[1] == form
+    assert not str(caught.value).endswith("...")
+    if family not in ("nth", "blocked"):
+        strategies.make(found[2] or form, HALO, torus)
+
+
+LIMITS = [
+    ("tilt-XY-1", 8, "8", "tilt-LETTERS-K; .*; needs two dimensions longer than 1"),
+    ("tilt-XY-z", 8, "8x1", "tilt-LETTERS-K; .*; needs two dimensions longer than 1"),
+    ("permute-foo", 8, "8", "permute-LETTERS; .*; here no two are longer than 1, .* identity.*"),
+    ("zigzag-foo", 8, "8", "zigzag-LETTERS; .*; here no two are longer than 1, .* identity.*"),
+    ("permute-foo", 16, "8", "permute-LETTERS such as permute-TX; .*left out"),
+    ("nth-5", 2, "2", "nth-K; .*; here K is below 2"),
+    ("nth-24", 4, "2x2", "nth-K; .*; here K is below 24"),
+    ("nth-foo", 30, "4x8", "nth-K such as nth-5; .* few tasks"),
+    ("stride-foo", 2, "2", "stride-K; .* here 2; with so few places every K gives identity"),
+    ("stride-foo", 3, "3", "stride-K such as stride-2; .* here 3"),
+    ("swap-foo", 8, "8", "swap-K-NAME such as swap-10-identity; .*"),
+    ("tile-foo", 2, "2", "tile-SIZES; SIZES: .* here 2, .*"),
+    ("blocked-2x2x1-foo", 5, "2", "blocked-SIZES-CURVE; SIZES: .* here 5, .*"),
+]
+
+
+@pytest.mark.parametrize(("name", "n_tasks", "torus", "expected"), LIMITS)
+def test_no_example_is_given_where_there_is_none(name, n_tasks, torus, expected):
+    comm, torus = patterns.ring(n_tasks, 8), parse_torus(torus)
+    with pytest.raises(InputError) as caught:
+        strategies.make(name, comm, torus)
+    text = f"bad strategy parameters: found {name}, expected "
+    assert re.fullmatch(text + expected, str(caught.value))
+    if suggested := re.search(r"such as ([^;]+);", str(caught.value)):
+        strategies.make(suggested[1], comm, torus)
+
+
+@pytest.mark.parametrize("family", ["tile", "blocked"])
+def test_an_example_for_another_task_grid_is_not_given(family):
+    flat = patterns.halo_2d((1, 1), 8)
+    with pytest.raises(InputError, match=rf"expected {family}-[A-Z-]+; SIZES: .* here 1x1,"):
+        strategies.make(f"{family}-2x2x1-row", flat, Torus((2, 2)))
+
+
+def test_letters_are_the_machine_s_own():
+    assert TOFU.axes == "XYZabc"
+    assert machines.tofu_d((4, 4, 4)).axes == "XYZ"
+    assert machines.bluegene_q().axes == "ABCDE"
+    assert Torus((2,) * 4).axes == "ABCD"
+    turned = strategies.make("permute-cbaZYX", HALO, TOFU)
+    plain = strategies.make("permute-FEDCBA", HALO, Torus(TOFU.shape))
+    np.testing.assert_array_equal(turned.node, plain.node)
+    assert strategies.make("tilt-Xa-1", HALO, TOFU).name == "tilt-Xa-1"
+    names = strategies.variants(HALO, TOFU)
+    assert "zigzag-XYZabc" in names
+    assert not any(re.search("[D-F]", name) for name in names)
+    with pytest.raises(InputError, match="here X Y Z a b c T"):
+        strategies.make("permute-ABCDEF", HALO, TOFU)
+    assert Torus((2, 3), axes="pq").with_network(fifos=2).axes == "pq"
+
+
+@pytest.mark.parametrize("axes", ["X", "XX", "XT", "X1", "XYZ", 7, ("X", "Y"), "Xé"])
+def test_bad_axes(axes):
+    with pytest.raises(InputError, match="bad axes"):
+        Torus((2, 2), axes=axes)
+
+
+@pytest.mark.parametrize("name", ["tile-٣x2x2", "tile-२x2x2", "blocked-٣x2x1-hilbert", "nth-٣"])
+def test_digits_are_those_of_numbers_in_files(name):
+    with pytest.raises(InputError, match=f"bad strategy parameters: found {name}"):
+        strategies.make(name, HALO, CUBE, tasks_per_node=4)
+
+
+def test_the_whole_name_is_what_was_found():
+    flat = patterns.halo_2d((4, 4), 8)
+    with pytest.raises(InputError, match=r"found blocked-2x2x1-hilbert, .* here 4x4,"):
+        strategies.make("blocked-2x2x1-hilbert", flat, Torus((2, 2)))
+
+
+def test_parse_torus_names_the_usual_axes():
+    assert parse_torus("2x2x2x2").axes == "ABCD"
+
+
+def test_an_unknown_strategy_is_answered_with_all(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.txt").write_text("0 1 8\n")
+    line = ["simulate", "--comm", "app.txt", "--torus", "2", "--mapping"]
+    result = CliRunner().invoke(main, [*line, "spiral"])
+    assert result.exit_code == 2
+    assert "expected a file or a name such as " + ", ".join(strategies.examples()) in result.stderr
+    with pytest.raises(InputError) as caught:
+        strategies.make("spiral", HALO, CUBE)
+    assert str(caught.value).endswith("a name such as " + ", ".join(strategies.examples()))
+    result = CliRunner().invoke(main, [*line, "permut-YX"])
+    assert "expected a file or a name such as permute-ZYX" in result.stderr
+
+
+def test_what_is_expected_is_longer_than_what_is_found():
+    error = InputError("bad", found="x" * 200, expected="y" * 200)
+    assert str(error) == f"bad: found {'x' * 117}..., expected {'y' * 200}"

@@ -1,0 +1,80 @@
+"""Task mappings: slots, capacity, and placements that cannot be."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toruscast.errors import InputError
+from toruscast.mapping import TaskMapping, Torus
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_slots_number_the_tasks_of_a_node_by_rank(node):
+    mapping = TaskMapping(node, 6)
+    assert mapping.slot.tolist() == [node[:t].count(node[t]) for t in range(len(node))]
+    assert mapping.occupancy.tolist() == [node.count(n) for n in range(6)]
+    assert mapping.tasks_per_node == max(node.count(n) for n in node)
+
+
+def test_given_slots_are_kept():
+    mapping = TaskMapping([1, 1], 2, slot=[3, 0], name="a")
+    assert mapping.slot.tolist() == [3, 0]
+    assert mapping.tasks_per_node == 4
+    assert mapping.renamed("b").slot.tolist() == [3, 0]
+    assert mapping.renamed("b").name == "b"
+    with pytest.raises(ValueError, match="read-only"):
+        mapping.node[0] = 0
+
+
+def test_the_callers_array_stays_writable():
+    node = np.array([0, 1], dtype=np.int32)
+    mapping = TaskMapping(node, 2)
+    node[0] = 1
+    assert mapping.node.tolist() == [0, 1]
+
+
+BAD = [
+    {"node": []},
+    {"node": [0, 4]},
+    {"node": [-1]},
+    {"node": [0.0, 1.5]},
+    {"node": [float("nan")]},
+    {"node": ["0"]},
+    {"node": [[0, 1]]},
+    {"node": 0},
+    {"node": None},
+    {"node": [2**40]},
+    {"node": [2**70]},
+    {"node": [0, 0, 0], "tasks_per_node": 2},
+    {"node": [0], "tasks_per_node": 0},
+    {"node": [0], "tasks_per_node": 1.5},
+    {"node": [0], "tasks_per_node": "two"},
+    {"node": [0, 0], "slot": [1, 1]},
+    {"node": [0, 1], "slot": [-1, 0]},
+    {"node": [0, 1], "slot": [0]},
+    {"node": [0, 1], "slot": [0.5, 0]},
+    {"node": [0, 0], "slot": [0, 2], "tasks_per_node": 2},
+    {"node": [0], "slot": [2**62]},
+    {"node": [0], "torus": 0},
+    {"node": [0], "torus": -3},
+    {"node": [0], "torus": "4x4"},
+    {"node": [0], "torus": None},
+    {"node": [0], "torus": 1.5},
+]
+
+
+@pytest.mark.parametrize("arguments", BAD, ids=str)
+def test_bad_mappings(arguments):
+    with pytest.raises(InputError) as caught:
+        TaskMapping(**{"torus": Torus((2, 2)), **arguments})
+    assert "\n" not in str(caught.value)
+
+
+def test_check_names_the_mapping():
+    mapping = TaskMapping([0, 1], 4, name="near")
+    mapping.check(2, Torus((2, 2)))
+    with pytest.raises(InputError, match="near does not fit the graph: found 2 tasks, expected 3"):
+        mapping.check(3, Torus((2, 2)))
+    with pytest.raises(InputError, match="near does not fit the torus: found 4 nodes, expected 8"):
+        mapping.check(2, Torus(8))

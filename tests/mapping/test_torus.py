@@ -1,0 +1,249 @@
+"""The torus: numbering, neighbours, distances, text form, and arguments that make no sense."""
+
+import naive
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases import tori
+
+from toruscast.errors import InputError
+from toruscast.mapping import Network, Torus, parse_torus
+
+
+@settings(max_examples=60, deadline=None)
+@given(tori())
+def test_numbering_neighbours_and_labels(torus):
+    nodes = np.arange(torus.n_nodes)
+    assert [tuple(c) for c in torus.coords.tolist()] == [naive.coords(torus, n) for n in nodes]
+    np.testing.assert_array_equal(torus.node(torus.coords), nodes)
+    for link, far in enumerate(torus.neighbors.ravel().tolist()):
+        twin = naive.far_end(torus, link)
+        assert far == (-1 if twin is None else twin)
+        node, port = divmod(link, 2 * torus.ndim)
+        assert torus.link(node, port // 2, -1 if port % 2 else 1) == link
+    np.testing.assert_array_equal(torus.link_exists, torus.neighbors.ravel() >= 0)
+    labels = {torus.link_label(link) for link in range(torus.n_links)}
+    assert len(labels) == torus.n_links
+
+
+@settings(max_examples=30, deadline=None)
+@given(tori(max_nodes=40))
+def test_every_link_has_a_way_back(torus):
+    graph = torus.to_networkx()
+    assert graph.number_of_nodes() == torus.n_nodes
+    assert all(graph.has_edge(b, a) for a, b in graph.edges)
+    assert nx.is_strongly_connected(graph)
+    nodes = np.arange(torus.n_nodes)
+    assert torus.distance(nodes[:, None], nodes).max() == torus.diameter
+
+
+@settings(max_examples=30, deadline=None)
+@given(tori())
+def test_text_form_reads_back(torus):
+    assert parse_torus(str(torus)).shape == torus.shape
+    assert parse_torus(str(torus)).wrap == torus.wrap
+
+
+def test_link_bandwidth_and_frozen_arrays():
+    torus = Torus((2, 3), bandwidth=(1e9, 5e9))
+    assert torus.link_bandwidth[:4].tolist() == [1e9, 1e9, 5e9, 5e9]
+    for array in (torus.coords, torus.neighbors, torus.link_exists, torus.link_bandwidth):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_with_network_changes_only_what_is_named():
+    torus = Torus(4, tie="plus").with_network(fifos=3)
+    assert torus == Torus(4, tie="plus", network=Network(fifos=3))
+
+
+def test_zones_are_kept_in_their_order():
+    assert Torus((4, 4)).zones == ()
+    torus = Torus((4, 4, 2), zones=[[2], np.array([1, 0])])
+    assert torus.zones == ((2,), (1, 0))
+    assert torus.with_network(fifos=3).zones == torus.zones
+    assert hash(torus) != hash(Torus((4, 4, 2)))
+
+
+def test_what_a_deadlock_rule_needs_of_the_buffers():
+    assert Network(deadlock="dateline", buffer_packets=1).buffer_packets == 1
+    assert Network(deadlock="none", buffer_packets=1).buffer_packets == 1
+    assert Network(eager_limit=float("inf")) == Network()
+    with pytest.raises(InputError, match="buffer_packets for the bubble rule: found 1, expected 2"):
+        Network(buffer_packets=1)
+
+
+def test_numbers_of_a_network_are_of_their_kind():
+    network = Network(fifos=10.0, payload=np.float64(512))
+    assert type(network.fifos) is type(network.payload) is int
+    assert Network(deterministic_limit=float("inf")).deterministic_limit == float("inf")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"shape": ()},
+        {"shape": (0,)},
+        {"shape": (4, -1)},
+        {"shape": (2.5,)},
+        {"shape": "4x4"},
+        {"shape": None},
+        {"shape": ("a",)},
+        {"shape": (float("nan"),)},
+        {"shape": (float("inf"),)},
+        {"shape": 2.5},
+        {"shape": (2**13, 2**13)},
+        {"shape": (10**400,)},
+        {"shape": (2,) * 9},
+        {"shape": (4, 4), "wrap": (True, False, True)},
+        {"shape": (4,), "wrap": "no"},
+        {"shape": (4, 4), "wrap": ("False", "True")},
+        {"shape": (4,), "wrap": float("nan")},
+        {"shape": (4,), "wrap": 2},
+        {"shape": (4,), "wrap": None},
+        {"shape": (4, 4), "wrap": [[True], [True, False]]},
+        {"shape": (4, 4), "bandwidth": [[1e9], [1e9, 2e9]]},
+        {"shape": (4,), "bandwidth": 1e-320},
+        {"shape": (4,), "bandwidth": 1e300},
+        {"shape": (4,), "bandwidth": 10**400},
+        {"shape": (4, 4), "order": 5},
+        {"shape": (4, 4), "order": [[0], [1, 0]]},
+        {"shape": (4, 4), "axes": np.array(["A", "B"])},
+        {"shape": (4,), "axes": 5},
+        {"shape": (4,), "tie": np.array(["plus", "split"])},
+        {"shape": (4,), "bandwidth": 0},
+        {"shape": (4,), "bandwidth": -1.0},
+        {"shape": (4,), "bandwidth": float("nan")},
+        {"shape": (4,), "bandwidth": float("inf")},
+        {"shape": (4,), "bandwidth": "fast"},
+        {"shape": (4, 4), "bandwidth": (1, 2, 3)},
+        {"shape": (4, 4), "order": (0,)},
+        {"shape": (4, 4), "order": (0, 0)},
+        {"shape": (4, 4), "order": (1, 2)},
+        {"shape": (4, 4), "order": "BA"},
+        {"shape": (4,), "tie": "minus"},
+        {"shape": (4,), "tie": None},
+        {"shape": (4,), "tie": []},
+        {"shape": (4,), "network": None},
+        {"shape": (4, 4), "zones": [[0]]},
+        {"shape": (4, 4), "zones": [[0, 1], []]},
+        {"shape": (4, 4), "zones": [[0, 1], [1]]},
+        {"shape": (4, 4), "zones": [[0], [2]]},
+        {"shape": (4, 4), "zones": [0, 1]},
+        {"shape": (4, 4), "zones": [[0.5, 1]]},
+        {"shape": (4, 4), "zones": ["A", "B"]},
+        {"shape": (4, 4), "zones": None},
+        {"shape": (4, 4), "zones": 3},
+    ],
+    ids=str,
+)
+def test_bad_torus(arguments):
+    with pytest.raises(InputError) as caught:
+        Torus(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_arrays_say_as_much_as_tuples():
+    torus = Torus(
+        np.array([4, 2]),
+        wrap=np.array([1, 0]),
+        bandwidth=np.array([1e9, 2e9]),
+        order=np.array([1, 0]),
+    )
+    assert torus == Torus((4, 2), (True, False), (1e9, 2e9), (1, 0))
+    assert Torus((4, 2), wrap=np.True_) == Torus((4, 2), wrap=(np.bool_(1), 1)) == Torus((4, 2))
+    assert Torus((4, 2), np.array(False)).wrap == (False, False)
+    assert hash(torus) == hash(Torus((4, 2), (True, False), (1e9, 2e9), (1, 0)))
+
+
+def test_sizes_are_whole():
+    with pytest.raises(InputError, match=r"found 2\.5, expected a whole number, 1 or more"):
+        Torus((2.5, 4))
+
+
+def test_fields_of_a_network_that_are_none():
+    with pytest.raises(InputError, match="unknown field of Network: found foo, expected payload,"):
+        Torus((4,)).with_network(foo=1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"payload": 0},
+        {"payload": 1.5},
+        {"header": -1},
+        {"hop_latency": -1e-9},
+        {"hop_latency": float("nan")},
+        {"buffer_packets": 1},
+        {"fifos": 0},
+        {"fifo_rule": "any"},
+        {"overhead": float("inf")},
+        {"memory_bandwidth": 0},
+        {"memory_bandwidth": "a lot"},
+        {"payload": None},
+        {"deadlock": "bubbles"},
+        {"deadlock": None},
+        {"deadlock": "dateline", "buffer_packets": 0},
+        {"deadlock": "none", "buffer_packets": 0},
+        {"arbitration": "youngest"},
+        {"feeding": []},
+        {"fifo_rule": np.array(["bluegene_q", "first_free"])},
+        {"reception_ports": 0},
+        {"reception_ports": 1.5},
+        {"short_limit": -1},
+        {"short_limit": 10**400},
+        {"payload": 10**400},
+        {"short_overhead": float("inf")},
+        {"eager_limit": -1.0},
+        {"eager_limit": float("nan")},
+        {"eager_limit": -float("inf")},
+        {"eager_limit": None},
+    ],
+    ids=str,
+)
+def test_bad_network(changes):
+    with pytest.raises(InputError) as caught:
+        Network(**changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "4x", "4y4", "4x-4", "0x4", "4x4x", "4 x 4", "4x4 m", "mx4", "٤x4", "4.5", "9" * 50],
+)
+def test_bad_text_form(text):
+    with pytest.raises(InputError):
+        parse_torus(text)
+
+
+@pytest.mark.parametrize(
+    "coords", [[0], [[0, 1, 2]], 3, [4, 0], [0, -1], [0.5, 0], ["a", "b"], [[0], [1, 2]]]
+)
+def test_bad_coordinates(coords):
+    with pytest.raises(InputError):
+        Torus((4, 4)).node(coords)
+
+
+@pytest.mark.parametrize("nodes", [-1, 16, [0, 99], 0.5, "a", [2**40], [[0], [1, 2]]])
+def test_bad_nodes(nodes):
+    with pytest.raises(InputError):
+        Torus((4, 4)).distance(nodes, 0)
+
+
+@given(st.integers(0, 15), st.integers(0, 15))
+def test_distance_is_symmetric(a, b):
+    torus = Torus((4, 4), wrap=(True, False))
+    assert torus.distance(a, b) == torus.distance(b, a)
+
+
+def test_links_that_are_not_there():
+    torus = Torus((4, 4))
+    assert torus.link_label(torus.link(5, 1, -1)) == "(1,1) -1"
+    for arguments in ((16, 0, 1), (-1, 0, 1), (3, 2, 1), (3, 0, 0)):
+        with pytest.raises(InputError, match=r"bad (node|dimension|direction)"):
+            torus.link(*arguments)
+    for link in (-1, torus.n_links):
+        with pytest.raises(InputError, match="bad link"):
+            torus.link_label(link)

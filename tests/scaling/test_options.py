@@ -1,0 +1,88 @@
+"""Options and small inputs that are refused, or taken with a note."""
+
+import numpy as np
+import pytest
+
+from toruscast.scaling import (
+    FitOptions,
+    Measurements,
+    PMNFRegressor,
+    ScalingInputError,
+    ScalingWarning,
+    fit_many,
+)
+from toruscast.scaling.composition.formula import parsed
+from toruscast.scaling.pmnf.formula import text
+from toruscast.scaling.pmnf.notes import of_points
+
+P = np.array([4.0, 8, 16, 32, 64])
+
+
+@pytest.mark.parametrize("keep", [0, -1, 2.5, np.nan, np.inf, True, "32", None])
+def test_hypotheses_kept_must_be_a_whole_number(keep):
+    with pytest.raises(ScalingInputError, match="keep must be a whole number"):
+        FitOptions(keep=keep)
+
+
+@pytest.mark.parametrize("repetitions", [1, 4])
+@pytest.mark.parametrize("keep", [2.0, np.int64(3), 150, 5000])
+def test_any_number_of_hypotheses_may_be_kept(keep, repetitions):
+    noise = np.random.default_rng(0).uniform(0.95, 1.05, (3, 5, repetitions))
+    data = Measurements(["p"], P[:, None], (3 + 2 * P)[None, :, None] * noise)
+    options = FitOptions(keep=keep)
+    assert isinstance(options.keep, int)
+    models = fit_many(data, options)
+    assert models.probabilities.shape[1] <= keep
+    assert models.predict([[256.0]]) == pytest.approx(515, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("points", "note"),
+    [
+        ([0.5, 2, 4, 8, 16], "no logarithm of parameter d was searched: it has values below 1"),
+        (
+            [0, 2, 4, 8, 16],
+            "no logarithm and no falling power of parameter d was searched: it has the value 0",
+        ),
+    ],
+)
+def test_terms_that_a_small_value_rules_out_are_noted(points, note):
+    x = np.array(points, dtype=float)[:, None]
+    assert of_points(["d"], x, [0]) == [note]
+    assert not of_points(["d"], x + 1, [0])
+    with pytest.warns(ScalingWarning, match=note.split(":")[0].replace("d was", "x0 was")):
+        PMNFRegressor().fit(x, 3 + 2 * x[:, 0])
+
+
+@pytest.mark.parametrize(
+    "names", [["p^2", "number of ranks"], ["3", "log2"], ["a`b", "inf"], ["p", "n_2"], ["2 n", "µ"]]
+)
+def test_formulas_are_read_back_whatever_the_parameters_are_called(names):
+    terms = [(3.0, ((0.0, 0.0),) * 2), (2.5, ((0.5, 1.0), (-1.0, 0.0)))]
+    formula = text(terms, names)
+    parameters, found = parsed(formula)
+    assert sorted(parameters) == sorted(names)
+    order = [parameters.index(name) for name in names]
+    assert [(c, tuple(e[q] for q in order)) for c, e in found] == terms
+
+
+def test_only_names_that_would_be_misread_are_quoted():
+    data = Measurements(["number of ranks"], P[:, None], (3 + 2 * P)[None, :, None])
+    assert fit_many(data).formulas() == ["3 + 2 `number of ranks`"]
+    assert text([(2.0, ((1.0, 1.0),))], ["ranks"]) == "2 ranks log2(ranks)"
+    with pytest.raises(ScalingInputError, match="log2, the only function"):
+        parsed("2 log(n)")
+
+
+@pytest.mark.parametrize(
+    "later", [{"space": [(3, 0)]}, {"max_terms": 1}, {"noise": "bounded"}, {"signed": True}]
+)
+def test_an_interval_is_that_of_the_fit_whatever_is_set_later(later):
+    noise = 1 + 0.03 * np.random.default_rng(0).standard_normal((5, 2))
+    x, y = np.repeat(P[:, None], 2, axis=0), ((20 + P)[:, None] * noise).ravel()
+    model = PMNFRegressor(warn=False).fit(x, y)
+    low, high = model.predict_interval([[128.0]], n_bootstrap=10)
+    model.set_params(**later)
+    again = model.predict_interval([[128.0]], n_bootstrap=10)
+    assert again == (low, high)
+    assert model.options_ == FitOptions()

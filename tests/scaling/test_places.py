@@ -1,0 +1,77 @@
+"""Places to predict at: columns by name, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, ScalingInputError, fit_many
+from toruscast.scaling.pmnf.bootstrap import interval
+
+P = np.array([4.0, 8, 16, 32, 64])
+GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))
+
+
+@pytest.fixture(scope="module")
+def models():
+    p, n = GRID.T
+    return fit_many(Measurements(["p", "n"], GRID, (3 * p + n**2)[None, :, None]))
+
+
+def test_columns_of_a_frame_are_taken_by_name(models):
+    swapped = pd.DataFrame({"n": [100.0, 20.0], "p": [128.0, 8.0]})
+    places = swapped[["p", "n"]].to_numpy()
+    expected = 3 * places[:, 0] + places[:, 1] ** 2
+    assert models.predict(swapped)[0] == pytest.approx(expected)
+    assert (models.predict(swapped) == models.predict(places)).all()
+    assert (models.spread(swapped, [0.5]) == models.spread(places, [0.5])).all()
+    assert models.notes_at(swapped) == []
+    by_name, by_place = (
+        interval(models, X, FitOptions(), n_bootstrap=2) for X in (swapped, places)
+    )
+    assert np.array_equal(by_name, by_place)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"p": [1.0], "m": [1.0]}),
+        pd.DataFrame({"p": [1.0]}),
+        pd.DataFrame({"p": [1.0], "n": [1.0], "value": [1.0]}),
+        pd.DataFrame([[1.0, 2.0]], columns=["p", "p"]),
+        pd.DataFrame([[1.0, 2.0]]),
+    ],
+    ids=lambda frame: str(list(frame.columns)),
+)
+def test_frames_of_other_columns_are_refused(models, frame):
+    with pytest.raises(ScalingInputError, match=r"found \[.*expected \['p', 'n'\]"):
+        models.predict(frame)
+
+
+def test_the_estimator_wants_the_columns_that_it_was_fitted_to():
+    frame = pd.DataFrame(GRID, columns=["p", "n"])
+    model = PMNFRegressor(warn=False).fit(frame, 3 * frame["p"] + frame["n"] ** 2)
+    assert model.predict(frame[:1]) == pytest.approx([112.0])
+    with pytest.raises(ValueError, match="same order as they were in fit"):
+        model.predict(frame[["n", "p"]])
+
+
+@pytest.mark.parametrize("X", [[["a", 1]], [[1j, 1]], [[1.0], [1.0, 2.0]], [[None, "x"]]], ids=str)
+def test_places_that_are_no_numbers_are_refused(models, X):
+    with pytest.raises(ScalingInputError, match="places to predict must be real numbers: found"):
+        models.predict(X)
+    with pytest.raises(ScalingInputError, match="places to predict"):
+        models.notes_at(X)
+
+
+@pytest.mark.parametrize("levels", [[-1, 2], [0.5, np.nan], 0.5, ["a"], []], ids=str)
+def test_levels_lie_between_0_and_1(models, levels):
+    with pytest.raises(ScalingInputError, match="levels of quantiles"):
+        models.spread(GRID, levels)
+
+
+@pytest.mark.parametrize("path", [0.5, 0.0, "a", None, -1, 1])
+def test_there_is_no_such_call_path(models, path):
+    with pytest.raises(ScalingInputError, match="no such call path"):
+        models.terms(path)

@@ -1,0 +1,528 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from toruscast import features, simulation
+from toruscast.errors import InputError
+from toruscast.features import traffic
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
+from toruscast.training import (
+    TimePredictor,
+    _sample_keys,
+    build_samples,
+    rank,
+    read_samples,
+    samples,
+    write_samples,
+)
+
+TORUS = Torus((4, 4))
+HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
+
+
+def shuffled(n: int, seed: int = 1) -> list[TaskMapping]:
+    rng = np.random.default_rng(seed)
+    return [TaskMapping(rng.permutation(16), TORUS, name=f"m{i}") for i in range(n)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "samples.parquet"
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Keys of the samples that are simulated."""
+    done = []
+
+    def spy(part, how, compute=samples.compute):
+        done.extend(part.job.keys if part.timed else ())
+        return compute(part, how)
+
+    monkeypatch.setattr(samples, "compute", spy)
+    return done
+
+
+@pytest.fixture
+def no_simulator(monkeypatch):
+    """From its call on, whoever simulates fails."""
+
+    def broken(*args, **options):
+        raise AssertionError("simulated")
+
+    return lambda: monkeypatch.setattr(traffic, "simulate", broken)
+
+
+def kill_after_8(cases, store, **options):
+    def kill(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_samples(cases, store, progress=kill, **options)
+
+
+def test_samples_are_features_and_simulated_times(store):
+    mappings = shuffled(11)
+    table = build_samples([(HALO, TORUS, mappings)], store, n_jobs=2)
+    expected = features.extract(HALO, TORUS, mappings)
+    assert table["mapping"].tolist() == [m.name for m in mappings]
+    assert np.array_equal(table[list(expected.columns)].to_numpy(), expected.to_numpy())
+    times = [simulation.simulate(HALO, TORUS, mapping).time for mapping in mappings]
+    assert table["time"].tolist() == times
+    assert (table["time"] >= table["lower_bound"] * (1 - 1e-9)).all()
+    assert set(table["torus"]) == {"4x4"}
+    pd.testing.assert_frame_equal(read_samples(store), table)
+
+
+def test_level_2_and_adaptive_routing(store):
+    mapping = shuffled(1)[0]
+    table = build_samples([(HALO, TORUS, mapping)], store, level=2, routing="adaptive")
+    assert table["avg_buffer"][0] > 0
+    run = simulation.simulate(HALO, TORUS, mapping, routing="adaptive")
+    assert table["time"].tolist() == [run.time]
+
+
+def test_provenance_is_in_the_file(store):
+    build_samples([(HALO, TORUS, shuffled(2))], store, provenance={"seed": 7})
+    origin = read_samples(store).attrs["provenance"]
+    assert origin["seed"] == 7
+    assert origin["n_samples"] == 2
+    assert origin["graphs"] == [HALO.name]
+    assert origin["tori"] == ["4x4"]
+    assert {"toruscast", "numpy", "command", "created", "level", "routing"} <= set(origin)
+    assert json.loads(pq.read_schema(store).metadata[b"toruscast"]) == origin
+
+
+def test_a_run_that_was_killed_goes_on(store, computed):
+    cases = [(HALO, TORUS, shuffled(20))]
+    kill_after_8(cases, store)
+    assert not store.exists()
+    first = set(computed)
+    assert len(first) == 8
+    computed.clear()
+    steps = []
+    table = build_samples(cases, store, progress=lambda done, total: steps.append((done, total)))
+    assert first.isdisjoint(computed)
+    assert steps == [(8, 20), (16, 20), (20, 20)]
+    whole = build_samples(cases, store.with_name("other.parquet"))
+    pd.testing.assert_frame_equal(table, whole)
+    assert sorted(f.name for f in store.parent.iterdir()) == ["other.parquet", "samples.parquet"]
+
+
+def test_a_part_of_a_table_can_be_written_with_its_provenance(store):
+    build_samples([(HALO, TORUS, shuffled(3))], store, provenance={"seed": 7})
+    write_samples(read_samples(store)[:2], store)
+    origin = read_samples(store).attrs["provenance"]
+    assert (origin["n_samples"], origin["seed"]) == (2, 7)
+
+
+def test_a_run_that_was_killed_goes_on_after_another_into_the_same_table(store, computed):
+    cases = [(HALO, TORUS, shuffled(20))]
+    kill_after_8(cases, store)
+    first = set(computed)
+    # Some of what the killed run had finished, and something else.
+    build_samples([(HALO, TORUS, shuffled(2)), (HALO.scaled(2), TORUS, shuffled(1))], store)
+    computed.clear()
+    build_samples(cases, store)
+    assert len(computed) == 12
+    assert first.isdisjoint(computed)
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_a_run_with_nothing_to_do_leaves_the_provenance(store, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/bin/first", "--all"])
+    build_samples([(HALO, TORUS, shuffled(5))], store)
+    first = read_samples(store).attrs["provenance"] | {"created": "long ago"}
+    write_samples(read_samples(store), store, first)
+    monkeypatch.setattr("sys.argv", ["/bin/second"])
+    table = build_samples([(HALO, TORUS, shuffled(3))], store)
+    origin = read_samples(store).attrs["provenance"]
+    assert (origin["command"], origin["created"]) == ("first --all", "long ago")
+    assert table.attrs["provenance"]["command"] == "first --all"
+    build_samples([(HALO, TORUS, shuffled(6))], store)
+    origin = read_samples(store).attrs["provenance"]
+    assert origin["command"] == "second"
+    assert origin["created"] != "long ago"
+
+
+def test_a_growing_table_computes_only_what_is_new(store, computed):
+    build_samples([(HALO, TORUS, shuffled(5))], store)
+    computed.clear()
+    table = build_samples([(HALO, TORUS, shuffled(9))], store)
+    assert len(computed) == 4
+    assert len(table) == 9
+    assert not table.isna().any().any()
+
+
+def test_a_mapping_with_other_features_stands_once_in_the_table(store):
+    mappings = shuffled(5)
+    build_samples([(HALO, TORUS, mappings)], store, level=2)
+    few = build_samples([(HALO, TORUS, mappings[:3])], store, features=["max_bytes"])
+    table = read_samples(store)
+    assert len(few) == 3
+    assert sorted(table["mapping"]) == [f"m{i}" for i in range(5)]
+    assert table.notna().all().all()
+    adaptive = build_samples([(HALO, TORUS, mappings[:2])], store, routing="adaptive")
+    assert len(read_samples(store)) == 7
+    assert not set(adaptive["key"]) & set(table["key"])
+
+
+def test_fewer_features_of_more_mappings_lose_nothing(store, computed):
+    mappings = shuffled(10)
+    whole = build_samples([(HALO, TORUS, mappings)], store, level=2)
+    fewer = build_samples([(HALO, TORUS, mappings[:4])], store)
+    assert list(fewer) == [name for name in whole if name in fewer]
+    more = shuffled(12)
+    few = build_samples([(HALO, TORUS, more)], store)
+    assert "avg_buffer" not in few
+    assert few.notna().all().all()
+    assert read_samples(store)["avg_buffer"].notna().sum() == 10
+    assert len(computed) == 12
+    again = build_samples([(HALO, TORUS, mappings)], store, level=2)
+    pd.testing.assert_frame_equal(again, whole)
+    assert len(computed) == 12
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_two_build_into_one_table_at_a_time(store, late, monkeypatch):
+    mappings = shuffled(20)
+
+    def other():
+        build_samples([(HALO.scaled(2), TORUS, mappings[:10])], store, features=FEW)
+
+    def progress(done, total):
+        # Before the first part is written, or between the parts.
+        if done == 8 * late and not store.exists():
+            other()
+
+    build_samples([(HALO, TORUS, mappings)], store, features=FEW, progress=progress)
+    table = read_samples(store)
+    assert table["workload"].value_counts().to_dict() == {HALO.name: 30}
+    assert table["key"].is_unique
+    assert table.notna().all().all()
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_provenance_tells_all_routings_that_a_table_holds(store):
+    long = HALO.scaled(100)
+    build_samples([(long, TORUS, shuffled(12))], store, level=2, provenance={"seed": 7})
+    few = build_samples([(long, TORUS, shuffled(2))], store, routing="adaptive")
+    assert few.attrs["provenance"]["routing"] == "adaptive"
+    table = read_samples(store)
+    origin = table.attrs["provenance"]
+    assert (origin["seed"], origin["level"]) == (7, 2)
+    assert origin["routing"] == ["adaptive", "deterministic"]
+    model = TimePredictor(["max_bytes"], n_estimators=5).fit(table, table["time"])
+    for routing in ("adaptive", "deterministic"):
+        with pytest.warns(UserWarning, match="learned from adaptive and deterministic routing"):
+            rank(long, TORUS, shuffled(3), model, routing=routing)
+
+
+FEW = ["max_bytes", "avg_buffer"]
+# In the order of the registry, the new ones not at the end.
+MORE = ["max_bytes", "avg_buffer", "hop_bytes"]
+MOST = ["avg_bytes", "max_bytes", "avg_buffer", "hop_bytes"]
+
+
+def test_features_of_level_1_are_added_without_simulating(store, no_simulator):
+    cases = [(HALO, TORUS, shuffled(11)), (HALO.scaled(2), TORUS, shuffled(3))]
+    scratch = [build_samples(cases, store.with_name(f"{len(f)}"), features=f) for f in (MORE, MOST)]
+    build_samples(cases, store, features=FEW)
+    no_simulator()
+    steps = []
+    for names, expected in zip((MORE, MOST), scratch, strict=True):
+        # One after the other: meanwhile the table holds rows with and without the new ones.
+        parts = [
+            build_samples(
+                [case], store, features=names, n_jobs=2, progress=lambda *n: steps.append(n)
+            )
+            for case in cases
+        ]
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), expected)
+        pd.testing.assert_frame_equal(read_samples(store), expected)
+    assert {steps[0], steps[2]} == {(0, 11), (11, 11)}
+    assert [file.name for file in store.parent.glob("samples*")] == ["samples.parquet"]
+
+
+def test_fewer_features_need_no_simulation(store, no_simulator):
+    cases = [(HALO, TORUS, shuffled(3))]
+    whole = build_samples(cases, store, features=MORE)
+    no_simulator()
+    few = build_samples(cases, store, features=["hop_bytes"])
+    pd.testing.assert_series_equal(few["time"], whole["time"])
+    assert read_samples(store).notna().all().all()
+
+
+def test_features_of_level_2_are_simulated(store, computed):
+    cases = [(HALO, TORUS, shuffled(3))]
+    build_samples(cases, store, features=["max_bytes"])
+    computed.clear()
+    table = build_samples(cases, store, features=FEW)
+    assert computed == table["key"].tolist()
+
+
+def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed):
+    cases = [(HALO, TORUS, shuffled(3))]
+    scratch = build_samples(cases, store.with_name("other"), features=MORE)
+    build_samples(cases, store, features=FEW)
+    old = read_samples(store)
+    old.loc[1, ["key", "time"]] = ["f" * 24, 1.0]
+    write_samples(old, store)
+    computed.clear()
+    table = build_samples(cases, store, features=MORE)
+    assert computed == [scratch["key"][1]]
+    pd.testing.assert_frame_equal(table, scratch)
+
+
+def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(3))]
+    build_samples(cases, store, features=FEW)
+    monkeypatch.setattr(_sample_keys, "CHANGED", {"avg_buffer": 1})
+    computed.clear()
+    build_samples(cases, store, features=MORE)
+    assert len(computed) == 3
+
+
+def test_a_feature_that_is_gone_stays_in_its_rows(store, computed):
+    cases = [(HALO, TORUS, shuffled(3))]
+    features.register("own_metric")(lambda traffic: 1.0)
+    try:
+        build_samples(cases, store, features=["max_bytes", "own_metric"])
+    finally:
+        features.unregister("own_metric")
+    computed.clear()
+    table = build_samples(cases, store, features=["max_bytes", "hop_bytes"])
+    assert not computed
+    assert "own_metric" not in table
+    assert read_samples(store)["own_metric"].tolist() == [1.0] * 3
+
+
+def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(20))]
+    scratch = build_samples(cases, store.with_name("other"), features=MORE)
+    build_samples(cases, store, features=FEW)
+    no_simulator()
+    kill_after_8(cases, store, features=MORE)
+    completed = []
+
+    def spy(part, how, compute=samples.compute):
+        completed.extend(part.job.keys)
+        return compute(part, how)
+
+    monkeypatch.setattr(samples, "compute", spy)
+    table = build_samples(cases, store, features=MORE)
+    assert len(completed) == 12
+    pd.testing.assert_frame_equal(table, scratch)
+    pd.testing.assert_frame_equal(read_samples(store), scratch)
+
+
+def test_the_same_mapping_is_computed_once_under_both_names(store, computed):
+    mapping = shuffled(1)[0]
+    table = build_samples([(HALO, TORUS, [mapping, mapping.renamed("again")])], store)
+    assert len(computed) == 1
+    assert table["mapping"].tolist() == ["m0", "again"]
+    assert table["time"][0] == table["time"][1]
+
+
+def other_slot() -> TaskMapping:
+    return TaskMapping(shuffled(1)[0].node, TORUS, slot=[1] * 16)
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        ((HALO.scaled(2), TORUS, shuffled(1)), {}),
+        ((Workload([HALO, HALO]), TORUS, shuffled(1)), {}),
+        ((HALO, Torus((4, 4), wrap=False), shuffled(1)), {}),
+        ((HALO, TORUS.with_network(overhead=1e-6), shuffled(1)), {}),
+        ((HALO, TORUS, shuffled(1, seed=2)), {}),
+        ((HALO, TORUS, other_slot()), {}),
+        ((HALO, TORUS.with_network(fifos=2), shuffled(1)), {}),
+        ((HALO, TORUS, shuffled(1)), {"coarsening": 2}),
+        ((HALO, TORUS, shuffled(1)), {"routing": "adaptive"}),
+    ],
+)
+def test_the_key_tells_samples_apart(store, computed, case, options):
+    first = build_samples([(HALO, TORUS, shuffled(1))], store)
+    second = build_samples([case], store, **options)
+    assert len(computed) == 2
+    assert first["key"][0] != second["key"][0]
+
+
+def test_another_version_changes_the_keys(tmp_path, monkeypatch):
+    first = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "1")
+    monkeypatch.setattr(_sample_keys, "KEY_VERSION", _sample_keys.KEY_VERSION + 1)
+    second = build_samples([(HALO, TORUS, shuffled(1))], tmp_path / "2")
+    assert first["key"][0] != second["key"][0]
+
+
+def test_other_samples_in_the_table_stay(store):
+    build_samples([(HALO, TORUS, shuffled(5))], store)
+    ring = patterns.ring(HALO.n_tasks, 512)
+    table = build_samples([(ring, TORUS, shuffled(2))], store)
+    assert len(table) == 2
+    assert read_samples(store)["workload"].value_counts().to_dict() == {HALO.name: 5, ring.name: 2}
+
+
+def test_a_feature_with_other_values_than_before_is_computed_anew(store, computed, monkeypatch):
+    cases = [(HALO, TORUS, shuffled(1))]
+    counts = []
+    for changed in ({}, {"sketch_time": 1}, {"sketch_time": 2}, {"sketch_slowdown": 9}, {}):
+        monkeypatch.setattr(_sample_keys, "CHANGED", changed)
+        build_samples(cases, store, features=["max_bytes", "sketch_time"])
+        counts.append(len(computed))
+    assert counts == [1, 2, 3, 4, 4]
+
+
+def test_names_do_not_change_the_key(store, computed):
+    build_samples([(HALO, TORUS, shuffled(1))], store)
+    named = Torus((4, 4), name="my machine")
+    table = build_samples([(HALO.renamed("x"), named, shuffled(1)[0].renamed("y"))], store)
+    assert len(computed) == 1
+    assert table[["workload", "torus", "mapping"]].iloc[0].tolist() == ["x", "my machine 4x4", "y"]
+
+
+def test_bad_cases_are_refused(store):
+    with pytest.raises(InputError, match="no mapping"):
+        build_samples([(HALO, TORUS, [])], store)
+    with pytest.raises(InputError, match="does not fit"):
+        build_samples([(CommGraph(3, [0], [1], [8]), TORUS, shuffled(1))], store)
+    with pytest.raises(InputError, match="bad feature level"):
+        build_samples([(HALO, TORUS, shuffled(1))], store, level=3)
+    assert list(store.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"mapping,time\n", b"PAR1" + bytes(40) + b"PAR1", bytes(range(256)) * 9]
+)
+def test_files_that_are_no_parquet_are_refused(store, content):
+    store.write_bytes(content)
+    for use in (read_samples, lambda path: build_samples([(HALO, TORUS, shuffled(1))], path)):
+        with pytest.raises(InputError, match="not a readable Parquet file") as caught:
+            use(store)
+        assert "\n" not in str(caught.value)
+
+
+def test_truncated_and_foreign_tables_are_refused(store):
+    build_samples([(HALO, TORUS, shuffled(3))], store)
+    whole = store.read_bytes()
+    store.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        read_samples(store)
+    foreign = pa.table({"a": [1, 2]})
+    pq.write_table(foreign, store)
+    with pytest.raises(InputError, match="not a table of samples"):
+        read_samples(store)
+    pq.write_table(foreign.replace_schema_metadata({b"toruscast": b'{"format": "x"}'}), store)
+    with pytest.raises(InputError, match="not a table of samples"):
+        read_samples(store)
+    pq.write_table(foreign.replace_schema_metadata({b"toruscast": b"{"}), store)
+    with pytest.raises(InputError, match="not a readable"):
+        read_samples(store)
+    claim = b'{"format": "toruscast samples", "n_samples": 2}'
+    pq.write_table(foreign.replace_schema_metadata({b"toruscast": claim}), store)
+    with pytest.raises(InputError, match="columns missing"):
+        read_samples(store)
+    with pytest.raises(InputError, match="no such file"):
+        read_samples(store.with_name("none.parquet"))
+    with pytest.raises(InputError):
+        read_samples(store.parent)
+
+
+def test_writing_refuses_what_cannot_be_stored(store):
+    with pytest.raises(InputError, match="columns missing"):
+        write_samples(pd.DataFrame({"time": [1.0]}), store)
+    table = pd.DataFrame({"workload": "a", "torus": "b", "mapping": "c", "key": "d"}, index=[0])
+    with pytest.raises(InputError, match="cannot be stored"):
+        write_samples(table, store, {"x": object()})
+    assert not store.exists()
+
+
+def test_a_metric_changes_with_what_its_function_was_given():
+    def mark(function):
+        features.register("own_metric")(function)
+        try:
+            return _sample_keys.mark_of(features.FEATURES["own_metric"])
+        finally:
+            features.unregister("own_metric")
+
+    def scaled(factor, names=("a", "b")):
+        return lambda traffic, least=0.0: max(least, factor * (traffic in {"x", "y", *names}))
+
+    def given(least):
+        return lambda traffic, least=least: least
+
+    assert mark(scaled(1.0)) == mark(scaled(1.0))
+    assert (
+        len({mark(f) for f in (scaled(1.0), scaled(2.0), scaled(1.0, ()), given(1), given(2))}) == 5
+    )
+    # The order of a set differs from process to process; sorted it does not.
+    assert _sample_keys._told((frozenset({"b", "a"}), object())) == [["'a'", "'b'"], "object"]
+
+
+def test_a_metric_of_a_killed_run_is_kept(store, computed):
+    cases = [(HALO, TORUS, shuffled(20))]
+    features.register("own_metric")(lambda traffic: 1.0)
+    try:
+        kill_after_8(cases, store, features=["own_metric", "avg_buffer"])
+    finally:
+        features.unregister("own_metric")
+    build_samples(cases, store, features=["max_bytes"])
+    assert len(computed) == 20
+    table = read_samples(store)
+    assert table["own_metric"].sum() == table["avg_buffer"].notna().sum() == 8
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_one_simulation_under_two_names_keeps_both(store, computed):
+    named = HALO.renamed("b")
+    build_samples([(HALO, TORUS, shuffled(2)), (named, TORUS, shuffled(2))], store, features=FEW)
+    build_samples([(HALO, TORUS, shuffled(2))], store, features=MORE)
+    table = read_samples(store)
+    assert table["workload"].tolist() == ["b", "b", HALO.name, HALO.name]
+    assert table["hop_bytes"].notna().all()
+    assert len(computed) == 2
+
+
+def test_a_metric_of_ones_own_that_changes_is_computed_anew(store, computed):
+    mappings = shuffled(3)
+
+    def built(function):
+        features.register("own_metric")(function)
+        try:
+            table = build_samples([(HALO, TORUS, mappings)], store, features=["own_metric"])
+            return table["own_metric"].tolist()
+        finally:
+            features.unregister("own_metric")
+
+    assert built(lambda traffic: 1.0) == [1.0] * 3
+    assert built(lambda traffic: 1.0) == [1.0] * 3
+    assert len(computed) == 3
+    assert built(lambda traffic: sum(2.0 for _ in range(2))) == [4.0] * 3
+    assert built(lambda traffic: sum(3.0 for _ in range(2))) == [6.0] * 3
+
+
+def test_zones_count_where_they_change_something(store, computed):
+    zoned = Torus((4, 4), zones=[[1], [0]])
+    # In dimension order nothing looks at them, but perhaps a metric of one's own.
+    build_samples([(HALO, zoned, shuffled(1))], store, features=FEW)
+    computed.clear()
+    build_samples([(HALO, TORUS, shuffled(1))], store, features=FEW)
+    assert not computed
+    build_samples([(HALO, TORUS, shuffled(1))], store, features=FEW, routing="adaptive")
+    build_samples([(HALO, zoned, shuffled(1))], store, features=FEW, routing="adaptive")
+    assert len(computed) == 2
+    features.register("own_metric")(lambda traffic: float(len(traffic.torus.zones)))
+    try:
+        for torus, expected in ((zoned, 2.0), (TORUS, 0.0)):
+            table = build_samples([(HALO, torus, shuffled(1))], store, features=["own_metric"])
+            assert table["own_metric"].tolist() == [expected]
+    finally:
+        features.unregister("own_metric")
