@@ -40,10 +40,9 @@ results: .venv/installed-dev
 	@test -n "$(DATA)" || { echo "make results DATA=FOLDER: expected the folder of measurements"; exit 1; }
 	rm -rf .venv/results
 	$(BIN)/python -m studies run all --out .venv/results --data "$(DATA)"
-	rm -rf docs/figures/results
-	mkdir -p docs/figures
-	cp -R .venv/results/figures/results docs/figures/results
-	cp .venv/results/results.md docs/results.md
+	rm -rf docs/studies/figures
+	cp -R .venv/results/figures docs/studies/figures
+	cp .venv/results/results.md docs/studies/results.md
 
 figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg

@@ -1,6 +1,6 @@
 """Which of ms2's published models come back from noisy measurements, with Extra-P beside.
 
-    python benchmarks/ms2.py --out FOLDER [--page docs/ms2.md] [--extrap PYTHON] [--draws N]
+    python benchmarks/ms2.py --out FOLDER [--page docs/scaling/ms2.md] [--extrap PYTHON] [--draws N]
 
 For the interpreter that `--extrap` names, see `benchmarks/pmnf.py`. With `--page` the documentation
 page is written from the figures.
@@ -45,7 +45,7 @@ TEXT = """# ms2: which published models come back
 
 Written by
 
-    python benchmarks/ms2.py --out benchmarks/results --page docs/ms2.md --extrap PYTHON
+    python benchmarks/ms2.py --out benchmarks/results --page docs/scaling/ms2.md --extrap PYTHON
 
 with the raw figures in `benchmarks/results/ms2.csv`.
 

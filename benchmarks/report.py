@@ -1,4 +1,4 @@
-"""Write `docs/measurements.md`, and the tables of three other pages, from CSV files.
+"""Write `docs/studies/measurements.md`, and the tables of three other pages, from CSV files.
 
 python benchmarks/report.py benchmarks/results docs
 """
@@ -53,7 +53,7 @@ adaptive routing, merged as in the stored samples of the experiments.
 {coarsening}
 
 With `error=0.03` packets are halved until the time changes little, as
-[simulator-cost.md](simulator-cost.md) says. The mappings are those of eight seeds, of 512 tasks on
+[simulator-cost.md](../reference/simulator-cost.md) says. The mappings are those of eight seeds, of 512 tasks on
 8x8x8 and of 64 on 4x4x4. *Merged* counts those whose packets are still merged in the end; the
 errors are what is left against real packets; the cost is processor time, 1 with real packets.
 
@@ -253,15 +253,18 @@ def fill(page: Path, contents: dict[str, str]) -> None:
 def main(results: str, docs: str) -> None:
     """Fill in the pages."""
     folder, pages = Path(results), Path(docs)
-    fill(pages / "simulator.md", {"missed": markdown.table(missed(folder))})
-    for page, name in (("simulator-cost", "cachegrind"), ("composition", "composition")):
+    fill(pages / "reference/simulator.md", {"missed": markdown.table(missed(folder))})
+    for page, name in (
+        ("reference/simulator-cost", "cachegrind"),
+        ("scaling/composition", "composition"),
+    ):
         fill(pages / f"{page}.md", {name: table(folder, name)})
     # Behind its first columns kernels.csv describes the machine.
     tables = {name: table(folder, name, 7 if name == "kernels" else None) for name in MEASUREMENTS}
     machine = pd.read_csv(folder / "kernels.csv").iloc[0]
     fields = {key: machine[key] for key in ("cpu", "cores", "python", "numpy", "numba")}
     texts = {name.replace("-", "_"): text for name, text in tables.items()}
-    (pages / "measurements.md").write_text(TEXT.format(**fields, **texts))
+    (pages / "studies/measurements.md").write_text(TEXT.format(**fields, **texts))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.
 _COUNTED = 1024
 # How many times as long packets of the sketch are at least, and packets of its usual message:
-# fewer fit into the buffers on their way, and rank less well (docs/measurements.md).
+# fewer fit into the buffers on their way, and rank less well (docs/studies/measurements.md).
 _SKETCH = 4
 _SKETCHED = 64
 

@@ -119,7 +119,7 @@ class Network:
     magnitude of an MPI send on its cores, the memory bandwidth that of STREAM on a node. How deep
     the buffers of a torus router are is rarely published: 32 packets are an assumption. With
     shallower ones, packets for a hot link stand in the way of others, and the time depends more on
-    chance (figures in `docs/measurements.md`).
+    chance (figures in `docs/studies/measurements.md`).
 
     Blue Gene's routers follow the bubble rule (Puente et al., "The adaptive bubble router", J.
     Parallel Distrib. Comput. 61, 2001); datelines are Dally and Seitz's ("Deadlock-free message

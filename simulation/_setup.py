@@ -252,7 +252,7 @@ def _room(network: Network, merged: float, largest: int, places: int) -> int:
 
     Three are the usual ones: with two, which the bubble rule needs, a packet enters a ring only
     where nothing is buffered; with more, whole messages fit into the buffers
-    (docs/simulator-cost.md).
+    (docs/reference/simulator-cost.md).
     """
     whole = network.payload + network.header
     least = 1 if merged <= 1 else min(network.buffer_packets, places)

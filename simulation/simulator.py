@@ -112,7 +112,7 @@ def simulate(
     its packet begins to leave. Entering a ring takes two free places, staying on it one, so that a
     ring never fills up (the bubble rule), or there are two channels: one for packets whose way
     crosses the ring's edge, one for those that cross its middle, either for others (datelines).
-    `docs/simulator.md` has the model in full, with its sources.
+    `docs/reference/simulator.md` has the model in full, with its sources.
 
     The first call on a machine compiles the simulator, once, which takes up to half a minute.
 

@@ -1,4 +1,4 @@
-"""Experiments whose results are published in ``docs/results.md``.
+"""Experiments whose results are published in ``docs/studies/results.md``.
 
 Each module defines one or more `Experiment`; the registry here gives them their order.
 """

@@ -1,4 +1,4 @@
-"""The page of results, `docs/results.md`, made from what the experiments found."""
+"""The page of results, `docs/studies/results.md`, made from what the experiments found."""
 
 from __future__ import annotations
 

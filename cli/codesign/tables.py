@@ -59,7 +59,9 @@ def print_upgrades(console: Console, table: pd.DataFrame) -> None:
     _print(console, headings, rows, left=2)
     console.print("growth: the ratio with logarithms held at their value before the upgrade")
     if known:
-        console.print("* farther from the growth than its rounding; docs/codesign.md tells why")
+        console.print(
+            "* farther from the growth than its rounding; docs/scaling/codesign.md tells why"
+        )
 
 
 def print_systems(console: Console, table: pd.DataFrame) -> None:
@@ -86,7 +88,7 @@ def print_systems(console: Console, table: pd.DataFrame) -> None:
         rows.append(cells)
     _print(console, headings, rows, left=2)
     if known:
-        console.print("* farther away than its rounding; docs/codesign.md tells why")
+        console.print("* farther away than its rounding; docs/scaling/codesign.md tells why")
 
 
 def print_models(console: Console, applications: Iterable[Application]) -> None:

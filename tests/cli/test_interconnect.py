@@ -94,7 +94,7 @@ def test_systems(solver):
     shown = run("codesign", "systems")
     assert shown.exit_code == 0
     assert "icofoam on 2e+09 processes does not fit" in shown.stderr
-    assert "docs/codesign.md" in shown.stdout
+    assert "docs/scaling/codesign.md" in shown.stdout
     given = ("--app", solver, "--system", "a=4,1e6,1e9", "--system", "b=16,1e6,1e9")
     content = json.loads(run("codesign", "systems", *given, "--json", "-").stdout)
     assert [row["n"] for row in content["systems"]] == pytest.approx([10, 10])

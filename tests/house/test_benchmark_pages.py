@@ -23,7 +23,7 @@ def test_every_bar_has_a_figure(bars):
 
 
 def test_what_is_missed_stands_on_the_page(bars):
-    page = (ROOT / "docs" / "simulator.md").read_text()
+    page = (ROOT / "docs/reference/simulator.md").read_text()
     for bar in bars.bars(RESULTS):
         assert (f"| {bar.what} |" in page) == bar.missed
 
@@ -36,9 +36,9 @@ def test_pages_hold_what_the_files_hold(bars, tmp_path):
         "held-out": scaling.real_table(RESULTS),
         "known": scaling.known_table(RESULTS / "pmnf-uniform-1.csv"),
     }
-    report.fill(tmp_path / "docs" / "scaling.md", tables)
-    for page in (ROOT / "docs").glob("*.md"):
-        assert (tmp_path / "docs" / page.name).read_text() == page.read_text(), page.name
+    report.fill(tmp_path / "docs/scaling/pmnf.md", tables)
+    for page in ROOT.glob("docs/**/*.md"):
+        assert (tmp_path / page.relative_to(ROOT)).read_text() == page.read_text(), page.name
 
 
 @pytest.mark.parametrize(

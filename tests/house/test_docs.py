@@ -12,9 +12,9 @@ from toruscast.features import FEATURES, unregister
 
 ROOT = Path(__file__).parents[2]
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted(ROOT.glob("docs/**/*.md"))
 # Pages with examples, and how many there are at least.
-EXAMPLES = {"codesign": 20, "composition": 15, "interconnect": 20, "ms2": 5, "scaling": 5}
+EXAMPLES = {"codesign": 20, "composition": 15, "interconnect": 20, "ms2": 5, "pmnf": 5}
 COMMANDS = [
     (page.name, line)
     for page in (README, CONTRIBUTING, *PAGES)
@@ -39,7 +39,7 @@ def test_python_examples_of_the_readme_run(capsys):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_of_a_page_run(name):
-    page = ROOT / "docs" / f"{name}.md"
+    page = ROOT / "docs/scaling" / f"{name}.md"
     result = doctest.testfile(
         str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
     )

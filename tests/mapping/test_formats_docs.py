@@ -1,4 +1,4 @@
-"""Every example of docs/formats.md is read as the page says."""
+"""Every example of docs/reference/formats.md is read as the page says."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import read_comm, read_mappings, read_times
 
-PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/formats.md").read_text()
 GRAPHS, MAPPINGS, TIMES = (
     re.findall(r"```text\n(.*?)```", part, re.S)
     for part in re.split("## Task mappings|## Measured times", PAGE)

@@ -11,7 +11,7 @@ from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.mapping import Torus, machines, parse_torus, patterns, strategies
 
-PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/strategies.md").read_text()
 HALO = patterns.halo_3d((4, 4, 4), 8)
 CUBE = Torus((4, 4, 4))
 TOFU = machines.tofu_d((2, 2, 2, 2, 3, 2))
