@@ -13,7 +13,6 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 # Where the errors are defined whose message is for the user, and how they end the command.
 _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
-    ("toruscast.scaling.errors", "ScalingInputError", WRONG_INPUT),
     ("toruscast.simulation.stall", "StallError", FAILED),
 )
 

@@ -18,7 +18,6 @@ from .composition.patterns import pipe, sequential, tpool
 from .composition.range import Piece
 from .composition.stage import Stage
 from .composition.text import composed
-from .errors import ScalingInputError, ScalingWarning
 from .formats import read_measurements
 from .interconnect.constants import Interconnect, fit_interconnect
 from .interconnect.jobs import JOB_COLUMNS, read_jobs
@@ -28,6 +27,7 @@ from .pmnf.measurements import Measurements, from_rows
 from .pmnf.models import Models
 from .pmnf.regressor import PMNFRegressor
 from .pmnf.term_space import TermSpace
+from .warning import ScalingWarning
 
 __all__ = [
     "JOB_COLUMNS",
@@ -43,7 +43,6 @@ __all__ = [
     "Models",
     "PMNFRegressor",
     "Piece",
-    "ScalingInputError",
     "ScalingWarning",
     "Scenario",
     "Stage",

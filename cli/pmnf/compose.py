@@ -124,7 +124,7 @@ def _compose(
     against: str | None,
 ) -> None:
     from toruscast.scaling import composed, sequential
-    from toruscast.scaling.composition.expression import check_names
+    from toruscast.scaling.composition.stage import check_names
 
     known: dict[str, Expression] = {}
     for text in tasks:

@@ -68,12 +68,12 @@ def place(text: str, parameters: tuple[str, ...]) -> list[float]:
 
 def check_points(tables: list[Models]) -> None:
     """Refuse intervals if no call path has the points that they take."""
-    from toruscast.scaling import ScalingInputError
+    from toruscast.errors import InputError
     from toruscast.scaling.pmnf.bootstrap import points_needed
 
     short = [models for models in tables if len(models.measurements.points) < points_needed(models)]
     if len(short) == len(tables):
-        raise ScalingInputError(
+        raise InputError(
             "too few points for an interval",
             found=len(short[0].measurements.points),
             expected=f"at least {points_needed(short[0])}",

@@ -8,7 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..formats.extrap_json import decoded
 from .requirements import REQUIREMENTS, Application
 
@@ -31,7 +32,7 @@ def read_application(path: str | os.PathLike[str]) -> Application:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the file cannot be read as such; the message names the key and the column.
 
     Examples
@@ -49,19 +50,19 @@ def read_application(path: str | os.PathLike[str]) -> Application:
     file = os.fspath(path)
     document = _document(Path(file), file)
     if not isinstance(document, dict) or "requirements" not in document:
-        raise ScalingInputError(
+        raise InputError(
             "is no application",
             file=file,
             expected=f"a table requirements with some of {', '.join(REQUIREMENTS)}",
         )
     for key, value in document.items():
         if key not in _KEYS:
-            raise ScalingInputError("unknown key", file=file, found=key, expected=", ".join(_KEYS))
+            raise InputError("unknown key", file=file, found=key, expected=", ".join(_KEYS))
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
-            raise ScalingInputError(f"bad {key}", file=file, found=value, expected=_described(key))
+            raise InputError(f"bad {key}", file=file, found=value, expected=_described(key))
     notes = document.get("notes", [])
     if not all(isinstance(note, str) for note in notes):
-        raise ScalingInputError("bad notes", file=file, found=notes, expected=_described("notes"))
+        raise InputError("bad notes", file=file, found=notes, expected=_described("notes"))
     return Application(
         document.get("name", Path(file).stem),
         document["requirements"],
@@ -73,7 +74,7 @@ def read_application(path: str | os.PathLike[str]) -> Application:
 
 def _document(path: Path, file: str) -> Any:
     if path.suffix not in (".toml", ".json"):
-        raise ScalingInputError(
+        raise InputError(
             "unknown suffix", file=file, found=path.suffix or "none", expected=".toml or .json"
         )
     try:
@@ -81,24 +82,22 @@ def _document(path: Path, file: str) -> Any:
             raw = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ScalingInputError(f"cannot be read: {reason}", file=file) from None
+        raise InputError(f"cannot be read: {reason}", file=file) from None
     if len(raw) > MAX_BYTES:
-        raise ScalingInputError("is too long", file=file, expected=f"at most {MAX_BYTES} bytes")
+        raise InputError("is too long", file=file, expected=f"at most {MAX_BYTES} bytes")
     try:
         text = raw.decode("utf-8-sig")
         return tomllib.loads(text) if path.suffix == ".toml" else decoded(text, file)
     except UnicodeDecodeError:
-        raise ScalingInputError("is no text in UTF-8", file=file) from None
+        raise InputError("is no text in UTF-8", file=file) from None
     except tomllib.TOMLDecodeError as error:
-        raise ScalingInputError("is no TOML", file=file, found=str(error)) from None
+        raise InputError("is no TOML", file=file, found=str(error)) from None
     except json.JSONDecodeError as error:
-        raise ScalingInputError(
-            "is no JSON", file=file, line=error.lineno, found=error.msg
-        ) from None
-    except ScalingInputError:
+        raise InputError("is no JSON", file=file, line=error.lineno, found=error.msg) from None
+    except InputError:
         raise
     except (RecursionError, ValueError):
-        raise ScalingInputError("is nested too deeply or holds a bad number", file=file) from None
+        raise InputError("is nested too deeply or holds a bad number", file=file) from None
 
 
 def _described(key: str) -> str:

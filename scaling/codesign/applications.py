@@ -6,7 +6,8 @@ table cannot be read with certainty, the notes of the application tell what was 
 
 from __future__ import annotations
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .requirements import Application
 
 _CONSTANT = "stack_distance: constant, without a unit; only its ratio of 1 means anything"
@@ -104,7 +105,7 @@ def application(name: str) -> Application:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If there is no such application.
 
     Examples
@@ -113,7 +114,5 @@ def application(name: str) -> Application:
     20000.0
     """
     if name not in _MODELS:
-        raise ScalingInputError(
-            "unknown application", found=name, expected=", ".join(application_names())
-        )
+        raise InputError("unknown application", found=name, expected=", ".join(application_names()))
     return Application(name, *_MODELS[name])

@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ._expression_parser import Evaluator, Names, Parser
 
 
@@ -28,7 +29,7 @@ class Expression:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the text is anything else; the message names the column.
 
     Examples
@@ -40,8 +41,8 @@ class Expression:
     600000.0
     >>> Expression("n log n")
     Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: bad expression, column 3: found log n, expected an operator
-    """  # noqa: E501
+    toruscast.errors.InputError: bad expression, column 3: found log n, expected an operator
+    """
 
     text: str
     variables: tuple[str, ...] = ("p", "n")
@@ -69,7 +70,7 @@ class Expression:
     def refuse(self, column: int, found: object, expected: str) -> NoReturn:
         """Raise that something else is expected at a column, counted from 0."""
         where = f"{self.place}: " if self.place else ""
-        raise ScalingInputError(
+        raise InputError(
             f"{where}bad expression, column {column + 1}",
             file=self.file,
             found=found,

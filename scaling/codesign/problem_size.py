@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import bisect
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
 
 LARGEST = 1e30
 _SAMPLES = 400
@@ -16,7 +16,7 @@ _SAMPLES = 400
 _LEVEL = 1 - 1e-9
 
 
-class DoesNotFitError(ScalingInputError):
+class DoesNotFitError(InputError):
     """Not even the smallest problem fits the memory of a process."""
 
 
@@ -45,7 +45,7 @@ def fill(
     ------
     DoesNotFitError
         If the smallest problem is too large already.
-    ScalingInputError
+    InputError
         If memory does not grow with n, or shrinks somewhere, so that more than one n may fill it;
         up to n = 1e30 it is sampled for that.
 
@@ -59,7 +59,7 @@ def fill(
         with np.errstate(all="ignore"):
             further = used(np.geomspace(smallest, LARGEST, _SAMPLES))
         if np.any(further <= memory):
-            raise ScalingInputError(
+            raise InputError(
                 f"{name}: bytes_used shrinks beyond n = {smallest:.4g}",
                 file=file,
                 found=f"{used(low):.4g} there, at most {memory:.4g} later",
@@ -73,7 +73,7 @@ def fill(
     while used(high) < memory:
         low, high = high, 2 * high
         if high > LARGEST:
-            raise ScalingInputError(
+            raise InputError(
                 f"{name}: bytes_used does not fill the memory for any n",
                 file=file,
                 found=f"{used(low):.4g} bytes at n = {low:.1g}",
@@ -89,7 +89,7 @@ def fill(
     falls = ~(values[1:] >= values[:-1] * _LEVEL)
     if falls.any():
         k = int(np.argmax(falls))
-        raise ScalingInputError(
+        raise InputError(
             f"{name}: bytes_used shrinks beyond n = {up_to[k]:.4g}",
             file=file,
             found=f"{values[k + 1]:.4g} after {values[k]:.4g}",
@@ -98,7 +98,7 @@ def fill(
     free = later < memory * _LEVEL
     if free.any():
         k = int(np.argmax(free))
-        raise ScalingInputError(
+        raise InputError(
             f"{name}: bytes_used shrinks beyond n = {beyond[k - 1]:.4g}",
             file=file,
             found=f"{later[k]:.4g} at n = {beyond[k]:.4g}, less than the {memory:.4g} there are",

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .expressions import Expression
 from .problem_size import fill
 
@@ -41,7 +42,7 @@ class Application:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a requirement is unknown or no expression, or ``bytes_used`` is missing.
 
     Examples
@@ -71,13 +72,13 @@ class Application:
         models = {}
         for key, text in requirements.items():
             if key not in REQUIREMENTS:
-                raise ScalingInputError(
+                raise InputError(
                     "unknown requirement", file=where, found=key, expected=", ".join(REQUIREMENTS)
                 )
             source = text.text if isinstance(text, Expression) else text
             models[key] = Expression(source, file=where, place=f"{name}, {key}")
         if "bytes_used" not in models:
-            raise ScalingInputError(
+            raise InputError(
                 f"{name} lacks a requirement",
                 file=where,
                 found=", ".join(models) or "none",
@@ -88,7 +89,7 @@ class Application:
         except OverflowError:
             least = np.inf
         if not (np.isfinite(least) and least > 0):
-            raise ScalingInputError(
+            raise InputError(
                 f"{name}: bad smallest problem", file=where, found=least, expected="above 0"
             )
         for key, value in (
@@ -116,11 +117,11 @@ class Application:
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If there is no such model, or its value is negative or not finite.
         """
         if requirement not in self.requirements:
-            raise ScalingInputError(
+            raise InputError(
                 f"{self.name} has no such requirement",
                 file=self.file,
                 found=requirement,
@@ -129,7 +130,7 @@ class Application:
         check_positive(p=p, n=n)
         value = float(self._values(requirement, p, n, held))
         if not (np.isfinite(value) and value >= 0):
-            raise ScalingInputError(
+            raise InputError(
                 f"{self.name}, {requirement}: no usable value at p = {p:g}, n = {n:g}",
                 file=self.file,
                 found=value,
@@ -158,12 +159,12 @@ class Application:
         ------
         DoesNotFitError
             If the smallest problem is too large already.
-        ScalingInputError
+        InputError
             If memory does not grow with n, shrinks somewhere, or p or the memory is not positive.
         """
         check_positive(p=p, memory=memory)
         if p < 1:
-            raise ScalingInputError("too few processes", found=p, expected="1 or more")
+            raise InputError("too few processes", found=p, expected="1 or more")
 
         def used(n: Any) -> Any:
             # One size at a time is checked; the samples between are for growth alone.
@@ -188,14 +189,12 @@ def check_positive(**values: Any) -> None:
     --------
     >>> check_positive(memory=-1.0)
     Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: bad memory: found -1.0, expected a finite number above 0
-    """  # noqa: E501
+    toruscast.errors.InputError: bad memory: found -1.0, expected a finite number above 0
+    """
     for name, value in values.items():
         try:
             number = math.nan if isinstance(value, bool | str) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not (math.isfinite(number) and number > 0):
-            raise ScalingInputError(
-                f"bad {name}", found=f"{value}", expected="a finite number above 0"
-            )
+            raise InputError(f"bad {name}", found=f"{value}", expected="a finite number above 0")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .problem_size import DoesNotFitError
 from .requirements import Application, check_positive
 
@@ -27,7 +28,7 @@ class System:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a number is not finite and positive, or there is less than one process.
 
     Examples
@@ -47,11 +48,9 @@ class System:
             if self.flops is not None:
                 check_positive(flops=self.flops)
             if self.processes < 1:
-                raise ScalingInputError("bad processes", found=self.processes, expected="1 or more")
-        except ScalingInputError as error:
-            raise ScalingInputError(
-                f"system {self.name}: {error.message}", found=error.found, expected=error.expected
-            ) from None
+                raise InputError("bad processes", found=self.processes, expected="1 or more")
+        except InputError as error:
+            raise error.replace(f"system {self.name}: {error.message}") from None
 
     @property
     def total_memory(self) -> float:
@@ -89,7 +88,7 @@ def compare_systems(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If memory does not grow with n, or names of systems repeat.
 
     Examples
@@ -103,9 +102,7 @@ def compare_systems(
     """
     names = [system.name for system in systems]
     if not systems or len(set(names)) < len(names):
-        raise ScalingInputError(
-            "systems need different names", found=", ".join(names) or "no system"
-        )
+        raise InputError("systems need different names", found=", ".join(names) or "no system")
     sizes: list[float | None] = []
     reasons: list[str] = []
     for system in systems:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .problem_size import DoesNotFitError
 from .requirements import Application, check_positive
 from .systems import System
@@ -75,7 +76,7 @@ def upgrade_ratios(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the application does not fit the base, or its memory does not grow with n.
 
     Examples
@@ -90,9 +91,7 @@ def upgrade_ratios(
     """
     names = [upgrade.name for upgrade in upgrades]
     if not upgrades or len(set(names)) < len(names):
-        raise ScalingInputError(
-            "upgrades need different names", found=", ".join(names) or "no upgrade"
-        )
+        raise InputError("upgrades need different names", found=", ".join(names) or "no upgrade")
     p = base.processes
     n = application.largest(p, base.memory)
     wanted = [name for name in application.requirements if name != "bytes_used"]

@@ -8,18 +8,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScalingInputError
-from .order import slowest
-from .stage import Stage, acting, columns_of
+from toruscast.errors import InputError
 
-if TYPE_CHECKING:
-    from .range import Piece
+from .order import slowest
+from .range import Piece, pieces
+from .stage import Stage, acting, check_names, columns_of
 
 Array = NDArray[np.float64]
 DEEPEST = 100
@@ -56,7 +54,7 @@ class Expression:
 
     def __init__(self, text: str, stages: tuple[Stage, ...], depth: int) -> None:
         if depth > DEEPEST:
-            raise ScalingInputError("nested too deep", found=depth, expected=f"at most {DEEPEST}")
+            raise InputError("nested too deep", found=depth, expected=f"at most {DEEPEST}")
         self._text = text
         self.depth = depth
         self._normal = tuple(sorted(stages, key=lambda stage: stage.order))
@@ -112,7 +110,7 @@ class Expression:
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If a parameter is missing, unknown, negative, or not a number.
         """
         check_names(self.parameters, at)
@@ -120,7 +118,7 @@ class Expression:
 
     def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
         if maximum not in MAXIMA:
-            raise ScalingInputError("unknown maximum", found=maximum, expected=" or ".join(MAXIMA))
+            raise InputError("unknown maximum", found=maximum, expected=" or ".join(MAXIMA))
         columns = columns_of(self.stages, at)
         stages = self.slowest() if maximum == "asymptotic" else sorted(set(self._normal), key=_key)
         slowest_of_all: Array = np.max([stage.values(columns) for stage in stages], axis=0)
@@ -141,11 +139,9 @@ class Expression:
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If the range is empty or not positive, or `at` does not name the other parameters.
         """
-        from .range import pieces
-
         return pieces(self._normal, parameter, low, high, at or {})
 
     def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Array:
@@ -163,32 +159,9 @@ class Expression:
         check_names(sorted({*self.parameters, *reference.parameters}), at)
         true = reference._values(at)
         if (true == 0).any():
-            raise ScalingInputError("the reference is 0 there; no relative error")
+            raise InputError("the reference is 0 there; no relative error")
         error: Array = np.abs(self._values(at) - true) / np.abs(true)
         return error
-
-
-def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
-    """Refuse places that are no mapping, or that name what no model depends on.
-
-    Examples
-    --------
-    >>> check_names(["n"], {"n": 3, "m": 4})
-    Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: no stage depends on this: found m, expected n
-    """
-    if not hasattr(at, "keys"):
-        raise ScalingInputError(
-            "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
-        )
-    unknown = [str(name) for name in at if name not in parameters]
-    strange = [repr(name) for name in at if not isinstance(name, str)]
-    if strange:
-        raise ScalingInputError("names of places must be text", found=", ".join(strange))
-    if parameters and unknown:
-        raise ScalingInputError(
-            "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)
-        )
 
 
 def _key(stage: Stage) -> tuple[str, int]:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf.formula import Term, joined
 
 _TOKEN = re.compile(
@@ -40,7 +41,7 @@ def parsed(formula: str) -> tuple[tuple[str, ...], list[Term]]:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         Naming the place in the formula that cannot be read.
 
     Examples
@@ -51,14 +52,14 @@ def parsed(formula: str) -> tuple[tuple[str, ...], list[Term]]:
     [(100.0, ((0.0, 0.0), (-1.0, 0.0))), (-1.0, ((1.0, 0.0), (0.0, 0.0)))]
     """
     if len(formula) > _LONGEST:
-        raise ScalingInputError("formula too long", found=f"{len(formula)} characters")
+        raise InputError("formula too long", found=f"{len(formula)} characters")
     products = list(_Reader(formula).sum())
     parameters = tuple(sorted({name for _, powers in products for name in powers}))
     terms = []
     for coefficient, powers in products:
         exponents = tuple(powers.get(name, (0.0, 0.0)) for name in parameters)
         if any(j < 0 for _, j in exponents):
-            raise ScalingInputError("a logarithm cannot be divided by", found=formula)
+            raise InputError("a logarithm cannot be divided by", found=formula)
         terms.append((coefficient, exponents))
     return parameters, joined(terms, len(parameters))
 
@@ -188,9 +189,9 @@ class _Reader:
         self.next += 1
         return text
 
-    def fault(self, expected: str, place: int | None = None) -> ScalingInputError:
+    def fault(self, expected: str, place: int | None = None) -> InputError:
         _, text, start = self.tokens[self.next if place is None else place]
-        return ScalingInputError(
+        return InputError(
             f"bad formula {self.formula.strip()[:60]!r} at character {start + 1}",
             found=text,
             expected=expected,

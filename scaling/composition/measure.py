@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf.regressor import PMNFRegressor
 from .expression import Expression
 from .measured_tasks import TASKS, Stream, Timing, run_alone, run_pipeline
@@ -65,7 +66,7 @@ def measure(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If an expression cannot be read, or a size is not positive or larger than a block.
 
     Notes
@@ -73,7 +74,7 @@ def measure(
     What runs is the normal form of the expression, a pipeline of task pools in the order written.
     """
     if not sizes or not all(isinstance(n, int) and 0 < n <= integers for n in sizes):
-        raise ScalingInputError(
+        raise InputError(
             "bad sizes of items", found=list(sizes), expected=f"whole numbers from 1 to {integers}"
         )
     known = {name: sequential(name, "1") for name in TASKS}

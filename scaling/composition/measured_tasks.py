@@ -25,7 +25,7 @@ from threading import Barrier
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
 
 Block = NDArray[np.int32]
 _BUFFERED = 2  # blocks between two stages: the faster one waits, as in an endless stream
@@ -94,7 +94,7 @@ class Stream:
         """Blocks of items of n integers, in random order again."""
         rows = self._data.shape[1] // n
         if rows == 0:
-            raise ScalingInputError(
+            raise InputError(
                 "an item must fit into a block", found=n, expected=f"at most {self._data.shape[1]}"
             )
         self._data[:] = self._fresh
@@ -129,7 +129,7 @@ def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> T
     skipped = turn * math.ceil(sum(workers) / turn)
     last = skipped + (len(blocks) - skipped) // turn * turn
     if last <= skipped:
-        raise ScalingInputError(
+        raise InputError(
             "too few blocks for a steady state", found=len(blocks), expected=skipped + turn
         )
     queues: list[Queue[Block]] = [Queue(), *(Queue(_BUFFERED) for _ in stages[1:])]

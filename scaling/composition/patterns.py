@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf.formula import Term, joined
 from ..pmnf.models import Models
 from ..pmnf.regressor import PMNFRegressor
@@ -34,7 +35,7 @@ def sequential(name: str, model: str | PMNFRegressor | Models, path: int = 0) ->
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the name is not an identifier, or the formula cannot be read.
 
     Examples
@@ -65,11 +66,11 @@ def tpool(task: Expression, workers: int) -> Expression:
     except TypeError:
         count = 0
     if isinstance(workers, bool | np.bool_) or count < 1:
-        raise ScalingInputError(
+        raise InputError(
             "a task pool needs workers", found=workers, expected="a whole number, 1 or more"
         )
     if count * max(stage.workers for stage in task.stages) > MOST_WORKERS:
-        raise ScalingInputError("too many workers", found=workers)
+        raise InputError("too many workers", found=workers)
     stages = tuple(Stage(s.name, s.parameters, s.terms, s.workers * count) for s in task.stages)
     return Expression(f"tpool_{count}({task})", stages, task.depth + 1)
 
@@ -79,7 +80,7 @@ def pipe(*tasks: Expression) -> Expression:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If there is no stage, or two tasks of one name have different models.
 
     Examples
@@ -89,16 +90,16 @@ def pipe(*tasks: Expression) -> Expression:
     '0.02599 n'
     """
     if not tasks:
-        raise ScalingInputError("a pipeline needs a stage", found="none")
+        raise InputError("a pipeline needs a stage", found="none")
     if sum(len(getattr(task, "stages", ())) for task in tasks) > MOST_STAGES:
-        raise ScalingInputError("too many stages", expected=f"at most {MOST_STAGES}")
+        raise InputError("too many stages", expected=f"at most {MOST_STAGES}")
     models: dict[str, tuple[Any, ...]] = {}
     for task in tasks:
         _check_expression(task)
         for stage in task.stages:
             model = (stage.parameters, stage.terms)
             if models.setdefault(stage.name, model) != model:
-                raise ScalingInputError("two models for one task", found=stage.name)
+                raise InputError("two models for one task", found=stage.name)
     stages = tuple(stage for task in tasks for stage in task.stages)
     text = f"pipe({', '.join(map(str, tasks))})"
     return Expression(text, stages, 1 + max(task.depth for task in tasks))
@@ -106,27 +107,27 @@ def pipe(*tasks: Expression) -> Expression:
 
 def _check_expression(task: object) -> None:
     if not isinstance(task, Expression):
-        raise ScalingInputError(
+        raise InputError(
             "not a composition", found=repr(task), expected="sequential(..), tpool(..) or pipe(..)"
         )
 
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise ScalingInputError("bad name of a task", found=name, expected="letters and digits")
+        raise InputError("bad name of a task", found=name, expected="letters and digits")
     if _RESERVED.fullmatch(name):
-        raise ScalingInputError("a task cannot have the name of a pattern", found=name)
+        raise InputError("a task cannot have the name of a pattern", found=name)
 
 
 def _fitted(model: object, path: int) -> tuple[tuple[str, ...], list[Term]]:
     if isinstance(model, PMNFRegressor):
         model = getattr(model, "models_", model)
     if not isinstance(model, Models):
-        raise ScalingInputError(
+        raise InputError(
             "not a model", found=model, expected="a formula or a fitted PMNFRegressor or Models"
         )
     if not 0 <= path < model.n_paths:
-        raise ScalingInputError("no such call path", found=path, expected=f"below {model.n_paths}")
+        raise InputError("no such call path", found=path, expected=f"below {model.n_paths}")
     return tuple(model.measurements.parameters), model.terms(path)
 
 

@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf.term_space import term_values
 from .crossings import Sum, crossings, difference, value
-from .expression import check_names
 from .order import slowest
-from .stage import Stage, acting, columns_of
+from .stage import Stage, acting, check_names, columns_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def pieces(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the range is empty or not positive, another parameter has no single value, or `at` names
         something else.
 
@@ -69,19 +69,17 @@ def pieces(
     try:
         low, high = float(low), float(high)
     except (TypeError, ValueError):
-        raise ScalingInputError("a range needs two numbers", found=f"{low}, {high}") from None
+        raise InputError("a range needs two numbers", found=f"{low}, {high}") from None
     if not 0 < low < high < math.inf:
-        raise ScalingInputError(
+        raise InputError(
             f"bad range of {parameter}", found=f"{low:g} to {high:g}", expected="0 < low < high"
         )
     if parameter in at:
-        raise ScalingInputError(
-            f"{parameter} has a range already", found=f"a value, {at[parameter]}"
-        )
+        raise InputError(f"{parameter} has a range already", found=f"a value, {at[parameter]}")
     columns = columns_of(stages, {**at, parameter: low})
     for name, column in columns.items():
         if column.size != 1:
-            raise ScalingInputError(f"a range needs one value of {name}", found=at[name])
+            raise InputError(f"a range needs one value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
     for stage in stages:  # so that the sums below stay finite all along the range
         for end in (low, high):

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf import formula
 
 Array = NDArray[np.float64]
@@ -72,7 +73,7 @@ class Stage:
         with np.errstate(over="ignore", invalid="ignore"):
             value = formula.evaluate(self.terms, rows) / self.workers
         if not np.isfinite(value).all():
-            raise ScalingInputError(f"the model of {self.name} is beyond what a number can hold")
+            raise InputError(f"the model of {self.name} is beyond what a number can hold")
         shape = next(iter(columns.values())).shape if columns else ()
         return value.reshape(shape)
 
@@ -87,19 +88,19 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a parameter is missing, not a number, negative, or 0 under a falling power.
 
     Examples
     --------
     >>> columns_of([Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))], {"m": 3})
     Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: values missing for parameters: found m, expected n
+    toruscast.errors.InputError: values missing for parameters: found m, expected n
     """
     names = acting(stages)
     missing = [name for name in names if name not in at]
     if missing:
-        raise ScalingInputError(
+        raise InputError(
             "values missing for parameters",
             found=", ".join(map(str, at)) or "none",
             expected=", ".join(missing),
@@ -109,21 +110,42 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
         try:
             result[name] = np.asarray(at[name], dtype=float)
         except (TypeError, ValueError):
-            raise ScalingInputError(f"parameter {name} must be a number", found=at[name]) from None
+            raise InputError(f"parameter {name} must be a number", found=at[name]) from None
         if not (np.isfinite(result[name]).all() and (result[name] >= 0).all()):
-            raise ScalingInputError(
-                f"parameter {name} must be finite and not negative", found=at[name]
-            )
+            raise InputError(f"parameter {name} must be finite and not negative", found=at[name])
     for stage in stages:
         for _, exponents in stage.terms:
             for name, (i, _) in zip(stage.parameters, exponents, strict=True):
                 if i < 0 and (result[name] == 0).any():
-                    raise ScalingInputError(
+                    raise InputError(
                         f"parameter {name} must be positive under a falling power", found=0
                     )
     try:
         columns = np.broadcast_arrays(*result.values())
     except ValueError:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in result.items())
-        raise ScalingInputError("values of different lengths", found=shapes) from None
+        raise InputError("values of different lengths", found=shapes) from None
     return dict(zip(result, columns, strict=True))
+
+
+def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
+    """Refuse places that are no mapping, or that name what no model depends on.
+
+    Examples
+    --------
+    >>> check_names(["n"], {"n": 3, "m": 4})
+    Traceback (most recent call last):
+    toruscast.errors.InputError: no stage depends on this: found m, expected n
+    """
+    if not hasattr(at, "keys"):
+        raise InputError(
+            "places need names", found=repr(at), expected="values by parameter, such as {'n': 1024}"
+        )
+    unknown = [str(name) for name in at if name not in parameters]
+    strange = [repr(name) for name in at if not isinstance(name, str)]
+    if strange:
+        raise InputError("names of places must be text", found=", ".join(strange))
+    if parameters and unknown:
+        raise InputError(
+            "no stage depends on this", found=", ".join(unknown), expected=" or ".join(parameters)
+        )

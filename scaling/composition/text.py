@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .expression import DEEPEST, Expression
 from .patterns import pipe, tpool
 
@@ -25,7 +26,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         Naming the place that cannot be read, or the task that is not known.
 
     Examples
@@ -36,7 +37,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     '0.0064983 n log2(n)'
     """
     if len(text) > _LONGEST:
-        raise ScalingInputError("expression too long", found=f"{len(text)} characters")
+        raise InputError("expression too long", found=f"{len(text)} characters")
     reader = _Reader(text, tasks)
     result = reader.expression(0)
     if reader.token:
@@ -57,14 +58,14 @@ class _Reader:
 
     def expression(self, depth: int) -> Expression:
         if depth > DEEPEST:
-            raise ScalingInputError("nested too deep", expected=f"at most {DEEPEST} levels")
+            raise InputError("nested too deep", expected=f"at most {DEEPEST} levels")
         name = self.token
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise self.fault("a task, tpool(..) or pipe(..)")
         following = self.tokens[self.next + 1][0] if self.next + 1 < len(self.tokens) else ""
         is_pool = re.fullmatch(r"tpool_\d+", name) and following == "("
         if name.startswith("tpool_") and name not in self.tasks and not is_pool:
-            raise ScalingInputError(
+            raise InputError(
                 f"bad task pool in {self.text.strip()[:60]!r}",
                 found=self.text[self.tokens[self.next][1] :].partition("(")[0],
                 expected="tpool_T with a whole number T of workers, 1 or more",
@@ -93,12 +94,12 @@ class _Reader:
             self.next += 1
         self._take(")")
         if len(workers) > 20:
-            raise ScalingInputError("too many workers", found=workers)
+            raise InputError("too many workers", found=workers)
         return tpool(parts[0], int(workers))
 
     def _task(self, name: str) -> Expression:
         if name not in self.tasks:
-            raise ScalingInputError(
+            raise InputError(
                 f"unknown task in {self.text.strip()[:60]!r}",
                 found=name,
                 expected=" or ".join(self.tasks) or "a task with a model",
@@ -110,10 +111,10 @@ class _Reader:
             raise self.fault(mark)
         self.next += 1
 
-    def fault(self, expected: str) -> ScalingInputError:
+    def fault(self, expected: str) -> InputError:
         end = self.next >= len(self.tokens)
         place = len(self.text) if end else self.tokens[self.next][1]
-        return ScalingInputError(
+        return InputError(
             f"bad expression {self.text.strip()[:60]!r} at character {place + 1}",
             found=self.token or "the end",
             expected=expected,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .records import PathLike, Records, add, number
 
 # Columns that are no parameters.
@@ -30,7 +31,7 @@ def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[
 
     Raises
     ------
-    ScalingInputError
+    InputError
         At the line that is at fault.
 
     Examples
@@ -55,7 +56,7 @@ def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[
                 parameters = _parameters(header, file, line, separator)
                 continue
             if len(row) != len(header) or "" in row:
-                raise ScalingInputError(
+                raise InputError(
                     "a row needs a value in each column",
                     file=file,
                     line=line,
@@ -70,9 +71,7 @@ def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[
             key = entry.get("callpath", "main"), entry.get("metric", "time")
             add(records, key, tuple(point), [value])
     except csv.Error as error:
-        raise ScalingInputError(
-            "bad line", file=file, line=reader.line_num, found=str(error)
-        ) from None
+        raise InputError("bad line", file=file, line=reader.line_num, found=str(error)) from None
     return parameters, records
 
 
@@ -81,7 +80,7 @@ def _parameters(header: list[str], file: PathLike, line: int, separator: str) ->
     parameters = [name for name in header if name not in _NAMED]
     repeated = [name for k, name in enumerate(header) if name in header[:k]]
     if "" in header:
-        raise ScalingInputError(
+        raise InputError(
             "a column has no name",
             file=file,
             line=line,
@@ -89,9 +88,9 @@ def _parameters(header: list[str], file: PathLike, line: int, separator: str) ->
             expected="no numbers of rows, which pandas leaves out with index=False",
         )
     if repeated:
-        raise ScalingInputError("a column stands twice", file=file, line=line, found=repeated[0])
+        raise InputError("a column stands twice", file=file, line=line, found=repeated[0])
     if "value" not in header or not parameters:
-        raise ScalingInputError(
+        raise InputError(
             "is no table of measurements",
             file=file,
             line=line,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .records import PathLike, Records, add, label, number
 
 _LAYOUT = "does not have the layout of Extra-P's JSON format"
@@ -18,7 +19,7 @@ def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
     ------
     json.JSONDecodeError
         If it is no JSON.
-    ScalingInputError
+    InputError
         If it is more than the decoder takes, or an object has a key twice.
 
     Examples
@@ -31,19 +32,19 @@ def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
         entries: dict[str, Any] = {}
         for name, entry in pairs:
             if name in entries:
-                raise ScalingInputError("a key stands twice", file=file, line=line, found=name)
+                raise InputError("a key stands twice", file=file, line=line, found=name)
             entries[name] = entry
         return entries
 
     try:
         return json.loads(text, object_pairs_hook=only_once)
-    except (json.JSONDecodeError, ScalingInputError):
+    except (json.JSONDecodeError, InputError):
         raise
     except RecursionError:
-        raise ScalingInputError("is nested too deeply", file=file, line=line) from None
+        raise InputError("is nested too deeply", file=file, line=line) from None
     except ValueError:
         # The only other one: what Python limits the digits of whole numbers to.
-        raise ScalingInputError("a number has too many digits", file=file, line=line) from None
+        raise InputError("a number has too many digits", file=file, line=line) from None
 
 
 def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
@@ -57,11 +58,11 @@ def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
     (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
     """
     if not isinstance(document, dict) or not {"parameters", "measurements"} <= document.keys():
-        raise ScalingInputError(
+        raise InputError(
             "is no file of measurements", file=file, expected="keys parameters and measurements"
         )
     if not document["parameters"] or not isinstance(document["parameters"], list):
-        raise ScalingInputError(
+        raise InputError(
             _LAYOUT,
             file=file,
             found=f"parameters {document['parameters']!r}",
@@ -74,11 +75,11 @@ def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
     except KeyError as error:
         missing = error.args[0]
         found = f"no key {missing}" if isinstance(missing, str) else f"no entry with id {missing}"
-        raise ScalingInputError(_LAYOUT, file=file, found=found) from None
+        raise InputError(_LAYOUT, file=file, found=found) from None
     except (TypeError, AttributeError, IndexError):
         # A list where an object should be, or the other way round.
         expected = 'measurements as {call path: {metric: [{"point": [..], "values": [..]}, ..]}}'
-        raise ScalingInputError(_LAYOUT, file=file, expected=expected) from None
+        raise InputError(_LAYOUT, file=file, expected=expected) from None
 
 
 def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
@@ -101,7 +102,7 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
             entry = None
         params = entry.get("params") if isinstance(entry, dict) else None
         if not params or not isinstance(params, dict) or "value" not in entry:
-            raise ScalingInputError(
+            raise InputError(
                 "bad line",
                 file=file,
                 line=line,
@@ -111,7 +112,7 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
         names = list(params)
         parameters = parameters or names
         if sorted(names) != sorted(parameters):
-            raise ScalingInputError(
+            raise InputError(
                 "other parameters than before",
                 file=file,
                 line=line,
@@ -130,7 +131,7 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
 def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
     parameters = document["parameters"]
     if not all(isinstance(name, str) for name in parameters):
-        raise ScalingInputError(
+        raise InputError(
             _LAYOUT, file=file, found=f"parameters {parameters}", expected="a list of names"
         )
     records: Records = {}
@@ -140,14 +141,14 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
             for row in rows:
                 missing = [name for name in ("point", "values") if name not in row]
                 if missing:
-                    raise ScalingInputError(
+                    raise InputError(
                         _LAYOUT, file=file, found=f"no key {missing[0]} for {callpath} ({metric})"
                     )
                 if not isinstance(row["point"], list):
                     raise TypeError
                 point = tuple(number(x, file, what=what) for x in row["point"])
                 if len(point) != len(parameters):
-                    raise ScalingInputError(
+                    raise InputError(
                         "a point needs one value a parameter",
                         file=file,
                         found=row["point"],
@@ -184,7 +185,7 @@ def _numbered(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[An
     entries: dict[Any, dict[str, Any]] = {}
     for entry in table:
         if entry["id"] in entries:
-            raise ScalingInputError(f"an id stands twice in {what}", file=file, found=entry["id"])
+            raise InputError(f"an id stands twice in {what}", file=file, found=entry["id"])
         entries[entry["id"]] = entry
     return entries
 
@@ -195,7 +196,7 @@ def _named(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, 
     for k, entry in _numbered(table, what, file).items():
         name = label(entry["name"], f"name in {what}", file)
         if name in numbers:
-            raise ScalingInputError(f"a name stands twice in {what}", file=file, found=name)
+            raise InputError(f"a name stands twice in {what}", file=file, found=name)
         numbers[name] = k
     return {k: name for name, k in numbers.items()}
 
@@ -208,13 +209,13 @@ def _coordinate(
     for pair in pairs:
         k = pair["parameter_id"]
         if k not in parameters:
-            raise ScalingInputError(
+            raise InputError(
                 "a coordinate has an unknown parameter_id",
                 file=file,
                 found=k,
                 expected=f"one of {', '.join(map(str, parameters))}",
             )
         if k in value:
-            raise ScalingInputError("a coordinate has a parameter_id twice", file=file, found=k)
+            raise InputError("a coordinate has a parameter_id twice", file=file, found=k)
         value[k] = pair["parameter_value"]
     return value

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 
-from ..errors import ScalingInputError, ScalingWarning
+from toruscast.errors import InputError
+
+from ..warning import ScalingWarning
 from .records import PathLike, Point, Records, add, number
 
 FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
@@ -21,7 +23,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         At the line that is at fault.
 
     Warns
@@ -49,13 +51,13 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             continue
         value = rest[0].strip() if rest else ""
         if field in FIELDS and not value:
-            raise ScalingInputError(f"{field} without a value", file=file, line=line)
+            raise InputError(f"{field} without a value", file=file, line=line)
         if field == "PARAMETER":
             parameters += value.split()
         elif field == "POINTS":
             for point in _points(value, len(parameters), file, line):
                 if point in seen:
-                    raise ScalingInputError(
+                    raise InputError(
                         "a point stands twice",
                         file=file,
                         line=line,
@@ -72,11 +74,11 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             row = 0
         elif field == "DATA":
             if row >= len(points):
-                raise ScalingInputError(
+                raise InputError(
                     "more DATA lines than points", file=file, line=line, expected=len(points)
                 )
             if row == 0 and (region, metric) in records:
-                raise ScalingInputError(
+                raise InputError(
                     f"REGION {region} with METRIC {metric} stands twice",
                     file=file,
                     line=line,
@@ -87,7 +89,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             row += 1
             rows[region, metric] = row
         else:
-            raise ScalingInputError(
+            raise InputError(
                 "unknown field",
                 file=file,
                 line=line,
@@ -95,7 +97,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
                 expected="PARAMETER, POINTS, METRIC, REGION or DATA",
             )
     if not parameters:
-        raise ScalingInputError("names no PARAMETER", file=file)
+        raise InputError("names no PARAMETER", file=file)
     short = [(*key, n) for key, n in rows.items() if n < len(points)]
     if short:
         region, metric, n = short[0]
@@ -111,11 +113,11 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
 
 def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Point]:
     if n_parameters == 0:
-        raise ScalingInputError("POINTS before PARAMETER", file=file, line=line)
+        raise InputError("POINTS before PARAMETER", file=file, line=line)
     groups = re.findall(_GROUP, value)
     outside = _blank(re.sub(_GROUP, " ", value)).split()
     if groups and outside:
-        raise ScalingInputError(
+        raise InputError(
             "bad POINTS",
             file=file,
             line=line,
@@ -128,7 +130,7 @@ def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Po
     for group in groups:
         words = _blank(group).split()
         if len(words) != n_parameters:
-            raise ScalingInputError(
+            raise InputError(
                 "a point needs one value a parameter",
                 file=file,
                 line=line,

@@ -6,7 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
 from .extrap_json import decoded, parse_json, parse_json_lines
@@ -31,7 +32,7 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the file cannot be read; says file, line, what was found and what was expected.
 
     Examples
@@ -46,14 +47,14 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     try:
         content = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ScalingInputError(error.strerror or "cannot be read", file=path) from None
+        raise InputError(error.strerror or "cannot be read", file=path) from None
     except UnicodeDecodeError:
-        raise ScalingInputError("is not a text file", file=path) from None
+        raise InputError("is not a text file", file=path) from None
     start = content.lstrip()[:1]
     if not start:
-        raise ScalingInputError("is empty", file=path)
+        raise InputError("is empty", file=path)
     if start == "[":
-        raise ScalingInputError(
+        raise InputError(
             "is no file of measurements",
             file=path,
             found="a list in JSON",
@@ -73,7 +74,7 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
             one_a_line = False
         if one_a_line:
             return assemble(*parse_json_lines(content, path), file=path)
-        raise ScalingInputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
+        raise InputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
     if "params" in document:
         return assemble(*parse_json_lines(content, path), file=path)
     return assemble(*parse_json(document, path), file=path)

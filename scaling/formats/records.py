@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ..pmnf.measurements import Measurements, join
 
 PathLike = str | os.PathLike[str]
@@ -41,7 +42,7 @@ def number(value: object, file: PathLike, line: int | None = None, what: str = "
         result = math.nan
     if not math.isfinite(result) or isinstance(value, bool):
         found = "null" if value is None else value
-        raise ScalingInputError("bad number", file=file, line=line, found=found, expected=what)
+        raise InputError("bad number", file=file, line=line, found=found, expected=what)
     return result
 
 
@@ -52,9 +53,7 @@ def label(value: object, what: str, file: PathLike, line: int | None = None) -> 
     'main'
     """
     if not isinstance(value, str):
-        raise ScalingInputError(
-            f"bad {what}", file=file, line=line, found=repr(value), expected="text"
-        )
+        raise InputError(f"bad {what}", file=file, line=line, found=repr(value), expected="text")
     return value
 
 
@@ -71,10 +70,8 @@ def assemble(parameters: Sequence[str], records: Records, *, file: PathLike) -> 
             row[: len(by_point[point])] = by_point[point]
         groups.setdefault(points, []).append((callpath, metric, table))
     if not groups:
-        raise ScalingInputError("holds no measurements", file=file)
+        raise InputError("holds no measurements", file=file)
     try:
         return [join(parameters, np.array(points), parts) for points, parts in groups.items()]
-    except ScalingInputError as error:
-        raise ScalingInputError(
-            error.message, file=file, found=error.found, expected=error.expected
-        ) from None
+    except InputError as error:
+        raise error.replace(file=file) from None

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from ..errors import ScalingInputError, ScalingWarning
+from toruscast.errors import InputError
+
+from ..warning import ScalingWarning
 from .jobs import check_jobs
 
 # Below this share of their length, what latency and bandwidth explain cannot be told apart.
@@ -38,7 +40,7 @@ class Interconnect:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a constant is not finite.
 
     Warns
@@ -66,7 +68,7 @@ class Interconnect:
             ("beta", self.beta, "a lower bandwidth"),
         ):
             if not np.isfinite(value):
-                raise ScalingInputError(f"bad {name}", found=value, expected="a finite number")
+                raise InputError(f"bad {name}", found=value, expected="a finite number")
             if value < 0:
                 message = f"{name} is negative ({value:.4g}): {worse} would make jobs faster"
                 warnings.warn(message, ScalingWarning, stacklevel=3)
@@ -78,11 +80,11 @@ class Interconnect:
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If the bandwidth is not positive.
         """
         if not bandwidth > 0:
-            raise ScalingInputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
+            raise InputError("bad bandwidth", found=bandwidth, expected="bytes/s above 0")
         seconds = messages * (self.alpha * latency + self.beta * message_bytes / bandwidth)
         return float(seconds)
 
@@ -108,7 +110,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a number is missing, not finite or negative, a job ran on one interconnect only, or the
         jobs cannot tell latency from bandwidth (equal latencies, equal bandwidths, or one message
         size).
@@ -132,7 +134,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     (3.0, 2.0)
     """
     if not 0 < level < 1:
-        raise ScalingInputError("bad level", found=level, expected="between 0 and 1")
+        raise InputError("bad level", found=level, expected="between 0 and 1")
     checked = check_jobs(jobs)
     check_pairs(checked)
     inside = checked.groupby("job", sort=False)
@@ -152,17 +154,17 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
         scales = np.linalg.norm(terms, axis=0)
         usable = np.isfinite([*lengths, *scales, y @ y]).all()
     if not usable:
-        raise ScalingInputError("the numbers of the jobs are too large to compute with")
+        raise InputError("the numbers of the jobs are too large to compute with")
     for name, length, scale in zip(("latency", "bandwidth"), lengths, scales, strict=True):
         if length <= 1e-12 * scale:
-            raise ScalingInputError(
+            raise InputError(
                 f"the jobs cannot tell what {name} costs",
                 found=f"no difference in {name} where messages were sent",
                 expected="two values a job",
             )
     U, strengths, V = np.linalg.svd(X / lengths, full_matrices=False)
     if strengths[-1] < _INDEPENDENT:
-        raise ScalingInputError(
+        raise InputError(
             "the jobs cannot tell latency from bandwidth",
             found="the same shares of both in every job",
             expected="jobs with different message sizes",
@@ -193,7 +195,7 @@ def check_pairs(jobs: pd.DataFrame) -> None:
     for name in columns[:2]:
         if (different[name] > 1).any():
             job = different[name].gt(1).idxmax()
-            raise ScalingInputError(
+            raise InputError(
                 f"job {job}: {name} differ between its runs",
                 found=jobs.loc[jobs["job"] == job, name].tolist(),
                 expected="jobs that differ in the interconnect only",
@@ -201,7 +203,7 @@ def check_pairs(jobs: pd.DataFrame) -> None:
     if (different["interconnect"] < 2).any():
         job = different["interconnect"].lt(2).idxmax()
         net = jobs.loc[jobs["job"] == job, "interconnect"].iloc[0]
-        raise ScalingInputError(
+        raise InputError(
             f"job {job} has no partner", found=f"runs on {net} only", expected="two interconnects"
         )
 

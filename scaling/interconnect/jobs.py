@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
 
 JOB_COLUMNS = [
     "job",
@@ -56,7 +56,7 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a column is missing, a field is no number or outside its range, or one interconnect has
         two latencies or bandwidths; the message names the line.
 
@@ -76,10 +76,10 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
     try:
         lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise ScalingInputError("is no text in UTF-8", file=file) from None
+        raise InputError("is no text in UTF-8", file=file) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ScalingInputError(f"cannot be read: {reason}", file=file) from None
+        raise InputError(f"cannot be read: {reason}", file=file) from None
     header: list[str] | None = None
     rows: list[dict[str, str | float]] = []
     for number, line in enumerate(lines, 1):
@@ -88,12 +88,12 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
         try:
             cells = [cell.strip() for cell in next(csv.reader([line], strict=True))]
         except csv.Error as error:
-            raise ScalingInputError("bad line", file=file, line=number, found=str(error)) from None
+            raise InputError("bad line", file=file, line=number, found=str(error)) from None
         if header is None:
             header = _header(cells, file, number)
             continue
         if len(cells) != len(header):
-            raise ScalingInputError(
+            raise InputError(
                 "bad line",
                 file=file,
                 line=number,
@@ -102,7 +102,7 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
             )
         rows.append(_row(dict(zip(header, cells, strict=True)), file, number))
     if header is None or not rows:
-        raise ScalingInputError(
+        raise InputError(
             "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
         )
     return check_jobs(pd.DataFrame(rows), file)
@@ -113,31 +113,31 @@ def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a column is missing, a value no number or outside its range, or one interconnect has two
         latencies or bandwidths.
     """
     absent = [name for name in JOB_COLUMNS if name not in jobs.columns]
     if absent or jobs.columns.duplicated().any():
-        raise ScalingInputError(
+        raise InputError(
             "the table of runs needs each column once",
             file=file,
             found=", ".join(map(str, jobs.columns)),
             expected=", ".join(absent or JOB_COLUMNS),
         )
     if jobs.empty:
-        raise ScalingInputError("the table of runs is empty", file=file)
+        raise InputError("the table of runs is empty", file=file)
     checked = jobs.reset_index(drop=True)
     for name in ("job", "interconnect"):
         if checked[name].isna().any():
             row = int(np.argmax(checked[name].isna()))
-            raise ScalingInputError(f"a run has no {name}", file=file, found=f"none in row {row}")
+            raise InputError(f"a run has no {name}", file=file, found=f"none in row {row}")
     for name, least in _LEAST.items():
         column = pd.to_numeric(checked[name], errors="coerce").to_numpy(dtype=float)
         good = np.isfinite(column) & ((column > 0) | ((column == 0) & (least == "0 or more")))
         if not good.all():
             row = int(np.argmin(good))
-            raise ScalingInputError(
+            raise InputError(
                 f"bad {name} of job {checked['job'][row]}",
                 file=file,
                 found=checked[name][row],
@@ -149,7 +149,7 @@ def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
         if (different[name] > 1).any():
             net = different[name].gt(1).idxmax()
             values = checked.loc[checked["interconnect"] == net, name].unique()
-            raise ScalingInputError(
+            raise InputError(
                 f"interconnect {net} has more than one {name}",
                 file=file,
                 found=", ".join(f"{value:g}" for value in values),
@@ -162,7 +162,7 @@ def _header(cells: list[str], file: str, line: int) -> list[str]:
     absent = [name for name in JOB_COLUMNS if name not in cells]
     repeated = sorted({name for name in cells if cells.count(name) > 1})
     if absent or repeated:
-        raise ScalingInputError(
+        raise InputError(
             "bad header",
             file=file,
             line=line,
@@ -176,14 +176,14 @@ def _row(cells: dict[str, str], file: str, line: int) -> dict[str, str | float]:
     row: dict[str, str | float] = dict(cells)
     for name in ("job", "interconnect"):
         if not cells[name]:
-            raise ScalingInputError("bad line", file=file, line=line, found=f"no {name}")
+            raise InputError("bad line", file=file, line=line, found=f"no {name}")
     for name, least in _LEAST.items():
         try:
             value = float(cells[name])
         except ValueError:
             value = math.nan
         if not math.isfinite(value) or value < 0 or (value == 0 and least == "above 0"):
-            raise ScalingInputError(
+            raise InputError(
                 f"bad {name}",
                 file=file,
                 line=line,

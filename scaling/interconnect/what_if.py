@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..errors import ScalingInputError, ScalingWarning
+from toruscast.errors import InputError
+
+from ..warning import ScalingWarning
 from .constants import Interconnect
 from .jobs import check_jobs
 
@@ -33,7 +35,7 @@ class Scenario:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If a latency is negative, a bandwidth not positive, or one of them not a number.
     """
 
@@ -47,13 +49,13 @@ class Scenario:
         for name in ("latency", "latency_factor"):
             value = getattr(self, name)
             if value is not None and not 0 <= _number(value) < math.inf:
-                raise ScalingInputError(
+                raise InputError(
                     f"scenario {self.name}: bad {name}", found=value, expected="0 or more"
                 )
         for name in ("bandwidth", "bandwidth_factor"):
             value = getattr(self, name)
             if value is not None and not _number(value) > 0:
-                raise ScalingInputError(
+                raise InputError(
                     f"scenario {self.name}: bad {name}", found=value, expected="above 0"
                 )
 
@@ -88,7 +90,7 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the runs are not as `read_jobs` returns.
 
     Warns
@@ -145,7 +147,7 @@ def what_if(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If the runs are not as `read_jobs` returns, or names of scenarios repeat.
 
     Warns
@@ -162,7 +164,7 @@ def what_if(
     """
     names = ["job", "interconnect", "measured", *(scenario.name for scenario in scenarios)]
     if len(set(names)) < len(names):
-        raise ScalingInputError("scenarios need different names", found=", ".join(names[3:]))
+        raise InputError("scenarios need different names", found=", ".join(names[3:]))
     checked = check_jobs(jobs)
     parts = communication_times(checked, model)
     table = parts[["job", "interconnect"]].assign(measured=parts["elapsed"])

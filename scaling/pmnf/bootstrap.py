@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .fit import FitOptions, fit_many
 from .measurements import Measurements
 from .models import Models
@@ -56,7 +57,7 @@ def interval(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If fewer points were measured than two more than parameters were varied, or fewer than
         three: any model meets these, and nothing tells how far it may be off.
 
@@ -68,17 +69,15 @@ def interval(
     ([[3.0]], [[3.0]])
     """
     if not isinstance(level, numbers.Real) or not 0 < level < 1:
-        raise ScalingInputError("level must lie between 0 and 1", found=level)
+        raise InputError("level must lie between 0 and 1", found=level)
     whole = isinstance(n_bootstrap, numbers.Real) and n_bootstrap == n_bootstrap // 1
     if not whole or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
-        raise ScalingInputError(
-            "n_bootstrap must be a whole number of at least 1", found=n_bootstrap
-        )
+        raise InputError("n_bootstrap must be a whole number of at least 1", found=n_bootstrap)
     n_bootstrap = int(n_bootstrap)
     data = models.measurements
     least = points_needed(models)
     if len(data.points) < least:
-        raise ScalingInputError(
+        raise InputError(
             "too few points for an interval",
             found=len(data.points),
             expected=f"at least {least}",

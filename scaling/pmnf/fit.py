@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from ._enumerate import largest_block
 from ._exact import Hypotheses
 from ._search import Options, Problem, search
@@ -63,16 +64,16 @@ class FitOptions:
             # Pairs may come from something that can be gone through once only.
             object.__setattr__(self, "space", TermSpace.of(self.space))
         if self.max_terms not in (1, 2):
-            raise ScalingInputError("max_terms must be 1 or 2", found=self.max_terms)
+            raise InputError("max_terms must be 1 or 2", found=self.max_terms)
         if self.noise not in ("auto", "normal", "bounded"):
-            raise ScalingInputError(
+            raise InputError(
                 "unknown law of noise", found=self.noise, expected="auto, normal or bounded"
             )
         if self.signed not in ("auto", True, False):
-            raise ScalingInputError("signed must be True, False or 'auto'", found=self.signed)
+            raise InputError("signed must be True, False or 'auto'", found=self.signed)
         whole = isinstance(self.keep, numbers.Real) and self.keep == self.keep // 1
         if not whole or isinstance(self.keep, bool) or self.keep < 1:
-            raise ScalingInputError("keep must be a whole number of at least 1", found=self.keep)
+            raise InputError("keep must be a whole number of at least 1", found=self.keep)
         object.__setattr__(self, "keep", int(self.keep))
 
 

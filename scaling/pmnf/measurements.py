@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Measurements:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If points or values are no real numbers, shapes disagree, a parameter is negative, a value
         is infinite or larger than 1e50, all values of a path are smaller than 1e-50 and some not
         0, a parameter beyond 1e-20 to 1e20, or a point is empty or repeated.
@@ -64,32 +64,32 @@ class Measurements:
     ) -> None:
         x, y = real_numbers(points, "points"), real_numbers(values, "values")
         if x.ndim != 2 or y.ndim != 3 or x.shape[0] != y.shape[1] or 0 in y.shape:
-            raise ScalingInputError(
+            raise InputError(
                 "points and values disagree",
                 found=f"shapes {x.shape} and {y.shape}",
                 expected="(points, parameters) and (paths, points, repetitions)",
             )
         if x.shape[1] != len(parameters) or len(set(parameters)) < len(parameters):
-            raise ScalingInputError(
+            raise InputError(
                 f"{x.shape[1]} parameters need as many different names", found=list(parameters)
             )
         check_points(x, parameters)
         if len(np.unique(x, axis=0)) < len(x):
-            raise ScalingInputError("a point stands twice; join its repetitions")
+            raise InputError("a point stands twice; join its repetitions")
         if np.isinf(y).any():
-            raise ScalingInputError("a value is infinite")
+            raise InputError("a value is infinite")
         if np.isnan(y).all(axis=2).any():
-            raise ScalingInputError("a point has no value", expected="one repetition at least")
+            raise InputError("a point has no value", expected="one repetition at least")
         size = np.nanmax(np.abs(y), axis=(1, 2))
         if size.max() > LARGEST:
-            raise ScalingInputError(
+            raise InputError(
                 "a value is too large to fit; use another unit",
                 found=size.max(),
                 expected=f"at most {LARGEST:g}",
             )
         faint = size[(size > 0) & (size < LEAST)]
         if faint.size:
-            raise ScalingInputError(
+            raise InputError(
                 "the values of a path are too small to fit; use another unit",
                 found=f"at most {faint[0]:g}",
                 expected=f"one of {LEAST:g} or more, or only 0",
@@ -97,7 +97,7 @@ class Measurements:
         paths = tuple(f"path {k}" for k in range(len(y))) if callpaths is None else tuple(callpaths)
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
-            raise ScalingInputError(f"{len(y)} paths need as many call paths and metrics")
+            raise InputError(f"{len(y)} paths need as many call paths and metrics")
         # Whatever becomes of the caller's arrays, these are what was checked.
         x, y = x.copy(), y.copy()
         x.flags.writeable = y.flags.writeable = False
@@ -124,18 +124,16 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
     >>> import numpy as np
     >>> check_points(np.array([[-1.0]]), ["p"])
     Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: Negative values in data for parameter p: found -1.0
+    toruscast.errors.InputError: Negative values in data for parameter p: found -1.0
     """
     for name, column in zip(parameters, points.T, strict=True):
         if not np.isfinite(column).all():
-            raise ScalingInputError(f"parameter {name} must be finite", found="NaN or infinity")
+            raise InputError(f"parameter {name} must be finite", found="NaN or infinity")
         if (column < 0).any():
-            raise ScalingInputError(
-                f"Negative values in data for parameter {name}", found=column.min()
-            )
+            raise InputError(f"Negative values in data for parameter {name}", found=column.min())
         size = column[column > 0]
         if size.size and (size.max() > LARGEST_PARAMETER or size.min() < 1 / LARGEST_PARAMETER):
-            raise ScalingInputError(
+            raise InputError(
                 f"parameter {name} is too large or too small",
                 found=size.max() if size.max() > LARGEST_PARAMETER else size.min(),
                 expected=f"0 or {1 / LARGEST_PARAMETER:g} to {LARGEST_PARAMETER:g}",
@@ -177,7 +175,7 @@ def real_numbers(numbers: ArrayLike, what: str) -> Array:
     --------
     >>> real_numbers([["a"]], "points")
     Traceback (most recent call last):
-    toruscast.scaling.errors.ScalingInputError: points must be real numbers: found [['a']]
+    toruscast.errors.InputError: points must be real numbers: found [['a']]
     """
     try:
         # NumPy drops imaginary parts.
@@ -185,7 +183,7 @@ def real_numbers(numbers: ArrayLike, what: str) -> Array:
     except (TypeError, ValueError, OverflowError):
         result = None
     if result is None:
-        raise ScalingInputError(f"{what} must be real numbers", found=numbers)
+        raise InputError(f"{what} must be real numbers", found=numbers)
     return result
 
 
@@ -217,7 +215,7 @@ def from_rows(
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If `rows` is no DataFrame, a column is missing, there twice, meant for two things or without
         real numbers, or the rows give no `Measurements`.
 
@@ -229,51 +227,51 @@ def from_rows(
     [[[1.0, 1.2], [2.0, nan], [4.0, nan]]]
     """
     if isinstance(parameters, str):
-        raise ScalingInputError(
+        raise InputError(
             "parameters must be a list of columns",
             found=repr(parameters),
             expected=f"[{parameters!r}]",
         )
     if not isinstance(rows, pd.DataFrame):
-        raise ScalingInputError("rows must be a DataFrame", found=type(rows).__name__)
+        raise InputError("rows must be a DataFrame", found=type(rows).__name__)
     levels = [name for name in rows.index.names if name is not None and name not in rows.columns]
     rows = rows.reset_index(levels) if levels else rows
     names = [*parameters, value, *(name for name in (callpath, metric) if name)]
     absent = [name for name in names if name not in rows.columns]
     if absent or not parameters:
-        raise ScalingInputError(
+        raise InputError(
             "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
         )
     repeated = rows.columns[rows.columns.duplicated()]
     if len(repeated):
-        raise ScalingInputError(
+        raise InputError(
             "the table needs each column once", found=f"{', '.join(map(str, repeated))} twice"
         )
     shared = [name for k, name in enumerate(names) if name in names[:k]]
     if shared:
-        raise ScalingInputError(
+        raise InputError(
             "a column is one of parameters, value, callpath and metric",
             found=f"{shared[0]} for two of them",
         )
     if rows.empty:
-        raise ScalingInputError("the table has no rows")
+        raise InputError("the table has no rows")
     for name in rows.columns.difference(names, sort=False):
         kind = str(name).lower()
         if kind in ("callpath", "metric") and rows[name].nunique() > 1:
-            raise ScalingInputError(
+            raise InputError(
                 f"rows of several values of {name} would pass for repetitions",
                 found=", ".join(map(str, rows[name].unique()[:5])),
                 expected=f"{kind}={name!r}",
             )
     for name in [*parameters, value]:
         if rows[name].dtype.kind not in "iuf":
-            raise ScalingInputError(f"column {name} must hold numbers", found=rows[name].dtype)
+            raise InputError(f"column {name} must hold numbers", found=rows[name].dtype)
     if rows[value].isna().any():
-        raise ScalingInputError(f"column {value} holds NaN; leave such rows out")
+        raise InputError(f"column {value} holds NaN; leave such rows out")
     keys = [name for name in (callpath, metric) if name]
     for name in keys:
         if rows[name].isna().any():
-            raise ScalingInputError(f"column {name} has empty cells")
+            raise InputError(f"column {name} has empty cells")
     x, y = rows[list(parameters)].to_numpy(dtype=float), rows[value].to_numpy(dtype=float)
     group = rows.groupby(keys, sort=False, observed=True).ngroup() if keys else np.zeros(len(rows))
     order = np.argsort(group, kind="stable")

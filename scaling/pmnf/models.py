@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from . import formula, notes
 from ._exact import Hypotheses
 from .local_growth import WIDE, anchor, believable, bounds, lifted, local_growth, slowed
@@ -108,7 +109,7 @@ class Models:
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If there is no such path, or no such hypothesis was kept.
         """
         for value, size, what in (
@@ -116,7 +117,7 @@ class Models:
             (rank, self._found.used.shape[1], "hypothesis"),
         ):
             if not isinstance(value, numbers.Integral) or not 0 <= value < size:
-                raise ScalingInputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
+                raise InputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
         found, n_parameters = self._found, len(self.measurements.parameters)
         result: list[Term] = []
         for k in np.flatnonzero(found.used[path, rank]):
@@ -171,7 +172,7 @@ class Models:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
         parts = real_numbers(levels, "levels of quantiles")
         if parts.ndim != 1 or not parts.size or not ((parts >= 0) & (parts <= 1)).all():
-            raise ScalingInputError(
+            raise InputError(
                 "bad levels of quantiles", found=levels, expected="a list of numbers from 0 to 1"
             )
         return self._spread(self._places(X), parts)
@@ -251,14 +252,14 @@ class Models:
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If a place is no real numbers, columns are missing, too many or of other names, or a
             parameter has a value that no term is defined for.
         """
         names = list(self.measurements.parameters)
         if isinstance(X, pd.DataFrame):
             if len(X.columns) != len(names) or set(X.columns) != set(names):
-                raise ScalingInputError(
+                raise InputError(
                     "places to predict need each parameter as a column",
                     found=list(X.columns),
                     expected=names,
@@ -266,7 +267,7 @@ class Models:
             X = X[names]
         places = real_numbers(X, "places to predict")
         if places.ndim != 2 or places.shape[1] != len(names):
-            raise ScalingInputError(
+            raise InputError(
                 "places to predict need a column a parameter",
                 found=f"shape {places.shape}",
                 expected=f"(places, {len(names)})",
@@ -274,7 +275,7 @@ class Models:
         check_points(places, names)
         for q, space in zip(self._active, self._spaces, strict=True):
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
-                raise ScalingInputError(f"parameter {names[q]} must be positive", found=0)
+                raise InputError(f"parameter {names[q]} must be positive", found=0)
         return places
 
     def _places(self, X: ArrayLike) -> Array:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
+
 from .formula import Term, evaluate, text
 
 Array = NDArray[np.float64]
@@ -154,7 +155,7 @@ def sample(model: PublishedModel, variation: float, n_draws: int, seed: int) -> 
     (2, 36, 10)
     """
     if not (np.isfinite(variation) and variation >= 0) or n_draws < 1:
-        raise ScalingInputError(
+        raise InputError(
             "a sample needs a coefficient of variation and a number of draws",
             found=f"{variation} and {n_draws}",
             expected="0 or more, and 1 or more",

@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..errors import ScalingInputError, ScalingWarning
+from toruscast.errors import InputError
+
+from ..warning import ScalingWarning
 from .bootstrap import interval
 from .fit import FitOptions, fit_many
 from .formula import Term
@@ -100,7 +102,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        ScalingInputError
+        InputError
             If a parameter is negative, or y holds None.
         """
         x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
@@ -109,7 +111,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         goal = np.asarray(target, dtype=float)
         # Of objects, scikit-learn lets None pass.
         if not np.isfinite(goal).all():
-            raise ScalingInputError("y holds NaN; leave such rows out")
+            raise InputError("y holds NaN; leave such rows out")
         points, values = gather(x, goal)
         self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.signed)
         data = Measurements(names, points, values[None])

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ScalingInputError
+from toruscast.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class TermSpace:
 
     Raises
     ------
-    ScalingInputError
+    InputError
         If there is no term, one stands twice, an exponent is beyond -10 to 10, or one of a
         logarithm negative.
 
@@ -93,37 +93,37 @@ class TermSpace:
             j = np.asarray(logarithm, dtype=float)
             p = np.ones(i.shape) if prior is None else np.asarray(prior, dtype=float)
         except (TypeError, ValueError):
-            raise ScalingInputError(
+            raise InputError(
                 "exponents and their prior must be lists of numbers",
                 found=f"{polynomial!r}, {logarithm!r} and {prior!r}",
             ) from None
         if i.size == 0:
-            raise ScalingInputError(
+            raise InputError(
                 "a term space without a term", expected="pairs of exponents, in a list to use twice"
             )
         if i.ndim != 1 or not i.shape == j.shape == p.shape:
-            raise ScalingInputError(
+            raise InputError(
                 "exponents and their prior must be lists of one length",
                 found=f"shapes {i.shape}, {j.shape} and {p.shape}",
             )
         if not (np.isfinite(i).all() and np.isfinite(j).all() and np.isfinite(p).all()):
-            raise ScalingInputError("an exponent or a prior is not finite")
+            raise InputError("an exponent or a prior is not finite")
         if max(np.abs(i).max(), np.abs(j).max()) > _LARGEST:
-            raise ScalingInputError(
+            raise InputError(
                 "an exponent is too large",
                 found=max(np.abs(i).max(), np.abs(j).max()),
                 expected=f"{-_LARGEST} to {_LARGEST}",
             )
         if (p <= 0).any():
-            raise ScalingInputError("a prior must be positive", found=p.min())
+            raise InputError("a prior must be positive", found=p.min())
         if ((i == 0) & (j == 0)).any():
-            raise ScalingInputError("the constant term (0, 0) is always searched; leave it out")
+            raise InputError("the constant term (0, 0) is always searched; leave it out")
         if (j < 0).any():
-            raise ScalingInputError(
+            raise InputError(
                 "a logarithm's exponent must not be negative: log2(1) is 0", found=j.min()
             )
         if len({*zip(i.tolist(), j.tolist(), strict=True)}) < i.size:
-            raise ScalingInputError("a term stands twice in the list")
+            raise InputError("a term stands twice in the list")
         for name, value in (("polynomial", i), ("logarithm", j), ("prior", p / p.sum())):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
@@ -182,18 +182,14 @@ class TermSpace:
         if isinstance(space, str):
             named = {"default": cls.default, "published": cls.published, "fine": cls.fine}
             if space not in named:
-                raise ScalingInputError(
-                    "unknown term space", found=space, expected=" or ".join(named)
-                )
+                raise InputError("unknown term space", found=space, expected=" or ".join(named))
             return named[space]()
         try:
             return cls._of([(float(i), float(j)) for i, j in space])
         except (TypeError, ValueError) as error:
-            if isinstance(error, ScalingInputError):
+            if isinstance(error, InputError):
                 raise
-            raise ScalingInputError(
-                "a term space is a name or pairs of exponents", found=space
-            ) from None
+            raise InputError("a term space is a name or pairs of exponents", found=space) from None
 
     @classmethod
     def _of(cls, pairs: list[tuple[float, float]], prior: ArrayLike | None = None) -> Self:
@@ -219,7 +215,7 @@ class TermSpace:
         if least <= 0:
             keep &= self.polynomial > 0
         if not keep.any():
-            raise ScalingInputError(f"no term holds for a parameter value of {least:g}")
+            raise InputError(f"no term holds for a parameter value of {least:g}")
         if keep.all():
             return self
         return TermSpace(self.polynomial[keep], self.logarithm[keep], self.prior[keep])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import Any, Self
 
 
 class InputError(ValueError):
@@ -55,13 +57,31 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments need help to survive the trip from a worker process.
-        return (_rebuild, (self.message, self.file, self.line, self.found, self.expected))
+        details: dict[str, Any] = {"file": self.file, "line": self.line}
+        details |= {"found": self.found, "expected": self.expected}
+        return (partial(type(self), **details), (self.message,))
 
+    def replace(
+        self,
+        message: str | None = None,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+    ) -> Self:
+        """Return the same fault with another message, or with the place that its finder lacked.
 
-def _rebuild(
-    message: str, file: str | None, line: int | None, found: object, expected: object
-) -> InputError:
-    return InputError(message, file=file, line=line, found=found, expected=expected)
+        Examples
+        --------
+        >>> print(InputError("bad size", found=0).replace(file="a.txt", line=3))
+        a.txt:3: bad size: found 0
+        """
+        return type(self)(
+            self.message if message is None else message,
+            file=self.file if file is None else file,
+            line=self.line if line is None else line,
+            found=self.found,
+            expected=self.expected,
+        )
 
 
 def _short(value: object, limit: int) -> str:

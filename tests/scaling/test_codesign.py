@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toruscast.cli.codesign.tables import agrees, with_published
+from toruscast.errors import InputError
 from toruscast.scaling import (
     STRAW_MEN,
     Application,
-    ScalingInputError,
     System,
     Upgrade,
     application,
@@ -168,7 +168,7 @@ def test_as_it_stands_milc_gives_one_published_ratio_at_most():
     ],
 )
 def test_memory_that_cannot_be_filled(memory, message):
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         Application("a", {"bytes_used": memory}).largest(p=4, memory=1e5)
 
 
@@ -188,7 +188,7 @@ def test_a_second_size_that_fills_the_memory_is_reported(power, exponent, peak):
     # Grows up to n near 10**peak, and holds the memory once more beyond.
     top = 10.0**peak
     text = f"{10.0**power} * n * (1 - (n / {top})**{exponent - 1})"
-    with pytest.raises(ScalingInputError, match=r"shrinks|no usable value"):
+    with pytest.raises(InputError, match=r"shrinks|no usable value"):
         Application("a", {"bytes_used": text}).largest(p=4, memory=10.0**power * 1.5)
 
 
@@ -199,11 +199,11 @@ def test_what_does_not_fit_says_how_much_is_needed():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0, -1, "x", "1", None, True, 10**400])
 def test_systems_need_positive_numbers(value):
-    with pytest.raises(ScalingInputError, match=r"system s: bad memory: found"):
+    with pytest.raises(InputError, match=r"system s: bad memory: found"):
         System("s", 4, value, 1e9)
-    with pytest.raises(ScalingInputError, match="bad"):
+    with pytest.raises(InputError, match="bad"):
         Upgrade("u", value, 1)
-    with pytest.raises(ScalingInputError, match="bad memory"):
+    with pytest.raises(InputError, match="bad memory"):
         Application("a", {"bytes_used": "n"}).largest(p=2, memory=value)
 
 
@@ -217,17 +217,17 @@ def test_systems_need_positive_numbers(value):
     ],
 )
 def test_wrong_requirements(requirements, message):
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         Application("a", requirements)
 
 
 def test_names_must_differ():
     app = application("milc")
-    with pytest.raises(ScalingInputError, match="upgrades need different names"):
+    with pytest.raises(InputError, match="upgrades need different names"):
         upgrade_ratios(app, upgrades=[Upgrade("A", 1, 1), Upgrade("A", 2, 1)])
-    with pytest.raises(ScalingInputError, match="no system"):
+    with pytest.raises(InputError, match="no system"):
         compare_systems(app, [])
-    with pytest.raises(ScalingInputError, match="unknown application: found MILC, expected kripke"):
+    with pytest.raises(InputError, match="unknown application: found MILC, expected kripke"):
         application("MILC")
 
 
@@ -269,18 +269,18 @@ def test_no_time_has_a_reason():
 
 def test_the_smallest_problem_may_fill_the_memory():
     assert Application("a", {"bytes_used": "8 * n"}, smallest=2).largest(4, 16) == 2
-    with pytest.raises(ScalingInputError, match="shrinks beyond"):
+    with pytest.raises(InputError, match="shrinks beyond"):
         Application("a", {"bytes_used": "9 * n - n**2"}).largest(4, 8)
 
 
 @pytest.mark.parametrize("text", ["1e9 / n + n", "(n - 100)**2"])
 def test_memory_that_shrinks_from_the_smallest_problem_on(text):
-    with pytest.raises(ScalingInputError, match="shrinks beyond n = 1"):
+    with pytest.raises(InputError, match="shrinks beyond n = 1"):
         Application("a", {"bytes_used": text}).largest(10, 400.0 if "*" in text else 1e6)
 
 
 def test_needs_are_of_one_place():
-    with pytest.raises(ScalingInputError, match="bad n"):
+    with pytest.raises(InputError, match="bad n"):
         Application("a", {"bytes_used": "n"}).need("bytes_used", 1, [2.0, 3.0])
 
 
@@ -332,7 +332,7 @@ def test_toml_and_json_say_the_same(tmp_path):
 def test_wrong_files(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_text(content)
-    with pytest.raises(ScalingInputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         read_application(path)
     assert str(path) in str(caught.value)
 
@@ -345,5 +345,5 @@ def test_unreadable_files(tmp_path):
         ("bytes.toml", "UTF-8"),
         ("folder.toml", "cannot be read"),
     ):
-        with pytest.raises(ScalingInputError, match=message):
+        with pytest.raises(InputError, match=message):
             read_application(tmp_path / name)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toruscast.scaling import ScalingInputError
+from toruscast.errors import InputError
 from toruscast.scaling.codesign._expression_parser import FUNCTIONS, MAX_LENGTH
 from toruscast.scaling.codesign.expressions import Expression
 
@@ -85,7 +85,7 @@ def test_any_text_is_an_expression_or_an_input_error(text):
     message = ""
     try:
         assert Expression(text).text == text
-    except ScalingInputError as error:
+    except InputError as error:
         message = str(error)
     assert not message or "column" in message
     assert len(message.splitlines()) <= 1
@@ -118,16 +118,12 @@ def test_any_text_is_an_expression_or_an_input_error(text):
     ],
 )
 def test_wrong_text(text, column, expected):
-    with pytest.raises(
-        ScalingInputError, match=rf"column {column}: found .* expected .*{expected}"
-    ):
+    with pytest.raises(InputError, match=rf"column {column}: found .* expected .*{expected}"):
         Expression(text)
 
 
 def test_place_and_file_are_named():
-    with pytest.raises(
-        ScalingInputError, match=r"^a\.toml: solver, flop: bad expression, column 3"
-    ):
+    with pytest.raises(InputError, match=r"^a\.toml: solver, flop: bad expression, column 3"):
         Expression("n n", file="a.toml", place="solver, flop")
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toruscast.errors import InputError
 from toruscast.scaling import (
     Measurements,
     PMNFRegressor,
-    ScalingInputError,
     composed,
     fit_many,
     pipe,
@@ -178,7 +178,7 @@ def test_fitted_models_compose():
     ],
 )
 def test_bad_formulas(formula, message):
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         sequential("t", formula)
 
 
@@ -206,40 +206,40 @@ def test_bad_formulas(formula, message):
     ],
 )
 def test_bad_expressions(expression, message):
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         composed(expression, {"inc": INC})
 
 
 @pytest.mark.parametrize("workers", [0, -1, 2.0, 1.5, "2", None, True, 2**60])
 def test_bad_workers(workers):
-    with pytest.raises(ScalingInputError, match="workers"):
+    with pytest.raises(InputError, match="workers"):
         tpool(INC, workers)
 
 
 def test_other_bad_input():
     for name in ("", "a b", "2", "pipe", "tpool", "tpool_3", "log2", None):
-        with pytest.raises(ScalingInputError, match="name"):
+        with pytest.raises(InputError, match="name"):
             sequential(name, "n")
-    with pytest.raises(ScalingInputError, match="needs a stage"):
+    with pytest.raises(InputError, match="needs a stage"):
         pipe()
-    with pytest.raises(ScalingInputError, match="not a composition"):
+    with pytest.raises(InputError, match="not a composition"):
         pipe("inc")
-    with pytest.raises(ScalingInputError, match="two models"):
+    with pytest.raises(InputError, match="two models"):
         pipe(INC, sequential("inc", "3 n"))
-    with pytest.raises(ScalingInputError, match="not a model"):
+    with pytest.raises(InputError, match="not a model"):
         sequential("t", PMNFRegressor())
-    with pytest.raises(ScalingInputError, match="not a model"):
+    with pytest.raises(InputError, match="not a model"):
         sequential("t", 3.0)
     models = fit_many(Measurements(["n"], [[2.0], [4.0]], [[[1.0], [2.0]]]))
-    with pytest.raises(ScalingInputError, match="no such call path"):
+    with pytest.raises(InputError, match="no such call path"):
         sequential("t", models, 1)
     deep = INC
     for _ in range(100):
         deep = pipe(deep)
-    with pytest.raises(ScalingInputError, match="nested too deep"):
+    with pytest.raises(InputError, match="nested too deep"):
         pipe(deep)
     wide = pipe(*[INC] * 9000)
-    with pytest.raises(ScalingInputError, match="too many stages"):
+    with pytest.raises(InputError, match="too many stages"):
         pipe(wide, wide)
 
 
@@ -259,12 +259,12 @@ def test_other_bad_input():
     ],
 )
 def test_bad_places(at, message):
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         sequential("t", "n^-1 + n^2").predict(at)
 
 
 def test_values_of_different_lengths():
-    with pytest.raises(ScalingInputError, match="different lengths"):
+    with pytest.raises(InputError, match="different lengths"):
         sequential("t", "n m").predict({"n": [1, 2], "m": [1, 2, 3]})
 
 
@@ -272,7 +272,7 @@ def test_an_error_names_the_parameters_of_both_models():
     line, other = sequential("line", "2 n"), sequential("other", "p")
     assert line.relative_error(other, {"n": 1, "p": [1, 4]}).tolist() == [1.0, 0.5]
     assert NOP.relative_error(NOP, {"n": [1, 2]}).tolist() == [0, 0]
-    with pytest.raises(ScalingInputError, match="found q, expected n or p"):
+    with pytest.raises(InputError, match="found q, expected n or p"):
         line.relative_error(other, {"n": 1, "p": 1, "q": 1})
 
 
@@ -296,24 +296,24 @@ def test_a_crossing_just_above_one(first, second, stages, crossovers):
 
 def test_bad_ranges_and_references():
     program = pipe(INC, sequential("send", "p"))
-    with pytest.raises(ScalingInputError, match="expected p"):
+    with pytest.raises(InputError, match="expected p"):
         program.pieces("n", 1, 2)
-    with pytest.raises(ScalingInputError, match="no stage depends"):
+    with pytest.raises(InputError, match="no stage depends"):
         program.pieces("m", 1, 2)
-    with pytest.raises(ScalingInputError, match="one value of p"):
+    with pytest.raises(InputError, match="one value of p"):
         program.pieces("n", 1, 2, {"p": [1, 2]})
-    with pytest.raises(ScalingInputError, match="n has a range already"):
+    with pytest.raises(InputError, match="n has a range already"):
         program.pieces("n", 1, 2, {"p": 1, "n": 2})
-    with pytest.raises(ScalingInputError, match="found q, expected n or p"):
+    with pytest.raises(InputError, match="found q, expected n or p"):
         program.pieces("n", 1, 2, {"p": 1, "q": 2})
-    with pytest.raises(ScalingInputError, match="places need names: found 5"):
+    with pytest.raises(InputError, match="places need names: found 5"):
         program.pieces("n", 1, 2, 5)
     for low, high in ((0, 2), (2, 2), (3, 2), (-1, 2), (1, float("inf")), (float("nan"), 2)):
-        with pytest.raises(ScalingInputError, match="bad range"):
+        with pytest.raises(InputError, match="bad range"):
             INC.pieces("n", low, high)
-    with pytest.raises(ScalingInputError, match="two numbers"):
+    with pytest.raises(InputError, match="two numbers"):
         INC.pieces("n", "a", "b")
-    with pytest.raises(ScalingInputError, match="reference is 0"):
+    with pytest.raises(InputError, match="reference is 0"):
         INC.relative_error(sequential("zero", "0"), {"n": 3})
-    with pytest.raises(ScalingInputError, match="unknown maximum"):
+    with pytest.raises(InputError, match="unknown maximum"):
         INC.predict({"n": 3}, "largest")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toruscast.scaling import ScalingInputError
+from toruscast.errors import InputError
 from toruscast.scaling.composition import measured_tasks
 from toruscast.scaling.composition.measure import compare, measure
 from toruscast.scaling.composition.measured_tasks import (
@@ -37,7 +37,7 @@ def test_a_stream_is_the_same_each_time():
     for block in stream.items(30):
         block[:] = 0
     assert np.array_equal(first, stream.items(30))
-    with pytest.raises(ScalingInputError, match="found 101, expected at most 100"):
+    with pytest.raises(InputError, match="found 101, expected at most 100"):
         stream.items(101)
 
 
@@ -101,7 +101,7 @@ def test_pools_hand_out_whole_rounds(seen):
 
 
 def test_too_many_workers_for_the_blocks():
-    with pytest.raises(ScalingInputError, match="found 5, expected 6"):
+    with pytest.raises(InputError, match="found 5, expected 6"):
         run_pipeline([("inc", 3)], Stream(8, 5), 4)
 
 
@@ -150,8 +150,8 @@ def test_compare_on_known_times():
 
 
 def test_bad_measurements():
-    with pytest.raises(ScalingInputError, match="unknown task"):
+    with pytest.raises(InputError, match="unknown task"):
         measure(["sort"])
     for sizes in ([], [0], [2.5], [2**30]):
-        with pytest.raises(ScalingInputError, match="bad sizes"):
+        with pytest.raises(InputError, match="bad sizes"):
             measure(sizes=sizes)

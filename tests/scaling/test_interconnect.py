@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from toruscast import datasets
+from toruscast.errors import InputError
 from toruscast.scaling import (
     JOB_COLUMNS,
     Interconnect,
-    ScalingInputError,
     ScalingWarning,
     Scenario,
     communication_times,
@@ -199,7 +199,7 @@ def test_parts_add_up():
     ],
 )
 def test_wrong_runs(change, message):
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         fit_interconnect(change(planted(3, 2, [500, 9000])))
 
 
@@ -233,7 +233,7 @@ def test_more_communication_than_time_is_told():
 
 @pytest.mark.parametrize("level", [0, 1, math.nan, -3])
 def test_wrong_level(level):
-    with pytest.raises(ScalingInputError, match="bad level"):
+    with pytest.raises(InputError, match="bad level"):
         fit_interconnect(planted(3, 2, [500, 9000]), level)
 
 
@@ -256,17 +256,17 @@ def test_wrong_level(level):
     ],
 )
 def test_wrong_scenarios(options):
-    with pytest.raises(ScalingInputError, match=rf"scenario x: bad {next(iter(options))}"):
+    with pytest.raises(InputError, match=rf"scenario x: bad {next(iter(options))}"):
         Scenario("x", **options)
 
 
 def test_scenarios_need_names_of_their_own():
-    with pytest.raises(ScalingInputError, match="different names"):
+    with pytest.raises(InputError, match="different names"):
         what_if(planted(3, 2, [500, 9000]), Interconnect(3, 2), SAME * 2)
 
 
 def test_constants_must_be_numbers():
-    with pytest.raises(ScalingInputError, match="bad beta"):
+    with pytest.raises(InputError, match="bad beta"):
         Interconnect(3, math.nan)
 
 
@@ -304,7 +304,7 @@ def test_columns_in_any_order_comments_and_more(tmp_path):
 def test_wrong_files(tmp_path, text, message):
     path = tmp_path / "jobs.csv"
     path.write_text(text)
-    with pytest.raises(ScalingInputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         read_jobs(path)
     assert str(caught.value).startswith(str(path))
 
@@ -312,5 +312,5 @@ def test_wrong_files(tmp_path, text, message):
 def test_unreadable_files(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
     for name, message in (("absent.csv", "No such file"), ("bytes.csv", "UTF-8"), (".", "read")):
-        with pytest.raises(ScalingInputError, match=message):
+        with pytest.raises(InputError, match=message):
             read_jobs(tmp_path / name)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from toruscast.scaling import PMNFRegressor, ScalingInputError
+from toruscast.errors import InputError
+from toruscast.scaling import PMNFRegressor
 from toruscast.scaling.pmnf.redraw import misfits, reach, repeated
 
 P = 2.0 ** np.arange(2, 7)
@@ -142,14 +143,14 @@ def test_parameters_of_zero_and_places_far_off():
 @pytest.mark.parametrize("level", [1.5, 0, "a", None, np.nan])
 def test_wrong_levels(level):
     model = PMNFRegressor(warn=False).fit(P[:, None], P)
-    with pytest.raises(ScalingInputError, match="level must lie"):
+    with pytest.raises(InputError, match="level must lie"):
         model.predict_interval([[1.0]], level=level)
 
 
 @pytest.mark.parametrize("n_bootstrap", [0, 2.5, "a", None, True, np.inf])
 def test_wrong_numbers_of_draws(n_bootstrap):
     model = PMNFRegressor(warn=False).fit(P[:, None], P)
-    with pytest.raises(ScalingInputError, match="n_bootstrap must be"):
+    with pytest.raises(InputError, match="n_bootstrap must be"):
         model.predict_interval([[1.0]], n_bootstrap=n_bootstrap)
 
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from toruscast.scaling import ScalingInputError, read_measurements
+from toruscast.errors import InputError
+from toruscast.scaling import read_measurements
 
 TABLES = ["parameters", "metrics", "callpaths", "coordinates", "measurements"]
 DOCUMENT = {
@@ -68,7 +69,7 @@ def test_an_id_twice(read, table):
         document[table][1]["id"] = document[table][0]["id"]
 
     found = DOCUMENT[table][0]["id"]
-    with pytest.raises(ScalingInputError, match=f"data.json: an id .* {table}: found {found}$"):
+    with pytest.raises(InputError, match=f"data.json: an id .* {table}: found {found}$"):
         read(changed(again))
 
 
@@ -78,7 +79,7 @@ def test_a_name_twice(read, table):
         document[table][1]["name"] = document[table][0]["name"]
 
     found = DOCUMENT[table][0]["name"]
-    with pytest.raises(ScalingInputError, match=f"data.json: a name .* {table}: found {found}$"):
+    with pytest.raises(InputError, match=f"data.json: a name .* {table}: found {found}$"):
         read(changed(again))
 
 
@@ -93,7 +94,7 @@ def test_parameters_of_a_coordinate(read, parameter, message):
     def other(document):
         document["coordinates"][0]["parameter_value_pairs"][1]["parameter_id"] = parameter
 
-    with pytest.raises(ScalingInputError, match=re.escape(message) + "$"):
+    with pytest.raises(InputError, match=re.escape(message) + "$"):
         read(changed(other))
 
 
@@ -102,7 +103,7 @@ def test_a_coordinate_with_a_parameter_too_many(read):
         pairs = document["coordinates"][0]["parameter_value_pairs"]
         pairs.append({"parameter_id": 7, "parameter_value": 1})
 
-    with pytest.raises(ScalingInputError, match="unknown parameter_id: found 7"):
+    with pytest.raises(InputError, match="unknown parameter_id: found 7"):
         read(changed(more))
 
 
@@ -110,5 +111,5 @@ def test_a_coordinate_without_a_parameter(read):
     def fewer(document):
         document["coordinates"][0]["parameter_value_pairs"].pop()
 
-    with pytest.raises(ScalingInputError, match="found no entry with id 1"):
+    with pytest.raises(InputError, match="found no entry with id 1"):
         read(changed(fewer))

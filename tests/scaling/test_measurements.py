@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toruscast.errors import InputError
 from toruscast.scaling import (
     Measurements,
-    ScalingInputError,
     ScalingWarning,
     TermSpace,
     fit_many,
@@ -125,7 +125,7 @@ def test_csv_of_other_separators(write, separator):
     assert found.points.tolist() == [[2, 10], [4, 10]]
     assert found.values.tolist() == [[[1.5], [2.0]]]
     lines[2] = "2;10;1,5"
-    with pytest.raises(ScalingInputError, match=r":3: .*found 1,5, expected a number for value"):
+    with pytest.raises(InputError, match=r":3: .*found 1,5, expected a number for value"):
         read_measurements(write("\n".join(lines).replace(";", separator)))
 
 
@@ -138,7 +138,7 @@ def test_csv_is_what_pandas_writes(tmp_path):
     )
     np.testing.assert_equal(written.values, held.values)
     rows.to_csv(tmp_path / "rows.csv")
-    with pytest.raises(ScalingInputError, match=r"rows.csv:1: a column has no name: .*index=False"):
+    with pytest.raises(InputError, match=r"rows.csv:1: a column has no name: .*index=False"):
         read_measurements(tmp_path / "rows.csv")
 
 
@@ -221,22 +221,22 @@ def test_csv_is_what_pandas_writes(tmp_path):
     ],
 )
 def test_bad_files(write, text, message):
-    with pytest.raises(ScalingInputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         read_measurements(write(text))
     assert "data.txt" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         read_measurements(tmp_path / "absent.txt")
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         read_measurements(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ScalingInputError, match="not a text file"):
+    with pytest.raises(InputError, match="not a text file"):
         read_measurements(tmp_path / "binary")
     (tmp_path / "deep").write_text("{" + '"a":[' * 200_000)
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         read_measurements(tmp_path / "deep")
 
 
@@ -258,7 +258,7 @@ def test_tables_group_by_points():
         lambda: from_rows(rows, ["where"]),
         lambda: from_rows(rows.assign(value=np.nan), ["p"]),
     ):
-        with pytest.raises(ScalingInputError):
+        with pytest.raises(InputError):
             wrong()
 
 
@@ -278,7 +278,7 @@ def test_tables_group_by_points():
     ],
 )
 def test_wrong_measurements(points, values):
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         Measurements(["p"], points, values)
 
 
@@ -299,7 +299,7 @@ def test_measurements_stay_as_they_were_checked(name):
 def test_values_too_small_to_square(size):
     points, growth = [[1.0], [2.0], [4.0]], np.array([1.0, 2.0, 4.0])[None, :, None]
     both = np.concatenate([growth, size / 4 * growth])
-    with pytest.raises(ScalingInputError, match=r"too small to fit.*expected one of 1e-50"):
+    with pytest.raises(InputError, match=r"too small to fit.*expected one of 1e-50"):
         Measurements(["p"], points, both if size > 1e-300 else size * (growth > 2))
 
 
@@ -314,16 +314,16 @@ def test_the_smallest_values_are_fitted_as_others_are(size):
 
 
 def test_wrong_names():
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         Measurements(["p", "p"], [[1.0, 2.0]], [[[1.0]]])
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         Measurements(["p"], [[1.0]], [[[1.0]]], callpaths=["a", "b"])
 
 
 def test_wrong_places():
     models = fit_many(Measurements(["p"], [[1.0], [2.0], [4.0]], [[[1.0], [2.0], [4.0]]]))
     for wrong in ([1.0], [[1.0, 2.0]], [[-1.0]], [[np.nan]]):
-        with pytest.raises(ScalingInputError):
+        with pytest.raises(InputError):
             models.predict(wrong)
 
 
@@ -366,7 +366,7 @@ def test_no_real_prediction_is_negative(shared_data, name):
 )
 def test_tables_that_would_mislead(change, arguments, message):
     table = {"p": [1, 2, 4] * 2, "metric": ["time"] * 3 + ["bytes"] * 3, "value": [1.0] * 6}
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         from_rows(pd.DataFrame(table | change), ["p"], **arguments)
 
 
@@ -393,7 +393,7 @@ def test_levels_of_an_index_are_columns():
     (data,) = from_rows(rows, ["p"], metric="metric")
     assert data.metrics == ("time", "bytes")
     assert data.points.ravel().tolist() == [1, 2, 4]
-    with pytest.raises(ScalingInputError, match="several values of metric would pass"):
+    with pytest.raises(InputError, match="several values of metric would pass"):
         from_rows(rows, ["p"])
 
 
@@ -407,26 +407,26 @@ def test_rows_of_call_paths_may_alternate():
 
 @pytest.mark.parametrize("rows", [{"p": [1, 2], "value": [1, 2]}, [1, 2], None], ids=str)
 def test_rows_that_are_no_table(rows):
-    with pytest.raises(ScalingInputError, match="rows must be a DataFrame: found"):
+    with pytest.raises(InputError, match="rows must be a DataFrame: found"):
         from_rows(rows, ["p"])
 
 
 def test_a_table_with_a_column_twice():
     rows = pd.DataFrame([[1, 1, 1.0]], columns=["p", "p", "value"])
-    with pytest.raises(ScalingInputError, match="each column once: found p twice"):
+    with pytest.raises(InputError, match="each column once: found p twice"):
         from_rows(rows, ["p"])
 
 
 @pytest.mark.parametrize("pair", [(30, 0), (-30, 0), (20, 2), (0, 11)])
 def test_exponents_beyond_reason(pair):
-    with pytest.raises(ScalingInputError, match=r"too large: found .+, expected -10 to 10$"):
+    with pytest.raises(InputError, match=r"too large: found .+, expected -10 to 10$"):
         TermSpace.of([pair])
 
 
 def test_pairs_that_are_used_up():
     pairs = ((i, 0) for i in (1, 2))
     assert TermSpace.of(pairs).n_terms == 2
-    with pytest.raises(ScalingInputError, match=r"without a term: expected .* in a list"):
+    with pytest.raises(InputError, match=r"without a term: expected .* in a list"):
         TermSpace.of(pairs)
 
 
@@ -443,7 +443,7 @@ def test_pairs_that_are_used_up():
 )
 def test_columns_that_are_meant_for_two_things(parameters, named, message):
     rows = pd.DataFrame({"p": [1, 2, 4], "n": [1, 1, 2], "value": [1.0, 2.0, 3.0]})
-    with pytest.raises(ScalingInputError, match=message):
+    with pytest.raises(InputError, match=message):
         from_rows(rows, parameters, **named)
 
 
@@ -462,5 +462,5 @@ def test_only_a_line_feed_ends_a_line(tmp_path, character):
 
 
 def test_a_table_without_rows():
-    with pytest.raises(ScalingInputError, match="no rows"):
+    with pytest.raises(InputError, match="no rows"):
         from_rows(pd.DataFrame({"p": [], "value": []}, dtype=float), ["p"])

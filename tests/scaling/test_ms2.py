@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from toruscast.scaling import FitOptions, Measurements, ScalingInputError, fit_many
+from toruscast.errors import InputError
+from toruscast.scaling import FitOptions, Measurements, fit_many
 from toruscast.scaling.pmnf.ms2 import VARIATIONS, published_models, sample
 
 MODELS = {model.name: model for model in published_models()}
@@ -76,5 +77,5 @@ def test_a_term_too_small_to_see_is_left_out():
 
 @pytest.mark.parametrize(("variation", "draws"), [(-0.1, 1), (float("nan"), 1), (0.1, 0)])
 def test_wrong_sample(variation, draws):
-    with pytest.raises(ScalingInputError, match="coefficient of variation"):
+    with pytest.raises(InputError, match="coefficient of variation"):
         sample(MODELS["n,m"], variation, draws, seed=1)

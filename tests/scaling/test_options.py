@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from toruscast.errors import InputError
 from toruscast.scaling import (
     FitOptions,
     Measurements,
     PMNFRegressor,
-    ScalingInputError,
     ScalingWarning,
     fit_many,
 )
@@ -20,7 +20,7 @@ P = np.array([4.0, 8, 16, 32, 64])
 
 @pytest.mark.parametrize("keep", [0, -1, 2.5, np.nan, np.inf, True, "32", None])
 def test_hypotheses_kept_must_be_a_whole_number(keep):
-    with pytest.raises(ScalingInputError, match="keep must be a whole number"):
+    with pytest.raises(InputError, match="keep must be a whole number"):
         FitOptions(keep=keep)
 
 
@@ -70,7 +70,7 @@ def test_only_names_that_would_be_misread_are_quoted():
     data = Measurements(["number of ranks"], P[:, None], (3 + 2 * P)[None, :, None])
     assert fit_many(data).formulas() == ["3 + 2 `number of ranks`"]
     assert text([(2.0, ((1.0, 1.0),))], ["ranks"]) == "2 ranks log2(ranks)"
-    with pytest.raises(ScalingInputError, match="log2, the only function"):
+    with pytest.raises(InputError, match="log2, the only function"):
         parsed("2 log(n)")
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, ScalingInputError, fit_many
+from toruscast.errors import InputError
+from toruscast.scaling import FitOptions, Measurements, PMNFRegressor, fit_many
 from toruscast.scaling.pmnf.bootstrap import interval
 
 P = np.array([4.0, 8, 16, 32, 64])
@@ -45,7 +46,7 @@ def test_columns_of_a_frame_are_taken_by_name(models):
     ids=lambda frame: str(list(frame.columns)),
 )
 def test_frames_of_other_columns_are_refused(models, frame):
-    with pytest.raises(ScalingInputError, match=r"found \[.*expected \['p', 'n'\]"):
+    with pytest.raises(InputError, match=r"found \[.*expected \['p', 'n'\]"):
         models.predict(frame)
 
 
@@ -59,19 +60,19 @@ def test_the_estimator_wants_the_columns_that_it_was_fitted_to():
 
 @pytest.mark.parametrize("X", [[["a", 1]], [[1j, 1]], [[1.0], [1.0, 2.0]], [[None, "x"]]], ids=str)
 def test_places_that_are_no_numbers_are_refused(models, X):
-    with pytest.raises(ScalingInputError, match="places to predict must be real numbers: found"):
+    with pytest.raises(InputError, match="places to predict must be real numbers: found"):
         models.predict(X)
-    with pytest.raises(ScalingInputError, match="places to predict"):
+    with pytest.raises(InputError, match="places to predict"):
         models.notes_at(X)
 
 
 @pytest.mark.parametrize("levels", [[-1, 2], [0.5, np.nan], 0.5, ["a"], []], ids=str)
 def test_levels_lie_between_0_and_1(models, levels):
-    with pytest.raises(ScalingInputError, match="levels of quantiles"):
+    with pytest.raises(InputError, match="levels of quantiles"):
         models.spread(GRID, levels)
 
 
 @pytest.mark.parametrize("path", [0.5, 0.0, "a", None, -1, 1])
 def test_there_is_no_such_call_path(models, path):
-    with pytest.raises(ScalingInputError, match="no such call path"):
+    with pytest.raises(InputError, match="no such call path"):
         models.terms(path)

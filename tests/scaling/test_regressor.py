@@ -9,12 +9,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from toruscast.errors import InputError
 from toruscast.scaling import (
     FitOptions,
     Interconnect,
     Measurements,
     PMNFRegressor,
-    ScalingInputError,
     ScalingWarning,
     TermSpace,
     fit_many,
@@ -175,7 +175,7 @@ def test_values_below_one_take_no_logarithm_and_zero_no_falling_power():
     x = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
     falling = PMNFRegressor(warn=False).fit(x[:, None], 2 / x)
     assert falling.formula_ == "2 x0^-1"
-    with pytest.raises(ScalingInputError, match="must be positive"):
+    with pytest.raises(InputError, match="must be positive"):
         falling.predict([[0.0]])
     zero = PMNFRegressor(warn=False).fit(np.arange(5.0)[:, None], 1 + np.arange(5.0) ** 2)
     assert zero.formula_ == "1 + x0^2"
@@ -202,13 +202,13 @@ def test_own_terms():
     ids=str,
 )
 def test_wrong_options(wrong):
-    with pytest.raises(ScalingInputError):
+    with pytest.raises(InputError):
         PMNFRegressor(warn=False, **wrong).fit(P[:, None], P)
 
 
 def test_term_space_needs_finite_lists_of_one_length():
     for wrong in ([[1, 2], [0]], [[np.nan], [0]], [[1], [0], [-1.0]]):
-        with pytest.raises(ScalingInputError):
+        with pytest.raises(InputError):
             TermSpace(*wrong)
 
 
@@ -280,7 +280,7 @@ def test_what_is_no_number_is_a_clear_error():
         lambda: Interconnect(3.6, 1.6).communication(1, 1, 1e-6, 0),
         lambda: sequential("a", "3").predict({1: 2}),
     ):
-        with pytest.raises(ScalingInputError):
+        with pytest.raises(InputError):
             call()
     assert hash(FitOptions(space=[(1, 0)])) is not None
 

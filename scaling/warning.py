@@ -1,0 +1,5 @@
+"""What a user should know of a fit."""
+
+
+class ScalingWarning(UserWarning):
+    """The measurements limit what their model can say."""
