@@ -1,7 +1,7 @@
 """Fit known functions and real measurements, with Extra-P beside, and write CSV.
 
-    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--page docs/scaling/pmnf.md]
-    python benchmarks/pmnf.py --out FOLDER --real FOLDER [--extrap PYTHON] [--page docs/scaling/pmnf.md]
+    python benchmarks/pmnf.py --out FOLDER [--seed N] [--extrap PYTHON] [--page PAGE]
+    python benchmarks/pmnf.py --out FOLDER --real FOLDER [--extrap PYTHON] [--page PAGE]
 
 With `--real`, real measurements are fitted instead of drawn ones, by a power law too. `--page`
 writes the figures, with those of Extra-P, into the tables of the documentation page.

@@ -8,7 +8,8 @@ from typing import Protocol, TypeVar
 
 # How much less than the error accepted the time may change when packets are halved once more. Less
 # than half would do if errors fell evenly; they do not where a network is full
-# (docs/reference/simulator-cost.md). With an eighth, twice in a row, one mapping of fifty was 15 % off.
+# (docs/reference/simulator-cost.md). With an eighth, twice in a row, one mapping of fifty was
+# 15 % off.
 _STEP = 1 / 16
 # How often in a row: once or twice may be by chance.
 _TIMES = 3

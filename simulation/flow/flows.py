@@ -113,7 +113,8 @@ def simulate_flows(
     No packets are made: what it costs depends on the number of messages, not on their bytes (with
     an error of 0 on its square where no two end together). It tells what connections take that
     share the links and fill no buffers, as with windows or rates that adapt. Where routers push
-    back on each other, packets take longer; only `simulate` shows by how much (`docs/reference/flows.md`).
+    back on each other, packets take longer; only `simulate` shows by how much
+    (`docs/reference/flows.md`).
 
     Parameters
     ----------
