@@ -54,8 +54,9 @@ adaptive routing, merged as in the stored samples of the experiments.
 
 With `error=0.03` packets are halved until the time changes little, as
 [simulator-cost.md](../reference/simulator-cost.md) says. The mappings are those of eight seeds, of
-512 tasks on 8x8x8 and of 64 on 4x4x4. *Merged* counts those whose packets are still merged in the end; the
-errors are what is left against real packets; the cost is processor time, 1 with real packets.
+512 tasks on 8x8x8 and of 64 on 4x4x4. *Merged* counts those whose packets are still merged in the
+end; the errors are what is left against real packets; the cost is processor time, 1 with real
+packets.
 
 {error_targets}
 
