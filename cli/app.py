@@ -28,6 +28,7 @@ COMMANDS = {
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "convert": "Convert communication graphs and mappings between formats.",
+    "machines": "List the machines that --torus knows, with the source of their numbers.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
     "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
     "codesign": "Tell what an upgrade or a machine offers an application.",

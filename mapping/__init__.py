@@ -5,6 +5,7 @@ from toruscast.errors import InputError
 from . import collectives
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
+from .machines import get as machine
 from .machines import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
@@ -28,6 +29,7 @@ __all__ = [
     "from_networkx",
     "from_pandas",
     "from_scipy",
+    "machine",
     "parse_torus",
     "sum_edges",
 ]

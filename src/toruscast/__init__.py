@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         from_networkx,
         from_pandas,
         from_scipy,
+        machine,
         machines,
         parse_torus,
         patterns,
@@ -62,6 +63,7 @@ __all__ = [
     "from_pandas",
     "from_scipy",
     "load_predictor",
+    "machine",
     "machines",
     "mapping",
     "parse_torus",
@@ -89,7 +91,7 @@ _NAMES = {
     "errors": "InputError",
     "features": "extract",
     "mapping": "CommGraph Network TaskMapping Torus Workload from_networkx from_pandas from_scipy "
-    "machines parse_torus patterns strategies",
+    "machine machines parse_torus patterns strategies",
     "mapping.formats": "read_comm read_mapping read_mappings read_times write_comm write_mapping "
     "write_mappings",
     "simulation": "simulate simulate_flows",

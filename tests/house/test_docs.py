@@ -62,6 +62,13 @@ def test_commands_of_the_pages_exist(page, line):
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
-def test_every_command_stands_in_the_readme():
-    named = {line.split()[1] for page, line in COMMANDS if page == README.name}
+def test_every_command_stands_in_a_page():
+    named = {line.split()[1] for _, line in COMMANDS}
     assert named == set(main.list_commands(None))
+
+
+def test_the_page_of_machines_is_that_of_the_presets(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from machines_page import page
+
+    assert (ROOT / "docs/reference/machines.md").read_text() == page()

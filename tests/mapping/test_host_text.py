@@ -33,21 +33,35 @@ def tofu(draw):
     ndim = draw(st.sampled_from([1, 2, 3, 6]))
     outer = draw(shapes(min(ndim, 3)))
     wrap = draw(st.one_of(st.booleans(), flags(min(ndim, 3))))
-    return machines.tofu_d(outer + (2, 3, 2) * (ndim == 6), wrap=wrap)
+    preset = draw(st.sampled_from([machines.k_computer, machines.tofu_d]))
+    return preset(outer + (2, 3, 2) * (ndim == 6), wrap=wrap)
 
 
 @st.composite
 def accelerators(draw):
-    preset = draw(st.sampled_from([machines.tpu_v4, machines.tpu_v5p]))
+    preset = draw(st.sampled_from([machines.tpu_v4, machines.tpu_v5p, machines.tpu7x]))
     return preset(draw(shapes(3).filter(lambda shape: math.prod(shape) <= 4096)))
 
 
+@st.composite
+def squares(draw):
+    preset = draw(st.sampled_from([machines.tpu_v2, machines.tpu_v5e, machines.tpu_v6e]))
+    return preset(draw(st.tuples(st.integers(1, 16), st.integers(1, 16))))
+
+
 HOSTS = st.one_of(
+    st.builds(machines.bluegene_l, shapes(3)),
     st.builds(machines.bluegene_p, shapes(3)),
+    st.builds(machines.anton3, shapes(3)),
     st.builds(machines.bluegene_q, shapes(5), wrap=st.one_of(st.booleans(), flags(5))),
-    st.builds(machines.gemini, shapes(3)),
+    st.builds(machines.gemini, shapes(3), wrap=flags(3)),
+    st.builds(machines.seastar, shapes(3), wrap=flags(3)),
+    st.builds(machines.galaxy, shapes(2), wrap=flags(2)),
     tofu(),
     accelerators(),
+    squares(),
+    st.just(machines.trainium1()),
+    st.just(machines.tpu_v3((8, 32))),
     st.sampled_from([(4, 4), (4, 4, 4)]).map(machines.trainium2),
     st.integers(1, 6).flatmap(lambda n: st.builds(Torus, shapes(n), wrap=flags(n))),
 )
@@ -61,7 +75,9 @@ def test_printed_names_read_back(torus):
 
 
 def test_every_preset_stands_in_the_law():
-    covered = {"bluegene_p", "bluegene_q", "gemini", "tofu_d", "tpu_v4", "tpu_v5p", "trainium2"}
+    covered = {"anton3", "bluegene_l", "bluegene_p", "bluegene_q", "galaxy", "gemini", "seastar"}
+    covered |= {"k_computer", "tofu_d", "tpu7x", "tpu_v2", "tpu_v3", "tpu_v4", "tpu_v5e", "tpu_v5p"}
+    covered |= {"tpu_v6e", "trainium1", "trainium2"}
     assert set(machines.names()) == covered
 
 

@@ -62,6 +62,68 @@ def test_other_presets():
     assert sum(machines.trainium2((4, 4)).bandwidth) * 2 * 2 == 1024e9
 
 
+def test_interconnect_of_a_chip():
+    # What vendors publish: GB/s a chip, both ways together.
+    for text, gigabytes in (("tpu_v5e", 400), ("tpu_v6e", 800), ("trainium1", 384)):
+        torus = machines.get(text)
+        assert sum(torus.bandwidth) * 2 * 2 == gigabytes * 1e9
+    # Two devices share six links; between them it is six times one of these.
+    chip = machines.tpu7x()
+    assert sum(chip.bandwidth[:3]) * 2 * 2 * 2 == 1200e9
+    assert chip.bandwidth[3] == 6 * 2 * chip.bandwidth[0]
+    assert (chip.neighbors >= 0).sum(axis=1).tolist() == [7] * chip.n_nodes
+    # Gbit/s a lane.
+    assert machines.anton3().bandwidth[0] == 16 * 29e9 / 8
+    assert machines.tpu_v2().bandwidth[0] == 496e9 / 8
+    assert machines.tpu_v3().bandwidth[0] == 656e9 / 8
+
+
+def test_what_a_put_attains_on_fugaku():
+    torus = machines.get("fugaku")
+    packet = torus.network.payload + torus.network.header
+    assert round(torus.bandwidth[0] * torus.network.payload / packet / 1e9, 2) == 6.35
+
+
+@pytest.mark.parametrize(
+    ("text", "wrap"),
+    [
+        ("tpu_v5e:16x16", (True, True)),
+        ("tpu_v6e:8x16", (False, True)),
+        ("tpu_v6e:4x8", (False, False)),
+        ("tpu_v3:16x32", (False, True)),
+        ("tpu_v4:4x4x8", (True,) * 3),
+        ("tpu_v4:2x4x4", (False,) * 3),
+        ("tpu7x:4x4x8", (True, True, True, False)),
+        ("tpu7x:2x2x4", (False,) * 4),
+        ("bluegene_l:4x8x16", (False, True, True)),
+        ("galaxy:8x4", (True, True)),
+        ("galaxy:16mx4", (False, True)),
+        ("seastar:4x4x8m", (True, True, False)),
+        ("k_computer:2x2x2mx2mx3x2m", (True, True, False, False, True, False)),
+    ],
+)
+def test_what_wraps(text, wrap):
+    assert machines.get(text).wrap == wrap
+
+
+def test_links_between_galaxies_are_slower():
+    assert machines.galaxy((16, 8)).bandwidth == (25e9, 25e9)
+    assert machines.galaxy((16, 4)).bandwidth == (25e9, 50e9)
+
+
+def test_mira_of_8192_nodes():
+    block = machines.get("bluegene_q:8192")
+    assert block.shape == (4, 4, 16, 16, 2)
+
+
+@pytest.mark.parametrize("name", machines.names())
+def test_every_machine_says_where_its_numbers_come_from(name):
+    facts = machines.facts(name)
+    assert facts.title
+    for word in ("Published:", "ublic", "ssumed"):
+        assert word in facts.sources
+
+
 @pytest.mark.parametrize(
     ("preset", "gigabytes"),
     [
@@ -70,6 +132,11 @@ def test_other_presets():
         ("tpu_v4", 1200),
         ("tpu_v5p", 2765),
         ("trainium2", 2900),
+        ("bluegene_l", 5.6),
+        ("tpu_v5e", 819),
+        ("tpu_v6e", 1638),
+        ("tpu7x", 7380 / 2),
+        ("k_computer", 64),
     ],
 )
 def test_published_memory_bandwidths(preset, gigabytes):
@@ -108,7 +175,16 @@ def test_plain_torus(text):
         ("x8", "bad torus: found x8, expected sizes such as"),
         (" X8x8m ", "bad torus: found X8x8m"),
         ("m8", "bad torus: found m8"),
-        ("cray:8x8", "unknown machine: found cray, expected bluegene_p or"),
+        ("cray:8x8", "unknown machine: found cray, expected anton3 or"),
+        ("tpu_v6e:17x2", "slice too large: found 17x2, expected at most 16 chips along an axis"),
+        ("tpu_v5e:4x4x4", "bad tpu_v5e shape: found 4x4x4, expected 2 sizes"),
+        ("tpu7x:4x4x4x3", "found 4x4x4x3, expected chips along X, Y and Z, and 2 devices a chip"),
+        ("tpu7x:4x4x4x2mm", "bad torus"),
+        ("tpu_v6e:8x16m", "decides itself which dimensions wrap"),
+        ("trainium1:4x8", "bad Trainium1 shape: found 4x8, expected 4x4"),
+        ("trainium3", "unknown machine"),
+        ("anton3:9x8x8", "Anton 3 too large"),
+        ("galaxy:8", "bad Galaxy shape"),
         ("bluegene_q:777", "unknown block size: found 777, expected 32, 64"),
         ("bluegene_q:4x4x4", "bad Blue Gene/Q shape: found 4x4x4, expected 5 sizes"),
         ("bluegene_q:4mx4x4", "bad Blue Gene/Q shape: found 4mx4x4, expected 5 sizes"),

@@ -1,0 +1,56 @@
+"""Write `docs/reference/machines.md` from the presets.
+
+python tools/machines_page.py docs/reference/machines.md
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from toruscast.mapping import machines
+
+HEAD = """# Machines
+
+This page lists the machines that `--torus` and `tc.machine` know, and where each number comes from.
+The presets in `mapping/machines/` are its source, and a test keeps both the same (`make
+machines-page` writes it anew). On the command line:
+
+```sh
+toruscast machines
+toruscast machines tpu_v6e:8x16
+```
+
+A machine is typed as its name, alone or with sizes: `tpu_v6e:8x16`. An `m` after a size makes that
+dimension a mesh, where the site or the job decides what wraps; other machines decide that by the
+sizes. Any number of a network can be changed: `--network hop_latency=90e-9` on the command line,
+`torus.with_network(hop_latency=90e-9)` in Python.
+
+| machine | what it is | the name alone | nodes | bytes of a packet | ns a hop |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    known = [machines.facts(name) for name in machines.names()]
+    rows, parts = [], []
+    for facts in known:
+        torus = facts.default
+        network = torus.network
+        cells = (
+            f"`{facts.name}`",
+            facts.title,
+            f"`{str(torus).replace(' ', ':')}`",
+            f"{torus.n_nodes:,}",
+            f"{network.payload} + {network.header}",
+            f"{network.hop_latency * 1e9:g}",
+        )
+        rows.append(f"| {' | '.join(cells)} |\n")
+        body = "\n\n".join(text.replace("``", "`") for text in (facts.about, facts.sources) if text)
+        parts.append(f"\n## {facts.name}\n\n{facts.title}.\n\n{body}\n")
+    return HEAD + "".join(rows) + "".join(parts)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
