@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from . import options
-from .inputs import load_torus, per_iteration, read_graph
+from .inputs import per_iteration, read_graph
 from .mapping_files import check_target, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
+from .records import Reading, as_record, refuse
 from .units import nbytes
 
 GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
+
+
+@dataclass(frozen=True)
+class GraphFile(Reading):
+    """How the graph of a file is read, and what the file does not tell."""
+
+    tasks: int | None = None
+    messages: str | None = None
+    """A second matrix, with the message counts."""
 
 
 @click.command("convert")
@@ -27,26 +38,24 @@ GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
 )
 @click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
 @options.tasks_per_node_option
-@options.traffic_option
-@options.iterations_option
-@click.option("--tasks", type=options.TASKS, metavar="N", help="Number of tasks of the graph.")
-@options.format_option
-@click.option("--messages", metavar="FILE", help="A second matrix, with the message counts.")
-@options.output_options
+@as_record(
+    "graph",
+    GraphFile,
+    options.include_option,
+    options.iterations_option(),
+    click.option("--tasks", type=options.TASKS, metavar="N", help="Number of tasks of the graph."),
+    options.format_option,
+    click.option("--messages", metavar="FILE", help="A second matrix, with the message counts."),
+)
+@options.output_record
 def command(
     source: str,
     target: str,
     mapping: bool,
     torus: str | None,
     tasks_per_node: int | None,
-    traffic: Literal["all", "point_to_point", "collective"],
-    iterations: float | None,
-    tasks: int | None,
-    form: options.Format,
-    messages: str | None,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    graph: GraphFile,
+    output: Output,
 ) -> None:
     """Convert a communication graph or mappings; the suffix of OUT names the format.
 
@@ -58,37 +67,42 @@ def command(
     toruscast convert app.prof app.npz
     toruscast convert --mapping --torus 8x8x8 nodes.csv best.map
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check(also={"OUT": target})
     if mapping:
-        options.refuse("without --mapping", "traffic", "iterations", "tasks", "form", "messages")
+        refuse("without --mapping", GraphFile)
         if torus is None:
             raise click.UsageError("--mapping needs --torus")
         content = _mappings(source, target, torus, tasks_per_node, output)
     else:
-        options.refuse("with --mapping", "torus", "tasks_per_node")
+        refuse("with --mapping", "torus", "tasks_per_node")
         check_writable(target, GRAPHS)
-        graph, _ = read_graph(source, traffic, n_tasks=tasks, format=form, messages=messages)
-        graph = per_iteration(graph, iterations)
+        comm, _ = read_graph(
+            source,
+            graph.include,
+            n_tasks=graph.tasks,
+            format=graph.form,
+            messages=graph.messages,
+        )
+        comm = per_iteration(comm, graph.iterations)
         from toruscast.mapping.formats import write_comm
 
-        write_comm(graph, target)
-        if target.endswith(".mtx") and (graph.n_messages != 1).any():
+        write_comm(comm, target)
+        if target.endswith(".mtx") and (comm.n_messages != 1).any():
             output.message(
                 f"{target}: Matrix Market files hold bytes only; message counts are lost"
             )
         content = {
             "out": target,
-            "tasks": graph.n_tasks,
-            "edges": graph.n_edges,
-            "bytes": float(graph.nbytes.sum()),
-            "messages": float(graph.n_messages.sum()),
+            "tasks": comm.n_tasks,
+            "edges": comm.n_edges,
+            "bytes": float(comm.nbytes.sum()),
+            "messages": float(comm.n_messages.sum()),
         }
     if output.json_path or output.csv_path:
         import pandas as pd
 
         output.write(content, pd.DataFrame([content]))
-    if output.for_people and not quiet:
+    if output.for_people and not output.quiet:
         click.echo(_words(content))
 
 
@@ -97,10 +111,11 @@ def _mappings(
 ) -> dict[str, Any]:
     """Convert one mapping to a file, or several to a folder."""
     from toruscast.errors import InputError
+    from toruscast.mapping import parse_torus
     from toruscast.mapping.formats import read_mappings, write_mapping
 
     check_target(target)
-    host = load_torus(torus)
+    host = parse_torus(torus)
     mappings = read_mappings(source, host, tasks_per_node=capacity)
     if is_folder(target):
         write_to_folder(mappings, host, target, output)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
 from .output import Output, records
 from .quality import METRICS, between, score
+from .records import Source, Traffic, Work
 from .sampling import obtain_samples
 from .selection import MINE, load_plugin, names_of
 from .tables import new_table
@@ -47,32 +48,18 @@ BASELINE = "analytic"
     "[default: what --features need]",
 )
 @options.splits_option
-@options.routing_option
-@options.work_options
-@options.output_options
+@options.routed_work_options
+@options.output_record
 def command(
-    comm: str | None,
-    form: options.Format,
-    iterations: float | None,
-    traffic: Literal["all", "point_to_point", "collective"],
-    grid: str | None,
-    torus: str | None,
-    tasks_per_node: int | None,
-    number: int | None,
-    times: str | None,
-    mappings: str | None,
-    samples: str | None,
+    traffic: Traffic,
+    source: Source,
     chosen: tuple[str, ...],
     plugin: str | None,
     target: Target | None,
     level: int | None,
     splits: int,
-    routing: Literal["deterministic", "adaptive", "by_size"],
-    seed: int,
-    jobs: int,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    work: Work,
+    output: Output,
 ) -> None:
     """Measure how well feature sets forecast mappings kept out of training.
 
@@ -90,8 +77,7 @@ def command(
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --plugin my.py --features mine
     toruscast evaluate --samples samples.parquet --features prior --features H5
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
-    output.check(also={"--samples": samples})
+    output.check(also={"--samples": source.samples})
     mine = load_plugin(plugin)
     if not chosen and mine:
         chosen = (MINE,)
@@ -99,7 +85,7 @@ def command(
         # A metric of one's own is worth what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     columns: list[str] = []
-    if comm is not None:
+    if traffic.comms:
         from toruscast.training import needed_level
 
         wanted = {text: names_of(text, mine) for text in chosen}
@@ -107,26 +93,15 @@ def command(
         needed = needed_level(columns, target)
         level = needed if level is None else max(level, needed)
     table = obtain_samples(
-        comm,
-        form,
         traffic,
-        iterations,
-        grid,
-        torus,
-        tasks_per_node,
-        number,
-        times,
-        mappings,
-        samples,
+        source,
         columns,
         level or 1,
-        routing,
-        seed,
-        jobs,
+        work,
         output,
     )
-    sets = _sets(chosen, mine, table, samples)
-    scores, gain = _scored(table, sets, target, splits, seed, jobs, output)
+    sets = _sets(chosen, mine, table, source.samples)
+    scores, gain = _scored(table, sets, target, splits, work, output)
     from toruscast.training import single_features
     from toruscast.training.evaluate import INTERVAL_SPLITS
 
@@ -189,8 +164,7 @@ def _scored(
     sets: dict[str, tuple[str, ...]],
     target: Target | None,
     splits: int,
-    seed: int,
-    jobs: int,
+    work: Work,
     output: Output,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score every set on the same splits."""
@@ -204,7 +178,9 @@ def _scored(
         progress(0, len(sets))
         for done, (name, names) in enumerate(sets.items(), start=1):
             predictor = {name: TimePredictor(names, target or usual_target(names))}
-            parts.append(repeated_splits(table, predictor, n_splits=splits, seed=seed, n_jobs=jobs))
+            parts.append(
+                repeated_splits(table, predictor, n_splits=splits, seed=work.seed, n_jobs=work.jobs)
+            )
             progress(done, len(sets))
     scores = pd.concat(parts, ignore_index=True)
     return scores, gains(scores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -10,6 +10,7 @@ from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .occupancy import occupancy
 from .output import Output, records, write_parquet
+from .records import Candidates, Traffic, Work, refuse
 from .selection import check_use, load_plugin, names_of
 from .tables import new_table, print_table
 from .units import number
@@ -27,7 +28,7 @@ SHOWN = (
 
 @click.command("features")
 @options.optional_traffic_options
-@options.mapping_options
+@options.candidates_options
 @click.option(
     "--level",
     type=click.IntRange(1, 2),
@@ -43,31 +44,19 @@ SHOWN = (
 )
 @options.plugin_option(options.FEATURES_MINE)
 @click.option("--list", "listing", is_flag=True, help="List the features and stop.")
-@options.routing_option
-@options.work_options
+@options.routed_work_options
 @click.option("--parquet", "parquet_path", metavar="FILE", help="Write the table as Parquet.")
-@options.output_options
+@options.output_record
 def command(
-    comm: str | None,
-    form: options.Format,
-    iterations: float | None,
-    traffic: Literal["all", "point_to_point", "collective"],
-    grid: str | None,
-    torus: str | None,
-    mappings: str | None,
-    candidates: int | None,
-    tasks_per_node: int | None,
+    traffic: Traffic,
+    candidates: Candidates,
     level: int,
     chosen: str | None,
     plugin: str | None,
     listing: bool,
-    routing: Literal["deterministic", "adaptive", "by_size"],
-    seed: int,
-    jobs: int,
+    work: Work,
     parquet_path: str | None,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Compute the named features of mappings: one row a mapping, one column a feature.
 
@@ -75,53 +64,42 @@ def command(
     toruscast features --list
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check({"--parquet": parquet_path})
     mine = load_plugin(plugin)
     if listing:
-        options.refuse(
-            "without --list",
-            "comm",
-            "form",
-            "iterations",
-            "traffic",
-            "grid",
-            "torus",
-            "mappings",
-            "candidates",
-            "tasks_per_node",
-            "level",
-            "chosen",
-            "routing",
-            "seed",
-            "jobs",
-            "parquet_path",
-        )
+        others = ("level", "chosen", "parquet_path")
+        refuse("without --list", Traffic, Candidates, Work, *others)
         _list(output)
         return
-    if comm is None or torus is None:
+    if traffic.comm is None or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    application = load_application(comm, traffic, iterations, grid, form)
-    host = load_torus(torus)
-    picked = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
+    application = load_application(traffic)
+    host = load_torus(traffic)
+    picked = load_mappings(application.comm, host, candidates, work.seed)
     from toruscast.features import extract
     from toruscast.training import needed_level
     from toruscast.wording import counted
 
     if chosen:
-        options.refuse("without --features", "level")
+        refuse("without --features", "level")
     wanted = None if chosen is None else names_of(chosen, mine)
     check_use(mine, wanted)
     level = max(level, needed_level(mine))
     table = extract(
-        application.comm, host, picked, level=level, routing=routing, features=wanted, n_jobs=jobs
+        application.comm,
+        host,
+        picked,
+        level=level,
+        routing=work.routing,
+        features=wanted,
+        n_jobs=work.jobs,
     )
     if parquet_path is not None:
         write_parquet(table, parquet_path)
     content = {
         "application": application.describe(),
         "torus": {"name": str(host), "nodes": host.n_nodes},
-        "routing": routing,
+        "routing": work.routing,
         "features": records(table),
     }
     output.write(content, table, index=True)

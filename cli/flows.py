@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from . import options
 from .inputs import check_sends, load_mappings, load_phases, load_torus
 from .output import Output, records
+from .records import Candidates, Traffic, Work
 from .setting import Setting
-from .simulate.network import change_network
 from .timed import Tell, Timed, ranked, time_all
 from .units import part_of
 
@@ -44,8 +44,7 @@ _NO_BUFFERS = (
 
 @click.command("flows")
 @options.phased_traffic_options
-@options.mapping_options
-@options.network_option("feeding=messages or eager_limit=65536")
+@options.candidates_options
 @click.option(
     "--error",
     type=float,
@@ -56,26 +55,14 @@ _NO_BUFFERS = (
 )
 @options.top_option(10)
 @options.work_options
-@options.output_options
+@options.output_record
 def command(
-    comm: tuple[str, ...],
-    dependent: bool,
-    form: options.Format,
-    iterations: float | None,
-    traffic: Literal["all", "point_to_point", "collective"],
-    grid: str | None,
-    torus: str,
-    mappings: str | None,
-    candidates: int | None,
-    tasks_per_node: int | None,
-    changes: tuple[str, ...],
+    traffic: Traffic,
+    candidates: Candidates,
     error: float,
     top: int,
-    seed: int,
-    jobs: int,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    work: Work,
+    output: Output,
 ) -> None:
     """Rank candidate mappings by simulated flows, whatever the messages' length.
 
@@ -88,23 +75,22 @@ def command(
     toruscast flows --comm lammps-salt-64 --torus 4x4x4
     toruscast flows --comm app.edges --torus 8x8x8 --mappings maps/ --csv flows.csv
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     if not 0 <= error < 1:
         raise click.UsageError(f"bad --error: found {error:g}, expected from 0 to less than 1")
     output.check()
-    application, workload = load_phases(comm, traffic, iterations, grid, dependent, form)
-    check_sends(workload, comm[0])
-    host = change_network(load_torus(torus), changes, OF_PACKETS)
-    chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
+    application, workload = load_phases(traffic)
+    check_sends(workload, traffic.comms[0])
+    host = load_torus(traffic, OF_PACKETS)
+    chosen = load_mappings(application.comm, host, candidates, work.seed)
     with output.progress("Simulating", count=part_of("messages")) as progress:
-        found = _fly(workload, host, chosen, error, jobs, progress)
+        found = _fly(workload, host, chosen, error, work.jobs, progress)
     table = ranked(found)
-    setting = Setting(application, comm, dependent, host, changes)
+    setting = Setting(application, traffic, host)
     content = {
         **setting.describe(),
         "network": asdict(host.network),
         "error": error,
-        "seed": seed,
+        "seed": work.seed,
         "ranking": [
             {**row, "phase_times": found[row["mapping"]].phase_times} for row in records(table)
         ],

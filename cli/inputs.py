@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .names import closest
-from .options import Format
+from .network import change_network
+from .records import Candidates, Include, Traffic
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 
 DEFAULT_CANDIDATES = 84
-Traffic = Literal["all", "point_to_point", "collective"]
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,7 @@ class Application:
         }
 
 
-def load_application(
-    comm: str,
-    traffic: Traffic,
-    iterations: float | None,
-    grid: str | None,
-    form: Format = "auto",
-) -> Application:
+def load_application(traffic: Traffic) -> Application:
     """Read a graph from a file or a shipped dataset and divide it by the iterations.
 
     Raises
@@ -60,22 +54,20 @@ def load_application(
     """
     from toruscast.errors import InputError
 
-    application = _read_application(comm, traffic, iterations, grid, form)
+    application = _read_application(traffic.comms[0], traffic)
     if not application.comm.n_messages.sum():
-        raise InputError("communication graph without a message", file=comm)
+        raise InputError("communication graph without a message", file=traffic.comm)
     return application
 
 
-def _read_application(
-    comm: str, traffic: Traffic, iterations: float | None, grid: str | None, form: Format
-) -> Application:
+def _read_application(comm: str, traffic: Traffic) -> Application:
     """The graph, whether or not there is something in it to send."""
-    graph, known = read_graph(comm, traffic, format=form)
-    iterations = known if iterations is None else iterations
+    graph, known = read_graph(comm, traffic.include, format=traffic.form)
+    iterations = known if traffic.iterations is None else traffic.iterations
     graph = per_iteration(graph, iterations)
-    if grid is not None:
-        graph = graph.renamed(graph.name, _grid(grid))
-    return Application(graph, comm, traffic, iterations)
+    if traffic.grid is not None:
+        graph = graph.renamed(graph.name, _grid(traffic.grid))
+    return Application(graph, comm, traffic.include, iterations)
 
 
 def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
@@ -112,14 +104,7 @@ def check_sends(traffic: Workload | CommGraph, file: str) -> None:
         )
 
 
-def load_phases(
-    comms: Sequence[str],
-    traffic: Traffic,
-    iterations: float | None,
-    grid: str | None,
-    dependent: bool,
-    form: Format = "auto",
-) -> tuple[Application, Workload]:
+def load_phases(traffic: Traffic) -> tuple[Application, Workload]:
     """Read the graphs of the phases; return what they add up to, too.
 
     Of several, some may have nothing to send.
@@ -133,10 +118,12 @@ def load_phases(
     from toruscast.errors import InputError
     from toruscast.mapping import Workload
 
-    if dependent and len(comms) < 2:
+    if traffic.dependent and len(traffic.comms) < 2:
         raise click.UsageError("--dependent needs several --comm, a round each")
-    read = load_application if len(comms) == 1 else _read_application
-    parts = [read(comm, traffic, iterations, grid, form) for comm in comms]
+    if len(traffic.comms) == 1:
+        parts = [load_application(traffic)]
+    else:
+        parts = [_read_application(comm, traffic) for comm in traffic.comms]
     for part in parts[1:]:
         if part.comm.n_tasks != parts[0].comm.n_tasks:
             found = " and ".join(f"{p.comm.n_tasks} in {p.source}" for p in (parts[0], part))
@@ -146,28 +133,25 @@ def load_phases(
                 expected="the same, which the first line of a file may tell (in CSV: # n_tasks N)",
             )
     names = list(dict.fromkeys(part.comm.name for part in parts))
-    workload = Workload([part.comm for part in parts], ", ".join(names), dependent)
+    workload = Workload([part.comm for part in parts], ", ".join(names), traffic.dependent)
     if len(parts) == 1:
         return parts[0], workload
     divisors = {part.iterations for part in parts}
     common = divisors.pop() if len(divisors) == 1 else None
-    return Application(workload.total, ", ".join(comms), traffic, common), workload
+    return Application(workload.total, ", ".join(traffic.comms), traffic.include, common), workload
 
 
-def load_torus(text: str) -> Torus:
-    """Read a torus or a machine."""
+def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:
+    """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
     from toruscast.mapping.machines import parse_torus
 
-    return parse_torus(text)
+    if traffic.torus is None:
+        raise click.UsageError("--comm needs --torus")
+    return change_network(parse_torus(traffic.torus), traffic.changes, unused)
 
 
 def load_mappings(
-    comm: CommGraph,
-    torus: Torus,
-    mappings: str | None,
-    candidates: int | None,
-    tasks_per_node: int | None,
-    seed: int,
+    comm: CommGraph, torus: Torus, candidates: Candidates, seed: int
 ) -> list[TaskMapping]:
     """Read mappings, or make a sample of them.
 
@@ -176,35 +160,21 @@ def load_mappings(
     InputError
         If the mappings are not valid or do not fit the graph and the torus.
     """
-    if mappings is not None and candidates is not None:
+    mappings, n, capacity = candidates.mappings, candidates.candidates, candidates.tasks_per_node
+    if mappings is not None and n is not None:
         raise click.UsageError("--mappings and --candidates exclude each other")
     if mappings is None:
         from toruscast.mapping import strategies
+        from toruscast.mapping.strategies.sampling import most_mappings
 
-        n = candidates
         if n is None:
-            n = most_mappings(comm, torus, tasks_per_node, DEFAULT_CANDIDATES)
-        return strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=tasks_per_node)
+            n = most_mappings(comm, torus, capacity, DEFAULT_CANDIDATES)
+        return strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
     from toruscast.mapping.formats import read_mappings
 
-    chosen = read_mappings(mappings, torus, tasks_per_node=tasks_per_node)
+    chosen = read_mappings(mappings, torus, tasks_per_node=capacity)
     check_mappings(chosen, mappings, comm, torus)
     return chosen
-
-
-def most_mappings(
-    comm: CommGraph,
-    torus: Torus,
-    tasks_per_node: int | None,
-    most: int,
-    besides: Sequence[TaskMapping] = (),
-) -> int:
-    """Return how many different mappings there are besides some; not more than are wanted."""
-    from toruscast.mapping.strategies import Placement
-    from toruscast.mapping.strategies.sampling import count_left
-
-    left = count_left(Placement(comm, torus, tasks_per_node), besides)
-    return most if left is None else min(most, left)
 
 
 def load_mapping(
@@ -251,7 +221,7 @@ def check_mappings(
         ) from None
 
 
-def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, float | None]:
+def read_graph(comm: str, include: Include, **how: Any) -> tuple[CommGraph, float | None]:
     """Return the graph of a file or dataset, and the dataset's iterations.
 
     ``how`` goes to `read_comm`.
@@ -268,18 +238,18 @@ def read_graph(comm: str, traffic: Traffic, **how: Any) -> tuple[CommGraph, floa
     known = datasets.names()
     # A folder of results may be called as what was simulated.
     if _is_file(comm) and not (comm in known and Path(comm).is_dir()):
-        return read_comm(comm, include=traffic, **how), None
+        return read_comm(comm, include=include, **how), None
     if comm in known:
         for option, value in how.items():
             if value not in (None, "auto"):
                 name = "--tasks" if option == "n_tasks" else f"--{option}"
                 raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
-        graph = datasets.load(comm, include=traffic)
+        graph = datasets.load(comm, include=include)
         return graph, None if iterations is None else float(iterations)
     # What exists not may be the common prefix of per-rank files.
     try:
-        return read_comm(comm, include=traffic, **how), None
+        return read_comm(comm, include=include, **how), None
     except InputError as error:
         if "/" in comm or "." in comm or "no such file" not in error.message:
             raise

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, get_args
 
 import click
-from click.core import ParameterSource
 
-F = TypeVar("F", bound=Callable[..., Any])
-Format = Literal["auto", "edges", "matrix"]
+from .output import Output
+from .records import (
+    Candidates,
+    F,
+    Format,
+    Include,
+    Routing,
+    Source,
+    Traffic,
+    Work,
+    as_record,
+    with_options,
+)
 
 
 class _Positive(click.IntRange):
@@ -38,73 +48,26 @@ MAPPING_HELP = (
     "a line for each task, with its node's coordinates and a slot or with its node's number; or "
     "columns below the names task,node"
 )
-
-
-def traffic_options(function: F) -> F:
-    """Add what tells which traffic goes over which torus."""
-    return _with(
-        function,
-        click.option(
-            "--comm",
-            required=True,
-            metavar="FILE|NAME",
-            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512.",
-        ),
-        *_TRAFFIC,
-        click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
-    )
-
-
-def phased_traffic_options(function: F) -> F:
-    """Add what tells which phases of traffic go over which torus."""
-    return _with(
-        function,
-        click.option(
-            "--comm",
-            required=True,
-            multiple=True,
-            metavar="FILE|NAME",
-            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
-            "several times: phases, a barrier between them.",
-        ),
-        click.option(
-            "--dependent",
-            is_flag=True,
-            help="The phases are rounds: instead of at a barrier, each task waits for its own "
-            "messages of the round.",
-        ),
-        *_TRAFFIC,
-        click.option("--torus", required=True, metavar="TORUS", help=TORUS_HELP),
-    )
-
-
-def optional_traffic_options(function: F) -> F:
-    """Add the same options where samples may stand in for them."""
-    return _with(
-        function,
-        click.option(
-            "--comm",
-            metavar="FILE|NAME",
-            help=f"{COMM_HELP}, or the name of a shipped dataset.",
-        ),
-        *_TRAFFIC,
-        click.option("--torus", metavar="TORUS", help=TORUS_HELP),
-    )
-
-
 TORUS_HELP = (
     "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension), or a machine such as "
     "bluegene_q:1024 or tpu_v4:4x4x8."
 )
-iterations_option = click.option(
-    "--iterations",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="N",
-    help="Application steps that the graph covers: traffic is divided by it.",
-)
-traffic_option = click.option(
+
+
+def iterations_option(more: str = "") -> Callable[[F], F]:
+    """Add the steps that a graph covers; ``more`` says what they are if not given."""
+    return click.option(
+        "--iterations",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="N",
+        help=f"Application steps that the graph covers: traffic is divided by it.{more}",
+    )
+
+
+include_option = click.option(
     "--traffic",
-    type=click.Choice(["all", "point_to_point", "collective"]),
+    "include",
+    type=click.Choice(get_args(Include)),
     default="all",
     show_default=True,
     help="Which part of Open MPI monitoring output counts.",
@@ -118,43 +81,95 @@ format_option = click.option(
     help="What a text file is that could be a list of edges or a dense matrix (3x3 or 4x4 "
     "numbers).",
 )
-_TRAFFIC = (
-    format_option,
-    click.option(
-        "--iterations",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="N",
-        help="Application steps that the graph covers: traffic is divided by it. Known for shipped "
-        "datasets; 1 for files.",
-    ),
-    traffic_option,
-    click.option(
-        "--grid",
-        metavar="SIZES",
-        help="Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if unknown.",
-    ),
+network_option = click.option(
+    "--network",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a constant of the network, such as overhead=1us, tie=random, bandwidth=1e9,2e9 "
+    "(of each dimension), order=1,0 (in which dimensions are routed), buffer_packets=8. May be "
+    "given several times.",
 )
 
 
-def mapping_options(function: F) -> F:
-    """Add what tells which mappings to look at."""
-    return _with(
-        function,
+def _traffic(comm: Callable[[F], F], *, required: bool) -> Callable[[F], F]:
+    return as_record(
+        "traffic",
+        Traffic,
+        comm,
+        format_option,
+        iterations_option(" Known for shipped datasets; 1 for files."),
+        include_option,
         click.option(
-            "--mappings",
-            metavar="FILE|FOLDER",
-            help=f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of "
-            "name,node,node,...",
+            "--grid",
+            metavar="SIZES",
+            help="Logical task grid such as 8x8x8, for the mapping strategies; near-cubic if "
+            "unknown.",
         ),
-        click.option(
-            "--candidates",
-            type=POSITIVE,
-            metavar="N",
-            help="Instead: N mappings from the strategies, of very different quality.  "
-            "[default: 84]",
-        ),
-        tasks_per_node_option,
+        click.option("--torus", required=required, metavar="TORUS", help=TORUS_HELP),
+        network_option,
     )
+
+
+def _comm_option(*, required: bool) -> Callable[[F], F]:
+    return click.option(
+        "--comm",
+        "comms",
+        required=required,
+        metavar="FILE|NAME",
+        callback=lambda _context, _option, text: () if text is None else (text,),
+        help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512.",
+    )
+
+
+def traffic_options(function: F) -> F:
+    """Add what tells which traffic goes over which torus, as the record ``traffic``."""
+    return _traffic(_comm_option(required=True), required=True)(function)
+
+
+def optional_traffic_options(function: F) -> F:
+    """Add the same options where samples may stand in for them."""
+    return _traffic(_comm_option(required=False), required=False)(function)
+
+
+def phased_traffic_options(function: F) -> F:
+    """Add what tells which phases of traffic go over which torus, as the record ``traffic``."""
+    comm = click.option(
+        "--comm",
+        "comms",
+        required=True,
+        multiple=True,
+        metavar="FILE|NAME",
+        help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
+        "several times: phases, a barrier between them.",
+    )
+    dependent = click.option(
+        "--dependent",
+        is_flag=True,
+        help="The phases are rounds: instead of at a barrier, each task waits for its own "
+        "messages of the round.",
+    )
+    return _traffic(lambda f: with_options(f, comm, dependent), required=True)(function)
+
+
+def candidates_options(function: F) -> F:
+    """Add what tells which mappings to look at, as the record ``candidates``."""
+    return as_record(
+        "candidates", Candidates, mappings_option, number_option, tasks_per_node_option
+    )(function)
+
+
+mappings_option = click.option(
+    "--mappings",
+    metavar="FILE|FOLDER",
+    help=f"A folder of mapping files; one file ({MAPPING_HELP}); or lines of name,node,node,...",
+)
+number_option = click.option(
+    "--candidates",
+    type=POSITIVE,
+    metavar="N",
+    help="Instead: N mappings from the strategies, of very different quality.  [default: 84]",
+)
 
 
 def tasks_per_node_option(function: F) -> F:
@@ -168,33 +183,38 @@ def tasks_per_node_option(function: F) -> F:
 
 
 def sample_options(function: F) -> F:
-    """Add where samples come from: simulated for an application, or a file."""
-    return _with(
+    """Add where samples come from, as the records ``traffic`` and ``source``."""
+    return with_options(
         function,
         optional_traffic_options,
-        tasks_per_node_option,
-        click.option(
-            "-n",
-            "number",
-            type=click.IntRange(min=6),
-            metavar="N",
-            help=f"Mappings to simulate.  [default: {TRAINING}]",
-        ),
-        click.option(
-            "--times",
-            metavar="FILE.csv",
-            help="Measured times of --mappings instead: a line 'mapping,time' each, in seconds.",
-        ),
-        click.option(
-            "--mappings",
-            metavar="FILE|FOLDER",
-            help="The mappings that --times is of.",
-        ),
-        click.option(
-            "--samples",
-            metavar="FILE.parquet",
-            help="Samples: with --comm, where the simulated ones are kept (a run that was stopped "
-            "goes on); else read.",
+        as_record(
+            "source",
+            Source,
+            tasks_per_node_option,
+            click.option(
+                "-n",
+                "number",
+                type=click.IntRange(min=6),
+                metavar="N",
+                help=f"Mappings to simulate.  [default: {TRAINING}]",
+            ),
+            click.option(
+                "--times",
+                metavar="FILE.csv",
+                help="Measured times of --mappings instead: a line 'mapping,time' each, in "
+                "seconds.",
+            ),
+            click.option(
+                "--mappings",
+                metavar="FILE|FOLDER",
+                help="The mappings that --times is of.",
+            ),
+            click.option(
+                "--samples",
+                metavar="FILE.parquet",
+                help="Samples: with --comm, where the simulated ones are kept (a run that was "
+                "stopped goes on); else read.",
+            ),
         ),
     )
 
@@ -240,24 +260,11 @@ def routing_option(function: F) -> F:
     """Add how messages are routed."""
     return click.option(
         "--routing",
-        type=click.Choice(["deterministic", "adaptive", "by_size"]),
+        type=click.Choice(get_args(Routing)),
         default="deterministic",
         show_default=True,
         help="Dimension order, minimal adaptive, or the second for phases with long messages.",
     )(function)
-
-
-def network_option(more: str) -> Callable[[F], F]:
-    """Add changes of the network; ``more`` are examples for this command."""
-    return click.option(
-        "--network",
-        "changes",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Change a constant of the network, such as overhead=1us, tie=random, "
-        "bandwidth=1e9,2e9 (of each dimension), order=1,0 (in which dimensions are routed), "
-        f"{more}. May be given several times.",
-    )
 
 
 def top_option(default: int) -> Callable[[F], F]:
@@ -284,12 +291,13 @@ def jobs_option(function: F) -> F:
 
 
 def work_options(function: F) -> F:
-    """Add seed and number of threads."""
-    return _with(
-        function,
-        seed_option,
-        jobs_option,
-    )
+    """Add seed and number of threads, as the record ``work``."""
+    return as_record("work", Work, seed_option, jobs_option)(function)
+
+
+def routed_work_options(function: F) -> F:
+    """Add how messages are routed, too."""
+    return as_record("work", Work, routing_option, seed_option, jobs_option)(function)
 
 
 def file_argument(function: F) -> F:
@@ -301,14 +309,20 @@ def file_argument(function: F) -> F:
     )(function)
 
 
+_json_option = click.option(
+    "--json", "json_path", metavar="FILE|-", help="Write the result as JSON."
+)
+_csv_option = click.option("--csv", "csv_path", metavar="FILE|-", help="Write the table as CSV.")
+
+
 def output_options(function: F) -> F:
-    """Add where the result goes."""
-    return _with(
-        function,
-        click.option("--json", "json_path", metavar="FILE|-", help="Write the result as JSON."),
-        click.option("--csv", "csv_path", metavar="FILE|-", help="Write the table as CSV."),
-        quiet_option,
-    )
+    """Add where the result goes, each option as an argument of its own."""
+    return with_options(function, _json_option, _csv_option, quiet_option)
+
+
+def output_record(function: F) -> F:
+    """Add where the result goes, as the record ``output``."""
+    return as_record("output", Output, output_options)(function)
 
 
 def quiet_option(function: F) -> F:
@@ -316,19 +330,3 @@ def quiet_option(function: F) -> F:
     return click.option("--quiet", "-q", is_flag=True, help="No progress bar, no messages.")(
         function
     )
-
-
-def _with(function: F, *options: Callable[[F], F]) -> F:
-    # Decorators apply from the bottom up; listed here in the order of the help.
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def refuse(where: str, *names: str) -> None:
-    """Raise if one of these options was given, which mean something only elsewhere."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "")
-        if parameter.name in names and given is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{parameter.opts[0]} goes {where}")

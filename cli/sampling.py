@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from . import options
-from .inputs import check_sends, load_application, load_mappings, load_torus, most_mappings
+from .inputs import check_sends, load_application, load_mappings, load_torus
 from .output import Output, check_writable
+from .records import Candidates, Source, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,22 +21,11 @@ if TYPE_CHECKING:
 
 
 def obtain_samples(
-    comm: str | None,
-    form: options.Format,
-    traffic: Literal["all", "point_to_point", "collective"],
-    iterations: float | None,
-    grid: str | None,
-    torus: str | None,
-    tasks_per_node: int | None,
-    number: int | None,
-    times: str | None,
-    mappings: str | None,
-    samples: str | None,
+    traffic: Traffic,
+    source: Source,
     names: Sequence[str],
     level: int,
-    routing: Literal["deterministic", "adaptive", "by_size"],
-    seed: int,
-    jobs: int,
+    work: Work,
     output: Output,
 ) -> pd.DataFrame:
     """Simulate samples where an application is given, or take their measured times, else read them.
@@ -48,56 +38,46 @@ def obtain_samples(
     InputError
         If the file holds no samples, or the application does not fit the torus.
     """
-    if (times is None) != (mappings is None):
+    if (source.times is None) != (source.mappings is None):
         raise click.UsageError("--times and --mappings go together")
-    if comm is None:
-        if samples is None:
+    if traffic.comm is None:
+        if source.samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
-        options.refuse(
-            "with --comm",
-            "form",
-            "number",
-            "torus",
-            "tasks_per_node",
-            "traffic",
-            "iterations",
-            "grid",
-            "routing",
-            "level",
-            "times",
-            "mappings",
-        )
+        others = ("number", "tasks_per_node", "routing", "level", "times", "mappings")
+        refuse("with --comm", Traffic, *others)
         from toruscast.training import read_samples
 
-        return read_samples(samples)
-    if torus is None:
+        return read_samples(source.samples)
+    if traffic.torus is None:
         raise click.UsageError("--comm needs --torus")
-    if samples is not None:
-        check_writable(samples)
-    application = load_application(comm, traffic, iterations, grid, form)
-    check_sends(application.comm, comm)
-    host = load_torus(torus)
-    if times is not None:
-        options.refuse("without --times", "number", "samples")
-        measured = load_mappings(application.comm, host, mappings, None, tasks_per_node, seed)
-        return _measured(
-            application.comm, host, measured, times, names, level, routing, jobs, output
-        )
-    n = number
-    if n is None:
-        n = most_mappings(application.comm, host, tasks_per_node, options.TRAINING)
-    simulated = load_mappings(application.comm, host, None, n, tasks_per_node, seed)
+    if source.samples is not None:
+        check_writable(source.samples)
+    application = load_application(traffic)
+    comm = application.comm
+    check_sends(comm, traffic.comm)
+    host = load_torus(traffic)
+    if source.times is not None:
+        refuse("without --times", "number", "samples")
+        files = Candidates(source.mappings, None, source.tasks_per_node)
+        measured = load_mappings(comm, host, files, work.seed)
+        return _measured(comm, host, measured, source.times, names, level, work, output)
+    from toruscast.mapping.strategies.sampling import most_mappings
     from toruscast.training import build_samples
 
+    n = source.number
+    if n is None:
+        n = most_mappings(comm, host, source.tasks_per_node, options.TRAINING)
+    chosen = Candidates(None, n, source.tasks_per_node)
+    simulated = load_mappings(comm, host, chosen, work.seed)
     with TemporaryDirectory() as folder, output.progress(f"Simulating {n} mappings") as progress:
         return build_samples(
-            [(application.comm, host, simulated)],
-            Path(folder) / "samples.parquet" if samples is None else samples,
-            n_jobs=jobs,
+            [(comm, host, simulated)],
+            Path(folder) / "samples.parquet" if source.samples is None else source.samples,
+            n_jobs=work.jobs,
             level=level,
-            routing=routing,
+            routing=work.routing,
             progress=progress,
-            provenance={"seed": seed},
+            provenance={"seed": work.seed},
         )
 
 
@@ -108,8 +88,7 @@ def _measured(
     times: str,
     names: Sequence[str],
     level: int,
-    routing: Literal["deterministic", "adaptive", "by_size"],
-    jobs: int,
+    work: Work,
     output: Output,
 ) -> pd.DataFrame:
     """Return features of the mappings that a file has the times of."""
@@ -133,8 +112,14 @@ def _measured(
     besides = ("lower_bound", "sketch_time") if level > 1 else ("lower_bound",)
     wanted = tuple(dict.fromkeys((*names, *besides))) if names else None
     table = extract(
-        comm, torus, chosen, level=level, routing=routing, features=wanted, n_jobs=jobs
+        comm,
+        torus,
+        chosen,
+        level=level,
+        routing=work.routing,
+        features=wanted,
+        n_jobs=work.jobs,
     ).reset_index()
     table["time"] = [seconds[mapping.name] for mapping in chosen]
-    table.attrs["provenance"] = {"routing": routing, "times": times}
+    table.attrs["provenance"] = {"routing": work.routing, "times": times}
     return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import Torus
 
     from .inputs import Application
+    from .records import Traffic
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,13 @@ class Setting:
     """An application's phases, and the torus they go over."""
 
     application: Application
-    phases: Sequence[str]
-    """Where the graph of each is from."""
-    dependent: bool
+    traffic: Traffic
     torus: Torus
-    changes: Sequence[str]
-    """What ``--network`` has changed."""
+
+    @property
+    def dependent(self) -> bool:
+        """Whether the phases are rounds without a barrier."""
+        return self.traffic.dependent
 
     def describe(self) -> dict[str, Any]:
         """Return what JSON output says about it."""
@@ -33,7 +34,7 @@ class Setting:
         return {
             "application": {
                 **self.application.describe(),
-                "phases": list(self.phases),
+                "phases": list(self.traffic.comms),
                 "dependent": self.dependent,
             },
             "torus": {
@@ -48,7 +49,8 @@ class Setting:
 
     def in_words(self) -> str:
         """Return it as a line for people."""
-        n = len(self.phases)
+        n = len(self.traffic.comms)
         phases = f" in {n} {'rounds' if self.dependent else 'phases'}" if n > 1 else ""
-        changed = f"; {', '.join(map(printable, self.changes))}" if self.changes else ""
+        changes = self.traffic.changes
+        changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         return f"{application_line(self.application)}{phases}; on torus {self.torus}{changed}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
 from .output import Output, records
 from .quality import print_quality
+from .records import Source, Traffic, Work
 from .sampling import obtain_samples
 from .selection import check_use, load_plugin, names_of
 from .tables import new_table
@@ -39,33 +40,19 @@ if TYPE_CHECKING:
     "other sizes, or the time.  [default: correction with features of the sketch, slowdown with "
     "the set 'relative', else time]",
 )
-@options.routing_option
 @options.splits_option
-@options.work_options
-@options.output_options
+@options.routed_work_options
+@options.output_record
 def command(
-    comm: str | None,
-    form: options.Format,
-    iterations: float | None,
-    traffic: Literal["all", "point_to_point", "collective"],
-    grid: str | None,
-    torus: str | None,
-    tasks_per_node: int | None,
-    number: int | None,
-    times: str | None,
-    mappings: str | None,
-    samples: str | None,
+    traffic: Traffic,
+    source: Source,
     out: str,
     chosen: str,
     plugin: str | None,
     target: Target | None,
-    routing: Literal["deterministic", "adaptive", "by_size"],
     splits: int,
-    seed: int,
-    jobs: int,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    work: Work,
+    output: Output,
 ) -> None:
     """Train a predictor, tell how good it is on mappings kept out of training, and save it.
 
@@ -74,8 +61,7 @@ def command(
     toruscast train --samples samples.parquet --out model.skops --features analytic
     toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times times.csv --out m.skops
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
-    output.check({"--out": out}, {"--samples": samples})
+    output.check({"--out": out}, {"--samples": source.samples})
     from toruscast.training import (
         TimePredictor,
         feature_set,
@@ -87,32 +73,23 @@ def command(
     )
 
     mine = load_plugin(plugin)
-    names = names_of(chosen, mine) if comm is not None or mine else ()
+    names = names_of(chosen, mine) if traffic.comms or mine else ()
     check_use(mine, names)
     table = obtain_samples(
-        comm,
-        form,
         traffic,
-        iterations,
-        grid,
-        torus,
-        tasks_per_node,
-        number,
-        times,
-        mappings,
-        samples,
+        source,
         names,
         needed_level(names, target),
-        routing,
-        seed,
-        jobs,
+        work,
         output,
     )
     features = _features(chosen, mine, table)
     aim = target or usual_target(feature_set(features))
     model = TimePredictor(features, aim)
     output.message(f"measuring quality on {splits} splits")
-    quality = summarise(repeated_splits(table, model, n_splits=splits, seed=seed, n_jobs=jobs))
+    quality = summarise(
+        repeated_splits(table, model, n_splits=splits, seed=work.seed, n_jobs=work.jobs)
+    )
     model.fit(table, table["time"])
     save_predictor(model, out, table.attrs.get("provenance"))
     content = {

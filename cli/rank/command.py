@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +17,11 @@ from ..inputs import (
     load_application,
     load_mappings,
     load_torus,
-    most_mappings,
 )
 from ..mapping_files import check_target, is_folder, write_to_folder
 from ..output import Output, records
 from ..quality import COVERAGE
+from ..records import Candidates, Routing, Traffic, Work
 from ..selection import load_plugin
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from toruscast.features.reasons import Reasons
     from toruscast.mapping import CommGraph, TaskMapping, Torus
     from toruscast.training import TimePredictor, Training
-
-Routing = Literal["deterministic", "adaptive", "by_size"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +55,7 @@ class Ranking:
 
 @click.command("rank")
 @options.traffic_options
-@options.mapping_options
+@options.candidates_options
 @click.option(
     "--train",
     type=click.IntRange(min=6),
@@ -71,38 +69,26 @@ class Ranking:
     help="Instead: a model made by 'toruscast train', or the one that comes with toruscast.",
 )
 @options.plugin_option(" that the model of --model reads")
-@options.routing_option
 @click.option("--check", is_flag=True, help="Simulate the candidates too and score the forecast.")
 @options.top_option(10)
-@options.work_options
+@options.routed_work_options
 @click.option(
     "--out",
     metavar="FILE|FOLDER/",
     help="Write the mapping predicted fastest (.map, .txt, .csv), or all candidates to a folder.",
 )
-@options.output_options
+@options.output_record
 def command(
-    comm: str,
-    form: options.Format,
-    iterations: float | None,
-    traffic: Literal["all", "point_to_point", "collective"],
-    grid: str | None,
-    torus: str,
-    mappings: str | None,
-    candidates: int | None,
-    tasks_per_node: int | None,
+    traffic: Traffic,
+    candidates: Candidates,
     train: int | None,
     model: str | None,
     plugin: str | None,
-    routing: Routing,
     check: bool,
     top: int,
-    seed: int,
-    jobs: int,
+    work: Work,
     out: str | None,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Rank candidate mappings of an application on a torus by predicted time.
 
@@ -118,25 +104,24 @@ def command(
         raise click.UsageError("--train and --model exclude each other")
     if plugin is not None and model is None:
         raise click.UsageError("--plugin needs --model, which reads its features")
-    output = Output(json_path, csv_path, quiet)
     output.check(also={"--out": out})
     if out is not None:
         check_target(out)
     load_plugin(plugin)
-    application = load_application(comm, traffic, iterations, grid, form)
-    check_sends(application.comm, comm)
-    host = load_torus(torus)
-    chosen = load_mappings(application.comm, host, mappings, candidates, tasks_per_node, seed)
+    application = load_application(traffic)
+    check_sends(application.comm, traffic.comms[0])
+    host = load_torus(traffic)
+    chosen = load_mappings(application.comm, host, candidates, work.seed)
     found = _forecast(
         application,
         host,
         chosen,
         train,
         model,
-        routing,
+        work.routing,
         check,
-        seed,
-        jobs,
+        work.seed,
+        work.jobs,
         output,
     )
     if out is not None:
@@ -165,6 +150,7 @@ def _forecast(
     No model is trained where the candidates' sketches are simulations.
     """
     from toruscast.features.reasons import explain
+    from toruscast.mapping.strategies.sampling import most_mappings
     from toruscast.training import load_predictor, rank
     from toruscast.training.forecast import sketch_is_exact
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..options import refuse
+from ..records import Candidates, refuse
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus, Workload
@@ -130,15 +130,20 @@ def check_options(coarsening: int | None, error: float | None) -> None:
         raise click.UsageError("--coarsening and --error exclude each other")
 
 
-def check_one_or_many(mapping: str | None, mappings: str | None, candidates: int | None) -> None:
+def check_one_or_many(mapping: str | None, candidates: Candidates) -> None:
     """Raise unless one mapping or many are given, and only what means something there."""
-    names = ("--mapping", mapping), ("--mappings", mappings), ("--candidates", candidates)
-    given = [name for name, value in names if value is not None]
+    values = {
+        "--mapping": mapping,
+        "--mappings": candidates.mappings,
+        "--candidates": candidates.candidates,
+    }
+    given = [name for name, value in values.items() if value is not None]
     if not given:
         raise click.UsageError("missing --mapping, or --mappings or --candidates for many")
     if len(given) > 1:
         raise click.UsageError(f"{given[0]} and {given[1]} exclude each other")
     if mapping is None:
-        refuse("with --mapping, which simulates one", "interval", "watch", "out", "trace", "links")
+        where = "with --mapping, which simulates one"
+        refuse(where, "interval", "watch", "out", "trace", "links_path")
     else:
         refuse("with --mappings or --candidates", "top", "jobs")

@@ -120,6 +120,25 @@ def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | No
     return possible - len(fit)
 
 
+def most_mappings(
+    comm: CommGraph,
+    torus: Torus,
+    tasks_per_node: int | None,
+    most: int,
+    besides: Sequence[TaskMapping] = (),
+) -> int:
+    """Return how many different mappings there are besides some; not more than are wanted.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph, Torus
+    >>> most_mappings(CommGraph(3, [], [], []), Torus((3,)), 1, 84)
+    6
+    """
+    left = count_left(Placement(comm, torus, tasks_per_node), besides)
+    return most if left is None else min(most, left)
+
+
 class _Chosen:
     """The mappings chosen so far, none twice."""
 

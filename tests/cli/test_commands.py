@@ -14,6 +14,7 @@ from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.inputs import load_application
 from toruscast.cli.output import Output
+from toruscast.cli.records import Traffic
 from toruscast.cli.units import part_of
 from toruscast.features import FEATURES, extract, unregister
 from toruscast.mapping import Torus, patterns, strategies
@@ -676,8 +677,8 @@ def test_shipped_dataset_is_divided_by_its_iterations():
     name = "lammps-lj-64"
     iterations = datasets.provenance(name)["iterations"]
     whole = datasets.load(name)
-    application = load_application(name, "all", None, None)
+    application = load_application(Traffic(comms=(name,)))
     assert application.iterations == iterations
     assert application.comm.nbytes == pytest.approx(whole.nbytes / iterations)
     assert application.comm.grid == whole.grid
-    assert load_application(name, "all", 1, None).comm.equals(whole)
+    assert load_application(Traffic(comms=(name,), iterations=1)).comm.equals(whole)

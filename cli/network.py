@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from .options import read_seconds
+from .simulate.options import read_seconds
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus

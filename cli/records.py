@@ -1,0 +1,119 @@
+"""Options that belong together travel to a command as one record, not as loose arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar
+
+import click
+from click.core import ParameterSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+Format = Literal["auto", "edges", "matrix"]
+Include = Literal["all", "point_to_point", "collective"]
+Routing = Literal["deterministic", "adaptive", "by_size"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a communication graph is read."""
+
+    form: Format = "auto"
+    include: Include = "all"
+    """Which part of a profile counts."""
+    iterations: float | None = None
+    """Application steps that the graph covers; None if nobody said."""
+
+
+@dataclass(frozen=True)
+class Traffic(Reading):
+    """What is sent, over which torus."""
+
+    comms: tuple[str, ...] = ()
+    """Files or names of datasets: one, or one for each phase."""
+    dependent: bool = False
+    """Whether the phases are rounds without a barrier."""
+    grid: str | None = None
+    torus: str | None = None
+    changes: tuple[str, ...] = ()
+    """What ``--network`` changes."""
+
+    @property
+    def comm(self) -> str | None:
+        """The first graph; None if there is none."""
+        return self.comms[0] if self.comms else None
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Which mappings are looked at: those of files, or a number of our own."""
+
+    mappings: str | None = None
+    candidates: int | None = None
+    tasks_per_node: int | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """How the work is done."""
+
+    seed: int = 1
+    jobs: int = 1
+    routing: Routing = "deterministic"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where samples come from: simulated, measured, or read."""
+
+    number: int | None = None
+    """Mappings to simulate."""
+    times: str | None = None
+    """File of measured times, of ``mappings``."""
+    mappings: str | None = None
+    samples: str | None = None
+    tasks_per_node: int | None = None
+
+
+def as_record(name: str, kind: type, *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options to a command and hand it their values as one ``kind``, under ``name``.
+
+    Every option's parameter has the name of a field; fields without an option keep their default.
+    """
+
+    def add(function: F) -> F:
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            given = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values}
+            return function(**values, **{name: kind(**given)})
+
+        return with_options(command, *options)  # type: ignore[return-value, arg-type]
+
+    return add
+
+
+def with_options(function: F, *options: Callable[[F], F]) -> F:
+    """Add options in the order of the help."""
+    # Decorators apply from the bottom up.
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def refuse(where: str, *names: str | type) -> None:
+    """Raise if one of these options was given, which mean something only elsewhere.
+
+    A record stands for all its options.
+    """
+    refused = {
+        name
+        for each in names
+        for name in ([each] if isinstance(each, str) else [f.name for f in fields(each)])
+    }
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in refused and given is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} goes {where}")
