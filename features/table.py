@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import joblib
 import pandas as pd
@@ -18,6 +19,8 @@ from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
 from .traffic import RoutedTraffic
 
+Also = Mapping[str, Callable[[RoutedTraffic], Any]]
+
 
 def extract(
     traffic: Workload | CommGraph,
@@ -27,6 +30,7 @@ def extract(
     level: int = 1,
     routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
+    also: Also | None = None,
     n_jobs: int = 1,
 ) -> pd.DataFrame:
     """Return the features of each mapping.
@@ -42,6 +46,9 @@ def extract(
     routing : {"deterministic", "adaptive", "by_size"}
     features : sequence of str, optional
         Names of the features, whatever their level; all of the level if not given.
+    also : mapping of str to callable, optional
+        More columns by name. Each function takes the `RoutedTraffic` of a mapping and returns
+        whatever the column shall hold. It shares what the features computed, such as link loads.
     n_jobs : int
         Threads; the kernels run without the interpreter lock. -1 for one a core.
 
@@ -65,6 +72,14 @@ def extract(
     mapping
     near        2048.0           1.0
     far         3072.0           1.5
+
+    Another column, from the same pass:
+
+    >>> busiest = {"busiest": lambda traffic: int(traffic.all_link_bytes.argmax())}
+    >>> extract(comm, Torus((4,)), far, features=["max_bytes"], also=busiest)
+             max_bytes  busiest
+    mapping
+    far          512.0        0
     """
     if level not in (1, 2):
         raise InputError("bad level", found=level, expected="1 or 2")
@@ -76,7 +91,7 @@ def extract(
         mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2
     cases = (RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings)
-    return tabulate(cases, chosen, with_time=with_time, n_jobs=n_jobs)
+    return tabulate(cases, chosen, with_time=with_time, also=also, n_jobs=n_jobs)
 
 
 def tabulate(
@@ -84,27 +99,36 @@ def tabulate(
     features: Sequence[Feature],
     *,
     with_time: bool,
+    also: Also | None = None,
     n_jobs: int = 1,
 ) -> pd.DataFrame:
     """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted.
 
-    Cases are taken as their turn comes and let go with all that was computed of them: the
-    simulation of a million messages holds hundreds of megabytes.
+    Each case is dropped after its row, with all that was computed for it: the simulation of a
+    million messages holds hundreds of megabytes.
     """
+    more = dict(also or {})
     rows = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_row)(case, features, with_time) for case in cases
+        joblib.delayed(_row)(case, features, with_time, more) for case in cases
     )
-    names = [name or str(i) for i, (name, _) in enumerate(rows)]
+    names = [name or str(i) for i, (name, _, _) in enumerate(rows)]
     columns = [feature.name for feature in features] + ["time"] * with_time
     index = pd.Index(names, name="mapping")
-    return pd.DataFrame([row for _, row in rows], index=index, columns=columns, dtype=float)
+    table = pd.DataFrame(
+        [values for _, values, _ in rows], index=index, columns=columns, dtype=float
+    )
+    for place, name in enumerate(more):
+        table[name] = [extra[place] for _, _, extra in rows]
+    return table
 
 
 def _row(
-    traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool
-) -> tuple[str, list[float]]:
+    traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also
+) -> tuple[str, list[float], list[Any]]:
     row = [_value(feature, traffic) for feature in chosen]
-    return traffic.mapping.name, [*row, traffic.simulation.time] if with_time else row
+    if with_time:
+        row.append(traffic.simulation.time)
+    return traffic.mapping.name, row, [function(traffic) for function in also.values()]
 
 
 def _value(feature: Feature, traffic: RoutedTraffic) -> float:

@@ -5,7 +5,7 @@ import weakref
 import pytest
 
 from toruscast.features import extract, register, unregister
-from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -30,3 +30,17 @@ def test_what_is_computed_of_a_mapping_goes_with_it(n_jobs):
     assert len(held) == 24
     # One that is done may linger in each thread until the next is.
     assert max(held) <= 2 * n_jobs
+
+
+def test_further_columns_share_the_pass_of_the_features():
+    comm, torus = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512, 1024, 512, 512]), Torus((4,))
+    mappings = [TaskMapping([0, 1, 2, 3], 4, name="near"), TaskMapping([0, 2, 1, 3], 4, name="far")]
+    seen = []
+
+    def busiest(traffic):
+        seen.append("all_link_bytes" in vars(traffic))
+        return traffic.torus.link_label(int(traffic.all_link_bytes.argmax()))
+
+    table = extract(comm, torus, mappings, features=["max_bytes"], also={"busiest": busiest})
+    assert table["busiest"].tolist() == ["(1) +0", "(2) -0"]
+    assert seen == [True, True]
