@@ -8,13 +8,14 @@ from typing import Any, get_args
 
 import click
 
+from toruscast.typing import Routing
+
 from .output import Output
 from .records import (
     Candidates,
     F,
     Format,
     Include,
-    Routing,
     Source,
     Traffic,
     Work,

@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeVar
 import click
 from click.core import ParameterSource
 
+from toruscast.typing import Routing
+
 F = TypeVar("F", bound=Callable[..., Any])
 Format = Literal["auto", "edges", "matrix"]
 Include = Literal["all", "point_to_point", "collective"]
-Routing = Literal["deterministic", "adaptive", "by_size"]
 
 
 @dataclass(frozen=True)

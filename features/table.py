@@ -12,7 +12,7 @@ import pandas as pd
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
-from toruscast.routing.routing import Routing
+from toruscast.typing import Routing
 from toruscast.validation import job_count
 
 from . import definitions  # noqa: F401  (registers the features)

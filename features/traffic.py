@@ -16,7 +16,6 @@ from toruscast.routing.loads import link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
 from toruscast.routing.release import release_bound
 from toruscast.routing.routing import (
-    Routing,
     check_routing,
     dilations,
     injection_fifos,
@@ -25,6 +24,7 @@ from toruscast.routing.routing import (
 from toruscast.simulation._setup import LARGEST_PACKET
 from toruscast.simulation.simulation import Simulation
 from toruscast.simulation.simulator import simulate
+from toruscast.typing import Routing
 
 _ERROR = 0.03
 # Packets of the longest message where packets are counted; all, if it has fewer than twice as many.

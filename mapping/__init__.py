@@ -9,7 +9,8 @@ from .machines import get as machine
 from .machines import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
-from .torus import TieRule, Torus
+from .ties import TieRule
+from .torus import Torus
 from .workload import Workload, as_workload
 
 __all__ = [

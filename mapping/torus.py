@@ -17,9 +17,9 @@ from toruscast.validation import as_array, one_of, whole_number, whole_sizes
 from ._dimensions import axes, bandwidths, routing_order, wraps, zones
 from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .network import Network
+from .ties import TIE_RULES, TieRule
 
 A = TypeVar("A", bound=NDArray[Any])
-TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split", "booksim"]
 
 MAX_NODES = 2**24
 
@@ -184,12 +184,7 @@ class Torus:
     @property
     def ties_are_open(self) -> bool:
         """Whether packets between the same nodes may go either way in dimension order."""
-        return self.tie in ("random", "split", "booksim")
-
-    @property
-    def adaptive_ties_minus(self) -> bool:
-        """Whether adaptive packets that find room take only the minus way of a tie."""
-        return self.tie == "booksim"
+        return bool(TIE_RULES[self.tie].is_open)
 
     @lazy
     def zone_sets(self) -> tuple[Groups, ...]:

@@ -1,9 +1,11 @@
 """Where messages go: routes and ties, link loads, dilation, injection FIFOs, bounds of the time."""
 
+from toruscast.typing import Routing
+
 from .bounds import Bounds, time_bounds
 from .loads import link_loads
 from .release import release_bound
-from .routing import Routing, dilations, injection_fifos, routes
+from .routing import dilations, injection_fifos, routes
 
 __all__ = [
     "Bounds",

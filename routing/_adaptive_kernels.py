@@ -17,7 +17,6 @@ from .offsets import OffsetTable
 @kernel
 def widen_reach(
     grid: Grid,
-    ties_minus: bool,
     start: NDArray[np.integer],
     end: NDArray[np.integer],
     minus: NDArray[np.int64],
@@ -26,7 +25,7 @@ def widen_reach(
     """Widen the most hops on either way to those of every edge. (E,) (E,) -> (D,) (D,)."""
     for e in range(start.size):
         for k in range(minus.size):
-            gap = _gap(grid, ties_minus, start[e], end[e], k)
+            gap = _gap(grid, start[e], end[e], k)
             plus[k] = max(plus[k], gap)
             # Of a tie, a step minus leaves one less on that way.
             tied = grid.wrap[k] and 2 * gap == grid.shape[k]
@@ -36,7 +35,6 @@ def widen_reach(
 @kernel
 def add_adaptive_loads(
     grid: Grid,
-    ties_minus: bool,
     table: OffsetTable,
     start: NDArray[np.integer],
     end: NDArray[np.integer],
@@ -67,7 +65,7 @@ def add_adaptive_loads(
             edge = by_end[e]
             place = 0
             for k in range(ndim):
-                gap = _gap(grid, ties_minus, start[edge], target, k)
+                gap = _gap(grid, start[edge], target, k)
                 place += (gap + table.minus[k]) * table.stride[k]
             _put(table, place, weight[edge], flow, filled)
             farthest = max(farthest, table.distance[table.at[place]])
@@ -101,13 +99,13 @@ def add_adaptive_loads(
 
 
 @bare_kernel
-def _gap(grid: Grid, ties_minus: bool, start: int, end: int, k: int) -> int:
+def _gap(grid: Grid, start: int, end: int, k: int) -> int:
     """Hops along one dimension, minus those on the way minus; of a tie plus if not all go minus."""
     gap: int = np.int64(grid.coords[end, k]) - grid.coords[start, k]
     if grid.wrap[k]:
         size = grid.shape[k]
         gap += size * (gap < 0)
-        gap -= size * np.int64(2 * gap + ties_minus > size)
+        gap -= size * np.int64(2 * gap + grid.tie.adaptive_minus > size)
     return gap
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import kernel
+from toruscast.mapping.ties import Tie
 
-PLUS, SOURCE_PARITY, SUM_PARITY, SPLIT, RANDOM, SIMGRID = 0, 1, 2, 3, 4, 5
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
 
 
@@ -24,11 +24,11 @@ class Grid(NamedTuple):
     order: NDArray[np.int64]  # (D,)
     stride: NDArray[np.int64]  # (D,) node number of one step along each dimension
     coords: NDArray[np.int32]  # (N, D)
-    tie: int
+    tie: Tie
 
 
 @kernel
-def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int, others: int = 0) -> bool:
+def goes_plus(source: int, target: int, size: int, wrap: bool, tie: Tie, others: int = 0) -> bool:
     """Whether the way along one dimension is plus; a split or random tie counts as plus.
 
     ``others`` is what `other_coordinates` returns: the rule by the sum of coordinates needs it.
@@ -41,16 +41,16 @@ def goes_plus(source: int, target: int, size: int, wrap: bool, tie: int, others:
     twice = 2 * gap
     if twice != size:
         return twice < size
-    if tie == SIMGRID:
+    if tie.by_target:
         return target != 0
-    return tie not in (SOURCE_PARITY, SUM_PARITY) or (source + others) % 2 == 0
+    return not tie.by_parity or (source + others) % 2 == 0
 
 
 @kernel
 def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
     """Sum of a node's coordinates in the other dimensions; 0 where the tie rule does not ask."""
     total = 0
-    if grid.tie == SUM_PARITY:
+    if grid.tie.with_others:
         for k in range(grid.shape.size):
             if k != dimension:
                 total += int(grid.coords[target, k])
@@ -58,9 +58,9 @@ def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
 
 
 @kernel
-def is_halved(source: int, target: int, size: int, wrap: bool, tie: int) -> bool:
+def is_halved(source: int, target: int, size: int, wrap: bool, tie: Tie) -> bool:
     """Whether half of the traffic along one dimension is expected each way."""
-    return tie in (SPLIT, RANDOM) and wrap and 2 * abs(target - source) == size
+    return tie.is_open != 0 and wrap and 2 * abs(target - source) == size
 
 
 @kernel
@@ -91,10 +91,8 @@ def add_loads(
     ndim = grid.shape.size
     ports = 2 * ndim
     n_nodes = grid.coords.shape[0]
-    halves = grid.tie in (SPLIT, RANDOM)
-    by_sum = np.int64(grid.tie == SUM_PARITY)
-    by_parity = np.int64(grid.tie == SOURCE_PARITY) | by_sum
-    by_target = np.int64(grid.tie == SIMGRID)
+    halves = grid.tie.is_open
+    by_sum, by_parity, by_target = grid.tie.with_others, grid.tie.by_parity, grid.tie.by_target
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]

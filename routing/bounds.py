@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.typing import Routing
 
 from .loads import link_loads
 from .packets import hand_over_times, packet_counts, software_times
-from .routing import Routing, check_routing, dilations, injection_fifos, phase_routings
+from .routing import check_routing, dilations, injection_fifos, phase_routings
 
 
 class Bounds(NamedTuple):

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping.bluegene_routes import Groups
+from toruscast.typing import Routing
 from toruscast.validation import as_array
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
 from ._adaptive_kernels import add_adaptive_loads, widen_reach
 from .offsets import offset_table
-from .routing import Routing, check_fit, check_routing, grid_of, phase_routing
+from .routing import check_fit, check_routing, grid_of, phase_routing
 from .runs import run_table
 
 
@@ -184,9 +185,7 @@ def _spread_over_zones(
         # Of 16 bits, sorting takes a pass.
         by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
         minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
-        widen_reach(grid, torus.adaptive_ties_minus, here, there, minus, plus)
+        widen_reach(grid, here, there, minus, plus)
         table = offset_table(minus, plus)
-        add_adaptive_loads(
-            grid, torus.adaptive_ties_minus, table, here, there, by_end, weight, load
-        )
+        add_adaptive_loads(grid, table, here, there, by_end, weight, load)
         here = there

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,21 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping.ties import TIE_RULES
+from toruscast.typing import Routing
 from toruscast.validation import one_of
 
 from . import _route_kernels as kernels
 
-Routing = Literal["deterministic", "adaptive", "by_size"]
-
-_TIES = {
-    "plus": kernels.PLUS,
-    "source_parity": kernels.SOURCE_PARITY,
-    "sum_parity": kernels.SUM_PARITY,
-    "simgrid": kernels.SIMGRID,
-    "split": kernels.SPLIT,
-    "random": kernels.RANDOM,
-    "booksim": kernels.RANDOM,
-}
 FIFO_RULES = {
     "bluegene_q": kernels.BLUEGENE_Q,
     "first_dimension": kernels.FIRST_DIMENSION,
@@ -102,7 +93,7 @@ def grid_of(torus: Torus) -> kernels.Grid:
         np.array(torus.order, dtype=np.int64),
         stride.astype(np.int64),
         torus.coords,
-        _TIES[torus.tie],
+        TIE_RULES[torus.tie],
     )
 
 

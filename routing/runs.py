@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
+from toruscast.mapping.ties import TIE_RULES
 
 # Runs an edge up to which the tables are worth their making: fewer where they leave the cache.
 _RUNS_AN_EDGE, _IN_MEMORY = 8, 2
@@ -48,7 +49,7 @@ def run_table(torus: Torus, n_edges: int) -> RunTable | None:
 
 def _parities(torus: Torus) -> int:
     """Ways that runs of one start and one end may go, by the parity of other coordinates."""
-    return 2 if torus.tie == "sum_parity" else 1
+    return 1 + TIE_RULES[torus.tie].with_others
 
 
 @lru_cache(maxsize=8)

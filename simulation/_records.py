@@ -66,7 +66,6 @@ def message_records(
     pack_routes(
         grid_of(torus),
         fields,
-        torus.adaptive_ties_minus,
         src,
         dst,
         chooses,

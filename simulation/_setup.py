@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import Network, TaskMapping, Torus
+from toruscast.mapping.ties import TIE_RULES
 from toruscast.routing.messages import Messages
-from toruscast.routing.routing import Routing
+from toruscast.typing import Routing
 
 from . import _state as records
 from ._clock import clock_of
@@ -216,8 +217,8 @@ def build_state(
         injection=parts / max(torus.bandwidth),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
-        ties=records.RANDOM_TIES if torus.tie in ("random", "booksim") else records.FIXED_TIES,
-        ties_minus=int(torus.adaptive_ties_minus),
+        draws_ties=TIE_RULES[torus.tie].is_drawn,
+        ties_minus=TIE_RULES[torus.tie].adaptive_minus,
         stays=int(network.escape == "stays"),
         seed=seed,
         dependent=int(dependent),

@@ -30,7 +30,6 @@ KINDS = 3
 DELIVERED = np.uint64(2**64 - 1)
 
 FIRST_COME, ROUND_ROBIN, AGE, FAIR = 0, 1, 2, 3
-FIXED_TIES, RANDOM_TIES = 0, 1
 # What the log of a watched message tells.
 HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 
@@ -236,7 +235,7 @@ class State(NamedTuple):
     injection: float  # parts of ticks a byte of a FIFO
     shared_by: int  # FIFOs that take from one queue
     by_packet: int  # FIFOs send one packet of each message in turn
-    ties: int
+    draws_ties: int  # whether packets draw their way at a tie; else they alternate
     ties_minus: int  # whether adaptive packets take only the minus way of a tie
     stays: int  # whether packets in a channel of dimension order may not leave it
     seed: int

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
-from toruscast.routing.routing import Routing
+from toruscast.typing import Routing
 
 from .message_log import log_rows
 from .message_times import MessageTimes

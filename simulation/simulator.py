@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.routing.messages import Messages, list_messages
+from toruscast.routing.messages import list_messages
 from toruscast.routing.packets import longest_message
-from toruscast.routing.routing import Routing, check_routing, phase_routings
+from toruscast.routing.routing import check_routing, phase_routings
+from toruscast.typing import Routing
 from toruscast.validation import real_number, whole_number
 
-from . import _state as records
-from ._clock import BETWEEN_LOOKS, waits_too_long
-from ._setup import LARGEST_PACKET, build_state
+from ._setup import LARGEST_PACKET
 from .coarsening import PLACES, refine
-from .kernels.loop import run, start
+from .run import Options, Progress, Steps, packet_hops, run_stretch
 from .simulation import Simulation
-from .stall import check_finished
-from .stretch import Snapshot, Stretch
-
-Progress = Callable[[int, int], object]
-
-# Packet-hops between two calls of `progress`: about a tenth of a second.
-_SLICE = 2**20
-_NEVER = 2**62
-# From one phase's seed to the next: far from those that people choose.
-SEED_STEP = 0x1E3779B97F4A7C15
-# Snapshots, and bytes that they may take together.
-_MOST_SNAPSHOTS = 100_000
-_MOST_SNAPSHOT_BYTES = 2 * 10**9
-# About what a snapshot takes.
-_SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
 
 
 def simulate(
@@ -152,12 +132,12 @@ def simulate(
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
 
-    options = _Options(
+    options = Options(
         workload.phases, torus, mapping, routing, seed, interval, watch, progress, PLACES
     )
     if error is None:
         return _simulate(workload, options, coarsening)
-    hops = sum(_packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
+    hops = sum(packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
     network = torus.network
     result, change = refine(
         error,
@@ -179,21 +159,7 @@ def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:
     raise InputError("bad watch", found=watch, expected="a phase and one of its edges")
 
 
-class _Options(NamedTuple):
-    """What all attempts at a simulation share."""
-
-    phases: Sequence[CommGraph]
-    torus: Torus
-    mapping: TaskMapping
-    routing: Routing
-    seed: int
-    interval: float | None
-    watch: tuple[int, int] | None
-    progress: Progress | None
-    places: int
-
-
-def _simulate(workload: Workload, options: _Options, coarsening: int) -> Simulation:
+def _simulate(workload: Workload, options: Options, coarsening: int) -> Simulation:
     """Simulate the phases, those between two barriers at a time."""
     torus, mapping = options.torus, options.mapping
     phases = list(workload)
@@ -205,157 +171,11 @@ def _simulate(workload: Workload, options: _Options, coarsening: int) -> Simulat
     ]
     total = 0
     if options.progress is not None:
-        total = sum(_packet_hops(messages, torus) for messages in listed)
-    steps = _Steps(options.progress, total)
+        total = sum(packet_hops(messages, torus) for messages in listed)
+    steps = Steps(options.progress, total)
     begin = 0.0
     stretches = []
     for several, messages in zip(together, listed, strict=True):
-        stretches.append(_run(messages, several, begin, options, steps))
+        stretches.append(run_stretch(messages, several, begin, options, steps))
         begin = stretches[-1].end
     return Simulation(workload, torus, mapping, tuple(stretches), options.routing, coarsening)
-
-
-class _Steps:
-    """Reports how far the simulation has come, and counts its snapshots."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.before = progress, total, 0
-        self.told = 0
-        self.snapshots = 0
-        self.size = _NEVER if progress is None else _SLICE
-
-    def report(self, done: int) -> None:
-        if self.progress is not None:
-            # A run that begins again does not go back.
-            self.told = max(self.told, min(self.before + done, self.total))
-            self.progress(self.told, self.total)
-
-    def finish(self, done: int) -> None:
-        self.before += done
-
-
-def _packet_hops(messages: Messages, torus: Torus) -> int:
-    hops = torus.distance(messages.src, messages.dst)
-    # A question and its answer are a packet each.
-    return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
-
-
-def _run(
-    messages: Messages, numbers: list[int], begin: float, options: _Options, steps: _Steps
-) -> Stretch:
-    """Simulate phases that no barrier separates."""
-    torus, interval = options.torus, options.interval
-    watched = records.NONE
-    if options.watch is not None:
-        phase, edge = options.watch
-        which = np.flatnonzero((messages.round == phase - numbers[0]) & (messages.edge == edge))
-        watched = int(which[0]) if which.size else records.NONE
-    together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
-    routing = phase_routings(options.routing, together, torus)[0]
-    # What is drawn falls anew after each barrier.
-    seed = (options.seed + numbers[0] * SEED_STEP) % 2**63
-    snapshots = None
-    halved = 0
-    while snapshots is None:
-        state, tick = build_state(
-            messages,
-            len(numbers),
-            torus,
-            options.mapping,
-            routing,
-            seed=seed,
-            watched=watched,
-            places=options.places,
-            looked_at=interval is not None,
-            halved=halved,
-        )
-        snapshots = _pass(state, tick, begin, options, steps)
-        halved += 1
-    check_finished(state, torus)
-    if interval is not None:
-        last = float(state.receipt["finish"][: messages.task.size].max(initial=0)) * tick
-        snapshots.append(_snapshot(state, last, begin))
-    steps.report(int(state.clock[records.HOPS]))
-    steps.finish(int(state.clock[records.HOPS]))
-    n = messages.task.size
-    first = state.message["ready"][state.first]
-    finish = state.receipt["finish"][:n] * tick
-    return Stretch(
-        phases=tuple(numbers),
-        begin=begin,
-        end=begin + float(finish.max(initial=0.0)),
-        messages=messages,
-        handed_over=begin + first * tick,
-        arrived=np.asarray(begin + finish, dtype=np.float64),
-        packets=state.counter["packets"].astype(np.int64),
-        wire_bytes=state.counter["wire_bytes"].copy(),
-        found=state.counter["found"].copy(),
-        most=state.counter["most"].astype(np.int64),
-        waited=state.counter["waited"] * tick,
-        fifo_waited=_by_queue(state.fifo["waited"] * tick, state.shared_by),
-        fifo_most=state.filling["most"].copy(),
-        fifo_stay=state.filling["stay"] * tick,
-        snapshots=tuple(snapshots),
-        log=_log(state, tick, begin),
-        not_logged=max(0, int(state.clock[records.LOGGED]) - len(state.log)),
-        watched=watched,
-    )
-
-
-def _pass(
-    state: records.State, tick: float, begin: float, options: _Options, steps: _Steps
-) -> list[Snapshot] | None:
-    """Let all of a run's time pass; returns its snapshots, or None if a packet waits too long."""
-    start(state)
-    snapshots: list[Snapshot] = []
-    every = _NEVER
-    if options.interval is not None:
-        every = round(min(max(1.0, options.interval / tick), _NEVER))
-    snapshot = every
-    look = BETWEEN_LOOKS
-    kept = most_snapshots(options.torus)
-    taken = steps.snapshots
-    while run(state, min(snapshot, look), steps.size):
-        steps.report(int(state.clock[records.HOPS]))
-        following = int(state.clock[records.HELD])
-        if following > look:
-            if waits_too_long(state, look):
-                steps.snapshots = taken
-                return None
-            # Where nothing happens nothing waits.
-            look = following + BETWEEN_LOOKS
-        if following > snapshot:
-            steps.snapshots += 1
-            if steps.snapshots > kept:
-                raise InputError(
-                    "interval too short: too many snapshots",
-                    found=f"{every * tick:.3g} s",
-                    expected=f"at most {kept} of them in a run",
-                )
-            snapshots.append(_snapshot(state, snapshot * tick, begin))
-            snapshot = min(snapshot + every, _NEVER)
-    return snapshots
-
-
-def _by_queue(values: NDArray[np.float64], shared_by: int) -> NDArray[np.float64]:
-    """Sum of the FIFOs that take from one queue, at the first of them."""
-    sums = np.zeros_like(values)
-    sums[::shared_by] = values.reshape(-1, shared_by).sum(axis=1)
-    return sums
-
-
-def most_snapshots(torus: Torus) -> int:
-    """Snapshots that a run keeps at most."""
-    each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
-    return min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // each)
-
-
-def _snapshot(state: records.State, now: float, begin: float) -> Snapshot:
-    counter = state.counter
-    return Snapshot(begin + now, counter["wire_bytes"].copy(), state.link["occupied"].copy())
-
-
-def _log(state: records.State, tick: float, begin: float) -> NDArray[np.float64]:
-    log = state.log[: state.clock[records.LOGGED]].astype(np.float64)
-    log[:, 0] = begin + log[:, 0] * tick
-    return log

@@ -6,7 +6,7 @@ import numpy as np
 from toruscast.mapping import as_workload
 from toruscast.simulation import simulate
 from toruscast.simulation._clock import clock_of
-from toruscast.simulation.simulator import SEED_STEP
+from toruscast.simulation.run import SEED_STEP
 
 
 def check_against_twin(traffic, torus, mapping, routing="deterministic", coarsening=1, seed=0):

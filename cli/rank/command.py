@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.typing import Routing
+
 from .. import options
 from ..cost import tell_cost
 from ..inputs import (
@@ -21,7 +23,7 @@ from ..inputs import (
 from ..mapping_files import check_target, is_folder, write_to_folder
 from ..output import Output, records
 from ..quality import COVERAGE
-from ..records import Candidates, Routing, Traffic, Work
+from ..records import Candidates, Traffic, Work
 from ..selection import load_plugin
 
 if TYPE_CHECKING:

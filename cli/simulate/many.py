@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from toruscast.typing import Routing
 
 from ..output import Output, records
 from ..setting import Setting
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 class How:
     """How each of the mappings is simulated."""
 
-    routing: Literal["deterministic", "adaptive", "by_size"]
+    routing: Routing
     coarsening: int
     error: float | None
     seed: int

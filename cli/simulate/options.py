@@ -61,7 +61,7 @@ def read_interval(text: str) -> float:
 def check_interval(interval: float, least_time: float, torus: Torus) -> None:
     """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
     from toruscast.errors import InputError
-    from toruscast.simulation.simulator import most_snapshots
+    from toruscast.simulation.run import most_snapshots
 
     from ..units import seconds
 

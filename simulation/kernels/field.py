@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from toruscast._jit import kernel
 from toruscast.routing._route_kernels import (
-    RANDOM,
-    SPLIT,
     Grid,
     goes_plus,
     hops_along,
@@ -26,7 +24,6 @@ from .._state import Fields
 def pack_routes(
     grid: Grid,
     fields: Fields,
-    ties_minus: bool,
     src: NDArray[np.int32],
     dst: NDArray[np.int32],
     chooses: NDArray[np.bool_],
@@ -38,11 +35,12 @@ def pack_routes(
 
     Of a tie the plus field is filled, or both where a message's packets choose on their way. Where
     packets are to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in
-    routing order. To each packet a tie is left in dimension order, or where ``ties_minus``.
+    routing order. A packet meets a tie in dimension order, or where adaptive packets go minus at
+    ties.
     """
     for e in range(src.size):
         both_ways = chooses[e]
-        by_coin = not both_ways or ties_minus
+        by_coin = not both_ways or grid.tie.adaptive_minus
         packed = np.uint64(0)
         open_ties = 0
         coin = 0
@@ -62,9 +60,9 @@ def pack_routes(
                 packed |= hops << fields.shift[2 * k]
             if not plus or (tie and both_ways):
                 packed |= hops << fields.shift[2 * k + 1]
-            if tie and by_coin and (grid.tie == SPLIT or grid.tie == RANDOM):
+            if tie and by_coin and grid.tie.is_open:
                 open_ties |= 1 << i
-                if grid.tie == SPLIT:
+                if not grid.tie.is_drawn:
                     # Neighbours send theirs different ways, and so do, along the same ring, the
                     # messages to and from different other coordinates.
                     both = grid.coords[src[e]].sum() + grid.coords[dst[e]].sum() - t

@@ -6,7 +6,7 @@ import numpy as np
 
 from toruscast._jit import at, bare_kernel
 
-from .._state import HANDED_OVER, INJECTED, NONE, PARTS, RANDOM_TIES, SLOTS, TAKEN_IN, State
+from .._state import HANDED_OVER, INJECTED, NONE, PARTS, SLOTS, TAKEN_IN, State
 from .event import schedule
 from .network import first_fifo
 from .random import drawn
@@ -204,7 +204,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
     """Route of a message's next packet: at ties by its number, or at random."""
     message = at(state.message, m)
     coin = np.uint64(message.to_send ^ message.coin)
-    if state.ties == RANDOM_TIES:
+    if state.draws_ties:
         coin = drawn(np.uint64(state.seed), np.uint64(m), coin)
     route = message.route
     for i in range(state.fields.width.size):

@@ -1,0 +1,36 @@
+"""The tie rules: which way a route goes where both ways round a ring are equally long."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+TieRule = Literal["plus", "source_parity", "sum_parity", "simgrid", "random", "split", "booksim"]
+
+
+class Tie(NamedTuple):
+    """A rule as routing, link loads and the simulators read it; each field is 0 or 1.
+
+    Examples
+    --------
+    >>> TIE_RULES["booksim"].adaptive_minus
+    1
+    """
+
+    by_parity: int = 0  # minus from an odd coordinate
+    with_others: int = 0  # the parity is that of the source's plus the destination's others
+    by_target: int = 0  # minus to coordinate 0
+    is_open: int = 0  # packets of a message may go either way
+    is_drawn: int = 0  # each of them draws its way; else they alternate
+    adaptive_minus: int = 0  # adaptive packets that find room go minus
+
+
+# `Torus` describes each rule; a new one is a row here, and a field above where it needs one.
+TIE_RULES: dict[TieRule, Tie] = {
+    "plus": Tie(),
+    "source_parity": Tie(by_parity=1),
+    "sum_parity": Tie(by_parity=1, with_others=1),
+    "simgrid": Tie(by_target=1),
+    "split": Tie(is_open=1),
+    "random": Tie(is_open=1, is_drawn=1),
+    "booksim": Tie(is_open=1, is_drawn=1, adaptive_minus=1),
+}
