@@ -216,9 +216,7 @@ def check_mappings(
         for mapping in mappings:
             mapping.check(comm.n_tasks, torus)
     except InputError as error:
-        raise InputError(
-            error.message, file=file, found=error.found, expected=error.expected
-        ) from None
+        raise error.replace(file=file) from None
 
 
 def read_graph(comm: str, include: Include, **how: Any) -> tuple[CommGraph, float | None]:
@@ -232,7 +230,7 @@ def read_graph(comm: str, include: Include, **how: Any) -> tuple[CommGraph, floa
         If the text names neither, or the file is not valid.
     """
     from toruscast import datasets
-    from toruscast.errors import InputError
+    from toruscast.errors import InputError, MissingFileError
     from toruscast.mapping.formats import read_comm
 
     known = datasets.names()
@@ -247,11 +245,11 @@ def read_graph(comm: str, include: Include, **how: Any) -> tuple[CommGraph, floa
         iterations = datasets.provenance(comm).get("iterations")
         graph = datasets.load(comm, include=include)
         return graph, None if iterations is None else float(iterations)
-    # What exists not may be the common prefix of per-rank files.
+    # A path that does not exist may be the common prefix of per-rank files.
     try:
         return read_comm(comm, include=include, **how), None
-    except InputError as error:
-        if "/" in comm or "." in comm or "no such file" not in error.message:
+    except MissingFileError:
+        if "/" in comm or "." in comm:
             raise
         raise InputError(
             "neither a file nor a shipped dataset",

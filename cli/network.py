@@ -61,9 +61,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     try:
         return replace(torus.with_network(**values), **of_torus)  # type: ignore[arg-type]
     except InputError as error:
-        raise InputError(
-            f"--network: {error.message}", found=error.found, expected=error.expected
-        ) from None
+        raise error.replace(f"--network: {error.message}") from None
 
 
 def _dimensions(key: str, text: str) -> tuple[int, ...]:

@@ -77,13 +77,13 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
     import traceback
     from pathlib import Path
 
-    from toruscast.errors import InputError
+    from toruscast.errors import InputError, MissingFileError
     from toruscast.features import FEATURES
 
     if path is None:
         return ()
     if not Path(path).is_file():
-        raise InputError("no such file", file=path, expected="a Python file")
+        raise MissingFileError("no such file", file=path, expected="a Python file")
     before = set(FEATURES)
     try:
         runpy.run_path(path)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import lazy
-from toruscast.errors import InputError
+from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from toruscast.wording import counted
 
@@ -107,13 +107,16 @@ class CommGraph:
             twice = np.flatnonzero(key[1:] == key[:-1])
             if twice.size:
                 found = f"{key[twice[0]] // n_tasks} -> {key[twice[0]] % n_tasks} twice"
-                raise InputError("edge stands twice", found=found, expected="each pair once")
+                raise DuplicateEdgeError(
+                    "edge stands twice", found=found, expected="each pair once"
+                )
             ends = [array[rank] for array in ends]
             amounts = [array[rank] for array in amounts]
         if grid is not None:
             grid = whole_sizes(grid, "task grid")
             if math.prod(grid) != n_tasks:
-                raise InputError("bad task grid", found=grid, expected=f"a product of {n_tasks}")
+                expected = f"a product of {n_tasks}"
+                raise TaskGridError("bad task grid", found=grid, expected=expected)
         columns = [array.astype(np.int32) for array in ends] + amounts
         for column in columns:
             column.setflags(write=False)

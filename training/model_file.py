@@ -139,9 +139,7 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     try:
         return _restore(*_content(file))
     except InputError as error:
-        raise InputError(
-            error.message, file=file, found=error.found, expected=error.expected
-        ) from None
+        raise error.replace(file=file) from None
     except OSError as error:
         raise InputError("cannot be read", file=file, found=error.strerror or error) from None
     # Damage can show as nearly any error in the libraries underneath.

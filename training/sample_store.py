@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.errors import InputError
+from toruscast.errors import InputError, MissingFileError
 from toruscast.mapping.formats import atomic_path
 
 FORMAT = "toruscast samples"
@@ -90,7 +90,7 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
             raise InputError("not a table of samples", file=path, expected=_EXPECTED)
         table: pd.DataFrame = content.to_pandas()
     except FileNotFoundError:
-        raise InputError("cannot be read", file=path, found="no such file") from None
+        raise MissingFileError("cannot be read", file=path, found="no such file") from None
     except InputError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -231,7 +231,7 @@ def _trained(
     output: Output,
 ) -> Training:
     """Train on mappings that are no candidates."""
-    from toruscast.errors import InputError
+    from toruscast.errors import TooFewMappingsError
     from toruscast.training import train_for
 
     what = f"Simulating {n_train} mappings to learn from"
@@ -248,12 +248,9 @@ def _trained(
                 n_jobs=jobs,
                 progress=progress,
             )
-    except InputError as error:
-        if error.message != "not enough different mappings":
-            raise
-        raise InputError(
+    except TooFewMappingsError as error:
+        raise error.replace(
             "not enough different mappings to train on",
-            found=error.found,
             expected=f"{error.expected}; a smaller --train, or --model",
         ) from None
 

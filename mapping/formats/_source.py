@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from toruscast.errors import InputError
+from toruscast.errors import InputError, MissingFileError
 
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
@@ -123,12 +123,10 @@ def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
     except InputError as error:
         if error.file is not None:
             raise
-        raise InputError(
-            error.message, file=path, found=error.found, expected=error.expected
-        ) from None
+        raise error.replace(file=path) from None
     except FileNotFoundError:
         found = None if os.fspath(path) else "an empty path"
-        raise InputError("no such file or folder", file=path, found=found) from None
+        raise MissingFileError("no such file or folder", file=path, found=found) from None
     except EOFError:
         raise InputError("truncated gzip file", file=path) from None
     except (gzip.BadGzipFile, zlib.error) as error:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
+from toruscast.errors import TooFewMappingsError
 from toruscast.validation import whole_number
 
 from ..comm_graph import CommGraph
@@ -156,7 +156,7 @@ class _Chosen:
         if possible is not None and left is not None and n > left:
             excluded = f", {possible - left} of them excluded" if left < possible else ""
             found = f"{possible}{excluded}"
-            raise InputError("not enough different mappings", found=found, expected=n)
+            raise TooFewMappingsError("not enough different mappings", found=found, expected=n)
 
     def is_new(self, node: NDArray[Any]) -> bool:
         """Whether no chosen or excluded mapping is the same."""

@@ -67,8 +67,10 @@ class InputError(ValueError):
         *,
         file: str | os.PathLike[str] | None = None,
         line: int | None = None,
+        found: object = None,
+        expected: object = None,
     ) -> Self:
-        """Return the same fault with another message, or with the place that its finder lacked.
+        """Return the same fault with another message, or with what its finder did not know.
 
         Examples
         --------
@@ -79,9 +81,25 @@ class InputError(ValueError):
             self.message if message is None else message,
             file=self.file if file is None else file,
             line=self.line if line is None else line,
-            found=self.found,
-            expected=self.expected,
+            found=self.found if found is None else found,
+            expected=self.expected if expected is None else expected,
         )
+
+
+class MissingFileError(InputError):
+    """There is no file or folder of that name."""
+
+
+class DuplicateEdgeError(InputError):
+    """An edge of a communication graph stands twice."""
+
+
+class TaskGridError(InputError):
+    """The sizes of a task grid are not valid, or do not fit the number of tasks."""
+
+
+class TooFewMappingsError(InputError):
+    """There are fewer different mappings than are wanted."""
 
 
 def _short(value: object, limit: int) -> str:
