@@ -27,6 +27,7 @@ COMMANDS = {
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
+    "formats": "List the formats of files that are read and written.",
     "convert": "Convert communication graphs and mappings between formats.",
     "machines": "List the machines that --torus knows, with the source of their numbers.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",

@@ -76,11 +76,11 @@ include_option = click.option(
 format_option = click.option(
     "--format",
     "form",
-    type=click.Choice(get_args(Format)),
+    metavar="NAME",
     default="auto",
     show_default=True,
-    help="What a text file is that could be a list of edges or a dense matrix (3x3 or 4x4 "
-    "numbers).",
+    help="The file's format where its content does not decide, such as edges or matrix; 'toruscast "
+    "formats' lists all.",
 )
 network_option = click.option(
     "--network",

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from toruscast.typing import Routing
 
 F = TypeVar("F", bound=Callable[..., Any])
-Format = Literal["auto", "edges", "matrix"]
+Format = str
 Include = Literal["all", "point_to_point", "collective"]
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ._source import Text
+
+if TYPE_CHECKING:
+    from .source import Source
 
 # What may follow the first bracket in JSON.
 JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
@@ -24,6 +28,12 @@ def are_numbers(line: str) -> bool:
     """
     parts = [part.strip() for part in line.split(";")]
     return any(parts) and len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts)
+
+
+def foreign_name(source: Source) -> str | None:
+    """Return what a file looks like that no dialect knows; None if it looks like nothing."""
+    line = source.first_line()[1]
+    return _look(source.start[:START].decode(errors="replace"), line)
 
 
 def refuse_foreign(text: Text, what: str, expected: str) -> None:
@@ -52,16 +62,18 @@ def refuse_foreign(text: Text, what: str, expected: str) -> None:
     toruscast.errors.InputError: a.csv:1: a graph in a format that is not read: found values
     separated by ; (0;1;64), expected commas or blanks
     """
-    start = text.data[:START].decode(errors="replace")
     number, line = text.first_line()
+    if found := _look(text.data[:START].decode(errors="replace"), line):
+        raise text.fault(
+            f"{what} in a format that is not read", number, f"{found} ({line[:30]})", expected
+        )
+
+
+def _look(start: str, line: str) -> str | None:
     if JSON.match(start):
-        found = "JSON"
-    elif XML.match(start):
-        found = "XML"
-    elif (";" in line and "," not in line) or are_numbers(line):
-        found = "values separated by ;"
-    else:
-        return
-    raise text.fault(
-        f"{what} in a format that is not read", number, f"{found} ({line[:30]})", expected
-    )
+        return "JSON"
+    if XML.match(start):
+        return "XML"
+    if (";" in line and "," not in line) or are_numbers(line):
+        return "values separated by ;"
+    return None

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import IO, cast
 
 from toruscast.errors import InputError, MissingFileError
 
@@ -64,8 +65,9 @@ def check_path(path: object) -> None:
         raise InputError("bad path", found=repr(path), expected="the name of a file or folder")
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a regular file, decompressed if it is gzip."""
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a regular file to read, decompressed if it is gzip."""
     with at_file(path):
         status = Path(path).stat()
         if stat.S_ISDIR(status.st_mode):
@@ -75,15 +77,29 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         with Path(path).open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            stream = gzip.GzipFile(fileobj=file) if packed else file
-            chunks, size = [], 0
-            while chunk := stream.read(CHUNK):
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > MAX_BYTES:
-                    limit = f"at most {MAX_BYTES} bytes"
-                    raise InputError("file too large", file=path, expected=limit)
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file, decompressed if it is gzip."""
+    with opened(path) as stream:
+        chunks, size = [], 0
+        while chunk := stream.read(CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_BYTES:
+                limit = f"at most {MAX_BYTES} bytes"
+                raise InputError("file too large", file=path, expected=limit)
     data = b"".join(chunks)
+    if not data:
+        raise InputError("empty file", file=path)
+    return data
+
+
+def read_start(path: str | os.PathLike[str], size: int) -> bytes:
+    """Return the first bytes of a regular file, decompressed if it is gzip."""
+    with opened(path) as stream:
+        data = stream.read(size)
     if not data:
         raise InputError("empty file", file=path)
     return data

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 
@@ -15,7 +13,8 @@ from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, chec
 from ..torus import Torus
 from ._atomic import atomic_path
 from ._source import at_file, check_path, read_text
-from .mapping_table import read_many, read_one
+from .mappings.table import read_many, read_one
+from .registry import writer_of
 
 SUFFIXES = (".map", ".txt", ".csv")
 
@@ -136,8 +135,10 @@ def read_mappings(
     return mappings
 
 
-def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str]) -> None:
-    """Write a task mapping in the format that the suffix of ``path`` names.
+def write_mapping(
+    mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str], dialect: str | None = None
+) -> None:
+    """Write a task mapping; without a dialect the suffix of ``path`` names the format.
 
     ``.map`` or ``.txt``: a Blue Gene/Q map file, on a torus of one dimension below the names of its
     columns, node and slot; ``.csv``: columns task, node, slot.
@@ -158,23 +159,10 @@ def write_mapping(mapping: TaskMapping, torus: Torus, path: str | os.PathLike[st
     1 1 1
     """
     check_path(path)
-    suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
-    if suffix not in SUFFIXES:
-        expected = " or ".join(SUFFIXES)
-        raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
+    write = writer_of("mapping", path, dialect)
     as_mapping(mapping).check(mapping.n_tasks, torus)
-    if suffix == ".csv":
-        rows, head = (
-            np.stack([np.arange(mapping.n_tasks), mapping.node], axis=1),
-            "task,node,slot\n",
-        )
-    else:
-        # Of one dimension, coordinate and slot may look like task and node.
-        rows, head = torus.coords[mapping.node], "node slot\n" if torus.ndim == 1 else ""
-    rows = np.column_stack([rows, mapping.slot])
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        file.write(head)
-        np.savetxt(file, rows, fmt="%d", delimiter="," if suffix == ".csv" else " ")
+    with atomic_path(path) as temporary:
+        write(mapping, torus, temporary)
 
 
 def write_mappings(

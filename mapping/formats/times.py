@@ -6,8 +6,11 @@ import csv
 import math
 import os
 
+from ._foreign import foreign_name
 from ._source import Text, read_text
 from ._table import NUMBER
+from .registry import Dialect
+from .source import Source
 
 _COLUMNS = ("mapping", "time")
 
@@ -72,3 +75,32 @@ def _seconds(text: Text, number: int, value: str) -> float:
     if not 0 < seconds < math.inf:
         raise text.fault("bad time", number, value, "positive seconds")
     return seconds
+
+
+def is_times(source: Source) -> bool:
+    """Whether the first line names a mapping and a time, or holds a name and a number."""
+    line = source.first_line()[1]
+    if foreign_name(source):
+        return False
+    try:
+        parts = _fields(line)
+    except csv.Error:
+        return False
+    if set(_COLUMNS) <= set(parts):
+        return True
+    return len(parts) == 2 and not NUMBER.fullmatch(parts[0]) and bool(NUMBER.fullmatch(parts[1]))
+
+
+DIALECT = Dialect(
+    name="times",
+    holds="times",
+    title="mapping and its measured seconds",
+    recognise=is_times,
+    read=read_times,
+    documentation="""
+What mappings were measured to take, for `--times` and `tc.read_times`: the name of each mapping of
+`--mappings` (that of its file, without the suffix) and its seconds. The names of the columns may be
+left out where there are these two only. With them there may be others, in any order.
+""",
+    example="mapping,time\nidentity,0.00125\nturned,0.00214\n",
+)

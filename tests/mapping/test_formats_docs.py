@@ -1,7 +1,4 @@
-"""Every example of docs/reference/formats.md is read as the page says."""
-
-import re
-from pathlib import Path
+"""The examples of the page of formats are read as it says."""
 
 import numpy as np
 import pytest
@@ -9,40 +6,46 @@ import pytest
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import read_comm, read_mappings, read_times
+from toruscast.mapping.formats.page import example_bytes
+from toruscast.mapping.formats.registry import dialects
 
-PAGE = (Path(__file__).parents[2] / "docs/reference/formats.md").read_text()
-GRAPHS, MAPPINGS, TIMES = (
-    re.findall(r"```text\n(.*?)```", part, re.S)
-    for part in re.split("## Task mappings|## Measured times", PAGE)
-)
-
-
-def test_graphs(tmp_path):
-    path = tmp_path / "app.txt"
-    edges, named, either = GRAPHS
-    path.write_text(edges)
-    assert (read_comm(path).n_tasks, read_comm(path).n_edges) == (4, 5)
-    path.write_text(named)
-    assert (read_comm(path).n_tasks, read_comm(path).grid) == (8, (4, 2))
-    path.write_text(either)
-    with pytest.raises(InputError, match="or a matrix"):
-        read_comm(path)
-    assert read_comm(path, format="edges").dst.tolist() == [1, 0, 2]
-    assert read_comm(path, format="matrix").n_tasks == 3
+GRAPHS = {
+    "open-mpi": (2, 2, 158),
+    "edges": (4, 5, 8832),
+    "table": (8, 2, 8192),
+    "matrix": (5, 10, 816.5),
+    "matrix-market": (4, 3, 8256),
+    "npz": (4, 3, 136),
+}
+MAPPINGS = {"nodes": [1, 0, 3, 2], "task-node": [1, 0, 3, 2], "named-lines": [1, 0, 3, 2]}
 
 
-@pytest.mark.parametrize("text", MAPPINGS)
-def test_mappings(tmp_path, text):
-    path = tmp_path / "a.map"
-    path.write_text(text)
-    np.testing.assert_array_equal(read_mappings(path, Torus((2, 2)))[-1].node, [1, 0, 3, 2])
+def write(folder, dialect):
+    path = folder / "example"
+    path.write_bytes(example_bytes(dialect))
+    return path
 
 
-@pytest.mark.parametrize("text", [*TIMES, TIMES[0].partition("\n")[2].replace(",", " ")])
-def test_times(tmp_path, text):
-    path = tmp_path / "times.csv"
-    path.write_text(text)
-    assert read_times(path) == {"identity": 0.00125, "turned": 0.00214}
+@pytest.mark.parametrize("dialect", dialects("graph"), ids=lambda dialect: dialect.name)
+def test_graphs(tmp_path, dialect):
+    comm = read_comm(write(tmp_path, dialect))
+    assert (comm.n_tasks, comm.n_edges, comm.nbytes.sum()) == GRAPHS[dialect.name]
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_mappings(tmp_path, name):
+    dialect = next(d for d in dialects("mapping") if d.name == name)
+    mapping = read_mappings(write(tmp_path, dialect), Torus((2, 2)))[-1]
+    np.testing.assert_array_equal(mapping.node, MAPPINGS[name])
+
+
+def test_times(tmp_path):
+    (dialect,) = dialects("times")
+    path = write(tmp_path, dialect)
+    times = {"identity": 0.00125, "turned": 0.00214}
+    assert read_times(path) == times
+    path.write_text(path.read_text().partition("\n")[2].replace(",", " "))
+    assert read_times(path) == times
 
 
 @pytest.mark.parametrize(("text", "width"), [("0,1\n1,0\n", 2), ("0 1 0\n1 0 0\n", 3)])

@@ -38,7 +38,7 @@ def test_what_was_found_and_what_is_read(tmp_path, text, found):
         assert f"communication graph in a format that is not read: found {found}" in str(
             caught.value
         )
-        for known in ("edges", "matrix", "commas or blanks", "Open MPI", "Matrix Market", ".npz"):
+        for known in ("edges", "matrix", "open-mpi", "matrix-market", "npz", "toruscast formats"):
             assert known in str(caught.value)
     for read in (read_mapping, read_mappings):
         with pytest.raises(InputError) as caught:

@@ -276,7 +276,7 @@ def test_huge_archive(tmp_path, monkeypatch):
         ("edges", {"messages": "matrix"}, "message counts stand apart"),
         ("edges", {"include": "collective"}, "nothing to select"),
         ("edges", {"include": "everything"}, "bad include"),
-        ("edges", {"format": "dense"}, "bad format"),
+        ("edges", {"format": "dense"}, "unknown format of a communication graph: found dense"),
         ("plain", {"n_tasks": 0}, "bad number of tasks: found 0"),
         ("plain", {"n_tasks": 2}, "destination out of range: found 2, expected a task from 0 to 1"),
         ("matrix", {"n_tasks": 4}, "wrong number of tasks: found 5, expected 4"),

@@ -1,45 +1,53 @@
-"""Communication graphs as dense matrices, and as SciPy's or our own .npz archives."""
+"""Communication graphs as .npz archives, SciPy's or our own."""
 
 from __future__ import annotations
 
 import io
 import os
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.wording import counted
 
-from ..comm_graph import CommGraph, sum_edges
-from . import _source
-from ._source import Text, at_file
-from ._table import Column, fields, read_table
-
-# A dense matrix of this many tasks takes 2 GiB.
-MAX_DENSE_TASKS = 16384
-
-# Entries of a matrix: source, destination, value.
-Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+from ...comm_graph import CommGraph
+from .. import _source
+from .._source import at_file
+from ..registry import Dialect
+from ..source import Source
+from .counts import Entries, matrix_graph
+from .options import GraphOptions
 
 
-def read_dense(text: Text) -> tuple[int, Entries]:
-    """Return size and positive entries of a dense matrix of numbers, row = source."""
-    number, line = text.first_line()
-    width = len(fields(line))
-    if width > MAX_DENSE_TASKS:
-        limit = f"at most {MAX_DENSE_TASKS}; write it as an edge list"
-        raise text.fault("dense matrix too large", number, f"{width} columns", limit)
-    columns = [Column(f"entry for task {task}") for task in range(width)]
-    table = read_table(text, columns, max_rows=width + 1)
-    if table.n_rows != width:
-        found = counted(table.n_rows, "row") if table.n_rows < width else f"more than {width} rows"
-        raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
-    dense = np.array(table.columns).T
-    src, dst = np.nonzero(dense)
-    return width, (src, dst, dense[src, dst])
+def is_npz(source: Source) -> bool:
+    """Whether the file is a zip archive, whose first member is a NumPy array."""
+    return source.start.startswith(b"PK\x03\x04")
+
+
+def read(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of an archive."""
+    options.refuse_include(source.path)
+    content = read_npz(source.path, source.data)
+    if not isinstance(content, CommGraph):
+        return matrix_graph(source, content, options)
+    options.refuse_messages()
+    if options.n_tasks not in (None, content.n_tasks):
+        found, expected = content.n_tasks, options.n_tasks
+        raise InputError("wrong number of tasks", file=source.path, found=found, expected=expected)
+    return content.renamed(options.name)
+
+
+def write(comm: CommGraph, path: Path) -> None:
+    """Write the arrays n_tasks, src, dst, nbytes, n_messages and grid."""
+    np.savez_compressed(
+        path,
+        n_tasks=np.int64(comm.n_tasks),
+        grid=np.array(comm.grid or (), dtype=np.int64),
+        **{f: getattr(comm, f) for f in ("src", "dst", "nbytes", "n_messages")},
+    )
 
 
 def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] | CommGraph:
@@ -58,30 +66,6 @@ def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] |
         expected = "n_tasks, src, dst, nbytes, n_messages, or a SciPy sparse matrix"
         raise InputError("unknown arrays", file=path, found=sorted(arrays), expected=expected)
     return _sparse(path, arrays)
-
-
-def entries_graph(
-    path: str | os.PathLike[str],
-    nbytes: tuple[int, Entries],
-    messages: tuple[int, Entries] | None,
-    name: str,
-) -> CommGraph:
-    """Return the graph of a matrix of bytes and maybe one of message counts."""
-    n_tasks, (src, dst, values) = nbytes
-    with at_file(path):
-        if messages is None:
-            return CommGraph(n_tasks, src, dst, values, name=name)
-        if messages[0] != n_tasks:
-            raise InputError("matrices differ in size", found=messages[0], expected=n_tasks)
-        src_2, dst_2, counts = messages[1]
-        return sum_edges(
-            n_tasks,
-            np.concatenate([src, src_2]),
-            np.concatenate([dst, dst_2]),
-            np.concatenate([values, np.zeros(src_2.size)]),
-            np.concatenate([np.zeros(src.size), counts]),
-            name=name,
-        )
 
 
 def _arrays(path: str | os.PathLike[str], data: bytes) -> dict[str, NDArray[Any]]:
@@ -171,3 +155,19 @@ def _single(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]], key: 
     if array.size != 1 or array.dtype.kind not in "iu":
         raise InputError(f"bad {key}", file=path, found=array.dtype, expected="one whole number")
     return int(array.ravel()[0])
+
+
+DIALECT = Dialect(
+    name="npz",
+    holds="graph",
+    title="NumPy archive: SciPy's sparse matrices, or ours",
+    recognise=is_npz,
+    read=read,
+    write=write,
+    suffixes=(".npz",),
+    documentation="""
+SciPy's sparse matrices of bytes (`scipy.sparse.save_npz`: coo, csr, csc; row = source), or the
+arrays `n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes. Nothing is
+unpickled.
+""",
+)

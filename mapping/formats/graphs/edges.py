@@ -1,8 +1,9 @@
-"""Communication graphs as edge lists and Matrix Market files: a line per edge."""
+"""Communication graphs as lists of edges: a line each."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,50 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 
-from ..comm_graph import MAX_TASKS, CommGraph
-from ._source import Text, at_file
-from ._table import NUMBER, Column, Table, fields, read_table, whole
+from ...comm_graph import MAX_TASKS, CommGraph
+from .._source import Text, at_file
+from .._table import Column, Table, fields, read_table, whole
+from ..registry import Dialect
+from ..source import Source
+from .dense import is_dense, square
+from .options import GraphOptions
+from .writing import write_rows
 
 Array = NDArray[Any]
 
-COLUMNS = {
-    "src": ("src", "source", "from"),
-    "dst": ("dst", "dest", "destination", "target", "to"),
-    "nbytes": ("nbytes", "bytes", "size", "weight"),
-    "n_messages": ("n_messages", "messages", "msgs", "count"),
-}
-BANNER = re.compile(
-    rb"%%MatrixMarket\s+matrix\s+coordinate\s+(real|integer)\s+(general|symmetric)\s*", re.I
-)
+# Columns of an edge list: src dst bytes [messages].
+EDGE_COLUMNS = (3, 4)
+
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # What is meant as one of these, and would be of no effect.
 MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
+
+
+def is_edge_list(source: Source) -> bool:
+    """Whether the first line can be one of an edge list, and not only of a matrix."""
+    parts = source.fields
+    if len(parts) == 1:
+        after = fields(source.lines[1][1]) if len(source.lines) > 1 else []
+        return source.has_numbers and len(after) in (0, 2, *EDGE_COLUMNS)
+    if not source.has_numbers or len(parts) > max(EDGE_COLUMNS) or "\t" in parts[0]:
+        return False
+    if square(source) is None:
+        return True
+    if len(parts) not in EDGE_COLUMNS:
+        return False
+    try:
+        read_edge_list(source.text, source.n_tasks, "")
+    except InputError as error:
+        # Whoever wrote the edge twice, or a grid of other tasks, may still have meant edges.
+        return error.message in ("edge stands twice", "bad task grid") or not is_dense(source.text)
+    return True
+
+
+def read(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of an edge list."""
+    options.refuse_include(source.path)
+    options.refuse_messages()
+    return read_edge_list(source.text, options.n_tasks, options.name)
 
 
 def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
@@ -40,61 +67,28 @@ def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
         count, skip = whole(text, number, "number of tasks", parts[0], MAX_TASKS), number
         rest = (line for later, line in text.lines() if later > number)
         order = order[: max(3, len(fields(next(rest, ""))))]
-    elif not any(NUMBER.fullmatch(part) for part in parts):
-        order, skip = _names(parts), number
-        needed = {"src", "dst", "nbytes"}
-        if len(set(order)) != len(order) or not needed <= set(order) <= COLUMNS.keys():
-            raise text.fault("bad column names", number, line, "src,dst,nbytes[,n_messages]")
     else:
         order = order[: max(3, len(parts))]
+    return rows_graph(text, order, skip, (count, grid, n_tasks), name)
+
+
+def rows_graph(
+    text: Text,
+    order: list[str],
+    skip: int,
+    told: tuple[int | None, tuple[int, ...] | None, int | None],
+    name: str,
+) -> CommGraph:
+    """Return the graph of the rows below a head; ``told``: tasks, grid, tasks by the caller."""
+    count, grid, n_tasks = told
     columns = [Column(column, whole=column in ("src", "dst")) for column in order]
     table = read_table(text, columns, skip)
     values = dict(zip(order, table.columns, strict=True))
-    n_tasks = _agree(text, count, n_tasks)
+    n_tasks = agree(text, count, n_tasks)
     messages = values.get("n_messages")
-    return _graph(
+    return graph_of(
         table, values["src"], values["dst"], values["nbytes"], messages, n_tasks, grid, name
     )
-
-
-def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
-    """Return the graph of a Matrix Market file: row = source, one message an entry."""
-    banner = text.data[: text.data.find(b"\n")]
-    if not (match := BANNER.fullmatch(banner)):
-        found = banner.decode(errors="replace")
-        expected = "%%MatrixMarket matrix coordinate real|integer general|symmetric"
-        raise text.fault("Matrix Market kind not supported", 1, found, expected)
-    number, line = text.first_line()
-    parts = fields(line)
-    if len(parts) != 3:
-        raise text.fault("bad Matrix Market sizes", number, line, "rows columns entries")
-    rows, width, entries = (
-        whole(text, number, what, part)
-        for what, part in zip(("row count", "column count", "entry count"), parts, strict=True)
-    )
-    if rows != width:
-        raise text.fault("matrix is not square", number, line)
-    if rows > MAX_TASKS:
-        raise text.fault("bad number of tasks", number, rows, f"1 to {MAX_TASKS}")
-    columns = [Column("row", whole=True), Column("column", whole=True), Column("value")]
-    table = read_table(text, columns, number)
-    if table.n_rows != entries:
-        raise text.fault("wrong number of entries", None, table.n_rows, entries)
-    src, dst, nbytes = table.columns
-    for what, ends in (("row", src), ("column", dst)):
-        outside = np.flatnonzero((ends < 1) | (ends > rows))
-        if outside.size:
-            row = int(outside[0])
-            raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
-    src, dst = src - 1, dst - 1
-    n_tasks = _agree(text, rows, n_tasks)
-    graph = _graph(table, src, dst, nbytes, None, n_tasks, None, name)
-    if match[2].lower() == b"general":
-        return graph
-    other = src != dst
-    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src), (nbytes, nbytes))]
-    with at_file(text.file):
-        return CommGraph(graph.n_tasks, *both, name=name)
 
 
 def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
@@ -115,20 +109,14 @@ def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
     return count, grid
 
 
-def _names(parts: list[str]) -> list[str]:
-    """Our names of the columns; those that are not known as they stand."""
-    known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
-    return [known.get(part.strip("\"'").lower(), part) for part in parts]
-
-
-def _agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:
+def agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:
     """Return the one task count that the file and the caller give."""
     if count is not None and n_tasks is not None and count != n_tasks:
         raise text.fault("wrong number of tasks", None, count, n_tasks)
     return count if n_tasks is None else n_tasks
 
 
-def _graph(
+def graph_of(
     table: Table,
     src: Array,
     dst: Array,
@@ -163,3 +151,31 @@ def _graph(
         first, second = int(rank[at]), int(rank[at + 1])
         found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
         raise table.fault(second, "edge stands twice", found, "each pair once") from None
+
+
+def write(comm: CommGraph, path: Path) -> None:
+    """Write an edge list below a line with the number of tasks."""
+    columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
+    write_rows(path, f"{comm.n_tasks}\n", columns, " ")
+
+
+DIALECT = Dialect(
+    name="edges",
+    holds="graph",
+    title="lines of src dst bytes [messages]",
+    recognise=is_edge_list,
+    read=read,
+    write=write,
+    plain=True,
+    suffixes=(".txt", ".edges"),
+    documentation="""
+A line for each pair of tasks that communicate, each pair once. Without the fourth column every edge
+is one message. Commas or blanks separate.
+
+The number of tasks is the largest task plus one, unless a line above the edges says it, or a
+comment such as `# n_tasks 8` does; that is needed where the last tasks do not communicate. A
+comment such as `# grid 4x2` gives the application's logical task grid, which mapping strategies
+use.
+""",
+    example="4\n0 1 4096 2\n1 2 4096 2\n2 0 512 1\n3 0 64 1\n3 1 64 1\n",
+)

@@ -6,23 +6,24 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.wording import counted
 
-from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
-from ._source import Text, at_file, read_text
-
-Include = Literal["all", "point_to_point", "collective"]
+from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from .._source import Text, at_file, read_text
+from ..registry import Dialect
+from ..source import Source
+from .options import GraphOptions, Include
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
 KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
 AMOUNT = r"([0-9]{1,18}) bytes\t([0-9]{1,18}) msgs sent"
 EDGE = re.compile(rf"([EISRC])\t([0-9]{{1,9}})\t([0-9]{{1,9}})\t{AMOUNT}(?:\t[0-9,]*)?")
 SUMMARY = re.compile(rf"(?:O2A|A2O|A2A)\t[0-9]{{1,9}}\t{AMOUNT}")
+START = re.compile(rb"# POINT TO POINT|# OSC|# COLLECTIVES|([EISRC]|O2A|A2O|A2A|D)\t")
 COMMUNICATOR = re.compile(r"D\t.*\tprocs: ([0-9,]*)")
 
 
@@ -37,10 +38,17 @@ class _Traffic:
     n_files: int = 0
 
 
-def is_open_mpi(text: Text) -> bool:
-    """Whether the text looks like monitoring output."""
-    start = text.data.lstrip()[:200].decode(errors="replace")
-    return bool(re.match(r"# POINT TO POINT|# OSC|# COLLECTIVES|([EISRC]|O2A|A2O|A2A|D)\t", start))
+def is_open_mpi(source: Source) -> bool:
+    """Whether this is monitoring output, or a folder or prefix that may hold some."""
+    return not source.is_file or bool(START.match(source.start.lstrip()[:200]))
+
+
+def read(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a folder, of a prefix, or of all ranks in one file."""
+    options.refuse_messages()
+    if source.is_file:
+        return read_all_ranks(source.text, options.include, options.n_tasks, options.name)
+    return read_rank_files(Path(source.path), options.include, options.n_tasks, options.name)
 
 
 def rank_files(path: Path) -> dict[int, Path]:
@@ -158,3 +166,31 @@ def _missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
         found=counted(n_files, "file"),
         expected=f"{prefix}.{rank}.prof",
     )
+
+
+DIALECT = Dialect(
+    name="open-mpi",
+    holds="graph",
+    title="monitoring output of Open MPI (pml_monitoring_enable)",
+    recognise=is_open_mpi,
+    read=read,
+    documentation="""
+A folder of files such as `app.0.prof`, `app.1.prof`, ..., their common prefix `folder/app`, or all
+of them behind each other in one file. `--traffic` (`include=` in Python) chooses what the
+application sent itself (lines `E`), what collective operations sent for it (`I`), or all, one-sided
+traffic (`S` and `R`) too. Where Open MPI ran one-sided operations over messages, those count among
+`I` already.
+""",
+    example="""# POINT TO POINT
+E\t0\t1\t100 bytes\t4 msgs sent\t1,2,1
+I\t0\t1\t8 bytes\t1 msgs sent\t0,1
+# OSC
+# COLLECTIVES
+D\tMPI_COMM_WORLD\tprocs: 0,1
+# POINT TO POINT
+E\t1\t0\t50 bytes\t2 msgs sent\t2
+# OSC
+# COLLECTIVES
+D\tMPI_COMM_WORLD\tprocs: 0,1
+""",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.wording import counted
 
-from ..task_mapping import MAX_SLOTS, TaskMapping
-from ..torus import Torus
-from ._foreign import are_numbers, refuse_foreign
-from ._source import Text, at_file, label
-from ._table import WHOLE, Column, Table, fields, read_table, whole
+from ...task_mapping import MAX_SLOTS, TaskMapping
+from ...torus import Torus
+from .._foreign import are_numbers, refuse_foreign
+from .._source import Text, at_file, label
+from .._table import WHOLE, Column, Table, fields, read_table, whole
+from ..registry import Dialect
+from ..source import Source
 
 _NAMED = ({"task", "node"}, {"task", "node", "slot"}, {"node", "slot"})
 NAMES = {"task": "task", "rank": "task", "node": "node", "slot": "slot"}
@@ -100,7 +103,7 @@ def read_many(text: Text, torus: Torus, capacity: int | None) -> list[TaskMappin
 
 def _is_name(word: str) -> bool:
     """Whether a word may name a mapping: it is no number, nor such with semicolons between."""
-    return not WHOLE.fullmatch(word) and not are_numbers(word)
+    return not (WHOLE.fullmatch(word) or are_numbers(word) or "\t" in word)
 
 
 def _in_brackets(name: str, parts: list[str]) -> bool:
@@ -207,3 +210,134 @@ def _mapping(
     name = label(table.text.file) if name is None else name
     with at_file(table.text.file):
         return TaskMapping(node, torus, slot=slot, tasks_per_node=capacity, name=name)
+
+
+def _head(source: Source) -> list[str]:
+    """The first two lines, one of which may name MapLib's columns."""
+    return [line for _, line in source.lines[:2]]
+
+
+def _is_maplib(source: Source) -> bool:
+    return any(MAPLIB.match(line) for line in _head(source))
+
+
+def _is_named(source: Source) -> bool:
+    named = [NAMES.get(part.strip("\"'").lower(), part) for part in source.fields]
+    return set(named) in _NAMED and len(set(named)) == len(named)
+
+
+def _are_whole(source: Source) -> bool:
+    return bool(source.fields) and all(WHOLE.fullmatch(part) for part in source.fields)
+
+
+def _is_coordinates(source: Source) -> bool:
+    """Whether lines of whole numbers may be places; without a torus, of two to seven numbers."""
+    if not source.has_numbers:
+        return False
+    widths = {len(fields(line)) for _, line in source.lines}
+    if source.torus is not None:
+        return _are_whole(source) and len(source.fields) == source.torus.ndim + 1
+    return _are_whole(source) and len(widths) == 1 and 2 <= widths.pop() <= 7
+
+
+def _is_nodes(source: Source) -> bool:
+    """Whether there is a whole number on each line, or all of them on one."""
+    widths = {len(fields(line)) for _, line in source.lines}
+    return _are_whole(source) and (widths == {1} or len(source.lines) == 1)
+
+
+def _is_named_lines(source: Source) -> bool:
+    """Whether the lines hold a name and nodes."""
+    if not source.lines:
+        return False
+    name, *parts = (part.strip() for part in source.lines[0][1].split(","))
+    return bool(
+        parts
+        and all(WHOLE.fullmatch(part) for part in parts)
+        and _is_name(name)
+        and "\t" not in name
+    )
+
+
+def _write_places(mapping: TaskMapping, torus: Torus, path: Path) -> None:
+    # Of one dimension, coordinate and slot may look like task and node.
+    head = "node slot\n" if torus.ndim == 1 else ""
+    _write_rows(path, head, np.column_stack([torus.coords[mapping.node], mapping.slot]), " ")
+
+
+def _write_named(mapping: TaskMapping, torus: Torus, path: Path) -> None:
+    rows = np.column_stack([np.arange(mapping.n_tasks), mapping.node, mapping.slot])
+    _write_rows(path, "task,node,slot\n", rows, ",")
+
+
+def _write_rows(path: Path, head: str, rows: NDArray[np.int64], separator: str) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(head)
+        np.savetxt(file, rows, fmt="%d", delimiter=separator)
+
+
+DIALECTS = (
+    Dialect(
+        name="bluegene",
+        holds="mapping",
+        title="coordinates and slot of each task (Blue Gene/Q map file)",
+        recognise=_is_coordinates,
+        read=read_one,
+        plain=True,
+        suffixes=(".map", ".txt"),
+        write=_write_places,
+        documentation="""
+On a torus of D dimensions D + 1 numbers for each task, in the order of the tasks: coordinates and
+slot. On a torus of one dimension two columns may be task and node as well: the names `task,node` or
+`node,slot` above them say which.
+""",
+        example="0 0 0 0 0 0\n0 0 0 0 1 0\n0 0 0 1 0 0\n0 0 0 1 1 0\n",
+    ),
+    Dialect(
+        name="nodes",
+        holds="mapping",
+        title="the node of each task",
+        recognise=_is_nodes,
+        read=read_one,
+        plain=True,
+        documentation="\nOne number on each line, or all on one line.\n",
+        example="1\n0\n3\n2\n",
+    ),
+    Dialect(
+        name="task-node",
+        holds="mapping",
+        title="columns named task, node, slot",
+        recognise=_is_named,
+        read=read_one,
+        suffixes=(".csv",),
+        write=_write_named,
+        documentation="""
+Columns with names, in any order: `task` (or `rank`), `node` and maybe `slot`. The names are needed:
+without them nothing tells tasks from nodes.
+""",
+        example="task,node\n0,1\n1,0\n2,3\n3,2\n",
+    ),
+    Dialect(
+        name="maplib",
+        holds="mapping",
+        title="MapLib's lines of coordinates, a count, tasks",
+        recognise=_is_maplib,
+        read=read_one,
+        documentation="""
+A title, a line of names that ends in `process_ids`, then on each line D coordinates, the number of
+tasks there, and the tasks. The title is the mapping's name.
+""",
+        example="scan\nx_coord y_coord number process_id(s)\n0 1 2 0 1\n1 1 1 2\n",
+    ),
+    Dialect(
+        name="named-lines",
+        holds="mapping",
+        title="several mappings: name, node, node, ...",
+        recognise=_is_named_lines,
+        read=read_many,
+        documentation="""
+Several mappings in one file, for `--mappings`: on each line a name, then the node of each task.
+""",
+        example="identity,0,1,2,3\nturned,1,0,3,2\n",
+    ),
+)

@@ -1,0 +1,79 @@
+"""The page of formats, made from the registry."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ..comm_graph import CommGraph
+from .registry import Dialect, Holds, dialects
+
+HEAD = """# Files that toruscast reads and writes
+
+<!-- Made from the registry of formats: python tools/formats_page.py -->
+
+This page tells what each format looks like. The content of a file decides its format, never its
+suffix. Where a file fits two, toruscast asks: `--format NAME` (`format=` in Python) says which.
+`toruscast formats` lists the formats, and `toruscast doctor FILE` says what a file is and what is
+wrong with it.
+
+Any file may be gzip. In text, `#` starts a comment unless the format knows none. Tasks and nodes
+are numbered from 0 unless the format counts otherwise.
+"""
+PARTS: dict[Holds, str] = {
+    "graph": """## Communication graphs
+
+For `--comm`, `toruscast convert` and `tc.read_comm`; `tc.write_comm` writes.
+""",
+    "mapping": """## Task mappings
+
+For `--mapping`, `--mappings`, `tc.read_mapping` and `tc.read_mappings`; `tc.write_mapping` writes.
+A folder for `--mappings` holds one mapping in each file that ends in `.map`, `.txt` or `.csv`.
+Nodes are numbered in C order: the last coordinate varies fastest. Several tasks may share a node;
+`--tasks-per-node` sets how many are allowed.
+""",
+    "torus": "## Tori\n\nFor `--torus` and `tc.parse_torus`.\n",
+    "hosts": "## Tables of hosts\n\nFor `--hosts`.\n",
+    "times": "## Measured times\n\nFor `--times` and `tc.read_times`.\n",
+}
+
+
+def formats_page() -> str:
+    """Return the page as Markdown."""
+    parts = [HEAD]
+    for holds, head in PARTS.items():
+        known = dialects(holds)
+        if known:
+            rows = [f"| [`{d.name}`](#{d.name}) | {d.title} | {_ways(d)} |" for d in known]
+            table = "\n".join(["| format | what it is | read, written |", "|---|---|---|", *rows])
+            parts += [head, f"{table}\n", *map(_section, known)]
+    return "\n".join(parts)
+
+
+def example_bytes(dialect: Dialect) -> bytes:
+    """Return the example of a dialect; the writer makes it where none stands in the record."""
+    if isinstance(dialect.example, bytes):
+        return dialect.example
+    if dialect.example or dialect.write is None or dialect.holds != "graph":
+        return dialect.example.encode()
+    with tempfile.TemporaryDirectory() as folder:
+        # Writers look at nothing but the path; archives want their own suffix.
+        path = Path(folder) / f"example{(*dialect.suffixes, '')[0]}"
+        dialect.write(CommGraph(4, [0, 1, 2], [1, 2, 3], [64, 64, 8]), path)
+        return path.read_bytes()
+
+
+def _ways(dialect: Dialect) -> str:
+    ways = [word for word, way in (("read", dialect.read), ("written", dialect.write)) if way]
+    needs = f" (needs the package `{dialect.needs}`)" if dialect.needs else ""
+    suffixes = f" to {', '.join(f'`{s}`' for s in dialect.suffixes)}" if dialect.suffixes else ""
+    return ", ".join(ways) + (suffixes if dialect.write else "") + needs
+
+
+def _section(dialect: Dialect) -> str:
+    lines = [f"### {dialect.name}\n", dialect.documentation.strip() + "\n"]
+    if isinstance(dialect.example, str) and dialect.example:
+        lines.append(f"```text\n{dialect.example.rstrip()}\n```\n")
+    if dialect.advice:
+        lines.append(f"To use it: `{dialect.advice.format(file='best')}`.\n")
+    return "\n".join(lines)

@@ -1,0 +1,249 @@
+"""The registry of dialects: which files are read and written, and how each is recognised.
+
+A dialect is added in two steps:
+
+1. Write a file for it in the folder of what it holds (``graphs/``, ``mappings/``, ...), with its
+   reader, its writer if there is one, and a frozen record ``DIALECT = Dialect(...)``.
+2. Put that record into the tuple ``DIALECTS`` of the folder's ``__init__``.
+
+The readers, ``toruscast formats``, ``toruscast doctor`` and the page of formats find it there. The
+tests try its example against every other dialect.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from toruscast.errors import InputError
+
+from ._foreign import foreign_name
+from .source import Source
+
+Holds = Literal["graph", "mapping", "torus", "hosts", "times"]
+NOUNS: dict[Holds, str] = {
+    "graph": "communication graph",
+    "mapping": "mapping",
+    "torus": "torus",
+    "hosts": "table of hosts",
+    "times": "table of times",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One format of files.
+
+    Parameters
+    ----------
+    name : str
+        What ``--format`` and ``--dialect`` call it; each name stands once for what it holds.
+    holds : str
+        "graph", "mapping", "torus", "hosts" or "times".
+    title : str
+        What it is, in a few words.
+    recognise : callable
+        Source -> whether the file is one of these, by its content. It never raises. A file with a
+        fault behind a good start is recognised, so that the reader can name the fault.
+    read : callable, optional
+        The reader. Of a graph: (source, options) -> CommGraph or Workload. Of a mapping: (source,
+        torus, options). None where the dialect is only written.
+    write : callable, optional
+        The writer, with a file to write last; None where the dialect is only read.
+    plain : bool
+        Whether it is made of bare numbers. It gives way to a dialect with a sign of its own.
+    suffixes : tuple of str
+        Suffixes of files to write that mean this dialect where none is named.
+    documentation : str
+        Markdown for the page of formats.
+    example : str or bytes
+        A small file. Empty where the writer makes it.
+    advice : str
+        After writing: how the file is used, with ``{file}`` for its name.
+    needs : str
+        The package that reading it needs and that is not always installed.
+    near : callable
+        Source -> whether a file that no dialect recognises may be a damaged one of these, so that
+        its reader names the fault.
+    """
+
+    name: str
+    holds: Holds
+    title: str
+    recognise: Callable[[Source], bool]
+    read: Callable[..., Any] | None = None
+    write: Callable[..., None] | None = None
+    plain: bool = False
+    suffixes: tuple[str, ...] = ()
+    documentation: str = ""
+    example: str | bytes = ""
+    advice: str = ""
+    needs: str = ""
+    near: Callable[[Source], bool] = lambda _: False
+
+
+def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
+    """Return all dialects, or those that hold one kind of thing.
+
+    Examples
+    --------
+    >>> [dialect.name for dialect in dialects("times")]
+    ['times']
+    """
+    from .graphs import DIALECTS as GRAPHS
+    from .mappings import DIALECTS as MAPPINGS
+    from .times import DIALECT as TIMES
+
+    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, TIMES)
+    return tuple(dialect for dialect in every if holds in (None, dialect.holds))
+
+
+def dialect_of(name: object, holds: Holds) -> Dialect:
+    """Return the dialect of a name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+
+    Examples
+    --------
+    >>> dialect_of("edge", "graph")
+    Traceback (most recent call last):
+        ...
+    toruscast.errors.InputError: unknown format of a communication graph: found edge, expected
+    edges (toruscast formats lists all)
+    """
+    known = {dialect.name: dialect for dialect in dialects(holds)}
+    if isinstance(name, str) and name in known:
+        return known[name]
+    close = get_close_matches(str(name), known, n=1)
+    raise InputError(
+        f"unknown format of a {NOUNS[holds]}",
+        found=name,
+        expected=f"{close[0] if close else ', '.join(known)} (toruscast formats lists all)",
+    )
+
+
+def recognised(source: Source, holds: Holds | None = None) -> list[Dialect]:
+    """Return the dialects that a file fits; those of bare numbers give way to others."""
+    fits = [dialect for dialect in dialects(holds) if dialect.recognise(source)]
+    signed = [dialect for dialect in fits if not dialect.plain]
+    return signed or fits
+
+
+def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
+    """Return the one dialect of a file, by its content or by the name that the caller gives.
+
+    Raises
+    ------
+    InputError
+        If it fits none, or several and no name is given.
+    """
+    if name != "auto":
+        named = dialect_of(name, holds)
+        if not named.recognise(source) and (_signed(source) or foreign_name(source)):
+            raise _unknown(source, holds, named)
+        return named
+    fits = recognised(source, holds)
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise _ambiguous(source, fits)
+    if _signed(source) is None:
+        near = [dialect for dialect in dialects(holds) if dialect.near(source)]
+        if len(near) == 1:
+            return near[0]
+    raise _unknown(source, holds)
+
+
+def reader_of(dialect: Dialect) -> Callable[..., Any]:
+    """Return the reader of a dialect.
+
+    Raises
+    ------
+    InputError
+        If it is only written.
+    """
+    if dialect.read is None:
+        raise InputError("a format that is written, not read", found=dialect.name)
+    return dialect.read
+
+
+def writer_of(
+    holds: Holds, path: str | os.PathLike[str], name: str | None = None
+) -> Callable[..., None]:
+    """Return the writer of the dialect that a name says, or else the suffix of a file.
+
+    Raises
+    ------
+    InputError
+        If there is no such dialect, or it is only read.
+    """
+    written = [dialect for dialect in dialects(holds) if dialect.write]
+    if name is not None:
+        dialect = dialect_of(name, holds)
+        if dialect.write is None:
+            expected = ", ".join(dialect.name for dialect in written)
+            raise InputError("a format that is read, not written", found=name, expected=expected)
+        return dialect.write
+    suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
+    for dialect in written:
+        if suffix in dialect.suffixes and dialect.write:
+            return dialect.write
+    known = [suffix for dialect in written for suffix in dialect.suffixes]
+    expected = f"{', '.join(known[:-1])} or {known[-1]}"
+    raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
+
+
+def _signed(source: Source) -> Dialect | None:
+    """The dialect whose sign a file bears."""
+    return next((dialect for dialect in recognised(source) if not dialect.plain), None)
+
+
+def _ambiguous(source: Source, fits: Sequence[Dialect]) -> InputError:
+    names = [dialect.name for dialect in fits]
+    choice = " or ".join(f'format="{name}"' for name in names)
+    return InputError(
+        "fits several formats",
+        file=source.path,
+        found=" and ".join(f"{dialect.name} ({dialect.title})" for dialect in fits),
+        expected=f"{choice} to say which (on the command line --format)",
+    )
+
+
+def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
+    # What is no text, or holds nothing, says so.
+    source.text.first_line()
+    noun = NOUNS[holds]
+    wanted = f"a {noun}" if named is None else f"a {noun} ({named.name}: {named.title})"
+    line = source.first_line()
+    if other := _signed(source):
+        found = f"a {NOUNS[other.holds]} ({other.name}: {other.title})"
+        return InputError(
+            "not what was asked for", file=source.path, line=line[0], found=found, expected=wanted
+        )
+    if foreign := foreign_name(source):
+        return InputError(
+            f"{noun} in a format that is not read",
+            file=source.path,
+            line=line[0],
+            found=f"{foreign} ({line[1][:30]})",
+            expected=_readable(holds),
+        )
+    return InputError(
+        f"{noun} in an unknown format",
+        file=source.path,
+        line=line[0],
+        found=line[1][:80],
+        expected=_readable(holds),
+    )
+
+
+def _readable(holds: Holds) -> str:
+    """The names of the dialects that are read."""
+    names = ", ".join(dialect.name for dialect in dialects(holds) if dialect.read)
+    return f"one of {names} (toruscast formats explains them)"
