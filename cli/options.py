@@ -14,7 +14,6 @@ from .output import Output
 from .records import (
     Candidates,
     F,
-    Format,
     Include,
     Source,
     Traffic,
