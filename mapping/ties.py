@@ -1,4 +1,22 @@
-"""The tie rules: which way a route goes where both ways round a ring are equally long."""
+"""The tie rules: which way a route goes where both ways round a ring are equally long.
+
+With ``a`` the source's coordinate in the dimension, dimension-ordered routing goes
+
+- ``source_parity``: plus if ``a`` is even, else minus, as in routes recorded on Blue Gene/Q
+  (Fujiwara et al., VAST'17 data);
+- ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have an
+  even sum, else minus: static routes that spread the ties of a source over its destinations;
+- ``plus``: always plus;
+- ``simgrid``: plus, but minus towards coordinate 0, as SimGrid's torus has it (TorusZone.cpp);
+- ``random``: each packet either way, at random;
+- ``split``: half of the packets each way; of an odd number the odd one goes plus if ``a`` and both
+  ends' coordinates in all other dimensions have an even sum, else minus;
+- ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp).
+
+Expected loads are the same for ``random`` and ``split``. Adaptive routing takes both ways of a tie
+as minimal, whatever the rule, but for ``booksim``: there an adaptive packet goes minus, and one
+that goes on in dimension order for want of room either way, at random.
+"""
 
 from __future__ import annotations
 

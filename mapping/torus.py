@@ -18,10 +18,22 @@ from ._dimensions import axes, bandwidths, routing_order, wraps, zones
 from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .network import Network
 from .ties import TIE_RULES, TieRule
+from .twist import (
+    Twist,
+    Ways,
+    checked_twist,
+    difference,
+    minimal_ways,
+    ring_lengths,
+    ring_places,
+    twist_text,
+)
 
 A = TypeVar("A", bound=NDArray[Any])
 
 MAX_NODES = 2**24
+# Only of these is it said what they do where there are more shortest ways than two.
+_TWISTED_TIES = ("source_parity", "plus")
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,10 @@ class Torus:
         one after the other keeps these in their zones too. ``"bluegene_q"``, for five dimensions:
         groups that depend on the message, as in `bluegene_routes`; along a line it goes in
         dimension order.
+    twist : sequence of sequences of int, optional
+        A row for each dimension: how far crossing its edge on the way plus also moves along each
+        dimension, as links that close a twisted torus do. Such moves go from rings along rings that
+        are not twisted themselves.
     axes : str, optional
         A letter for each dimension, which names of mapping strategies use: XYZ for up to three
         dimensions, else ABCDEFGH, if not given. T stands for the slots of a node.
@@ -64,30 +80,16 @@ class Torus:
     Raises
     ------
     InputError
-        If the sizes, bandwidths, routing order, tie rule, zones or axes are not valid.
+        If the sizes, bandwidths, routing order, tie rule, zones, twist or axes are not valid, or
+        ties are open on a twisted torus.
 
     Notes
     -----
-    The tie rules of dimension-ordered routing, with ``a`` the source's coordinate in the dimension:
-
-    - ``source_parity``: plus if ``a`` is even, else minus, as in routes recorded on Blue Gene/Q
-      (Fujiwara et al., VAST'17 data);
-    - ``sum_parity``: plus if ``a`` and the destination's coordinates in all other dimensions have
-      an even sum, else minus: static routes that spread the ties of a source over its destinations;
-    - ``plus``: always plus;
-    - ``simgrid``: plus, but minus towards coordinate 0, as SimGrid's torus has it (TorusZone.cpp);
-    - ``random``: each packet either way, at random;
-    - ``split``: half of the packets each way; of an odd number the odd one goes plus if ``a`` and
-      both ends' coordinates in all other dimensions have an even sum, else minus;
-    - ``booksim``: as ``random``, but adaptive packets go minus, as in BookSim 2 (routefunc.cpp).
-
-    Expected loads are the same for ``random`` and ``split``. Adaptive routing takes both ways of a
-    tie as minimal, whatever the rule, but for ``booksim``: there an adaptive packet goes minus, and
-    one that goes on in dimension order for want of room either way, at random.
-
-    Blue Gene/Q's dynamic routing knows such zones (Chen et al., "The IBM Blue Gene/Q
-    interconnection network and message unit", SC'11); which they are its firmware says, and which a
-    message takes its messaging library.
+    `mapping.ties` describes the tie rules of dimension-ordered routing. Adaptive routing takes both
+    ways of a tie as minimal, but for ``booksim``. `mapping.twist` describes twisted tori, and how
+    routes are chosen on them. Blue Gene/Q's dynamic routing knows zones (Chen et al., "The IBM Blue
+    Gene/Q interconnection network and message unit", SC'11); which they are its firmware says, and
+    which a message takes its messaging library.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class Torus:
     network: Network = field(default_factory=Network)
     name: str = ""
     zones: Groups | Literal["bluegene_q"] = field(default=(), kw_only=True)
+    twist: Twist = field(default=(), kw_only=True)
     axes: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -117,18 +120,24 @@ class Torus:
         if len(shape) > 8:
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
+        rings = wraps(self.wrap, ndim)
         one_of(self.tie, "tie rule", get_args(TieRule))
         if not isinstance(self.network, Network):
             raise InputError("bad network", found=self.network, expected="a Network")
         for name, value in (
             ("shape", shape),
-            ("wrap", wraps(self.wrap, ndim)),
+            ("wrap", rings),
             ("bandwidth", bandwidths(self.bandwidth, ndim)),
             ("order", routing_order(self.order, ndim)),
             ("zones", zones(self.zones, ndim)),
+            ("twist", checked_twist(self.twist, shape, rings)),
             ("axes", axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
+        if self.twist and (self.tie not in _TWISTED_TIES or isinstance(self.zones, str)):
+            found = self.zones if isinstance(self.zones, str) else self.tie
+            expected = f"the tie rule {' or '.join(_TWISTED_TIES)}, and no zones by message"
+            raise InputError("not on a twisted torus", found=found, expected=expected)
 
     @property
     def ndim(self) -> int:
@@ -168,6 +177,11 @@ class Torus:
                     edge = [slice(None)] * self.ndim
                     edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
                     ends[tuple(edge)] = -1
+                elif self.twist:
+                    edge = [slice(None)] * self.ndim
+                    edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
+                    moves = [step * by for by in self.twist[d]]
+                    ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
                 table[:, 2 * d + s] = ends.ravel()
         return _frozen(table)
 
@@ -210,9 +224,45 @@ class Torus:
             return zone_numbers(self.shape, self.coords, src, dst)
         return np.zeros(src.size, dtype=np.int8)
 
+    @lazy
+    def ways(self) -> Ways:
+        """The minimal ways between nodes of a twisted torus, by their difference."""
+        return minimal_ways(self)
+
+    def hops_along(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the hops along each dimension that messages of a twisted torus take.
+
+        Those on the way minus are negative; ``(n,) (n,) -> (n, ndim)``.
+
+        Examples
+        --------
+        >>> from toruscast.mapping.twist import usual_twist
+        >>> torus = Torus((4, 4, 8), twist=usual_twist((4, 4, 8)))
+        >>> torus.hops_along(np.array([0]), torus.node([[3, 0, 5]]))
+        array([[-1,  0,  1]], dtype=int32)
+        """
+        ways = self.ways
+        between = difference(self, src, dst)
+        first = ways.first[between]
+        several = ways.first[between + 1] - first
+        turn = self.coords[src].sum(axis=1) if self.tie == "source_parity" else 0
+        return ways.hops[first + turn % several]
+
+    @lazy
+    def ring_lengths(self) -> tuple[int, ...]:
+        """Nodes on a ring of each dimension; the size where it is not twisted."""
+        return ring_lengths(self) if self.twist else self.shape
+
+    @lazy
+    def ring_places(self) -> NDArray[np.int32]:
+        """Place of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
+        return _frozen(ring_places(self, self.neighbors)) if self.twist else self.coords
+
     @property
     def diameter(self) -> int:
         """Hops between the two nodes that are farthest apart."""
+        if self.twist:
+            return int(np.abs(self.ways.hops).sum(axis=1).max())
         return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
 
     def node(self, coords: ArrayLike) -> NDArray[np.int32]:
@@ -279,7 +329,12 @@ class Torus:
         >>> Torus((8,)).distance(0, [1, 4, 7])
         array([1, 4, 1], dtype=int32)
         """
-        gap = np.abs(self.coords[self.check_nodes(src)] - self.coords[self.check_nodes(dst)])
+        a, b = self.check_nodes(src), self.check_nodes(dst)
+        if self.twist:
+            ways = self.ways
+            length = np.abs(ways.hops[ways.first[:-1]]).sum(axis=1, dtype=np.int32)
+            return np.asarray(length[difference(self, a, b)], dtype=np.int32)
+        gap = np.abs(self.coords[a] - self.coords[b])
         size = np.array(self.shape, dtype=np.int32)
         around = np.where(np.array(self.wrap), size - gap, gap)
         return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)
@@ -329,7 +384,7 @@ class Torus:
         sizes = "x".join(
             str(k) + ("" if w else "m") for k, w in zip(self.shape, self.wrap, strict=True)
         )
-        return f"{self.name} {sizes}".strip()
+        return f"{self.name} {sizes}".strip() + twist_text(self)
 
 
 def _frozen(array: A) -> A:
