@@ -147,7 +147,15 @@ def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:
 
     if traffic.torus is None:
         raise click.UsageError("--comm needs --torus")
-    return change_network(parse_torus(traffic.torus), traffic.changes, unused)
+    torus = parse_torus(traffic.torus)
+    if torus.twist and "twisted" not in traffic.torus.lower():
+        sizes = "x".join(map(str, torus.shape))
+        click.echo(
+            f"toruscast: {torus.name}:{sizes} is a twisted torus; "
+            f"{torus.name}:{sizes}:untwisted is a plain one",
+            err=True,
+        )
+    return change_network(torus, traffic.changes, unused)
 
 
 def load_mappings(

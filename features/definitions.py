@@ -250,6 +250,9 @@ def off_node_bytes_share(traffic: RoutedTraffic) -> float:
 def _mean_distance(traffic: RoutedTraffic) -> float:
     """Mean hops between two nodes drawn at random: per dimension, over all pairs of coordinates."""
     total = 0.0
+    if traffic.torus.twist:
+        # All nodes see the same network.
+        return float(traffic.torus.distance(0, np.arange(traffic.torus.n_nodes)).mean())
     for size, wrap in zip(traffic.torus.shape, traffic.torus.wrap, strict=True):
         c = np.arange(size)
         gap = np.abs(c[:, None] - c)

@@ -16,16 +16,17 @@ from toruscast.validation import as_array, one_of, whole_number, whole_sizes
 
 from ._dimensions import axes, bandwidths, routing_order, wraps, zones
 from .bluegene_routes import Groups, zone_numbers, zone_sets
+from .neighbors import neighbor_table
 from .network import Network
 from .ties import TIE_RULES, TieRule
 from .twist import (
     Twist,
     Ways,
     checked_twist,
-    difference,
     minimal_ways,
     ring_lengths,
     ring_places,
+    shortest,
     twist_text,
 )
 
@@ -63,16 +64,13 @@ class Torus:
         A label for reports.
     zones : sequence of sequences of int or "bluegene_q", optional
         Groups of dimensions for adaptive routing, in order: a packet chooses freely among the
-        dimensions of the first group in which it still has hops to go. Every dimension stands in
-        one group; all of them in one if not given. Deterministic routing does not use them, nor do
-        packets that for want of room go on in dimension order: an `order` that lists the groups
-        one after the other keeps these in their zones too. ``"bluegene_q"``, for five dimensions:
-        groups that depend on the message, as in `bluegene_routes`; along a line it goes in
-        dimension order.
+        dimensions of the first group in which it still has hops to go; all dimensions in one if
+        not given. Deterministic routing does not use them, nor do packets that for want of room go
+        on in dimension order. ``"bluegene_q"``, for five dimensions: groups that depend on the
+        message, as in `bluegene_routes`; along a line it goes in dimension order.
     twist : sequence of sequences of int, optional
-        A row for each dimension: how far crossing its edge on the way plus also moves along each
-        dimension, as links that close a twisted torus do. Such moves go from rings along rings that
-        are not twisted themselves.
+        A row for each dimension: how far crossing its edge on the way plus also moves along each.
+        Such moves go from rings along rings that are not twisted themselves.
     axes : str, optional
         A letter for each dimension, which names of mapping strategies use: XYZ for up to three
         dimensions, else ABCDEFGH, if not given. T stands for the slots of a node.
@@ -166,24 +164,7 @@ class Torus:
     @lazy
     def neighbors(self) -> NDArray[np.int32]:
         """Node at the far end of every link, ``(n_nodes, 2 * ndim)``; -1 where there is none."""
-        nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
-        table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
-        for d, size in enumerate(self.shape):
-            for s, step in enumerate((-1, 1)):
-                ends = np.roll(nodes, step, axis=d)
-                if size == 1:
-                    ends = np.full_like(ends, -1)
-                elif not self.wrap[d]:
-                    edge = [slice(None)] * self.ndim
-                    edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
-                    ends[tuple(edge)] = -1
-                elif self.twist:
-                    edge = [slice(None)] * self.ndim
-                    edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
-                    moves = [step * by for by in self.twist[d]]
-                    ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
-                table[:, 2 * d + s] = ends.ravel()
-        return _frozen(table)
+        return _frozen(neighbor_table(self))
 
     @lazy
     def link_exists(self) -> NDArray[np.bool_]:
@@ -228,25 +209,6 @@ class Torus:
     def ways(self) -> Ways:
         """The minimal ways between nodes of a twisted torus, by their difference."""
         return minimal_ways(self)
-
-    def hops_along(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the hops along each dimension that messages of a twisted torus take.
-
-        Those on the way minus are negative; ``(n,) (n,) -> (n, ndim)``.
-
-        Examples
-        --------
-        >>> from toruscast.mapping.twist import usual_twist
-        >>> torus = Torus((4, 4, 8), twist=usual_twist((4, 4, 8)))
-        >>> torus.hops_along(np.array([0]), torus.node([[3, 0, 5]]))
-        array([[-1,  0,  1]], dtype=int32)
-        """
-        ways = self.ways
-        between = difference(self, src, dst)
-        first = ways.first[between]
-        several = ways.first[between + 1] - first
-        turn = self.coords[src].sum(axis=1) if self.tie == "source_parity" else 0
-        return ways.hops[first + turn % several]
 
     @lazy
     def ring_lengths(self) -> tuple[int, ...]:
@@ -331,9 +293,7 @@ class Torus:
         """
         a, b = self.check_nodes(src), self.check_nodes(dst)
         if self.twist:
-            ways = self.ways
-            length = np.abs(ways.hops[ways.first[:-1]]).sum(axis=1, dtype=np.int32)
-            return np.asarray(length[difference(self, a, b)], dtype=np.int32)
+            return shortest(self, a, b)
         gap = np.abs(self.coords[a] - self.coords[b])
         size = np.array(self.shape, dtype=np.int32)
         around = np.where(np.array(self.wrap), size - gap, gap)

@@ -87,8 +87,9 @@ def checked_twist(value: object, shape: Sequence[int], wrap: Sequence[bool]) -> 
     if len(rows) != ndim or any(row.size != ndim for row in rows):
         raise InputError("bad twist", found=value, expected=expected)
     moves = np.array(rows) % np.array(shape)
+    closed = np.array(wrap) & (np.array(shape) > 1)
     twisted, target = moves.any(axis=1), moves.any(axis=0)
-    if (twisted & target).any() or ((twisted | target) & ~np.array(wrap)).any():
+    if (twisted & target).any() or ((twisted | target) & ~closed).any():
         raise InputError("bad twist", found=value, expected=expected)
     if not twisted.any():
         return ()
@@ -168,3 +169,51 @@ def ring_places(torus: Torus, neighbors: NDArray[np.int32]) -> NDArray[np.int32]
                 place[node, d] = number
                 node, number = (following[node] if following[node] >= 0 else node), number + 1
     return place
+
+
+def hops_along(
+    torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """Return the hops along each dimension that messages of a twisted torus take.
+
+    Those on the way minus are negative; ``(n,) (n,) -> (n, D)``.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import Torus
+    >>> torus = Torus((4, 4, 8), twist=usual_twist((4, 4, 8)))
+    >>> hops_along(torus, np.array([0]), torus.node([[3, 0, 5]]))
+    array([[-1,  0,  1]], dtype=int32)
+    """
+    ways = torus.ways
+    between = difference(torus, src, dst)
+    first = ways.first[between]
+    several = ways.first[between + 1] - first
+    turn = torus.coords[src].sum(axis=1) if torus.tie != "plus" else 0
+    return np.asarray(ways.hops[first + turn % several], dtype=np.int32)
+
+
+def shortest(torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Return the hops between nodes of a twisted torus, broadcast."""
+    ways = torus.ways
+    length = np.abs(ways.hops[ways.first[:-1]]).sum(axis=1, dtype=np.int32)
+    return np.asarray(length[difference(torus, src, dst)], dtype=np.int32)
+
+
+def images(torus: Torus) -> NDArray[np.int64]:
+    """Return where node 0 of a twisted torus lies again beyond its edges, ``(images, D)``.
+
+    The hops between two nodes are the least distance of one to all images of the other. Of a torus
+    that is not twisted there are none.
+    """
+    if not torus.twist:
+        return np.zeros((0, torus.ndim), dtype=np.int64)
+    lattice = np.diag(torus.shape) - np.array(torus.twist)
+    turns = [
+        length // size + 1 for length, size in zip(torus.ring_lengths, torus.shape, strict=True)
+    ]
+    box = np.indices([2 * turn + 1 for turn in turns]).reshape(torus.ndim, -1).T
+    around = box - np.array(turns)
+    found = np.asarray(around @ lattice, dtype=np.int64)
+    # No image farther away is the nearest of any node.
+    return found[(np.abs(found) <= np.array(torus.ring_lengths)).all(axis=1)]

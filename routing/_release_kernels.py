@@ -93,3 +93,28 @@ def latest_link(
                     s = step
                     then += latency
     return busy
+
+
+@kernel
+def latest_link_of_routes(
+    first: NDArray[np.int64],
+    links: NDArray[np.int64],
+    latest_first: NDArray[np.int64],
+    release: NDArray[np.float64],
+    wire: NDArray[np.float64],
+    bandwidth: NDArray[np.float64],
+    latency: float,
+    work: NDArray[np.float64],
+) -> float:
+    """The same of routes that are listed. (E + 1,) (hops,) (E,) (E,) (E,) (L,) (L,) -> ()."""
+    busy = 0.0
+    least = np.full(work.size, np.inf)
+    for e in latest_first:
+        then = release[e]
+        for i in range(first[e], first[e + 1]):
+            link = links[i]
+            least[link] = min(least[link], then)
+            work[link] += wire[e] / bandwidth[link]
+            busy = max(busy, least[link] + work[link])
+            then += latency
+    return busy

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping.twist import hops_along
 from toruscast.typing import Routing
 
 from .loads import link_loads
@@ -131,6 +132,10 @@ def _have_two_ways(
 ) -> NDArray[np.bool_]:
     """Whether the packets of an edge may take different routes; shape ``(n_edges,)``."""
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
+    if torus.twist:
+        # Packets keep to the hops of their message, in any order where they choose.
+        several = (hops_along(torus, src, dst) != 0).sum(axis=1) > 1
+        return np.asarray(several & (routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
     in_order = tied & torus.ties_are_open

@@ -15,6 +15,7 @@ from toruscast.validation import as_array
 
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
+from . import twisted
 from ._adaptive_kernels import add_adaptive_loads, widen_reach
 from .offsets import offset_table
 from .routing import check_fit, check_routing, grid_of, phase_routing
@@ -50,7 +51,8 @@ def link_loads(
 
     Notes
     -----
-    Sums in dimension order are kept in 64-bit fixed point, scaled by the power of two that makes
+    On a twisted torus the even split is over the orders of the hops of a message's way. On others,
+    sums in dimension order are kept in 64-bit fixed point, scaled by the power of two that makes
     the total fit: whole byte counts below 2**61 in all are exact, fractions are rounded to 2**-61
     of the total.
 
@@ -65,6 +67,9 @@ def link_loads(
     check_routing(routing)
     if phase_routing(routing, comm, torus) == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
+    if torus.twist:
+        ends = mapping.node[comm.src], mapping.node[comm.dst]
+        return twisted.link_loads(torus, *ends, weight)
     load = np.zeros(torus.n_links, dtype=np.int64)
     fixed, scale = _fixed_point(weight, torus)
     runs = run_table(torus, comm.n_edges)
@@ -105,6 +110,8 @@ def loads_along_routes(
     (array([250., 150.]), array([150., 150.]))
     """
     check_fit(comm, torus, mapping)
+    if torus.twist:
+        return twisted.loads_along(torus, mapping.node[comm.src], mapping.node[comm.dst], load)
     grid = grid_of(torus)
     ends = (comm.src, comm.dst, mapping.node)
     total, most = np.empty(comm.n_edges), np.empty(comm.n_edges)
@@ -153,6 +160,8 @@ def _adaptive_loads(
 ) -> NDArray[np.float64]:
     load = np.zeros(torus.n_links)
     here, target = mapping.node[comm.src], mapping.node[comm.dst]
+    if torus.twist:
+        return twisted.adaptive_loads(torus, torus.zone_sets[0], here, target, weight)
     set_of = torus.zone_set_of(here, target)
     for number, zones in enumerate(torus.zone_sets):
         own = np.flatnonzero(set_of == number)

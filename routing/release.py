@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
 
-from ._release_kernels import latest_link, release_from_fifos
+from ._release_kernels import latest_link, latest_link_of_routes, release_from_fifos
 from .packets import hand_over_times, packet_counts
 from .routing import check_fit, dilations, grid_of, injection_fifos
+from .twisted import list_links
 
 
 def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
@@ -83,10 +84,17 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
         queue = src * np.int64(network.fifos) + fifo[remote]
         release = _released(release, injection, queue, torus.n_nodes * network.fifos)
     alone = release + injection + dilations(comm, torus, mapping)[remote] * network.hop_latency
+    latest_first = np.argsort(-release, kind="stable")
+    work = np.zeros(torus.n_links)
+    if torus.twist:
+        listed = list_links(torus, src, dst)
+        speed, latency = torus.link_bandwidth, network.hop_latency
+        busy = latest_link_of_routes(*listed, latest_first, release, wire, speed, latency, work)
+        return max(float(alone.max()), busy + latency)
     busy = latest_link(
         grid_of(torus),
         torus.ties_are_open,
-        np.argsort(-release, kind="stable"),
+        latest_first,
         src,
         dst,
         release,
@@ -94,7 +102,7 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
         np.array(torus.bandwidth),
         network.hop_latency,
         np.full(torus.n_links, np.inf),
-        np.zeros(torus.n_links),
+        work,
     )
     return max(float(alone.max()), busy + network.hop_latency)
 

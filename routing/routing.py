@@ -15,6 +15,7 @@ from toruscast.typing import Routing
 from toruscast.validation import one_of
 
 from . import _route_kernels as kernels
+from . import twisted
 
 FIFO_RULES = {
     "bluegene_q": kernels.BLUEGENE_Q,
@@ -107,6 +108,8 @@ def dilations(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np
     array([1, 2, 1], dtype=int32)
     """
     check_fit(comm, torus, mapping)
+    if torus.twist:
+        return torus.distance(mapping.node[comm.src], mapping.node[comm.dst])
     hops = np.empty(comm.n_edges, dtype=np.int32)
     kernels.count_hops(grid_of(torus), comm.src, comm.dst, mapping.node, hops)
     return hops
@@ -141,6 +144,8 @@ def routes(
     a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
     if a.shape != b.shape or a.ndim != 1:
         raise InputError("ends of routes differ in number", found=(a.size, b.size))
+    if torus.twist:
+        return twisted.list_links(torus, a, b)
     first = np.zeros(a.size + 1, dtype=np.int64)
     np.cumsum(torus.distance(a, b), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
@@ -168,6 +173,9 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     rule = FIFO_RULES[network.fifo_rule]
     fifo = np.empty(comm.n_edges, dtype=np.int32)
     silent = comm.whole_messages == 0
+    if torus.twist and rule != kernels.ROUND_ROBIN:
+        ends = mapping.node[comm.src], mapping.node[comm.dst]
+        return twisted.pick_fifos(torus, rule == kernels.FIRST_DIMENSION, *ends)
     if rule != kernels.ROUND_ROBIN or not silent.any():
         kernels.pick_fifos(
             grid_of(torus), rule, network.fifos, comm.src, comm.dst, mapping.node, fifo

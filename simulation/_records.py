@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
+from toruscast.mapping.twist import hops_along
+from toruscast.routing import twisted
 from toruscast.routing._route_kernels import pick_fifos
 from toruscast.routing.messages import Messages
 from toruscast.routing.routing import FIFO_RULES, grid_of
@@ -63,16 +65,10 @@ def message_records(
         chooses = torus.has_zones[message["zones"]]
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
     coins = np.zeros(src.size, dtype=np.int32)
-    pack_routes(
-        grid_of(torus),
-        fields,
-        src,
-        dst,
-        chooses,
-        route,
-        ties,
-        coins,
-    )
+    if torus.twist:
+        route = _pack_hops(fields, hops_along(torus, src, dst))
+    else:
+        pack_routes(grid_of(torus), fields, src, dst, chooses, route, ties, coins)
     message["route"], message["ties"], message["coin"] = route, ties, coins
     fifo = np.concatenate((messages.fifo, np.zeros(2 * asking.size, dtype=np.int32)))
     fifo[n::2] = messages.fifo[asking]
@@ -81,11 +77,23 @@ def message_records(
     return message
 
 
+def _pack_hops(fields: records.Fields, hops: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Routes as `pack_routes` packs them, of hops along each dimension."""
+    route = np.zeros(len(hops), dtype=np.uint64)
+    for k in range(hops.shape[1]):
+        along = np.abs(hops[:, k]).astype(np.uint64)
+        shift = fields.shift[2 * k + (hops[:, k] < 0)]
+        route |= along << shift
+    return route
+
+
 def _fifos_of_answers(
     torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     network = torus.network
     answer = np.zeros(src.size, dtype=np.int32)
+    if torus.twist and network.fifo_rule in ("bluegene_q", "first_dimension"):
+        return twisted.pick_fifos(torus, network.fifo_rule == "first_dimension", src, dst)
     if network.fifo_rule != "first_free":
         pick_fifos(
             grid_of(torus),

@@ -58,7 +58,7 @@ def fields_of(torus: Torus) -> records.Fields:
     port_of = np.zeros(65, dtype=np.int64)
     at = 0
     for i, k in enumerate(torus.order):
-        farthest = torus.shape[k] // 2 if torus.wrap[k] else torus.shape[k] - 1
+        farthest = _most_hops(torus, k)
         bits = max(1, farthest.bit_length())
         width[i] = bits
         for port in (2 * k, 2 * k + 1):
@@ -70,6 +70,14 @@ def fields_of(torus: Torus) -> records.Fields:
         for z, dims in enumerate(zones):
             row[z] = np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None)
     return records.Fields(shift, mask, width, np.array(torus.order, dtype=np.int64), port_of, zone)
+
+
+def _most_hops(torus: Torus, dimension: int) -> int:
+    """Hops along a dimension that a message takes at most."""
+    if torus.twist:
+        return int(np.abs(torus.ways.hops[:, dimension]).max())
+    size = torus.shape[dimension]
+    return size // 2 if torus.wrap[dimension] else size - 1
 
 
 def build_state(
@@ -275,7 +283,9 @@ def _links(torus: Torus) -> NDArray[np.void]:
     if torus.network.deadlock == "bubble":
         # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
         # free.
-        circular = [2 if w and k > 3 else 1 for k, w in zip(torus.shape, torus.wrap, strict=True)]
+        circular = [
+            2 if w and k > 3 else 1 for k, w in zip(torus.ring_lengths, torus.wrap, strict=True)
+        ]
         link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
     return link
 
@@ -284,7 +294,7 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32])
     """Fill in what networks that are not usual need of links."""
     _, rest["second_credit"], rest["adaptive_credit"] = credits
     rest["second_channel"] = torus.network.deadlock == "dateline"
-    last, here = np.array(torus.shape) - 1, torus.coords
+    last, here = np.array(torus.ring_lengths) - 1, torus.ring_places
     middle = last // 2  # last node of the lower half
     edge = np.stack((last - here, here))
     half = np.stack(

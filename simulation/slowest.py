@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.mapping.twist import hops_along
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes, ways_are_open
 
@@ -77,7 +78,10 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     if hops == 0:
         return nbytes / network.memory_bandwidth
     src, dst = simulation.mapping.node[comm.src[edge]], simulation.mapping.node[comm.dst[edge]]
-    gap = np.abs(torus.coords[src] - torus.coords[dst])
+    if torus.twist:
+        gap = np.abs(hops_along(torus, np.array([src]), np.array([dst]))[0])
+    else:
+        gap = np.abs(torus.coords[src] - torus.coords[dst])
     link = float(np.array(torus.bandwidth)[gap > 0].min())
     port = network.memory_bandwidth / network.reception_ports
     rate = min(link, network.memory_bandwidth)
@@ -85,7 +89,7 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     together = workload if workload.dependent else comm
     fed = min(max(torus.bandwidth), network.memory_bandwidth)
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
-    several = (gap > 0).sum() > 1 or tied.any()
+    several = (gap > 0).sum() > 1 or (tied.any() and not torus.twist)
     # Several slow ports at once: how many work depends on how packets come.
     ports_share = port < rate
     if (

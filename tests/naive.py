@@ -2,7 +2,8 @@
 
 import math
 from collections import defaultdict
-from itertools import pairwise
+from functools import lru_cache
+from itertools import pairwise, product
 
 # Nodes of a rack of Blue Gene/Q.
 RACK = 1024
@@ -30,7 +31,50 @@ def step(torus, place, dimension, sign):
     c = place[dimension] + sign
     if size == 1 or (not torus.wrap[dimension] and not 0 <= c < size):
         return None
-    return (*place[:dimension], c % size, *place[dimension + 1 :])
+    beyond = (*place[:dimension], c % size, *place[dimension + 1 :])
+    if torus.twist and not 0 <= c < size:
+        moved = zip(beyond, torus.twist[dimension], torus.shape, strict=True)
+        return tuple((at + sign * by) % n for at, by, n in moved)
+    return beyond
+
+
+def walk_hops(torus, src, hops):
+    """Links of so many hops along each dimension, in routing order, and the node where they end."""
+    place, links = coords(torus, src), []
+    for dimension in torus.order:
+        sign = 1 if hops[dimension] > 0 else -1
+        for _ in range(abs(hops[dimension])):
+            links.append(link_number(torus, node_at(torus, place), dimension, sign))
+            place = step(torus, place, dimension, sign)
+    return links, node_at(torus, place)
+
+
+@lru_cache(maxsize=2**16)
+def twisted_way(torus, src, dst):
+    """Hops of the way that a message takes on a twisted torus: of all shortest ones by its source.
+
+    The longest way plus comes first.
+    """
+    found, longest = [], -1
+    while not found:
+        longest += 1
+        for hops in product(range(longest, -longest - 1, -1), repeat=torus.ndim):
+            if sum(map(abs, hops)) == longest and walk_hops(torus, src, hops)[1] == dst:
+                found.append(hops)
+    return found[0 if torus.tie == "plus" else sum(coords(torus, src)) % len(found)]
+
+
+def hops_left(torus, src, dst, node):
+    """Hops that are left of a message's way on a twisted torus, at a node in whatever order."""
+    way = twisted_way(torus, src, dst)
+    for done in product(*(range(0, h, 1 if h > 0 else -1) for h in lengthened(way))):
+        if walk_hops(torus, src, done)[1] == node:
+            return tuple(h - d for h, d in zip(way, done, strict=True))
+    raise AssertionError("no node on the way")
+
+
+def lengthened(way):
+    return [h + (1 if h >= 0 else -1) for h in way]
 
 
 def walk(torus, place, target, dimension, sign):
@@ -82,6 +126,8 @@ def chosen_sign(torus, place, target, dimension, split_sign=1):
 
 def route(torus, src, dst, split_sign=1):
     """Links of the dimension-ordered route, hop by hop."""
+    if torus.twist:
+        return walk_hops(torus, src, twisted_way(torus, src, dst))[0]
     place, target = coords(torus, src), coords(torus, dst)
     links = []
     for dimension in torus.order:
@@ -157,12 +203,29 @@ def minimal_routes(torus, src, dst, zones=None):
     if src == dst:
         return [[]]
     zones = zones_of(torus, src, dst) if zones is None else zones
+    if torus.twist:
+        return twisted_routes(torus, src, twisted_way(torus, src, dst), zones)
     if not zones:
         return [route(torus, src, dst, sign) for sign in (1, -1)]
     found = []
     for link in productive_links(torus, src, dst, zones):
         end = far_end(torus, link)
         found += [[link, *rest] for rest in minimal_routes(torus, end, dst, zones)]
+    return found
+
+
+def twisted_routes(torus, node, hops, zones):
+    """Every order of hops through the zones, each a list of links."""
+    if not any(hops):
+        return [[]]
+    found = []
+    for d in next(left for zone in zones if (left := [d for d in zone if hops[d]])):
+        sign = 1 if hops[d] > 0 else -1
+        link = link_number(torus, node, d, sign)
+        rest = (*hops[:d], hops[d] - sign, *hops[d + 1 :])
+        found += [
+            [link, *more] for more in twisted_routes(torus, far_end(torus, link), rest, zones)
+        ]
     return found
 
 
@@ -216,7 +279,8 @@ def fifos(torus, ends, silent):
     for e in sorted(range(len(ends)), key=lambda e: silent[e]):
         a, b = ends[e]
         place, target = coords(torus, a), coords(torus, b)
-        differing = [d for d in torus.order if place[d] != target[d]]
+        way = twisted_way(torus, a, b) if torus.twist else None
+        differing = [d for d in torus.order if (way[d] if way else place[d] != target[d])]
         if not differing:
             picked[e] = -1
         elif network.fifo_rule in ("round_robin", "first_free"):
@@ -224,10 +288,12 @@ def fifos(torus, ends, silent):
             turn[a] += 1
         elif network.fifo_rule == "first_dimension" or len(differing) == 1:
             # Blue Gene/Q counts A- A+ B- B+ ...
-            plus = chosen_sign(torus, place, target, differing[0]) > 0
+            sign = way[differing[0]] if way else chosen_sign(torus, place, target, differing[0])
+            plus = sign > 0
             picked[e] = (2 * differing[0] + plus) % network.fifos
         else:
             apart = sum(abs(s - t) for s, t in zip(place, target, strict=True))
+            apart = sum(map(abs, way)) if way else apart
             picked[e] = apart % network.fifos
     return [picked[e] for e in range(len(ends))]
 

@@ -59,7 +59,7 @@ class Simulator:
         node, port = divmod(number, 2 * torus.ndim)
         far, dateline = naive.far_end(torus, number), network.deadlock == "dateline"
         # On a ring of up to three nodes no packet goes two hops: none stays on it.
-        ring = torus.wrap[port // 2] and torus.shape[port // 2] > 3
+        ring = torus.wrap[port // 2] and len(self.ring(node, port // 2)) > 3
         circular = network.deadlock == "bubble" and ring
         entry = self.largest * (2 if circular else 1)
         link = Link(number, node, port, far, entry, SECOND_DETERMINISTIC if dateline else 0)
@@ -71,6 +71,18 @@ class Simulator:
             for channel, used in enumerate([True, dateline, self.adaptive])
         ]
         return link
+
+    def ring(self, node, dimension):
+        """Nodes on a ring of a dimension, the one with the lowest number first, the way plus."""
+        torus = self.torus
+        if not torus.wrap[dimension] or torus.shape[dimension] == 1:
+            return []
+        nodes = [node]
+        while len(nodes) == 1 or nodes[-1] != node:
+            place = naive.coords(torus, nodes[-1])
+            nodes.append(naive.node_at(torus, naive.step(torus, place, dimension, 1)))
+        begin = nodes.index(min(nodes[1:]))
+        return nodes[begin:-1] + nodes[:begin]
 
     def run(self):
         self.nodes.start()
@@ -122,6 +134,15 @@ class Simulator:
     def productive(self, node, message):
         """Links of the zone, in the order of their dimensions in the routing order, plus first."""
         src, dst = message.src, message.dst
+        if self.torus.twist and (node, src, dst) not in self.ways:
+            left = naive.hops_left(self.torus, src, dst, node)
+            zones = naive.zones_of(self.torus, src, dst)
+            zone = next(z for z in zones if any(left[d] for d in z))
+            self.ways[node, src, dst] = [
+                self.links[naive.link_number(self.torus, node, d, 1 if left[d] > 0 else -1)]
+                for d in self.torus.order
+                if d in zone and left[d]
+            ]
         if (node, src, dst) not in self.ways:
             rank, ports = self.torus.order.index, 2 * self.torus.ndim
             zones = naive.zones_of(self.torus, src, dst)
@@ -136,6 +157,8 @@ class Simulator:
         Where both ways round are free, an adaptive packet goes plus, unless it has drawn minus.
         """
         torus, held = self.torus, packet.held
+        if torus.twist:
+            return self.ordered_on_rings(packet, node)
         here, there = naive.coords(torus, node), naive.coords(torus, packet.message.dst)
         d = next(d for d in torus.order if here[d] != there[d])
         if self.chooses(packet.message):
@@ -152,6 +175,24 @@ class Simulator:
         if straight:
             return link, FIRST if held.channel == DETERMINISTIC else SECOND
         return link, self.side(packet, link, here[d], there[d], sign, torus.shape[d], torus.wrap[d])
+
+    def ordered_on_rings(self, packet, node):
+        """The same on a twisted torus, by places on rings."""
+        torus, held, message = self.torus, packet.held, packet.message
+        left = naive.hops_left(torus, message.src, message.dst, node)
+        d = next(d for d in torus.order if left[d])
+        sign = 1 if left[d] > 0 else -1
+        link = self.links[naive.link_number(torus, node, d, sign)]
+        straight = (
+            isinstance(held, Buffer) and held.link.port == link.port and held.channel != ADAPTIVE
+        )
+        if torus.network.deadlock != "dateline":
+            return link, FIRST if straight else SECOND
+        if straight:
+            return link, FIRST if held.channel == DETERMINISTIC else SECOND
+        ring = self.ring(node, d)
+        here, size = ring.index(node), len(ring)
+        return link, self.side(packet, link, here, (here + left[d]) % size, sign, size, True)
 
     def side(self, packet, link, here, there, sign, size, wrap):
         """With datelines, the channel of a packet that comes into a ring: FIRST or SECOND."""

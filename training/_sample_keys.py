@@ -61,6 +61,7 @@ def job_of(
     adaptive = "adaptive" in phase_routings(how.routing, workload, torus)
     zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, zones)
+    host += (torus.twist,) if torus.twist else ()
     common = digest(
         KEY_VERSION,
         toruscast.__version__,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 
 from toruscast.errors import InputError
 from toruscast.validation import read_sizes
 
 from ..torus import Torus
-from ..torus_text import parse_sizes
+from ..torus_text import parse_sizes, split_twist
 from .anton import anton3
 from .bluegene import bluegene_l, bluegene_p, bluegene_q
 from .cray import gemini, seastar
@@ -87,7 +88,8 @@ def get(text: str) -> Torus:
 
     An ``m`` after a size makes that dimension a mesh, where sites or jobs decide what wraps (Blue
     Gene/Q, the Crays, Fujitsu's, Galaxy); other machines decide that by the shape. The text that a
-    machine is printed as, ``name shape``, is read too.
+    machine is printed as, ``name shape``, is read too. ``:untwisted`` behind the sizes of a slice
+    of TPU v4 or v5p makes a plain torus of one that is twisted.
 
     Raises
     ------
@@ -102,6 +104,8 @@ def get(text: str) -> Torus:
     'tpu_v4 2mx2mx4m'
     >>> get("tpu_v4 2mx2mx4m") == get("tpu_v4:2x2x4")
     True
+    >>> get("tpu_v4:4x4x8").diameter, get("tpu_v4:4x4x8:untwisted").diameter
+    (6, 8)
     """
     name, separator, rest = _split(text)
     make = preset(name)
@@ -115,14 +119,20 @@ def get(text: str) -> Torus:
         sizes = read_sizes(rest)
         if sizes is not None and len(sizes) == 1:
             return bluegene_q(nodes=sizes[0])
-    given = parse_sizes(rest)
+    sizes_alone, twisted = split_twist(rest)
+    given = parse_sizes(sizes_alone)
     if make is bluegene_q and len(given.shape) == 1:
         expected = "five sizes, an m after those of a mesh, or a number of nodes alone"
         raise InputError("bad Blue Gene/Q shape", found=rest, expected=expected)
-    takes_wrap = "wrap" in inspect.signature(make).parameters
+    takes = inspect.signature(make).parameters
+    options = {} if twisted is None else {"twisted": twisted}
+    if options and "twisted" not in takes:
+        raise InputError(
+            "machine that is not twisted", found=text, expected=name + ":" + sizes_alone
+        )
     try:
-        made = make(given.shape)
-        if takes_wrap and not all(given.wrap):
+        made = make(given.shape, **options)
+        if "wrap" in takes and not all(given.wrap):
             # Of the six dimensions of Fujitsu's machines the first three may differ.
             outer = 3 if len(made.shape) == 6 else len(made.shape)
             made = make(given.shape, wrap=given.wrap[:outer])
@@ -161,6 +171,5 @@ def _split(text: str) -> tuple[str, str, str]:
     """Name of a machine, what separates it from its sizes, and these."""
     if not isinstance(text, str):
         raise InputError("bad machine", found=repr(text), expected="a text such as tpu_v4:4x4x8")
-    separator = ":" if ":" in text else " "
-    name, found, rest = text.strip().partition(separator)
-    return name.strip(), found, rest.strip()
+    name, separator, rest = re.fullmatch(r"([^\s:]*)(\s*:|\s|)(.*)", text.strip(), re.S).groups()
+    return name, separator, rest.strip()

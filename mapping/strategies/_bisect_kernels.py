@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from toruscast._jit import kernel
 
-from ._hop_bytes_kernels import ring_distance
+from ._hop_bytes_kernels import torus_distance
 
 OUTSIDE = 2
 
@@ -23,6 +23,7 @@ def bisect_both(
     grid: NDArray[Any],
     shape: NDArray[Any],
     wrap: NDArray[Any],
+    images: NDArray[Any],
     capacity: int,
     by_grid: bool,
     by_graph: bool,
@@ -80,7 +81,7 @@ def bisect_both(
         mine = tasks[start:stop].copy()
         share = (2 * mine.size * places[0] + places.sum()) // (2 * places.sum())
         n_left = min(max(share, mine.size - places[1]), places[0])
-        gap = _distance(centre[left], centre[right], shape, wrap)
+        gap = torus_distance(centre[left], centre[right], shape, wrap, images)
         for t in mine:
             side[t] = 0
             bias[t] = 0.0
@@ -89,8 +90,8 @@ def bisect_both(
                 if side[partner[e]] == OUTSIDE:
                     there = centre[box_of[partner[e]]]
                     bias[t] += nbytes[e] * (
-                        _distance(centre[left], there, shape, wrap)
-                        - _distance(centre[right], there, shape, wrap)
+                        torus_distance(centre[left], there, shape, wrap, images)
+                        - torus_distance(centre[right], there, shape, wrap, images)
                     )
         # Among equals, a grid dimension stays with its dimension of the torus.
         rank = np.where(paired[:, cut], 0, np.where(_any_of_row(paired), 2, 1))
@@ -117,15 +118,6 @@ def bisect_both(
         span[left, 0], span[left, 1] = start, start + n_left
         span[right, 0], span[right, 1] = start + n_left, stop
     return node
-
-
-@kernel
-def _distance(a: NDArray[Any], b: NDArray[Any], shape: NDArray[Any], wrap: NDArray[Any]) -> float:
-    """Hops between two points of the torus."""
-    total = 0.0
-    for d in range(shape.size):
-        total += ring_distance(a[d], b[d], shape[d], wrap[d])
-    return total
 
 
 @kernel

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from toruscast._jit import kernel
 
-from ._hop_bytes_kernels import ring_distance
+from ._hop_bytes_kernels import torus_distance
 
 
 @kernel
@@ -22,6 +22,7 @@ def place_greedily(
     neighbors: NDArray[Any],
     shape: NDArray[Any],
     wrap: NDArray[Any],
+    images: NDArray[Any],
     capacity: int,
     first_task: int,
     first_node: int,
@@ -68,10 +69,9 @@ def place_greedily(
                 for e in range(first[t], first[t + 1]):
                     there = node[partner[e]]
                     if there >= 0:
-                        for d in range(shape.size):
-                            cost += nbytes[e] * ring_distance(
-                                coords[here, d], coords[there, d], shape[d], wrap[d]
-                            )
+                        cost += nbytes[e] * torus_distance(
+                            coords[here], coords[there], shape, wrap, images
+                        )
                 if cost < least:
                     best, least = here, cost
             if ring == n_nodes:

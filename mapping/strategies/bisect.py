@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..twist import images
 from .placement import Placement
 from .registry import bad_variant, register
 
@@ -48,6 +49,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         np.ascontiguousarray(grid.T),
         np.array(torus.shape),
         np.array(torus.wrap),
+        images(torus),
         placement.capacity,
         *_METHODS[variant],
     )

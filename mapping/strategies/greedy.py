@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..twist import images
 from .placement import Placement
 from .registry import bad_variant, register
 
@@ -47,6 +48,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         torus.neighbors,
         np.array(torus.shape),
         np.array(torus.wrap),
+        images(torus),
         placement.capacity,
         task,
         node,

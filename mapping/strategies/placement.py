@@ -114,6 +114,8 @@ class Placement:
         from ._hop_bytes_kernels import sum_hop_bytes
 
         edges = self.total
+        if self.torus.twist:
+            return float(self.torus.distance(node[edges.src], node[edges.dst]) @ edges.nbytes)
         return float(
             sum_hop_bytes(
                 edges.src,
