@@ -56,7 +56,7 @@ class Torus:
     order : sequence of int, optional
         The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
         given.
-    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim"}
+    tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", ...}
         The way round a ring when both are equally long; see the notes.
     network : Network
         What surrounds the links: packets, latency, buffers, injection FIFOs.
@@ -84,7 +84,7 @@ class Torus:
     Notes
     -----
     `mapping.ties` describes the tie rules of dimension-ordered routing. Adaptive routing takes both
-    ways of a tie as minimal, but for ``booksim``. `mapping.twist` describes twisted tori, and how
+    ways of a tie as minimal, but for two rules. `mapping.twist` describes twisted tori, and how
     routes are chosen on them. Blue Gene/Q's dynamic routing knows zones (Chen et al., "The IBM Blue
     Gene/Q interconnection network and message unit", SC'11); which they are its firmware says, and
     which a message takes its messaging library.

@@ -88,7 +88,8 @@ def add_adaptive_loads(
                     if gap == 0:
                         continue
                     share = one_hop * abs(gap)
-                    if grid.wrap[k] and 2 * gap == grid.shape[k]:
+                    tied = grid.wrap[k] and 2 * gap == grid.shape[k]
+                    if tied and not grid.tie.adaptive_fixed:
                         # The other way round it is as far, and a step leaves one less of those.
                         share /= 2
                         load[node * ports + 2 * k + 1] += share
@@ -100,12 +101,13 @@ def add_adaptive_loads(
 
 @bare_kernel
 def _gap(grid: Grid, start: int, end: int, k: int) -> int:
-    """Hops along one dimension, minus those on the way minus; of a tie plus if not all go minus."""
+    """Hops along one dimension, minus those on the way minus; of a tie plus unless all go minus."""
     gap: int = np.int64(grid.coords[end, k]) - grid.coords[start, k]
     if grid.wrap[k]:
         size = grid.shape[k]
         gap += size * (gap < 0)
-        gap -= size * np.int64(2 * gap + grid.tie.adaptive_minus > size)
+        odd = grid.tie.adaptive_fixed * (grid.coords[start, k] & 1)
+        gap -= size * np.int64(2 * gap + (grid.tie.adaptive_minus | odd) > size)
     return gap
 
 

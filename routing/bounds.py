@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping.ties import TIE_RULES
 from toruscast.mapping.twist import hops_along
 from toruscast.typing import Routing
 
@@ -137,9 +138,10 @@ def _have_two_ways(
         several = (hops_along(torus, src, dst) != 0).sum(axis=1) > 1
         return np.asarray(several & (routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
+    fixed = TIE_RULES[torus.tie].adaptive_fixed
     tied = (np.array(torus.wrap) & (2 * gap == np.array(torus.shape))).any(axis=1)
     in_order = tied & torus.ties_are_open
     if routing == "deterministic":
         return np.asarray(in_order)
-    by_choice = tied | ((gap > 0).sum(axis=1) > 1)
+    by_choice = (tied & (not fixed)) | ((gap > 0).sum(axis=1) > 1)
     return np.asarray(np.where(torus.has_zones[torus.zone_set_of(src, dst)], by_choice, in_order))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.mapping.ties import TIE_RULES
 from toruscast.mapping.twist import hops_along
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes, ways_are_open
@@ -88,8 +89,9 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     # Rounds without a barrier are routed alike.
     together = workload if workload.dependent else comm
     fed = min(max(torus.bandwidth), network.memory_bandwidth)
+    fixed = torus.twist or TIE_RULES[torus.tie].adaptive_fixed
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
-    several = (gap > 0).sum() > 1 or (tied.any() and not torus.twist)
+    several = (gap > 0).sum() > 1 or (tied.any() and not fixed)
     # Several slow ports at once: how many work depends on how packets come.
     ports_share = port < rate
     if (

@@ -251,7 +251,15 @@ def productive_links(torus, src, dst, zones):
         if end is not None
         and dilation(torus, end, dst) == before - 1
         and not (torus.tie == "booksim" and link % 2 == 0 and ties(torus, link, dst))
+        and not (torus.tie == "bluegene" and not in_order(torus, link, dst))
     ]
+
+
+def in_order(torus, link, dst):
+    """Whether a link goes the way along its dimension that dimension order takes."""
+    node, port = divmod(link, 2 * torus.ndim)
+    sign = chosen_sign(torus, coords(torus, node), coords(torus, dst), port // 2)
+    return sign == (-1 if port % 2 else 1)
 
 
 def ties(torus, link, dst):

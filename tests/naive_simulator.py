@@ -161,7 +161,7 @@ class Simulator:
             return self.ordered_on_rings(packet, node)
         here, there = naive.coords(torus, node), naive.coords(torus, packet.message.dst)
         d = next(d for d in torus.order if here[d] != there[d])
-        if self.chooses(packet.message):
+        if self.chooses(packet.message) and torus.tie != "bluegene":
             ways = naive.signs(torus, here, there, d)
             sign = ways[-1 if d in packet.minus else 0]
         else:

@@ -60,14 +60,16 @@ def job_of(
     # feature of somebody's own looks at them.
     adaptive = "adaptive" in phase_routings(how.routing, workload, torus)
     zones = torus.zones if adaptive or not all(f.is_built_in for f in how.features) else ()
-    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, torus.tie, zones)
-    host += (torus.twist,) if torus.twist else ()
+    # Packets in dimension order go the same way under both.
+    same = torus.tie == "bluegene" and not adaptive
+    tie = "source_parity" if same else torus.tie
+    host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, tie, zones)
     common = digest(
         KEY_VERSION,
         toruscast.__version__,
         how.routing,
         how.coarsening,
-        host,
+        (*host, torus.twist) if torus.twist else host,
         asdict(torus.network),
         workload.n_tasks,
         workload.dependent,

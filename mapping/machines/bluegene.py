@@ -97,7 +97,8 @@ def bluegene_q(
     Published: links, packets, FIFOs and 40 ns a hop (Chen et al., "The IBM Blue Gene/Q
     interconnection network and message unit", SC'11); block shapes (SciNet BGQ documentation; Jain
     et al., SC'13). The routing order and the zones of adaptive routing depend on the block, as in
-    IBM's firmware and messaging library ([BGQ]; see `bluegene_routes`); recorded routes of Mira and
+    IBM's firmware and messaging library ([BGQ]; see `bluegene_routes`); which way a packet goes
+    round a ring, half-way ties too, is settled when it sets out; recorded routes of Mira and
     Vesta (Fujiwara et al., VAST'17 data), from which the tie rule is read, have that order on all
     six blocks. Not public, assumed: buffer depths.
 
@@ -122,6 +123,7 @@ def bluegene_q(
         wrap=rings,
         bandwidth=(2e9,),
         order=routing_order(sizes, rings),
+        tie="bluegene",
         name="bluegene_q",
         zones="bluegene_q",
     )
@@ -142,4 +144,4 @@ def _three_dimensional(
         memory_bandwidth=memory,
     )
     wrap = tuple(size >= _MIDPLANE for size in sizes)
-    return Torus(sizes, wrap=wrap, bandwidth=(link,), network=network, name=name)
+    return Torus(sizes, wrap=wrap, bandwidth=(link,), tie="bluegene", network=network, name=name)

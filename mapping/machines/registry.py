@@ -171,5 +171,6 @@ def _split(text: str) -> tuple[str, str, str]:
     """Name of a machine, what separates it from its sizes, and these."""
     if not isinstance(text, str):
         raise InputError("bad machine", found=repr(text), expected="a text such as tpu_v4:4x4x8")
-    name, separator, rest = re.fullmatch(r"([^\s:]*)(\s*:|\s|)(.*)", text.strip(), re.S).groups()
-    return name, separator, rest.strip()
+    name = re.split(r"[\s:]", text.strip(), maxsplit=1)[0]
+    rest = text.strip()[len(name) :].strip()
+    return name, rest[:1], rest.removeprefix(":").strip()

@@ -39,7 +39,7 @@ def pack_routes(
     ties.
     """
     for e in range(src.size):
-        both_ways = chooses[e]
+        both_ways = chooses[e] and not grid.tie.adaptive_fixed
         by_coin = not both_ways or grid.tie.adaptive_minus
         packed = np.uint64(0)
         open_ties = 0

@@ -34,7 +34,7 @@ def test_bluegene_q_facts():
     block = machines.bluegene_q()
     assert block.n_nodes == 512
     assert block.bandwidth == (2e9,) * 5
-    assert block.tie == "source_parity"
+    assert block.tie == "bluegene"
     assert (block.network.payload, block.network.header) == (512, 32)
     assert (block.network.fifos, block.network.fifo_rule) == (10, "bluegene_q")
     assert all(block.wrap)
