@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .folding import fold, unfold
 from .partners import Family, butterfly_partners
 from .schedule import Lane, Round, Schedule
 
@@ -36,17 +37,19 @@ def allgather(
     """
     lanes = []
     block = nbytes / n_tasks / ports
-    for partners in _lanes(shape, family, ports):
-        order = partners[::-1] if far_first else partners
-        lane = [
-            _swap(row, block * 2**step, pieces=2**step if by_block else 1)
-            for step, row in enumerate(order)
-        ]
+    folding = fold(shape)
+    for partners in _lanes(folding.sizes, family, ports):
+        held = folding.weight
+        lane = []
+        for row in partners[::-1] if far_first else partners:
+            lane.append(_swap(row, block * held, pieces=float(held.max()) if by_block else 1))
+            held = held + held[row]
         if sorted_first:
             place = _place(partners)
-            moved = np.flatnonzero(place != np.arange(n_tasks))
-            lane.insert(0, Round(place[moved], moved, block))
-        lanes.append(tuple(lane))
+            moved = np.flatnonzero(place != np.arange(place.size))
+            lane.insert(0, Round(place[moved], moved, block * folding.weight[moved]))
+        first, last = folding.hand_blocks(block), folding.hand_other_blocks(block)
+        lanes.append(folding.lane(tuple(lane), first, last))
     return Schedule(name, n_tasks, nbytes, tuple(lanes))
 
 
@@ -60,7 +63,10 @@ def reduce_scatter(
     name: str = "reduce_scatter/recursive_halving",
 ) -> Schedule:
     """Reduce-scatter by halving: near partners swap half of the vector first."""
-    lanes = tuple(_halving(partners, nbytes / ports) for partners in _lanes(shape, family, ports))
+    doubled = allgather(n_tasks, nbytes, shape, family=family, ports=ports, far_first=True)
+    lanes = tuple(
+        tuple(step.reversed(reduces=True) for step in reversed(lane)) for lane in doubled.lanes
+    )
     return Schedule(name, n_tasks, nbytes, lanes)
 
 
@@ -74,11 +80,12 @@ def allreduce(
     name: str = "allreduce/recursive_doubling",
 ) -> Schedule:
     """Allreduce by doubling: partners swap and add the whole vector in each step."""
+    folding = fold(shape)
     lanes = tuple(
         tuple(_swap(row, nbytes / ports, reduces=True) for row in partners)
-        for partners in _lanes(shape, family, ports)
+        for partners in _lanes(folding.sizes, family, ports)
     )
-    return Schedule(name, n_tasks, nbytes, lanes)
+    return unfold(folding, Schedule(name, 0, nbytes, lanes), n_tasks, before=True, after=True)
 
 
 def rabenseifner(
@@ -91,11 +98,19 @@ def rabenseifner(
     name: str = "allreduce/rabenseifner",
 ) -> Schedule:
     """Allreduce as a reduce-scatter by halving and an allgather by doubling, back the same way."""
-    lanes = []
-    for partners in _lanes(shape, family, ports):
-        down = _halving(partners, nbytes / ports)
-        lanes.append(down + tuple(step.reversed() for step in reversed(down)))
-    return Schedule(name, n_tasks, nbytes, tuple(lanes))
+    folding = fold(shape)
+    down, up = halves(nbytes, folding.sizes, family=family, ports=ports)
+    lanes = tuple(a + b for a, b in zip(down, up, strict=True))
+    return unfold(folding, Schedule(name, 0, nbytes, lanes), n_tasks, before=True, after=True)
+
+
+def halves(
+    nbytes: float, sizes: Sequence[int], *, family: Family, ports: int
+) -> tuple[tuple[Lane, ...], tuple[Lane, ...]]:
+    """A reduce-scatter by halving on powers of two, and an allgather back the same way."""
+    down = tuple(_halving(partners, nbytes / ports) for partners in _lanes(sizes, family, ports))
+    up = tuple(tuple(step.reversed() for step in reversed(lane)) for lane in down)
+    return down, up
 
 
 def alltoall(
@@ -116,7 +131,11 @@ def _lanes(shape: Sequence[int], family: Family, ports: int) -> list[NDArray[np.
 
 
 def _swap(
-    partner: NDArray[np.int64], nbytes: float, *, reduces: bool = False, pieces: float = 1
+    partner: NDArray[np.int64],
+    nbytes: float | NDArray[np.float64],
+    *,
+    reduces: bool = False,
+    pieces: float = 1,
 ) -> Round:
     return Round(np.arange(partner.size), partner, nbytes, reduces=reduces, pieces=pieces)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from toruscast.errors import InputError
 from toruscast.validation import real_number, whole_number, whole_sizes
@@ -35,6 +36,7 @@ def schedule(
     *,
     ports: int = 1,
     segment: float = 0,
+    element: float = 4,
 ) -> Schedule:
     """Return the rounds of a collective algorithm; task 0 is the root.
 
@@ -53,6 +55,9 @@ def schedule(
         Ports among which the buffer is split, for algorithms that drive several by themselves.
     segment : float
         Bytes of the pieces in which the algorithm sends, if it does; 0: in one piece.
+    element : float
+        Bytes of an element. An allreduce round a ring of fewer elements than tasks has no block for
+        each of them and runs as recursive doubling, as Open MPI's does (coll_base_allreduce.c).
 
     Returns
     -------
@@ -82,6 +87,10 @@ def schedule(
     ports = whole_number(ports, "ports", 1)
     if ports > 6:
         raise InputError("bad number of ports", found=ports, expected="1 to 6")
+    element = real_number(element, "bytes of an element", 0)
+    if name == "allreduce/ring" and nbytes < n_tasks * element:
+        plan = _REGISTRY["allreduce/recursive_doubling"](n_tasks, nbytes, sizes, 1, segment)
+        return replace(plan, name=name)
     return _REGISTRY[name](n_tasks, nbytes, sizes, ports, segment)
 
 
@@ -171,9 +180,6 @@ _on_trees()
 _binary_butterflies()
 _REGISTRY |= torus_butterflies.entries("bine", "bine")
 _REGISTRY |= torus_butterflies.entries("torus_binary", "binary")
-_on_ranks("allgather/ring", rings.allgather)
-_on_ranks("reduce_scatter/ring", rings.reduce_scatter)
-_on_ranks("allreduce/ring", rings.allreduce)
 _on_ranks("allgather/neighbor_exchange", rings.neighbor_exchange)
 _on_ranks("allgather/bruck", exchanges.bruck_allgather)
 _on_ranks("alltoall/bruck", exchanges.bruck_alltoall)
@@ -185,6 +191,9 @@ _on_ranks("scatter/linear", _linear_scatter)
 _on_ranks("gather/linear", lambda n, b: trees.upwards("gather/linear", _linear_scatter(n, b)))
 _on_ranks("scatter/binomial", _binomial_scatter)
 _on_ranks("gather/binomial", lambda n, b: trees.upwards("gather/binomial", _binomial_scatter(n, b)))
+_on_torus("allgather/ring", rings.allgather)
+_on_torus("reduce_scatter/ring", rings.reduce_scatter)
+_on_torus("allreduce/ring", rings.allreduce)
 _on_torus("allgather/bucket", rings.bucket_allgather)
 _on_torus("reduce_scatter/bucket", rings.bucket_reduce_scatter)
 _on_torus("allreduce/bucket", rings.bucket_allreduce)

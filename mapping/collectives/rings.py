@@ -21,22 +21,38 @@ from .partners import is_mirrored
 from .schedule import Lane, Round, Schedule
 
 
-def allgather(n_tasks: int, nbytes: float) -> Schedule:
-    """Allgather round the ring of ranks: n - 1 rounds of a block."""
-    return Schedule("allgather/ring", n_tasks, nbytes, (_ring(n_tasks, nbytes / n_tasks),))
+def allgather(
+    n_tasks: int, nbytes: float, shape: Sequence[int] = (), *, ports: int = 1
+) -> Schedule:
+    """Allgather round the ring of ranks: n - 1 rounds of a block; on two ports half each way."""
+    lanes = _both_ways(n_tasks, nbytes, ports, reduces=False)
+    return Schedule("allgather/ring", n_tasks, nbytes, lanes)
 
 
-def reduce_scatter(n_tasks: int, nbytes: float) -> Schedule:
-    """Reduce-scatter round the ring of ranks: n - 1 rounds of a block."""
-    lane = _ring(n_tasks, nbytes / n_tasks, reduces=True)
-    return Schedule("reduce_scatter/ring", n_tasks, nbytes, (lane,))
+def reduce_scatter(
+    n_tasks: int, nbytes: float, shape: Sequence[int] = (), *, ports: int = 1
+) -> Schedule:
+    """Reduce-scatter round the ring of ranks: n - 1 rounds; on two ports half each way."""
+    lanes = _both_ways(n_tasks, nbytes, ports, reduces=True)
+    return Schedule("reduce_scatter/ring", n_tasks, nbytes, lanes)
 
 
-def allreduce(n_tasks: int, nbytes: float) -> Schedule:
-    """Allreduce round the ring of ranks: a reduce-scatter and an allgather."""
-    block = nbytes / n_tasks
-    lane = _ring(n_tasks, block, reduces=True) + _ring(n_tasks, block)
-    return Schedule("allreduce/ring", n_tasks, nbytes, (lane,))
+def allreduce(
+    n_tasks: int, nbytes: float, shape: Sequence[int] = (), *, ports: int = 1
+) -> Schedule:
+    """Allreduce round the ring of ranks: a reduce-scatter and an allgather.
+
+    On two ports half of each block goes each way.
+
+    Examples
+    --------
+    >>> [int(phase.nbytes.max()) for phase in allreduce(4, 400, ports=2).workload()][:2]
+    [50, 50]
+    """
+    down = _both_ways(n_tasks, nbytes, ports, reduces=True)
+    up = _both_ways(n_tasks, nbytes, ports, reduces=False)
+    lanes = tuple(a + b for a, b in zip(down, up, strict=True))
+    return Schedule("allreduce/ring", n_tasks, nbytes, lanes)
 
 
 def neighbor_exchange(n_tasks: int, nbytes: float) -> Schedule:
@@ -86,11 +102,18 @@ def bucket_allreduce(
     return Schedule("allreduce/bucket", n_tasks, nbytes, lanes)
 
 
-def _ring(n_tasks: int, nbytes: float, *, reduces: bool = False) -> Lane:
+def _both_ways(n_tasks: int, nbytes: float, ports: int, *, reduces: bool) -> tuple[Lane, ...]:
+    """A lane for each port: its share of each block from task to task, up the ranks and down."""
+    if ports > 2:
+        raise InputError("bad number of ports of a ring", found=ports, expected="1 or 2")
     ranks = np.arange(n_tasks)
     if n_tasks == 1:
-        return ()
-    return (Round(ranks, (ranks + 1) % n_tasks, nbytes, reduces=reduces, times=n_tasks - 1),)
+        return ((),) * ports
+    block = nbytes / n_tasks / ports
+    return tuple(
+        (Round(ranks, (ranks + way) % n_tasks, block, reduces=reduces, times=n_tasks - 1),)
+        for way in (1, -1)[:ports]
+    )
 
 
 def _bucket(shape: Sequence[int], nbytes: float, port: int) -> Lane:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 from . import butterflies, trees
+from .folding import fold, unfold
 from .partners import Family
 from .schedule import Build, Schedule
 
@@ -91,12 +92,12 @@ def _two_parts(
     segment: float,
 ) -> Schedule:
     """Scatter and allgather as a broadcast; reduce-scatter and gather as a reduce."""
-    halves = butterflies.rabenseifner(n, nbytes, shape, family=family, ports=ports).lanes
-    down = trees.butterfly_scatter(name, nbytes, shape, family=family, ports=ports, far_first=False)
-    if name.startswith("bcast"):
-        second = [lane[len(lane) // 2 :] for lane in halves]
-        lanes = [a + b for a, b in zip(down.lanes, second, strict=True)]
-    else:
-        first = [lane[: len(lane) // 2] for lane in halves]
-        lanes = [a + b for a, b in zip(first, trees.upwards(name, down).lanes, strict=True)]
-    return Schedule(name, n, nbytes, tuple(lanes))
+    folding = fold(shape)
+    sizes = folding.sizes
+    first, second = butterflies.halves(nbytes, sizes, family=family, ports=ports)
+    down = trees.butterfly_scatter(name, nbytes, sizes, family=family, ports=ports, far_first=False)
+    is_bcast = name.startswith("bcast")
+    parts = (down.lanes, second) if is_bcast else (first, trees.upwards(name, down).lanes)
+    lanes = tuple(a + b for a, b in zip(*parts, strict=True))
+    inner = Schedule(name, 0, nbytes, lanes)
+    return unfold(folding, inner, n, before=not is_bcast, after=is_bcast)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .folding import fold, unfold
 from .partners import Family, butterfly_partners
 from .schedule import Lane, Round, Schedule
 from .tree_shapes import Parents, binary, depths
@@ -83,11 +84,13 @@ def butterfly_broadcast(
 ) -> Schedule:
     """Broadcast down the tree of a butterfly, on each port its share, in pieces of ``segment``."""
     share = nbytes / ports
+    folding = fold(shape)
     lanes = tuple(
         tuple(Round(src, dst, share, pieces=_pieces(share, segment)) for src, dst in tree)
-        for tree in _trees(shape, family, ports, far_first=True)
+        for tree in _trees(folding.sizes, family, ports, far_first=True)
     )
-    return Schedule(name, _count(shape), nbytes, lanes)
+    inner = Schedule(name, 0, nbytes, lanes)
+    return unfold(folding, inner, _count(shape), before=False, after=True)
 
 
 def butterfly_reduce(
@@ -115,14 +118,18 @@ def butterfly_scatter(
     far_first: bool = True,
 ) -> Schedule:
     """Scatter down the tree of a butterfly: each step sends half of what a task holds."""
-    lanes = tuple(
-        tuple(
-            Round(src, dst, nbytes / ports / 2 ** (step + 1))
-            for step, (src, dst) in enumerate(tree)
-        )
-        for tree in _trees(shape, family, ports, far_first)
-    )
-    return Schedule(name, _count(shape), nbytes, lanes)
+    folding = fold(shape)
+    block = nbytes / ports / _count(shape)
+    out = tuple(step.reversed() for step in reversed(folding.hand_blocks(block)))
+    lanes = []
+    for tree in _trees(folding.sizes, family, ports, far_first):
+        below = folding.weight.copy()
+        lane: Lane = ()
+        for src, dst in reversed(tree):
+            lane = (Round(src, dst, below[dst] * block), *lane)
+            below[src] += below[dst]
+        lanes.append(folding.lane(lane, after=out))
+    return Schedule(name, _count(shape), nbytes, tuple(lanes))
 
 
 def upwards(name: str, schedule: Schedule) -> Schedule:
