@@ -1,13 +1,17 @@
-"""CSV tables of measurements: a header, and a row a repetition."""
+"""CSV tables of measurements: a header, and a row a point or a repetition."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from toruscast.errors import InputError
 
-from .records import PathLike, Records, add, number
+from .records import PathLike, Records, add, label, measured, place
 
 # Columns that are no parameters.
 _NAMED = ("value", "callpath", "metric", "repetition")
@@ -22,12 +26,27 @@ def separator_of(header: str) -> str:
     return next((separator for separator in ",;\t" if separator in header), "")
 
 
-def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[str], Records]:
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table, each kind by its names."""
+
+    names: list[str]
+    parameters: list[str]
+    values: list[str]
+    # What is measured, where no column tells.
+    metric: str
+
+
+def parse_csv(
+    content: str, file: PathLike, separator: str = ",", values: Sequence[str] = ()
+) -> tuple[list[str], Records]:
     r"""Parameters and values of a table.
 
-    Every column is a parameter but those called value, callpath, metric and repetition, in capitals
-    or not. Only the first of them must be there, and the last is not read: rows of the same point
-    are repetitions. Empty rows are skipped, and lines above the header that start with ``#``.
+    `values` names the columns that hold what was measured, ``value`` if it is empty; a name may be
+    a pattern such as ``rep*``. Several columns are repetitions, and a cell of them may be empty.
+    Every other column is a parameter but those called value, callpath, metric and repetition, in
+    capitals or not; the last is not read. Rows of the same point are repetitions. Empty rows are
+    skipped, and lines above the header that start with ``#``.
 
     Raises
     ------
@@ -38,9 +57,10 @@ def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[
     --------
     >>> parse_csv("p,value\n2,1\n2,1.5\n", "a.csv")
     (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
+    >>> parse_csv("p,rep1,rep2\n2,1,1.5\n", "a.csv", values=["rep*"])
+    (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
     """
-    header: list[str] = []
-    parameters: list[str] = []
+    columns: _Columns | None = None
     records: Records = {}
     # Names may hold other characters that end a line elsewhere, such as U+2028.
     reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
@@ -49,52 +69,88 @@ def parse_csv(content: str, file: PathLike, separator: str = ",") -> tuple[list[
             row, line = [cell.strip() for cell in cells], reader.line_num
             if not any(row):
                 continue
-            if not header:
-                if row[0].startswith("#"):
-                    continue
-                header = [name.lower() if name.lower() in _NAMED else name for name in row]
-                parameters = _parameters(header, file, line, separator)
+            if columns is None:
+                if not row[0].startswith("#"):
+                    columns = _columns(row, values, file, line, separator)
                 continue
-            if len(row) != len(header) or "" in row:
+            entry = dict(zip(columns.names, row, strict=False))
+            found = [entry[name] for name in columns.values if entry.get(name)]
+            needed = (name for name in columns.names if name not in columns.values)
+            if len(row) != len(columns.names) or not found or not all(map(entry.get, needed)):
                 raise InputError(
                     "a row needs a value in each column",
                     file=file,
                     line=line,
                     found=separator.join(row),
-                    expected=separator.join(header),
+                    expected=separator.join(columns.names),
                 )
-            entry = dict(zip(header, row, strict=True))
-            *point, value = (
-                number(entry[name], file, line, f"a number for {name}")
-                for name in (*parameters, "value")
+            point = place(
+                [entry[name] for name in columns.parameters],
+                columns.parameters,
+                file,
+                line,
+                f"a number for {' and '.join(columns.parameters)}",
             )
-            key = entry.get("callpath", "main"), entry.get("metric", "time")
-            add(records, key, tuple(point), [value])
+            what = f"a number for {' and '.join(columns.values)}"
+            key = entry.get("callpath", "main"), entry.get("metric", columns.metric)
+            add(records, key, point, [measured(cell, file, line, what) for cell in found])
     except csv.Error as error:
         raise InputError("bad line", file=file, line=reader.line_num, found=str(error)) from None
-    return parameters, records
+    return columns.parameters if columns else [], records
 
 
-def _parameters(header: list[str], file: PathLike, line: int, separator: str) -> list[str]:
-    """Columns that are parameters."""
-    parameters = [name for name in header if name not in _NAMED]
-    repeated = [name for k, name in enumerate(header) if name in header[:k]]
-    if "" in header:
+def _columns(
+    row: list[str], wanted: Sequence[str], file: PathLike, line: int, separator: str
+) -> _Columns:
+    """Sort the columns that a header names."""
+    names = [
+        name.lower() if name.lower() in _NAMED and name not in wanted else name for name in row
+    ]
+    header = separator.join(names)
+    if "" in names:
         raise InputError(
             "a column has no name",
             file=file,
             line=line,
-            found=separator.join(header),
+            found=header,
             expected="no numbers of rows, which pandas leaves out with index=False",
         )
+    repeated = [name for k, name in enumerate(names) if name in names[:k]]
     if repeated:
         raise InputError("a column stands twice", file=file, line=line, found=repeated[0])
-    if "value" not in header or not parameters:
+    values = [
+        name
+        for name in names
+        if any(name == column or fnmatchcase(name, column) for column in wanted or ["value"])
+    ]
+    for column in wanted:
+        if not any(name == column or fnmatchcase(name, column) for name in values):
+            raise InputError(
+                f"no column {label(column, 'column', file)}",
+                file=file,
+                line=line,
+                found=header,
+                expected="a column that it names",
+            )
+    parameters = [name for name in names if name not in (*values, *_NAMED)]
+    if not values or not parameters:
+        others = [name for name in names if name not in _NAMED]
+        expected = "a column for each parameter and a column value"
+        if not values and len(others) > 1:
+            expected += f", or the name of that column: --value {_guess(others)}"
         raise InputError(
-            "is no table of measurements",
-            file=file,
-            line=line,
-            found=separator.join(header),
-            expected="columns value and parameters (in Python from_rows takes other names)",
+            "is no table of measurements", file=file, line=line, found=header, expected=expected
         )
-    return parameters
+    named = len(values) == 1 and values[0].lower() not in _NAMED
+    return _Columns(names, parameters, values, values[0] if named else "time")
+
+
+def _guess(names: list[str]) -> str:
+    """Which columns may be meant: numbered ones, such as rep1 and rep2, or the last.
+
+    >>> _guess(["p", "rep1", "rep2"]), _guess(["p", "seconds"])
+    ("'rep*'", 'seconds')
+    """
+    stems = [re.sub(r"\d+$", "", name) for name in names]
+    last = stems[-1]
+    return f"'{last}*'" if last and last != names[-1] and stems.count(last) > 1 else names[-1]

@@ -1,4 +1,4 @@
-"""Extra-P's JSON formats: by call path, by numbered tables, and one value a line."""
+"""Extra-P's JSON formats: by call path, and by numbered tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from toruscast.errors import InputError
 
-from .records import PathLike, Records, add, label, number
+from .records import PathLike, Records, add, label, measured, place
 
 _LAYOUT = "does not have the layout of Extra-P's JSON format"
 
@@ -82,52 +82,6 @@ def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
         raise InputError(_LAYOUT, file=file, expected=expected) from None
 
 
-def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
-    """Parameters and values of a file with one JSON object a line.
-
-    Examples
-    --------
-    >>> parse_json_lines('{"params": {"p": 2}, "value": 1.5}', "a.jsonl")
-    (['p'], {('main', 'time'): {(2.0,): [1.5]}})
-    """
-    parameters: list[str] = []
-    records: Records = {}
-    # Text in JSON may hold other characters that end a line elsewhere, such as U+2028.
-    for line, text in enumerate(content.split("\n"), 1):
-        if not text.strip():
-            continue
-        try:
-            entry = decoded(text, file, line)
-        except json.JSONDecodeError:
-            entry = None
-        params = entry.get("params") if isinstance(entry, dict) else None
-        if not params or not isinstance(params, dict) or "value" not in entry:
-            raise InputError(
-                "bad line",
-                file=file,
-                line=line,
-                found=text,
-                expected='an object such as {"params": {"p": 2}, "value": 1.5}',
-            )
-        names = list(params)
-        parameters = parameters or names
-        if sorted(names) != sorted(parameters):
-            raise InputError(
-                "other parameters than before",
-                file=file,
-                line=line,
-                found=names,
-                expected=parameters,
-            )
-        point = tuple(number(params[name], file, line) for name in parameters)
-        key = (
-            label(entry.get("callpath", "main"), "callpath", file, line),
-            label(entry.get("metric", "time"), "metric", file, line),
-        )
-        add(records, key, point, [number(entry["value"], file, line)])
-    return parameters, records
-
-
 def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
     parameters = document["parameters"]
     if not all(isinstance(name, str) for name in parameters):
@@ -146,16 +100,9 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
                     )
                 if not isinstance(row["point"], list):
                     raise TypeError
-                point = tuple(number(x, file, what=what) for x in row["point"])
-                if len(point) != len(parameters):
-                    raise InputError(
-                        "a point needs one value a parameter",
-                        file=file,
-                        found=row["point"],
-                        expected=f"{len(parameters)} numbers for {callpath} ({metric})",
-                    )
+                point = place(row["point"], parameters, file, what=what)
                 values = row["values"] if isinstance(row["values"], list) else [row["values"]]
-                numbers = [number(v, file, what=what) for v in values]
+                numbers = [measured(v, file, what=what) for v in values]
                 add(records, (callpath, metric), point, numbers)
     return parameters, records
 
@@ -169,13 +116,15 @@ def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Rec
     points = {}
     for number_of_point, entry in _numbered(document["coordinates"], "coordinates", file).items():
         value = _coordinate(entry["parameter_value_pairs"], parameters, file)
-        points[number_of_point] = tuple(number(value[p], file) for p in order)
+        points[number_of_point] = place(
+            [value[p] for p in order], [parameters[p] for p in order], file
+        )
     # Nothing refers to a measurement, but one that stands twice would pass for two repetitions.
     _numbered([m for m in document["measurements"] if "id" in m], "measurements", file)
     records: Records = {}
     for entry in document["measurements"]:
         key = (paths[entry["callpath_id"]], metrics[entry["metric_id"]])
-        found = number(entry["value"], file, what=f"a number for {key[0]} ({key[1]})")
+        found = measured(entry["value"], file, what=f"a number for {key[0]} ({key[1]})")
         add(records, key, points[entry["coordinate_id"]], [found])
     return [parameters[p] for p in order], records
 

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 from toruscast.errors import InputError
+from toruscast.wording import counted
 
-from ..warning import ScalingWarning
-from .records import PathLike, Point, Records, add, number
+from .records import PathLike, Point, Records, add, measured, place
 
 FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
-_GROUP = r"\(([^()]*)\)"
+_TOKEN = re.compile(r"[()]|[^()\s]+")
+# A point in brackets, and a coordinate in brackets within.
+_DEEPEST = 2
 
 
 def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     r"""Parameters and values of a text file.
 
     Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
-    with the first point. A POINTS line holds a point in brackets each, commas as good as blanks; of
-    one parameter the brackets may be left out.
+    with the first point. A POINTS line holds points such as ``(2 10)`` or ``((2) (10))``, with
+    blanks or commas between the coordinates; points of one parameter need no brackets.
 
     Raises
     ------
     InputError
         At the line that is at fault.
-
-    Warns
-    -----
-    ScalingWarning
-        If there are fewer DATA lines than points: they are taken for the first points.
 
     Examples
     --------
@@ -42,8 +38,9 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     seen: set[Point] = set()
     records: Records = {}
     region, metric = "main", "time"
-    row = 0
-    rows: dict[tuple[str, str], int] = {}
+    row = started = 0
+    # Where the DATA lines of a call path begin, and how many there are.
+    rows: dict[tuple[str, str], tuple[int, int]] = {}
     # Names may hold other characters that end a line elsewhere, such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         field, *rest = text.split(None, 1) or [""]
@@ -53,9 +50,11 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
         if field in FIELDS and not value:
             raise InputError(f"{field} without a value", file=file, line=line)
         if field == "PARAMETER":
+            if points:
+                raise InputError("PARAMETER after POINTS", file=file, line=line, found=value)
             parameters += value.split()
         elif field == "POINTS":
-            for point in _points(value, len(parameters), file, line):
+            for point in _points(value, parameters, file, line):
                 if point in seen:
                     raise InputError(
                         "a point stands twice",
@@ -71,7 +70,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
                 metric = value
             else:
                 region = value
-            row = 0
+            row, started = 0, line
         elif field == "DATA":
             if row >= len(points):
                 raise InputError(
@@ -84,10 +83,10 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
                     line=line,
                     expected="each once; repetitions stand side by side in a DATA line",
                 )
-            values = [number(word, file, line) for word in value.split()]
+            values = [measured(word, file, line) for word in value.split()]
             add(records, (region, metric), points[row], values)
             row += 1
-            rows[region, metric] = row
+            rows[region, metric] = (started or line, row)
         else:
             raise InputError(
                 "unknown field",
@@ -98,48 +97,54 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
             )
     if not parameters:
         raise InputError("names no PARAMETER", file=file)
-    short = [(*key, n) for key, n in rows.items() if n < len(points)]
-    if short:
-        region, metric, n = short[0]
-        warnings.warn(
-            f"{file}: {len(short)} of {len(rows)} call paths have fewer DATA lines than there are "
-            f"points, such as {region} ({metric}): {n} of {len(points)}; they are taken for the "
-            "first points",
-            ScalingWarning,
-            stacklevel=3,
-        )
+    for (region, metric), (line, n) in rows.items():
+        if n < len(points):
+            raise InputError(
+                f"REGION {region} with METRIC {metric} lacks DATA lines",
+                file=file,
+                line=line,
+                found=n,
+                expected=f"{len(points)}, one a point",
+            )
     return parameters, records
 
 
-def _points(value: str, n_parameters: int, file: PathLike, line: int) -> list[Point]:
-    if n_parameters == 0:
+def _points(value: str, parameters: list[str], file: PathLike, line: int) -> list[Point]:
+    """Return the points of a line: each in brackets, its coordinates in more of them or not."""
+    if not parameters:
         raise InputError("POINTS before PARAMETER", file=file, line=line)
-    groups = re.findall(_GROUP, value)
-    outside = _blank(re.sub(_GROUP, " ", value)).split()
-    if groups and outside:
-        raise InputError(
-            "bad POINTS",
-            file=file,
-            line=line,
-            found=f"{outside[0]} outside the brackets",
-            expected="each point in brackets",
-        )
-    if not groups:
-        groups = outside if n_parameters == 1 else [value]
-    result = []
-    for group in groups:
-        words = _blank(group).split()
-        if len(words) != n_parameters:
-            raise InputError(
-                "a point needs one value a parameter",
-                file=file,
-                line=line,
-                found=group,
-                expected=f"{n_parameters} number{'s' * (n_parameters > 1)}",
-            )
-        result.append(tuple(number(word, file, line) for word in words))
+    text = value.replace(",", " ")
+    if len(parameters) == 1 and "(" not in text and ")" not in text:
+        return [place([word], parameters, file, line) for word in text.split()]
+    result: list[Point] = []
+    depth, words = 0, list[str]()
+    for token in _TOKEN.findall(text):
+        if token == "(":
+            depth += 1
+        elif token == ")":
+            depth -= 1
+            if depth == 0:
+                result.append(place(words, parameters, file, line))
+                words = []
+        elif depth == 0:
+            raise _bad_points(f"{token} outside the brackets", parameters, file, line)
+        else:
+            words.append(token)
+        if not 0 <= depth <= _DEEPEST:
+            found = f"{token} after {counted(len(result), 'point')}"
+            raise _bad_points(found, parameters, file, line)
+    if depth:
+        found = f"{counted(depth, 'bracket')} not closed after {counted(len(result), 'point')}"
+        raise _bad_points(found, parameters, file, line)
     return result
 
 
-def _blank(text: str) -> str:
-    return text.replace(",", " ")
+def _bad_points(found: str, parameters: list[str], file: PathLike, line: int) -> InputError:
+    example = f"({' '.join(parameters)})"
+    return InputError(
+        "bad POINTS",
+        file=file,
+        line=line,
+        found=found,
+        expected=f"each point in brackets, such as {example}",
+    )

@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
 
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
-from .extrap_json import decoded, parse_json, parse_json_lines
+from .cube import parse_cube
+from .extrap_json import decoded, parse_json
+from .extrap_project import parse_project
 from .extrap_text import FIELDS, parse_text
-from .records import assemble
+from .json_lines import is_json_lines, parse_json_lines
+from .records import Records, assemble
+
+_ZIP = b"PK\x03\x04"
+# Files that begin so are known, but not read.
+_KNOWN = {
+    b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: open it with Extra-P 4 and save it anew",
+    b"SQLite format 3\0": "is a database of Nsight Systems: export a CSV table",
+    b"\x1f\x8b": "is packed with gzip: unpack it first",
+    b"\xff\xfe": "is text in UTF-16: save it in UTF-8",
+    b"\xfe\xff": "is text in UTF-16: save it in UTF-8",
+    b"\x89HDF": "is an HDF5 file: export a CSV table",
+    b"PAR1": "is a Parquet file: in Python, from_rows takes its DataFrame",
+}
 
 
-def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
-    r"""Read Extra-P's text, JSON (both layouts) or JSON-lines format, or a CSV table.
+def read_measurements(
+    path: str | os.PathLike[str], value: str | Sequence[str] = ()
+) -> list[Measurements]:
+    r"""Read Extra-P's formats, TaLPas, Cube profiles, or a CSV table.
+
+    Extra-P writes text, JSON in two layouts, JSON lines and projects (``.extra-p``).
 
     Parameters
     ----------
@@ -24,6 +44,12 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
         A table has a header and a row a repetition: a column ``value``, a column for each
         parameter, and where there are several ``callpath`` and ``metric``. A column ``repetition``
         is not read. Columns are separated by commas, semicolons or tabs.
+
+        Cube profiles stand in a folder with a folder for each run, whose name tells the parameters:
+        ``app.p64.n100.r1/profile.cubex``. They need the package pycubexr (extra ``cube``).
+    value : str or sequence of str
+        Columns of a table that hold what was measured, in place of ``value``; a pattern such as
+        ``rep*`` names several. Several columns are repetitions of a point.
 
     Returns
     -------
@@ -44,12 +70,38 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
     >>> m.callpaths, m.metrics, m.values.tolist()
     (('main',), ('time',), [[[1.0, 2.0], [3.0, nan]]])
     """
+    wanted = [value] if isinstance(value, str) else [*value]
+    parameters, records, is_table = _parsed(Path(path), wanted)
+    if wanted and not is_table:
+        raise InputError(
+            "has no columns to choose from", file=path, found=", ".join(wanted), expected="a table"
+        )
+    return assemble(parameters, records, file=path)
+
+
+def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]:
+    """Return parameters and values, and whether columns tell them."""
     try:
-        content = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", file=path) from None
-    except UnicodeDecodeError:
-        raise InputError("is not a text file", file=path) from None
+        if path.is_dir():
+            return *parse_cube(path), False
+        raw = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "cannot be read"
+        raise InputError(reason, file=path) from None
+    if raw.startswith(_ZIP):
+        return *parse_project(raw, path), False
+    if raw[257:262] == b"ustar":
+        expected = "the folder that holds a folder a run, such as app.p64.n100.r1/profile.cubex"
+        raise InputError("is a tar file; Cube profiles are read from", file=path, expected=expected)
+    for start, meaning in _KNOWN.items():
+        if raw.startswith(start):
+            raise InputError(meaning, file=path)
+    try:
+        content = raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        found = f"byte {raw[error.start]:#x}"
+        raise InputError("is no text in UTF-8", file=path, line=line, found=found) from None
     start = content.lstrip()[:1]
     if not start:
         raise InputError("is empty", file=path)
@@ -60,24 +112,21 @@ def read_measurements(path: str | os.PathLike[str]) -> list[Measurements]:
             found="a list in JSON",
             expected="an object with parameters and measurements",
         )
-    if start != "{":
-        separator = _table_separator(content)
-        read = parse_csv(content, path, separator) if separator else parse_text(content, path)
-        return assemble(*read, file=path)
+    if start == "{":
+        return *_from_json(content, path), False
+    separator = _table_separator(content)
+    if separator:
+        return *parse_csv(content, path, separator, value), True
+    return *parse_text(content, path), False
+
+
+def _from_json(content: str, path: Path) -> tuple[list[str], Records]:
+    if is_json_lines(content):
+        return parse_json_lines(content, path)
     try:
-        document = decoded(content, path)
+        return parse_json(decoded(content, path), path)
     except json.JSONDecodeError as error:
-        first = content.lstrip().split("\n", 1)[0]
-        try:
-            one_a_line = isinstance(decoded(first, path), dict)
-        except json.JSONDecodeError:
-            one_a_line = False
-        if one_a_line:
-            return assemble(*parse_json_lines(content, path), file=path)
         raise InputError(f"is not JSON: {error.msg}", file=path, line=error.lineno) from None
-    if "params" in document:
-        return assemble(*parse_json_lines(content, path), file=path)
-    return assemble(*parse_json(document, path), file=path)
 
 
 def _table_separator(content: str) -> str:

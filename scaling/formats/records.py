@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.wording import counted
 
-from ..pmnf.measurements import Measurements, join
+from ..pmnf.measurements import (
+    LARGEST,
+    LARGEST_PARAMETER,
+    Measurements,
+    check_points,
+    join,
+)
 
 PathLike = str | os.PathLike[str]
 Point = tuple[float, ...]
@@ -40,10 +47,62 @@ def number(value: object, file: PathLike, line: int | None = None, what: str = "
         result = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         result = math.nan
-    if not math.isfinite(result) or isinstance(value, bool):
+    # Python would take 1_000 for a thousand, and True for one.
+    odd = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
+    if odd or not math.isfinite(result):
         found = "null" if value is None else value
         raise InputError("bad number", file=file, line=line, found=found, expected=what)
     return result
+
+
+def measured(
+    value: object, file: PathLike, line: int | None = None, what: str = "a number"
+) -> float:
+    """Return a measured value that is small enough to fit, or raise.
+
+    >>> measured(2, "a.txt")
+    2.0
+    """
+    result = number(value, file, line, what)
+    if abs(result) > LARGEST:
+        raise InputError(
+            "a value is too large to fit; use another unit",
+            file=file,
+            line=line,
+            found=value,
+            expected=f"at most {LARGEST:g}",
+        )
+    return result
+
+
+def place(
+    values: Sequence[object],
+    parameters: Sequence[str],
+    file: PathLike,
+    line: int | None = None,
+    what: str = "a number",
+) -> Point:
+    """Return the point that these values of the parameters are, or raise.
+
+    >>> place(["2", "10"], ["p", "n"], "a.txt")
+    (2.0, 10.0)
+    """
+    if len(values) != len(parameters):
+        raise InputError(
+            "a point needs one value a parameter",
+            file=file,
+            line=line,
+            found=" ".join(map(str, values)),
+            expected=f"{counted(len(parameters), 'number')}: {' '.join(map(str, parameters))}",
+        )
+    point = tuple(number(value, file, line, what) for value in values)
+    # Nearly all are in order, and the check of arrays takes a while.
+    if not all(1 <= x <= LARGEST_PARAMETER for x in point):
+        try:
+            check_points(np.array([point]), parameters)
+        except InputError as error:
+            raise error.replace(file=file, line=line) from None
+    return point
 
 
 def label(value: object, what: str, file: PathLike, line: int | None = None) -> str:

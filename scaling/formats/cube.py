@@ -1,0 +1,127 @@
+"""Cube profiles (.cubex), as Score-P and Scalasca write them: a folder with a folder a run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toruscast.errors import InputError
+
+from .records import Records, add, measured, place
+
+# A profile that unpacks to much more than a real one is not opened.
+LARGEST_PROFILE = 256 * 2**20
+_RUN = re.compile(r"\.r\d+$")
+_PREFIX = re.compile(r"^[^.]*[^.\d]\.")
+_PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
+_EXAMPLE = "app.p64.n100.r1"
+
+
+def parse_cube(folder: Path) -> tuple[list[str], Records]:
+    """Parameters and values of the profiles in a folder.
+
+    The name of each folder in it tells the parameters, such as ``app.p64.n100.r1``: a prefix, the
+    parameters with their values, and the number of the repetition. Parameters that never change are
+    left out. Every metric of every call path gives one value a profile: the mean over its processes
+    and threads, of the call path alone, without the functions that it calls.
+
+    Raises
+    ------
+    InputError
+        If the folder has no profiles, a name tells no parameters, the package pycubexr is not
+        installed, or it cannot read a profile.
+    """
+    profiles = sorted(path for path in folder.glob("*/*.cubex") if path.name[0] != ".")
+    if not profiles:
+        raise InputError(
+            "is a folder without Cube profiles", file=folder, expected=f"{_EXAMPLE}/profile.cubex"
+        )
+    parameters: list[str] | None = None
+    points: list[list[str]] = []
+    for path in profiles:
+        names, values = _read_name(path.parent)
+        parameters = names if parameters is None else parameters
+        if names != parameters:
+            raise InputError(
+                "other parameters than before", file=path.parent, found=names, expected=parameters
+            )
+        points.append(values)
+    assert parameters is not None
+    changing = [k for k, column in enumerate(zip(*points, strict=True)) if len({*column}) > 1]
+    kept = changing or [*range(len(parameters))]
+    parameters = [parameters[k] for k in kept]
+    records: Records = {}
+    for path, values in zip(profiles, points, strict=True):
+        point = place([values[k] for k in kept], parameters, path.parent)
+        for key, value in _read_profile(path).items():
+            add(records, key, point, [measured(value, path, what=f"a number for {key[0]}")])
+    return parameters, records
+
+
+def _read_name(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the parameters that the name of a folder tells, and their values.
+
+    >>> _read_name(Path("app.p64.n1,5.r1"))
+    (['p', 'n'], ['64', '1.5'])
+    """
+    text = _PREFIX.sub("", _RUN.sub("", folder.name))
+    pairs = _PAIR.findall(text)
+    names = [name for name, _ in pairs]
+    if not pairs or _PAIR.sub("", text) or len({*names}) < len(names):
+        raise InputError(
+            "the name of the folder tells no parameters",
+            file=folder,
+            found=folder.name,
+            expected=f"a name such as {_EXAMPLE}",
+        )
+    return names, [value.replace(",", ".") for _, value in pairs]
+
+
+def _read_profile(path: Path) -> dict[tuple[str, str], float]:
+    """Return the value of each call path and metric of a profile."""
+    try:
+        from pycubexr import CubexParser
+        from pycubexr.utils.exceptions import MissingMetricError
+    except ImportError:
+        raise InputError(
+            "Cube profiles need the package pycubexr",
+            file=path,
+            expected="pip install 'toruscast[cube]'",
+        ) from None
+    if path.stat().st_size > LARGEST_PROFILE:
+        raise InputError("is too large", file=path, expected=f"at most {LARGEST_PROFILE} bytes")
+    result: dict[tuple[str, str], float] = {}
+    try:
+        with CubexParser(path) as profile:
+            paths = _call_paths(profile.get_root_cnodes())
+            for metric in profile.get_metrics():
+                try:
+                    found = profile.get_metric_values(metric, cache=False)
+                except MissingMetricError:
+                    continue
+                for number in found.cnode_indices:
+                    node = profile.get_cnode(number)
+                    values = found.cnode_values(node, convert_to_exclusive=True)
+                    # Metrics of several numbers a place, such as histograms, have no one value.
+                    if np.asarray(values).dtype.kind in "iuf":
+                        result[paths[number], metric.name] = float(np.mean(values))
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a foreign reader meets in a damaged file
+        found_instead = f"{type(error).__name__}: {error}"
+        raise InputError("is no Cube profile", file=path, found=found_instead) from None
+    return result
+
+
+def _call_paths(roots: list[Any]) -> dict[int, str]:
+    """Return the call path of every node by its number."""
+    paths: dict[int, str] = {}
+    waiting = [(node, "") for node in roots]
+    while waiting:
+        node, above = waiting.pop()
+        paths[node.id] = above + node.region.name
+        waiting += [(child, f"{paths[node.id]}->") for child in node.get_children()]
+    return paths

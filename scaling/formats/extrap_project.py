@@ -1,0 +1,143 @@
+"""Extra-P's projects (.extra-p): a zip with the measurements in JSON, and their repetitions."""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import struct
+import warnings
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from toruscast.errors import InputError
+
+from ..warning import ScalingWarning
+from .extrap_json import decoded
+from .records import PathLike, Records, add, measured, place
+
+# A member this large may be packed into a thousandth of it.
+LARGEST_MEMBER = 64 * 2**20
+_CONTENT = "experiment.json"
+_LAYOUT = "does not have the layout of an Extra-P project"
+_INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error),
+    # Encrypted, or packed in a way unknown here.
+    *(RuntimeError, ValueError),
+)
+
+
+def parse_project(content: bytes, file: PathLike) -> tuple[list[str], Records]:
+    """Parameters and values of a project.
+
+    Projects that keep no repetitions give the median of each point.
+
+    Raises
+    ------
+    InputError
+        If the project is damaged, or unpacks to more than 64 MiB.
+
+    Warns
+    -----
+    ScalingWarning
+        If the project keeps no repetitions.
+    """
+    members = _Members(content, file)
+    try:
+        document = decoded(members.read(_CONTENT).decode("utf-8-sig"), file)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"holds no JSON in {_CONTENT}", file=file, found=error) from None
+    if not isinstance(document, dict) or not {"parameters", "measurements"} <= document.keys():
+        raise InputError(_LAYOUT, file=file, expected="keys parameters and measurements")
+    parameters = document["parameters"]
+    if not isinstance(parameters, list) or not all(isinstance(name, str) for name in parameters):
+        raise InputError(_LAYOUT, file=file, found=parameters, expected="a list of parameters")
+    records: Records = {}
+    medians = 0
+    try:
+        for callpath, metrics in document["measurements"].items():
+            for metric, rows in metrics.items():
+                what = f"a number for {callpath} ({metric})"
+                for row in rows:
+                    point = place(list(row["coordinate"]), parameters, file, what=what)
+                    stored = row.get("values")
+                    values = [row["median"]] if stored is None else members.values(*stored)
+                    medians += stored is None and row.get("repetitions", 2) != 1
+                    numbers = [measured(value, file, what=what) for value in values]
+                    add(records, (callpath, metric), point, numbers)
+    except KeyError as error:
+        raise InputError(_LAYOUT, file=file, found=f"no key {error.args[0]}") from None
+    except (TypeError, AttributeError):
+        expected = 'measurements as {call path: {metric: [{"coordinate": [..], "median": ..}, ..]}}'
+        raise InputError(_LAYOUT, file=file, expected=expected) from None
+    if medians:
+        warnings.warn(
+            f"{file}: the project keeps the medians of its repetitions only; models are fitted to "
+            "them and cannot tell growth from noise",
+            ScalingWarning,
+            stacklevel=3,
+        )
+    return parameters, records
+
+
+class _Members:
+    """The members of a zip, each unpacked once and up to a size."""
+
+    def __init__(self, content: bytes, file: PathLike) -> None:
+        self._file = file
+        self._unpacked: dict[str, bytes] = {}
+        try:
+            self._archive = zipfile.ZipFile(io.BytesIO(content))
+        except _DAMAGED as error:
+            raise InputError("is a damaged zip", file=file, found=error) from None
+        if _CONTENT not in self._archive.namelist():
+            raise InputError("is a zip, but no Extra-P project", file=file, expected=_CONTENT)
+
+    def read(self, name: str) -> bytes:
+        """Return a member, or raise."""
+        if name not in self._unpacked:
+            left = LARGEST_MEMBER - sum(map(len, self._unpacked.values()))
+            try:
+                with self._archive.open(name) as member:
+                    content = member.read(left + 1)
+            except KeyError:
+                raise InputError(_LAYOUT, file=self._file, found=f"no {name}") from None
+            except _DAMAGED as error:
+                raise InputError(f"holds a damaged {name}", file=self._file, found=error) from None
+            if len(content) > left:
+                raise InputError(
+                    "unpacks to too much",
+                    file=self._file,
+                    found=f"{name} of {self._archive.getinfo(name).file_size} bytes",
+                    expected=f"at most {LARGEST_MEMBER} bytes in all",
+                )
+            self._unpacked[name] = content
+        return self._unpacked[name]
+
+    def values(self, chunk: Any, index: Any) -> list[float]:
+        """Return the repetitions that are stored as an array of NumPy, by its chunk and number."""
+        if not isinstance(chunk, int) or not isinstance(index, int) or index < 0:
+            raise TypeError
+        places = self.read(f"values/{chunk}.indx")
+        stored = self.read(f"values/{chunk}.vals")
+        try:
+            if not places.startswith(_INDEX) or not stored.startswith(_VALUES):
+                raise ValueError("no Extra-P values")
+            (start,) = struct.unpack_from("<Q", places, len(_INDEX) + 8 * (index + 1))
+            source = io.BytesIO(stored[start:])
+            np.lib.format.read_magic(source)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(source)
+            count = int(np.prod(shape, dtype=object))
+            if dtype.kind not in "iuf" or not 0 < count <= len(stored) // dtype.itemsize:
+                raise ValueError(f"an array of {count} {dtype}")
+            array = np.frombuffer(source.read(count * dtype.itemsize), dtype, count)
+        except (struct.error, ValueError, OverflowError, SyntaxError, MemoryError) as error:
+            found = f"array {index}: {error}"
+            raise InputError(
+                f"holds damaged values/{chunk}.vals", file=self._file, found=found
+            ) from None
+        return [float(value) for value in array]
