@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,12 +12,31 @@ import click
 from . import options
 from .names import SubCommands, closest
 from .output import Output, records
+from .records import as_record
 from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toruscast.scaling import Interconnect
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A file of runs, and the units of its columns."""
+
+    file: str
+    latency_unit: str | None
+    bandwidth_unit: str | None
+
+    def read(self) -> pd.DataFrame:
+        """Return the runs, with seconds and bytes."""
+        from toruscast import datasets
+        from toruscast.scaling import read_jobs
+
+        units = {"latency": self.latency_unit, "bandwidth": self.bandwidth_unit}
+        path = datasets.table_path(self.file) if self.file in datasets.table_names() else self.file
+        return read_jobs(path, {name: unit for name, unit in units.items() if unit is not None})
 
 
 @click.group("interconnect", cls=SubCommands)
@@ -33,6 +54,23 @@ def command() -> None:
     """  # noqa: D301
 
 
+def _file_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the file of runs, as the record ``runs``, and where the result goes."""
+    return as_record(
+        "runs",
+        Runs,
+        options.file_argument,
+        click.option(
+            "--latency-unit", metavar="UNIT", help="Unit of latencies in FILE: s, ms, us, ns."
+        ),
+        click.option(
+            "--bandwidth-unit",
+            metavar="UNIT",
+            help="Unit of bandwidths in FILE: B/s, kB/s, MB/s, GB/s, Mbit/s, Gbit/s.",
+        ),
+    )(function)
+
+
 _level_option = click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -43,10 +81,10 @@ _level_option = click.option(
 
 
 @command.command("fit")
-@options.file_argument
+@_file_options
 @_level_option
-@options.output_options
-def fit(file: str, level: float, json_path: str | None, csv_path: str | None, quiet: bool) -> None:
+@options.output_record
+def fit(runs: Runs, level: float, output: Output) -> None:
     """Fit the constants, and split the time of every run into communication and computation.
 
     A job must be there on two interconnects at least.
@@ -54,11 +92,10 @@ def fit(file: str, level: float, json_path: str | None, csv_path: str | None, qu
     \b
     toruscast interconnect fit runs.csv --csv times.csv
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     from toruscast.scaling import communication_times, fit_interconnect
 
-    jobs = _jobs(file)
+    jobs = runs.read()
     model = fit_interconnect(jobs, level)
     table = communication_times(jobs, model)
     output.write({"constants": _constants(model), "runs": records(table)}, table)
@@ -69,7 +106,7 @@ def fit(file: str, level: float, json_path: str | None, csv_path: str | None, qu
 
 
 @command.command("what-if")
-@options.file_argument
+@_file_options
 @click.option("--interconnect", "net", metavar="NAME", help="Only runs on this interconnect.")
 @click.option(
     "--latency", type=float, metavar="SECONDS", help="Add an interconnect with this latency."
@@ -82,30 +119,27 @@ def fit(file: str, level: float, json_path: str | None, csv_path: str | None, qu
 )
 @click.option("--alpha", type=float, metavar="N", help="Use this constant and --beta, fit none.")
 @click.option("--beta", type=float, metavar="N", help="Use this constant and --alpha, fit none.")
-@options.output_options
+@options.output_record
 def what_if(
-    file: str,
+    runs: Runs,
     net: str | None,
     latency: float | None,
     bandwidth: float | None,
     alpha: float | None,
     beta: float | None,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Forecast elapsed times with half and no latency, double bandwidth, and infinite speed.
 
     \b
     toruscast interconnect what-if runs.csv --latency 1e-6 --bandwidth 12e9
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     if (alpha is None) != (beta is None):
         raise click.UsageError("--alpha and --beta go together")
     from toruscast.scaling import SCENARIOS, Interconnect, Scenario, fit_interconnect, what_if
 
-    jobs = _jobs(file)
+    jobs = runs.read()
     if alpha is not None and beta is not None:
         model = Interconnect(alpha, beta)
     else:
@@ -126,13 +160,6 @@ def what_if(
         _print_constants(output, model)
         _print_times(output, table, {})
     _remark(output, model)
-
-
-def _jobs(file: str) -> pd.DataFrame:
-    from toruscast import datasets
-    from toruscast.scaling import read_jobs
-
-    return read_jobs(datasets.table_path(file) if file in datasets.table_names() else file)
 
 
 def _constants(model: Interconnect) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 from .. import options
 from ..names import SubCommands
 from ..output import Output, check_writable
+from ..records import as_record
 from ..tables import new_table, print_table, top_and_bottom
 from .compose import compose
 from .places import APART, apart_from_formula, bounds_at, by_name, check_points, place
@@ -29,10 +31,10 @@ TOP = 100
 def command() -> None:
     """Fit scaling models to measured values, predict with them, and compose them.
 
-    FILE is in Extra-P's text, JSON or JSON-lines format, or a CSV table: a row a repetition, a
-    column "value", one for each parameter, and "callpath" and "metric" where there are several; "-"
-    is stdin. fit, predict and compose write their tables with --json and --csv, plot draws a
-    figure.
+    FILE is in Extra-P's text, JSON or JSON-lines format, an Extra-P project, in TaLPas's format, a
+    folder of Cube profiles, or a CSV table: a row a repetition, a column "value", one for each
+    parameter, and "callpath" and "metric" where there are several; "-" is stdin. fit, predict and
+    compose write their tables with --json and --csv, plot draws a figure.
 
     \b
     toruscast pmnf fit times.txt
@@ -84,24 +86,39 @@ def _search_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_path_option = click.option(
-    "--callpath", metavar="TEXT", help="Only call paths whose name contains this."
+@dataclass(frozen=True)
+class Measured:
+    """What a user wants of a file of measurements."""
+
+    callpath: str | None
+    value: tuple[str, ...]
+
+
+_measured_options = as_record(
+    "measured",
+    Measured,
+    click.option("--callpath", metavar="TEXT", help="Only call paths whose name contains this."),
+    click.option(
+        "--value",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column of a table with the measured values, if not \"value\"; 'rep*', or one given "
+        "again, for repetitions side by side.",
+    ),
 )
 
 
 @command.command("fit")
 @options.file_argument
 @_search_options
-@_path_option
+@_measured_options
 @options.top_option(TOP)
-@options.output_options
+@options.output_record
 def fit(
     file: str,
-    callpath: str | None,
+    measured: Measured,
     top: int,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
     **how: Any,
 ) -> None:
     """Fit a model to every call path and metric of FILE.
@@ -114,18 +131,17 @@ def fit(
     \b
     toruscast pmnf fit times.txt --csv models.csv
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     import pandas as pd
 
     from toruscast.scaling import FitOptions
     from toruscast.scaling.pmnf.formula import named
 
-    fitted = _fitted(file, callpath, FitOptions(**how))
+    fitted = _fitted(file, measured, FitOptions(**how))
     table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
     notes = [found[k] for m, keep in fitted for found in [m.notes()] for k in keep]
     content: dict[str, Any] = {}
-    if json_path is not None:
+    if output.json_path is not None:
         terms = [named(m.terms(k), m.measurements.parameters) for m, keep in fitted for k in keep]
         rows = zip(table.to_dict("records"), terms, notes, strict=True)
         content["models"] = [{**row, "terms": t, "notes": n} for row, t, n in rows]
@@ -155,18 +171,16 @@ def fit(
     help="Add intervals that should hold the true value with this probability.",
 )
 @_search_options
-@_path_option
+@_measured_options
 @options.top_option(TOP)
-@options.output_options
+@options.output_record
 def predict(
     file: str,
     places: tuple[str, ...],
     interval: float | None,
-    callpath: str | None,
+    measured: Measured,
     top: int,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
     **how: Any,
 ) -> None:
     """Fit FILE, and predict every call path and metric elsewhere.
@@ -178,7 +192,6 @@ def predict(
     \b
     toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     import pandas as pd
 
@@ -188,7 +201,7 @@ def predict(
     notes: list[list[str]] = []
     said: list[dict[str, Any]] = []
     search = FitOptions(**how)
-    fitted = _fitted(file, callpath, search)
+    fitted = _fitted(file, measured, search)
     if interval:
         check_points([models for models, _ in fitted])
     for models, keep in fitted:
@@ -245,14 +258,14 @@ def predict(
     help="Probability of the band around a curve.",
 )
 @_search_options
-@_path_option
+@_measured_options
 def plot(
     file: str,
     figure: str,
     metric: str | None,
     fixed: str | None,
     interval: float,
-    callpath: str | None,
+    measured: Measured,
     **how: Any,
 ) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
@@ -273,12 +286,12 @@ def plot(
     search = FitOptions(**how)
     matching = [
         (models, k)
-        for models, keep in _fitted(file, callpath, search)
+        for models, keep in _fitted(file, measured, search)
         for k in keep
         if metric in (None, models.measurements.metrics[k])
     ]
     # A name in full is meant even where it is a part of others.
-    named = [m for m in matching if m[0].measurements.callpaths[m[1]] == callpath]
+    named = [m for m in matching if m[0].measurements.callpaths[m[1]] == measured.callpath]
     matching = named or matching
     if len(matching) != 1:
         names = [
@@ -295,23 +308,21 @@ def plot(
     save_model_figure(models, k, figure, search, held, interval)
 
 
-def _fitted(file: str, callpath: str | None, search: FitOptions) -> list[tuple[Models, list[int]]]:
+def _fitted(file: str, measured: Measured, search: FitOptions) -> list[tuple[Models, list[int]]]:
     """Fit each table of a file; returns its models and which of them are wanted.
 
     All paths are fitted even where one is wanted: how values scatter is learnt from all of them.
     """
     from toruscast.scaling import fit_many, read_measurements
 
+    part = measured.callpath or ""
     tables = [
-        (
-            data,
-            [k for k in range(data.n_paths) if callpath is None or callpath in data.callpaths[k]],
-        )
-        for data in read_measurements(file)
+        (data, [k for k in range(data.n_paths) if part in data.callpaths[k]])
+        for data in read_measurements(file, measured.value)
     ]
     wanted = [(fit_many(data, search), keep) for data, keep in tables if keep]
     if not wanted:
-        raise click.UsageError(f"no call path contains {callpath}")
+        raise click.UsageError(f"no call path contains {part}")
     return wanted
 
 

@@ -73,7 +73,7 @@ LEFT = (
     help="With --measure: integers in an item, three sizes at least.  "
     "[default: 1024 to 262144, doubled]",
 )
-@options.output_options
+@options.output_record
 def compose(
     expressions: tuple[str, ...],
     tasks: tuple[str, ...],
@@ -83,9 +83,7 @@ def compose(
     measure: bool,
     repetitions: int | None,
     sizes: str | None,
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Compose models of sequential tasks into those of task pools and pipelines.
 
@@ -97,7 +95,6 @@ def compose(
         --task qsort='0.03899 n log2(n)' --task inc='0.02599 n'
     toruscast pmnf compose --measure
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     if measure:
         if tasks or places or span is not None or against is not None:

@@ -21,7 +21,7 @@ from .records import Records, assemble
 _ZIP = b"PK\x03\x04"
 # Files that begin so are known, but not read.
 _KNOWN = {
-    b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: open it with Extra-P 4 and save it anew",
+    b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: save it anew with Extra-P 4",
     b"SQLite format 3\0": "is a database of Nsight Systems: export a CSV table",
     b"\x1f\x8b": "is packed with gzip: unpack it first",
     b"\xff\xfe": "is text in UTF-16: save it in UTF-8",
@@ -82,26 +82,27 @@ def read_measurements(
 def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]:
     """Return parameters and values, and whether columns tell them."""
     try:
-        if path.is_dir():
-            return *parse_cube(path), False
-        raw = path.read_bytes()
+        is_folder = path.is_dir()
+        raw = b"" if is_folder else path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "cannot be read"
         raise InputError(reason, file=path) from None
+    if is_folder:
+        return *parse_cube(path), False
     if raw.startswith(_ZIP):
         return *parse_project(raw, path), False
     if raw[257:262] == b"ustar":
         expected = "the folder that holds a folder a run, such as app.p64.n100.r1/profile.cubex"
         raise InputError("is a tar file; Cube profiles are read from", file=path, expected=expected)
-    for start, meaning in _KNOWN.items():
-        if raw.startswith(start):
+    for signature, meaning in _KNOWN.items():
+        if raw.startswith(signature):
             raise InputError(meaning, file=path)
     try:
         content = raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         found = f"byte {raw[error.start]:#x}"
-        raise InputError("is no text in UTF-8", file=path, line=line, found=found) from None
+        raise InputError("is not a text file in UTF-8", file=path, line=line, found=found) from None
     start = content.lstrip()[:1]
     if not start:
         raise InputError("is empty", file=path)

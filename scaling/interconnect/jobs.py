@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from toruscast.errors import InputError
+from toruscast.validation import one_of
 
 JOB_COLUMNS = [
     "job",
@@ -31,7 +33,28 @@ _LEAST = {
 }
 
 
-def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
+# Factors to seconds and to bytes/s.
+UNITS = {
+    "latency": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "bandwidth": {
+        **{"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9},
+        **{"Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8},
+    },
+}
+# No interconnect of a parallel machine is slower; other numbers are in another unit.
+_PLAUSIBLE = {"latency": "less than 0.001", "bandwidth": "1e6 or more"}
+
+
+def is_plausible(name: str, value: float) -> bool:
+    """Whether a latency in seconds, or a bandwidth in bytes/s, can be an interconnect's.
+
+    >>> is_plausible("latency", 2e-6), is_plausible("bandwidth", 12.5)
+    (True, False)
+    """
+    return value < 1e-3 if name == "latency" else value >= 1e6
+
+
+def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = None) -> pd.DataFrame:
     r"""Read runs from a CSV file.
 
     Parameters
@@ -49,6 +72,9 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
         message_bytes their mean size (bytes)
         elapsed       wall time of the job (s)
         ============= =================================================
+    units : mapping, optional
+        Other units of the latency (s, ms, us, ns) and the bandwidth (B/s, kB/s, MB/s, GB/s, Mbit/s,
+        Gbit/s), such as ``{"bandwidth": "GB/s"}``. A unit that is stated is not asked about.
 
     Returns
     -------
@@ -57,8 +83,8 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If a column is missing, a field is no number or outside its range, or one interconnect has
-        two latencies or bandwidths; the message names the line.
+        If a column is missing, a field is no number or outside its range, one interconnect has two
+        latencies or bandwidths, or one that looks like another unit; the message names the line.
 
     Examples
     --------
@@ -73,6 +99,10 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
     1         fast  0.000022    800.0
     """
     file = os.fspath(path)
+    stated = units or {}
+    for column, unit in stated.items():
+        one_of(column, "column with a unit", tuple(UNITS))
+        one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
     try:
         lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -100,7 +130,7 @@ def read_jobs(path: str | os.PathLike[str]) -> pd.DataFrame:
                 found=f"{len(cells)} fields",
                 expected=f"{len(header)}: {','.join(header)}",
             )
-        rows.append(_row(dict(zip(header, cells, strict=True)), file, number))
+        rows.append(_row(dict(zip(header, cells, strict=True)), stated, file, number))
     if header is None or not rows:
         raise InputError(
             "holds no runs", file=file, expected=f"a header {','.join(JOB_COLUMNS)} and rows"
@@ -172,7 +202,9 @@ def _header(cells: list[str], file: str, line: int) -> list[str]:
     return cells
 
 
-def _row(cells: dict[str, str], file: str, line: int) -> dict[str, str | float]:
+def _row(
+    cells: dict[str, str], units: Mapping[str, str], file: str, line: int
+) -> dict[str, str | float]:
     row: dict[str, str | float] = dict(cells)
     for name in ("job", "interconnect"):
         if not cells[name]:
@@ -191,4 +223,17 @@ def _row(cells: dict[str, str], file: str, line: int) -> dict[str, str | float]:
                 expected=f"a finite number, {least}",
             )
         row[name] = value
+    for name, factors in UNITS.items():
+        value = float(row[name])
+        if name in units:
+            row[name] = value * factors[units[name]]
+        elif not is_plausible(name, value):
+            raise InputError(
+                f"this {name} looks like another unit than {next(iter(factors))}; state it with "
+                f"--{name}-unit",
+                file=file,
+                line=line,
+                found=cells[name],
+                expected=f"{_PLAUSIBLE[name]}, or one of {', '.join(factors)}",
+            )
     return row

@@ -298,7 +298,10 @@ def test_columns_in_any_order_comments_and_more(tmp_path):
         (f"{HEADER}\na,b,1,inf,1,1,5\n", ":2: bad bandwidth: found inf"),
         (f"{HEADER}\n,b,1,1,1,1,5\n", ":2: bad line: found no job"),
         (f'{HEADER}\n"a,b,1,1,1,1,5\n', ":2: bad line"),
-        (f"{HEADER}\na,b,1,1,1,1,5\nc,b,2,1,1,1,5\n", "b has more than one latency: found 1, 2"),
+        (
+            f"{HEADER}\na,b,1e-4,1e7,1,1,5\nc,b,2e-4,1e7,1,1,5\n",
+            "b has more than one latency: found 0.0001, 0.0002",
+        ),
     ],
 )
 def test_wrong_files(tmp_path, text, message):
