@@ -25,6 +25,7 @@ COMMANDS = {
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping packet by packet, or rank many so.",
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",
+    "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "formats": "List the formats of files that are read and written.",

@@ -79,7 +79,7 @@ def command(
         raise click.UsageError(f"bad --error: found {error:g}, expected from 0 to less than 1")
     output.check()
     application, workload = load_phases(traffic)
-    check_sends(workload, traffic.comms[0])
+    check_sends(workload, application.source)
     host = load_torus(traffic, OF_PACKETS)
     chosen = load_mappings(application.comm, host, candidates, work.seed)
     with output.progress("Simulating", count=part_of("messages")) as progress:

@@ -118,6 +118,12 @@ def load_phases(traffic: Traffic) -> tuple[Application, Workload]:
     from toruscast.errors import InputError
     from toruscast.mapping import Workload
 
+    if traffic.collective is not None:
+        return _load_collective(traffic)
+    if traffic.tasks is not None:
+        raise click.UsageError("--tasks goes with --collective")
+    if not traffic.comms:
+        raise click.UsageError("missing --comm, or --collective")
     if traffic.dependent and len(traffic.comms) < 2:
         raise click.UsageError("--dependent needs several --comm, a round each")
     if len(traffic.comms) == 1:
@@ -139,6 +145,19 @@ def load_phases(traffic: Traffic) -> tuple[Application, Workload]:
     divisors = {part.iterations for part in parts}
     common = divisors.pop() if len(divisors) == 1 else None
     return Application(workload.total, ", ".join(traffic.comms), traffic.include, common), workload
+
+
+def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
+    """The rounds of a collective, in place of graphs."""
+    from toruscast.mapping.machines import parse_torus
+
+    from .collective import load_collective
+
+    if traffic.comms:
+        raise click.UsageError("give --comm or --collective, not both")
+    text = traffic.collective or ""
+    workload = load_collective(traffic, parse_torus(traffic.torus or "")).workload()
+    return Application(workload.total, text, traffic.include, 1), workload
 
 
 def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:

@@ -137,7 +137,6 @@ def phased_traffic_options(function: F) -> F:
     comm = click.option(
         "--comm",
         "comms",
-        required=True,
         multiple=True,
         metavar="FILE|NAME",
         help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
@@ -149,7 +148,20 @@ def phased_traffic_options(function: F) -> F:
         help="The phases are rounds: instead of at a barrier, each task waits for its own "
         "messages of the round.",
     )
-    return _traffic(lambda f: with_options(f, comm, dependent), required=True)(function)
+    collective = click.option(
+        "--collective",
+        metavar="ALGORITHM:SIZE",
+        help="Instead: the rounds of a collective, such as allreduce/ring:64MB, or with :2 behind "
+        "it on two ports; 'toruscast collectives' ranks the algorithms.",
+    )
+    tasks = click.option(
+        "--tasks",
+        type=TASKS,
+        metavar="N",
+        help="Tasks of the collective.  [default: one on every node]",
+    )
+    options = (comm, collective, tasks, dependent)
+    return _traffic(lambda f: with_options(f, *options), required=True)(function)
 
 
 def candidates_options(function: F) -> F:

@@ -34,6 +34,10 @@ class Traffic(Reading):
 
     comms: tuple[str, ...] = ()
     """Files or names of datasets: one, or one for each phase."""
+    collective: str | None = None
+    """Instead of graphs: a collective's algorithm and its size."""
+    tasks: int | None = None
+    """That the collective runs on; all nodes if not told."""
     dependent: bool = False
     """Whether the phases are rounds without a barrier."""
     grid: str | None = None

@@ -26,7 +26,7 @@ class Setting:
     @property
     def dependent(self) -> bool:
         """Whether the phases are rounds without a barrier."""
-        return self.traffic.dependent
+        return self.traffic.dependent or self.traffic.collective is not None
 
     def describe(self) -> dict[str, Any]:
         """Return what JSON output says about it."""
@@ -34,7 +34,7 @@ class Setting:
         return {
             "application": {
                 **self.application.describe(),
-                "phases": list(self.traffic.comms),
+                "phases": list(self.traffic.comms) or [self.traffic.collective],
                 "dependent": self.dependent,
             },
             "torus": {

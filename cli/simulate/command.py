@@ -97,7 +97,7 @@ def command(
         check_result_folder(details.out)
     every = details.every()
     application, workload = load_phases(traffic)
-    check_sends(workload, traffic.comms[0])
+    check_sends(workload, application.source)
     host = load_torus(traffic)
     setting = Setting(application, traffic, host)
     if mapping is None:

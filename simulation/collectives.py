@@ -1,0 +1,127 @@
+"""Algorithms of a collective, ranked by simulated flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from toruscast.errors import InputError
+from toruscast.mapping import TaskMapping, Torus, collectives
+from toruscast.routing import time_bounds
+
+from .flow import simulate_flows
+
+# More messages than this are not simulated: a table of algorithms is to be there in a moment.
+_MOST_MESSAGES = 2_000_000
+
+
+def rank_collectives(
+    collective: str,
+    nbytes: float,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    error: float = 0.01,
+    progress: Callable[[int, int], object] | None = None,
+) -> pd.DataFrame:
+    """Return the algorithms of a collective, the fastest first, by simulated flows.
+
+    Each runs on one port, and where it drives several on as many as the torus has directions, or
+    both ways round a ring. Algorithms see the torus where there is a task on every node.
+
+    Parameters
+    ----------
+    collective : str
+        Such as ``allreduce``.
+    nbytes : float
+        Size of the whole buffer, as of `mapping.collectives.schedule`.
+    torus, mapping
+        Where its tasks run, in the order of their ranks.
+    error : float
+        As of `simulate_flows`.
+    progress : callable, optional
+        Called with the algorithms done and those there are.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``algorithm``, ``ports``, ``time`` and ``lower_bound`` (seconds), ``rounds``,
+        ``messages`` and ``GBps``, the buffer over the time; ``why`` tells, with an empty time, what
+        keeps an algorithm from running so.
+
+    Raises
+    ------
+    InputError
+        If there is no such collective.
+
+    Examples
+    --------
+    >>> torus = Torus((4, 4))
+    >>> table = rank_collectives("allreduce", 1e6, torus, TaskMapping(range(16), torus))
+    >>> table["algorithm"][0], int(table["ports"][0])
+    ('allreduce/bucket', 4)
+    """
+    names = collectives.names(collective)
+    if not names or "/" in collective:
+        known = sorted({name.split("/")[0] for name in collectives.names()})
+        raise InputError("unknown collective", found=collective, expected=" or ".join(known))
+    mapping.check(mapping.n_tasks, torus)
+    shape = torus.shape if mapping.n_tasks == torus.n_nodes else None
+    ways = sorted({1, 2, min(2 * sum(size > 1 for size in torus.shape), 6) if shape else 2})
+    rows, tries = [], [(name, ports) for name in names for ports in ways]
+    for done, (name, ports) in enumerate(tries):
+        row = _try(name, ports, nbytes, shape, torus, mapping, error)
+        if row is not None:
+            rows.append({"algorithm": name, "ports": ports, **row})
+        if progress is not None:
+            progress(done + 1, len(tries))
+    table = pd.DataFrame(rows)
+    return table.sort_values("time", kind="stable", ignore_index=True)
+
+
+def _try(
+    name: str,
+    ports: int,
+    nbytes: float,
+    shape: tuple[int, ...] | None,
+    torus: Torus,
+    mapping: TaskMapping,
+    error: float,
+) -> dict[str, object] | None:
+    """Time of an algorithm, or why it has none; nothing for ports that it does not drive."""
+    try:
+        plan = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
+        rounds = list(plan.rounds())
+    except InputError as refusal:
+        return None if ports > 1 else _row(why=str(refusal))
+    messages = sum(times * step.src.size for times, steps in rounds for step in steps)
+    if messages > _MOST_MESSAGES:
+        return _row(messages=messages, why="too many messages to simulate here")
+    workload = plan.workload()
+    time = simulate_flows(workload, torus, mapping, error=error).time
+    return _row(
+        time=time,
+        lower_bound=time_bounds(workload, torus, mapping).total,
+        rounds=len(workload),
+        messages=messages,
+        GBps=nbytes / time / 1e9 if time else float("nan"),
+    )
+
+
+def _row(
+    time: float = float("nan"),
+    lower_bound: float = float("nan"),
+    rounds: int = 0,
+    messages: int = 0,
+    GBps: float = float("nan"),
+    why: str = "",
+) -> dict[str, object]:
+    return {
+        "time": time,
+        "lower_bound": lower_bound,
+        "rounds": rounds,
+        "messages": messages,
+        "GBps": GBps,
+        "why": why,
+    }
