@@ -70,7 +70,7 @@ def command(
     # A strategy looks at the ring of ranks, the commonest of the patterns.
     from toruscast.mapping.patterns import ring
 
-    chosen = load_mapping(ring(tasks), torus, mapping, tasks_per_node, seed)
+    chosen = load_mapping(ring(tasks, 1), torus, mapping, tasks_per_node, seed)
     with output.progress("Simulating") as progress:
         table = rank_collectives(kind, nbytes, torus, chosen, progress=progress)
     content = {
@@ -98,7 +98,12 @@ def command(
     for number, row in enumerate(records(runs), 1):
         times = (seconds(row["time"]), seconds(row["lower_bound"]))
         rows.add_row(
-            number, row["algorithm"], row["ports"], *times, row["rounds"], f"{row['GBps']:.3g}"
+            str(number),
+            row["algorithm"],
+            str(row["ports"]),
+            *times,
+            str(row["rounds"]),
+            f"{row['GBps']:.3g}",
         )
     print_table(rows, console, 4)
     for row in records(table[table["time"].isna()]):

@@ -126,7 +126,9 @@ def _measure(job: Job, variant: Variant, piece: float) -> dict[str, Any] | None:
     """What a schedule asks for; None if it cannot run on the torus or with so many ports."""
     n, grid = job.mapping.n_tasks, job.grid if variant.on_torus else None
     try:
-        plan = schedule(variant.schedule, n, 1.0, grid, ports=variant.ports, segment=piece)
+        plan = schedule(
+            variant.schedule, n, 1.0, grid, ports=variant.ports, segment=piece, element=0
+        )
     except InputError:
         return None
     if variant.in_turn:

@@ -265,7 +265,7 @@ BAD = {
     f"{LINE} --csv long.csv": "--csv and --comm name the same file",
     f"{LINE} --mappings one.map --json one.map": "--json and --mappings name the same file",
     f"{LINE} --csv no/out.csv": "no/out.csv: cannot be written",
-    "flows --torus 4x4": "Missing option '--comm'",
+    "flows --torus 4x4": "missing --comm, or --collective",
     "flows --comm long.csv --torus 2x2 --tasks-per-node 1": "too many tasks",
     "flows --comm silent.txt --torus 4": "silent.txt: communication graph without a message",
     "flows --comm half.txt --torus 4": "half.txt: at most half a message on every edge",
