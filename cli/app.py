@@ -26,6 +26,7 @@ COMMANDS = {
     "simulate": "Simulate one mapping packet by packet, or rank many so.",
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
+    "fugaku": "Rank the orders of a job's ranks on Fugaku, and write a vcoordfile.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "formats": "List the formats of files that are read and written.",

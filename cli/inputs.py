@@ -157,7 +157,7 @@ def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
         raise click.UsageError("give --comm or --collective, not both")
     text = traffic.collective or ""
     workload = load_collective(traffic, parse_torus(traffic.torus or "")).workload()
-    return Application(workload.total, text, traffic.include, 1), workload
+    return Application(workload.total, text, traffic.include, None), workload
 
 
 def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:

@@ -19,7 +19,11 @@ machines-page` writes it anew). On the command line:
 ```sh
 toruscast machines
 toruscast machines tpu_v6e:8x16
+toruscast fugaku 4x4x4 --comm lammps-lj-64
 ```
+
+The last ranks the orders in which a job on Fugaku can lay out its ranks (`rank-map-bynode`), with
+the gain of each, and writes the best placement as a `vcoordfile`.
 
 A machine is typed as its name, alone or with sizes: `tpu_v6e:8x16`. An `m` after a size makes that
 dimension a mesh, where the site or the job decides what wraps; other machines decide that by the

@@ -1,0 +1,134 @@
+"""``toruscast fugaku``: the best order of a job's ranks on Fugaku."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options
+from .inputs import check_sends, load_phases
+from .output import Output, check_writable, records, write_text
+from .records import Traffic, as_record
+from .tables import new_table, print_table
+from .units import seconds
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@click.command("fugaku")
+@click.argument("shape", metavar="SHAPE")
+@as_record(
+    "traffic",
+    Traffic,
+    click.option(
+        "--comm",
+        "comms",
+        required=True,
+        multiple=True,
+        metavar="FILE|NAME",
+        help=f"{options.COMM_HELP}, or the name of a shipped dataset. Given several times: phases.",
+    ),
+    options.format_option,
+    options.iterations_option(" Known for shipped datasets; 1 for files."),
+    options.include_option,
+)
+@click.option(
+    "--coords",
+    metavar="FILE",
+    help="Where the job's nodes are, a line of X Y Z a b c for each, the last dimension of SHAPE "
+    "fastest: for jobs that are not contiguous. Without it the job is the torus that it asks for.",
+)
+@click.option(
+    "--vcoordfile",
+    metavar="FILE",
+    help="Write the best placement of all, a line of coordinates in SHAPE for each rank.",
+)
+@as_record("output", Output, options.output_options)
+def command(
+    shape: str, traffic: Traffic, coords: str | None, vcoordfile: str | None, output: Output
+) -> None:
+    """Rank the orders in which a job of SHAPE nodes can lay out its ranks.
+
+    SHAPE is what the job asks for, such as 4x6x8. The orders are those of rank-map-bynode; a
+    vcoordfile lays ranks out in any other way. Times are of simulated flows.
+
+    \b
+    toruscast fugaku 4x4x4 --comm lammps-lj-64
+    toruscast fugaku 4x6x8 --comm app.edges --vcoordfile best.vcoord
+    """  # noqa: D301
+    import numpy as np
+
+    from toruscast.errors import InputError
+    from toruscast.simulation.rank_orders import rank_orders
+    from toruscast.validation import read_sizes
+
+    output.check({"--vcoordfile": vcoordfile})
+    if vcoordfile is not None:
+        check_writable(vcoordfile)
+    sizes = read_sizes(shape)
+    if sizes is None:
+        raise InputError("bad job shape", found=shape, expected="sizes such as 4x6x8")
+    application, workload = load_phases(traffic)
+    check_sends(workload, application.source)
+    places = None if coords is None else _read_coords(coords)
+    with output.progress("Simulating") as progress:
+        table, nodes = rank_orders(workload, sizes, coords=places, progress=progress)
+    best = table["order"].iloc[0]
+    content = {
+        "application": application.describe(),
+        "shape": sizes,
+        "coordinates": coords,
+        "how": "simulated flows",
+        "ranking": records(table),
+    }
+    output.write(content, table)
+    if vcoordfile is not None:
+        along = np.unravel_index(nodes[best], sizes)
+        lines = (f"({','.join(map(str, place))})\n" for place in zip(*along, strict=True))
+        write_text("".join(lines), vcoordfile)
+    if not output.for_people:
+        return
+    console = output.console()
+    console.print(
+        f"{application.comm.name}: {workload.n_tasks} tasks on a Fugaku job of {shape} nodes; "
+        "times of simulated flows, no buffer is ever full",
+        soft_wrap=True,
+    )
+    rows = new_table("#", "order", "time", "lower bound", "gain", "how", left=("order", "how"))
+    for number, row in enumerate(records(table), 1):
+        times = (seconds(row["time"]), seconds(row["lower_bound"]))
+        rows.add_row(str(number), row["order"], *times, f"{100 * row['gain']:.1f} %", row["how"])
+    print_table(rows, console, 4)
+    if vcoordfile is not None:
+        console.print(f"{best} is in {vcoordfile}: mpiexec --vcoordfile {vcoordfile}")
+
+
+def _read_coords(path: str) -> NDArray[np.int64]:
+    """Lines of six whole numbers, with or without brackets and commas."""
+    import re
+    from pathlib import Path
+
+    import numpy as np
+
+    from toruscast.errors import InputError
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        found = getattr(error, "strerror", None) or "no text"
+        raise InputError("cannot be read", file=path, found=found) from None
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = re.sub(r"[(),;]", " ", line.partition("#")[0]).split()
+        if not words:
+            continue
+        if len(words) != 6 or not all(re.fullmatch("[0-9]{1,6}", word) for word in words):
+            expected = "six whole numbers, X Y Z a b c"
+            raise InputError(
+                "bad coordinates", file=path, line=number, found=line.strip(), expected=expected
+            )
+        rows.append(list(map(int, words)))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), 6)

@@ -1,0 +1,145 @@
+"""Rank orders of a job on Fugaku, ranked by simulated flows.
+
+``rank-map-bynode=XYZ`` lays a job's ranks out node by node, the first letter fastest, and begins
+anew when every node has one; ``--vcoordfile`` takes any other placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
+from toruscast.mapping.machines import tofu_d
+from toruscast.routing import time_bounds
+from toruscast.validation import machine_shape, whole_number
+
+from .flow import simulate_flows
+
+# Placements that no order of letters gives, as candidates for a vcoordfile.
+_OTHERS = ("bisect-refined", "greedy-heaviest")
+_UNIT = (2, 3, 2)
+
+
+def rank_order(shape: Sequence[int], order: str, n_tasks: int) -> NDArray[np.int64]:
+    """Return the node of each rank, nodes in C order of the job's shape.
+
+    Examples
+    --------
+    >>> rank_order((2, 3), "XY", 6).tolist(), rank_order((2, 3), "YX", 7).tolist()
+    ([0, 3, 1, 4, 2, 5], [0, 1, 2, 3, 4, 5, 0])
+    """
+    n_nodes = int(np.prod(shape))
+    axes = ["XYZ".index(letter) for letter in reversed(order)]
+    nodes = np.arange(n_nodes).reshape(shape).transpose(axes).ravel()
+    return nodes[np.arange(n_tasks) % n_nodes]
+
+
+def job_torus(
+    shape: Sequence[int], coords: NDArray[np.int64] | None = None
+) -> tuple[Torus, NDArray[np.int32]]:
+    """Return the network of a job, and the network's node of each of the job's.
+
+    Without coordinates it is the torus that was asked for, its sides of one or two nodes lines.
+    With those of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it is the box
+    of the machine around them, whose X, Y and Z do not close.
+
+    Raises
+    ------
+    InputError
+        If the coordinates are not as many as the nodes, or two of them are alike.
+
+    Examples
+    --------
+    >>> str(job_torus((4, 6, 2))[0])
+    'tofu_d 4x6x2m'
+    """
+    sizes = machine_shape(shape, (1, 2, 3), "Fugaku job")
+    n_nodes = int(np.prod(sizes))
+    if coords is None:
+        torus = tofu_d(sizes, wrap=tuple(size > 2 for size in sizes))
+        return torus, np.arange(n_nodes, dtype=np.int32)
+    if coords.shape != (n_nodes, 6):
+        found = " x ".join(map(str, coords.shape))
+        expected = f"a line of X Y Z a b c for each of the job's {n_nodes} nodes"
+        raise InputError("bad coordinates of a job", found=found, expected=expected)
+    inside = (coords[:, 3:] >= 0) & (coords[:, 3:] < np.array(_UNIT))
+    if not inside.all() or len(np.unique(coords, axis=0)) != n_nodes:
+        expected = "different nodes, a below 2, b below 3, c below 2"
+        raise InputError("bad coordinates of a job", expected=expected)
+    low = coords[:, :3].min(axis=0)
+    box = tofu_d((*(coords[:, :3].max(axis=0) - low + 1).tolist(), *_UNIT), wrap=False)
+    return box, box.node(np.column_stack([coords[:, :3] - low, coords[:, 3:]]))
+
+
+def rank_orders(
+    traffic: Workload | CommGraph,
+    shape: Sequence[int],
+    *,
+    coords: NDArray[np.int64] | None = None,
+    error: float = 0.01,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[pd.DataFrame, dict[str, NDArray[np.int64]]]:
+    """Return the rank orders of a job, the fastest first, and the job's node of each rank.
+
+    Parameters
+    ----------
+    traffic : Workload or CommGraph
+        Of all ranks; they are spread over the nodes as evenly as can be.
+    shape : sequence of int
+        Nodes that the job asks for, along one to three dimensions.
+    coords : ndarray of int, shape (n_nodes, 6), optional
+        Where they are, as of `job_torus`.
+    error : float
+        As of `simulate_flows`.
+    progress : callable, optional
+        Called with the orders done and those there are.
+
+    Returns
+    -------
+    table : DataFrame
+        Columns ``order``, ``time`` and ``lower_bound`` (seconds of simulated flows), ``gain`` (the
+        part of the default's time that is saved) and ``how``: an option of the job, or a
+        vcoordfile.
+    node : dict of ndarray, shape (n_tasks,)
+        By the names in ``order``.
+
+    Examples
+    --------
+    >>> from toruscast.mapping.patterns import ring
+    >>> table, _ = rank_orders(ring(24, 1e6), (4, 6))
+    >>> table["order"].tolist()[-1], len(table)
+    ('XY', 4)
+    """
+    workload = as_workload(traffic)
+    torus, place = job_torus(shape, coords)
+    n_tasks, n_nodes = workload.n_tasks, place.size
+    whole_number(n_tasks, "number of tasks", 1)
+    each = -(-n_tasks // n_nodes)
+    default = "XYZ"[: len(tuple(shape))]
+    nodes = {
+        "".join(letters): rank_order(shape, "".join(letters), n_tasks)
+        for letters in permutations(default)
+    }
+    if coords is None:
+        for name in _OTHERS:
+            made = strategies.make(name, workload, torus, tasks_per_node=each)
+            nodes[name] = made.node.astype(np.int64)
+    rows = []
+    for done, (name, node) in enumerate(nodes.items()):
+        mapping = TaskMapping(place[node], torus, name=name)
+        bound = time_bounds(workload, torus, mapping).total
+        time = max(simulate_flows(workload, torus, mapping, error=error).time, bound)
+        how = "vcoordfile" if name in _OTHERS else f"rank-map-bynode={name}"
+        rows.append({"order": name, "time": time, "lower_bound": bound, "how": how})
+        if progress is not None:
+            progress(done + 1, len(nodes))
+    table = pd.DataFrame(rows)
+    usual = float(table.loc[table["order"] == default, "time"].iloc[0])
+    table.insert(3, "gain", 1 - table["time"] / usual if usual else 0.0)
+    return table.sort_values("time", kind="stable", ignore_index=True), nodes
