@@ -12,6 +12,7 @@ from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, time_bounds
+from toruscast.routing.cuts import cut_bound
 from toruscast.routing.loads import link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
 from toruscast.routing.release import release_bound
@@ -165,6 +166,31 @@ class RoutedTraffic:
         if way == "adaptive":
             return bounds.total
         return max(bounds.total, release_bound(phase, self.torus, self.mapping))
+
+    @lazy
+    def sure_bound(self) -> float:
+        """Seconds below which no time can fall, whichever way packets choose.
+
+        That is the release bound in dimension order; where routes are open, what injection,
+        reception, latency and the cuts of the torus need at least.
+        """
+        ways = phase_routings(self.routing, self.workload, self.torus)
+        is_open = [way == "adaptive" or self.torus.ties_are_open for way in ways]
+        if not any(is_open):
+            return self.release_bound
+        if self.workload.dependent:
+            bounds = self.bounds
+            return max(bounds.injection, bounds.reception, bounds.latency)
+        total = 0.0
+        for phase, way, chooses in zip(self.workload, ways, is_open, strict=True):
+            if not chooses:
+                total += self._phase_bound(phase, way)
+                continue
+            bounds = time_bounds(phase, self.torus, self.mapping, routing=way)
+            packets, wire = packet_counts(phase, self.torus)
+            cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
+            total += max(bounds.injection, bounds.reception, bounds.latency, cut)
+        return total
 
     @lazy
     def simulation(self) -> Simulation:

@@ -1,10 +1,11 @@
 """Learning from samples which mapping is fast: predictors, their quality, rankings."""
 
 from ._relative import TARGET_COLUMNS
+from .application import Training, needed_level, train_for
 from .default_model import build_default_samples, train_default
 from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
 from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
-from .forecast import Training, needed_level, rank, train_for
+from .forecast import Budget, Cost, Forecast, Verdict, forecast
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
 from .predictor import TimePredictor
@@ -14,17 +15,21 @@ from .samples import build_samples
 __all__ = [
     "FEATURE_SETS",
     "TARGET_COLUMNS",
+    "Budget",
+    "Cost",
+    "Forecast",
     "Target",
     "TimePredictor",
     "Training",
+    "Verdict",
     "build_default_samples",
     "build_samples",
     "compare_feature_sets",
     "feature_set",
+    "forecast",
     "load_predictor",
     "needed_level",
     "r2",
-    "rank",
     "rcc",
     "read_samples",
     "regret",

@@ -20,7 +20,7 @@ TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
     "correction": (LOWER_BOUND, SKETCH_TIME),
 }
 """Columns that a table must have for a target; times are taken relative to the last one."""
-# Part of a lower bound below which no time is thought to fall: simulated ones are rounded.
+# Simulated times are rounded: they may fall below their bound by so much.
 _ROUNDED = 0.999
 # By how much of the lower bound the sketch lies off it where misses reach half of their full size,
 # and what is added so that no miss counts more than eleven times. In the samples of the default
@@ -32,12 +32,52 @@ _LEAST_WAITING = 0.01
 _POWERS = np.linspace(0.0, 1.0, 11)
 
 
+class Scale(NamedTuple):
+    """What the times of a table's mappings are relative to, read once.
+
+    Attributes
+    ----------
+    target : {"slowdown", "correction"}
+    unit : ndarray, shape (n,)
+        Seconds that times are divided by.
+    bound : ndarray, shape (n,)
+        Lower bound, seconds.
+    reach : ndarray, shape (n,)
+        How far logarithms of corrections can be from what is common, at most 1.
+    """
+
+    target: Target
+    unit: Floats
+    bound: Floats
+    reach: Floats
+
+    @classmethod
+    def of(cls, X: object, target: Target) -> Self:
+        """Read the columns that the target needs."""
+        unit = seconds_of(X, TARGET_COLUMNS[target][-1])
+        bound = seconds_of(X, LOWER_BOUND)
+        if target != "correction":
+            return cls(target, unit, bound, np.ones(unit.size))
+        waiting = np.abs(unit / bound - 1) + _LEAST_WAITING
+        return cls(target, unit, bound, np.asarray(waiting / (waiting + _HALF)))
+
+    @property
+    def least(self) -> Floats:
+        """Seconds below which no time falls; none where the sketch itself does."""
+        return np.where(self.unit < _ROUNDED * self.bound, 0.0, self.bound)
+
+    def holds(self, times: Floats) -> bool:
+        """Whether no time lies below its bound, but for rounding."""
+        return bool((times >= _ROUNDED * self.least).all())
+
+
 class Relative(NamedTuple):
     """How times are made of what the trees say.
 
     Corrections of the sketch hardly move where it takes no longer than the lower bound: nobody
-    waits there for anybody, which is all that its longer packets get wrong. That holds of simulated
-    times; of others it is learned how far (`power`), and by what they all differ (`common`).
+    waits there for anybody, which is all that its longer packets get wrong. That holds for
+    simulated times; for others the samples tell how far (`power`), and by what they all differ
+    (`common`).
 
     Attributes
     ----------
@@ -53,35 +93,30 @@ class Relative(NamedTuple):
     power: float
 
     @classmethod
-    def of(cls, X: object, y: Floats, target: Target) -> Self:
+    def of(cls, scale: Scale, y: Floats) -> Self:
         """Learn the common factor and the power from observed times.
 
         The power is the likeliest if misses follow Laplace's law, whose scale goes with the power
         of the reach; 0 if it explains them no better than a number more must.
         """
-        if target != "correction":
-            return cls(target, 0.0, 0.0)
-        logs = np.log(y / unit(X, target))
-        reach = _reach(X)
-        found = [(*_surprise(logs, reach**power), float(power)) for power in _POWERS]
+        if scale.target != "correction":
+            return cls(scale.target, 0.0, 0.0)
+        logs = np.log(y / scale.unit)
+        found = [(*_surprise(logs, scale.reach**power), float(power)) for power in _POWERS]
         surprise, common, power = min(found)
         gain = len(logs) * (found[0][0] - surprise)
         if 2 * gain <= np.log(len(logs)):
             _, common, power = found[0]
-        return cls(target, common, power)
+        return cls(scale.target, common, power)
 
-    def scores(self, X: object, times: Floats) -> Floats:
+    def scores(self, scale: Scale, times: Floats) -> Floats:
         """What the trees learn."""
-        logs = np.log(times / unit(X, self.target)) - self.common
-        return np.asarray(logs / self._reach(X))
+        logs = np.log(times / scale.unit) - self.common
+        return np.asarray(logs / scale.reach**self.power)
 
-    def times(self, X: object, scores: Floats) -> Floats:
-        """Seconds of what the trees say, the mappings along the last axis."""
-        logs = self.common + scores * self._reach(X)
-        return np.asarray(np.exp(logs) * unit(X, self.target))
-
-    def _reach(self, X: object) -> Floats | float:
-        return _reach(X) ** self.power if self.power else 1.0
+    def logs(self, scale: Scale, scores: Floats) -> Floats:
+        """Logarithms of the seconds that the trees say, the mappings along the last axis."""
+        return np.asarray(self.common + scores * scale.reach**self.power + np.log(scale.unit))
 
 
 def _surprise(logs: Floats, scale: Floats) -> tuple[float, float]:
@@ -91,20 +126,3 @@ def _surprise(logs: Floats, scale: Floats) -> tuple[float, float]:
     common = float(logs[order][np.searchsorted(counts, counts[-1] / 2)])
     mean = float(np.mean(np.abs(logs - common) / scale))
     return math.log(max(mean, 1e-300)) + float(np.log(scale).mean()), common
-
-
-def unit(X: object, target: Target) -> Floats:
-    """Seconds that times are divided by."""
-    return seconds_of(X, TARGET_COLUMNS[target][-1])
-
-
-def least(X: object, target: Target) -> Floats:
-    """Seconds below which no time is thought to fall; none where the sketch itself does."""
-    bound = _ROUNDED * seconds_of(X, LOWER_BOUND)
-    return np.where(unit(X, target) < bound, 0.0, bound)
-
-
-def _reach(X: object) -> Floats:
-    """How far logarithms of corrections can be from what is common, at most 1."""
-    waiting = np.abs(seconds_of(X, SKETCH_TIME) / seconds_of(X, LOWER_BOUND) - 1) + _LEAST_WAITING
-    return np.asarray(waiting / (waiting + _HALF))

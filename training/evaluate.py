@@ -104,6 +104,34 @@ def repeated_splits(
     return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
 
 
+def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, float]:
+    """Score a forecast whose candidates were all simulated afterwards.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``time, low, high, how`` and ``observed_time``, as `Forecast.table` has them.
+    bound : ndarray
+        Release bound of each row, seconds: what ranks without any learning.
+
+    Returns
+    -------
+    dict
+        `METRICS` of ``time``, those simulated before counted with their times; ``rcc_of_bound``;
+        ``within_interval``, the share of the forecast rows whose interval holds the time.
+    """
+    observed, predicted = table["observed_time"], table["time"]
+    scores: dict[str, float] = {}
+    if len(table) > 1:
+        scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
+        scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
+    rows = table[table["how"] == "forecast"]
+    if len(rows):
+        within = rows["observed_time"].between(rows["low"], rows["high"])
+        scores["within_interval"] = float(within.mean())
+    return scores
+
+
 def random_splits(
     n: int, n_splits: int, train_share: float = PUBLISHED_SHARE, seed: int = 0
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:

@@ -1,103 +1,169 @@
-"""The answer: which mapping is fastest, how sure that is, and which links are hot."""
+"""The answer: which candidate is fastest, how sure that is, and what it cost to find out."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
+import joblib
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic, extract
-from toruscast.features.reasons import hottest_links
+from toruscast.features import RoutedTraffic, extract
+from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.strategies.twins import unlike
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
-from toruscast.routing.routing import phase_routings, ways_are_open
+from toruscast.validation import job_count
 
-from ._relative import LOWER_BOUND, SKETCH_TIME, TARGET_COLUMNS
-from ._seconds import ask_for_seconds, observed_seconds
-from .evaluate import repeated_splits, summarise
-from .feature_sets import SKETCHED, Target, feature_set
+from . import checks
+from .belief import Belief, Kernel
+from .evaluate import score_answer
+from .feature_sets import SKETCHED
+from .model_file import load_predictor
+from .outlook import Outlook
 from .predictor import TimePredictor
-from .samples import build_samples
+from .race import ROUNDED, Budget, Kind, Race, run
 
-RANKING_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
-HOT_LINKS = 3
-# Of the lower bound: forecasts below are no scatter about the bound.
-_SURELY = 0.9
-# By how much more or less than all values of a feature learned from others are far from them.
-_FAR = 2.0
+Floats = NDArray[np.float64]
+SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
+BOUND, SURE_BOUND = "release_bound", "sure_bound"
+# Packet-hops that a core simulates in a second, at least.
+HOPS_A_SECOND = 5e6
+# Where all candidates take no more, the decided race is completed: the table is exact then, and
+# nobody waits longer than a few seconds.
+_CHEAP_HOPS = 50e6
+# Candidates less likely to be the fastest are told apart from it.
+_TOLD_APART = 0.01
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
-    """A predictor made for one application and torus.
+@dataclass(frozen=True)
+class Verdict:
+    """How far the answer can be trusted.
 
     Attributes
     ----------
-    model : TimePredictor
-        Fitted on all samples.
-    samples : DataFrame
-        What it learned from.
-    quality : DataFrame
-        How it forecasts samples kept out of training, as `summarise` gives it.
-    n_twins : int
-        Samples with the distances of another one or of an excluded mapping, for want of others.
+    kind : {"proved", "sure", "open"}
+        *proved*: the best simulated time is no longer than what every other candidate takes at
+        least. *sure*: no other takes less by more than 1 %, with the probability of ``certainty``,
+        95 % or more. *open*: neither, when the budget was spent.
+    certainty : float
+        Probability that no candidate takes less than the best by more than 1 %.
+    rivals : tuple of str
+        Candidates that may still be the fastest, likeliest first.
     """
 
+    kind: Kind
+    certainty: float
+    rivals: tuple[str, ...]
+
+
+class Cost(NamedTuple):
+    """What an answer cost."""
+
+    to_answer: int
+    """Candidates simulated until it was decided."""
+    simulated: int
+    """Candidates simulated in all: cheap ones are simulated to the last, for their order."""
+    candidates: int
+    sketched: bool
+    """Whether the model reads a sketch, a coarser simulation, of every candidate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Which candidate is fastest; made by `forecast`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
+        (probability of being the fastest), ``how`` (``simulated`` or ``forecast``), the lower bound
+        and the main metrics; with ``check`` also ``observed_time``, the simulated one.
+    verdict : Verdict
+    cost : Cost
+    scores : dict of str to float
+        Quality of the forecast where all candidates were simulated to check it, else empty.
+    """
+
+    workload: Workload
+    torus: Torus
+    mappings: tuple[TaskMapping, ...]
+    routing: Routing
     model: TimePredictor
-    samples: pd.DataFrame
-    quality: pd.DataFrame
-    n_twins: int
+    coverage: float
+    table: pd.DataFrame
+    verdict: Verdict
+    cost: Cost
+    scores: dict[str, float]
+
+    @property
+    def best(self) -> TaskMapping:
+        """The mapping in the first row."""
+        return self.named(self.table["mapping"].iloc[0])
+
+    def named(self, name: str) -> TaskMapping:
+        """Return the candidate of a name in the table."""
+        names = names_of(self.mappings)
+        if name not in names:
+            raise InputError("no such candidate", found=name, expected=", ".join(names[:3]))
+        return self.mappings[names.index(name)]
+
+    def reasons(self, mapping: str | None = None) -> Reasons:
+        """Return what limits a candidate and its busiest links; the best if none is named."""
+        chosen = self.best if mapping is None else self.named(mapping)
+        return explain(self.workload, self.torus, chosen, routing=self.routing)
 
 
-def rank(
+def forecast(
     traffic: Workload | CommGraph,
     torus: Torus,
     mappings: TaskMapping | Sequence[TaskMapping],
-    model: TimePredictor,
     *,
+    model: TimePredictor | str = "default",
+    budget: Budget | int | None = None,
     routing: Routing = "deterministic",
+    check: bool = False,
     coverage: float = 0.9,
-    observed: ArrayLike | None = None,
     n_jobs: int = 1,
-) -> pd.DataFrame:
-    """Rank mappings by their predicted times, fastest first.
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Forecast:
+    """Find the fastest of several mappings with as few simulations as decide it.
 
-    Where the model corrects the sketch and the sketch is the simulation itself (no edge has more
-    than one packet), there is nothing to correct: times and both ends of the intervals are its. The
-    first simulation on a machine takes up to half a minute longer, to be compiled.
+    A model gives every candidate a time and an interval from features of its routes. Simulations
+    go to the candidates likeliest to be the fastest, and each teaches about the others, until the
+    best is proved or sure to be the fastest, or the budget is spent. Where all simulations together
+    take a few seconds, the rest is simulated as well, for the order.
+
+    The first simulation on a machine takes up to half a minute longer, to be compiled.
 
     Parameters
     ----------
     traffic, torus, mappings
         What is sent, over which network, and the candidates.
-    model : TimePredictor
-        Fitted on named features.
+    model : TimePredictor or path
+        Fitted on named features; the one that comes with toruscast if not given.
+    budget : Budget or int, optional
+        Most simulations; 0 for the forecast alone, 30 if not given.
     routing : {"deterministic", "adaptive", "by_size"}
-        As in the samples that the model learned from.
+    check : bool
+        Simulate all candidates once the race is over and score what was said before.
     coverage : float
         Share of the cases in which the interval ``low`` to ``high`` holds the time.
-    observed : array-like of float, shape (n_mappings,), optional
-        Times where they are known, seconds; shown in the column ``observed_time``.
     n_jobs : int
-        Threads for the features.
+        Threads; as many candidates are simulated at a time.
+    seed : int
+        Of the draws behind the probabilities.
+    progress : callable, optional
+        Called with the number of simulations done and the most there will be.
 
     Returns
     -------
-    DataFrame
-        A row per mapping: ``rank, mapping, predicted_time, low, high`` (seconds), ``p_best`` (the
-        probability of being the fastest), the main metrics, ``sketch_time`` where the model reads
-        the sketch, and ``hot_links``, the busiest links by name with the time that each is busy.
+    Forecast
 
     Raises
     ------
@@ -108,217 +174,180 @@ def rank(
     -----
     UserWarning
         If the model learned from times under another routing, or plain times of mappings far from
-        these, or puts mappings below the time that they take at least, its intervals rest on too
-        few samples, or observed times seem to be in another unit.
+        these, or its intervals rest on too few samples.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import patterns, strategies
+    >>> halo, torus = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
+    >>> answer = forecast(halo, torus, strategies.sample(halo, torus, n=12))
+    >>> answer.best.name, answer.verdict.kind, answer.cost.to_answer
+    ('identity', 'proved', 1)
     """
-    mappings = as_mappings(mappings)
-    times = None if observed is None else observed_seconds(observed, len(mappings))
-    if not mappings:
+    several = as_mappings(mappings)
+    if not several:
         raise InputError("no mapping to rank")
-    if not isinstance(model, TimePredictor):
-        raise InputError(
-            "bad model", found=model, expected="a TimePredictor, such as load_predictor()"
-        )
-    needed = model.required_columns
-    if not needed:
-        raise InputError("model without feature names", expected="one fitted on a table")
-    unknown = [name for name in needed if name not in FEATURES]
-    if unknown:
-        raise InputError(
-            "the model reads features that are not registered",
-            found=", ".join(unknown),
-            expected="a function for each, as when it was trained (--plugin FILE.py)",
-        )
-    # The sketch is simulated for the model anyway: its own word is worth seeing.
-    sketch = (SKETCH_TIME,) if SKETCHED & set(needed) else ()
-    names = tuple(dict.fromkeys((*needed, *RANKING_FEATURES, *sketch)))
-    table = extract(
-        traffic,
-        torus,
-        mappings,
-        routing=routing,
-        features=names,
-        n_jobs=n_jobs,
-    )
+    n_jobs = job_count(n_jobs)
+    chosen = load_predictor(model) if isinstance(model, str) else model
+    checks.check_model(chosen)
+    limit = Budget() if budget is None else budget
+    limit = Budget(limit) if isinstance(limit, int) else limit
     workload = as_workload(traffic)
-    if model.target == "correction" and sketch_is_exact(workload, torus, mappings[0]):
-        forecast = _simulated(table[SKETCH_TIME].to_numpy())
-    else:
-        low, high = model.predict_interval(table, coverage).T
-        forecast = {
-            "predicted_time": model.predict(table),
+    names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND, SURE_BOUND))
+    features = extract(
+        workload, torus, several, routing=routing, features=tuple(names), n_jobs=n_jobs
+    )
+    checks.warn_of_routing(chosen, routing, workload, torus)
+    checks.warn_of_distance(chosen, features)
+    outlook = chosen.outlook(features)
+    race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(), seed)
+    simulate = _Simulate(workload, torus, several, routing, n_jobs)
+    run(race, simulate, limit, batch=n_jobs, progress=progress)
+    to_answer, kind_and_certainty = len(race.order), race.verdict()
+    if limit.simulations and not check and simulate.hops() <= _CHEAP_HOPS:
+        _complete(race, simulate)
+    table, verdict = _answer(race, outlook, several, kind_and_certainty, coverage)
+    for name in SHOWN_FEATURES:
+        table[name] = features[name].to_numpy()[table.index]
+    scores: dict[str, float] = {}
+    simulated = int(race.is_simulated.sum())
+    if check:
+        _complete(race, simulate, progress)
+        table.insert(3, "observed_time", race.times[table.index])
+        scores = score_answer(table, features.iloc[table.index][BOUND].to_numpy())
+    cost = Cost(to_answer, simulated, len(several), bool(SKETCHED & set(chosen.required_columns)))
+    table = table.reset_index(drop=True)
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    return Forecast(
+        workload=workload,
+        torus=torus,
+        mappings=tuple(several),
+        routing=routing,
+        model=chosen,
+        coverage=coverage,
+        table=table,
+        verdict=verdict,
+        cost=cost,
+        scores=scores,
+    )
+
+
+def names_of(mappings: Sequence[TaskMapping]) -> list[str]:
+    """Return the names in the table: that of each mapping, or its number."""
+    return [mapping.name or str(i) for i, mapping in enumerate(mappings)]
+
+
+def belief_of(outlook: Outlook) -> Belief:
+    """What a model's forecast says before anything is simulated."""
+    centre, width = outlook.logs()
+    calibration = outlook.calibrated
+    kernel = Kernel.of(float(calibration.common.var()), float(calibration.deviations.var()))
+    return Belief(centre, width, outlook.features, kernel)
+
+
+class _Simulate:
+    """Simulated times of some candidates."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        torus: Torus,
+        mappings: Sequence[TaskMapping],
+        routing: Routing,
+        n_jobs: int,
+    ) -> None:
+        self.routed = [RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings]
+        self.workers = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+
+    def hops(self) -> float:
+        """Packet-hops of all candidates together, by some of them."""
+        some = self.routed[:: max(1, len(self.routed) // 5)]
+        return float(np.mean([traffic.packet_hops for traffic in some])) * len(self.routed)
+
+    def __call__(self, which: NDArray[np.int64]) -> Floats:
+        times = self.workers(joblib.delayed(self._time)(int(i)) for i in which)
+        return np.array(times, dtype=np.float64)
+
+    def _time(self, number: int) -> float:
+        known = self.routed[number]
+        # A copy: what was computed on the way is let go.
+        return RoutedTraffic(
+            known.workload, known.torus, known.mapping, known.routing
+        ).simulation.time
+
+
+def _complete(
+    race: Race, simulate: _Simulate, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Simulate the candidates that were not, some at a time."""
+    left = np.flatnonzero(~race.is_simulated)
+    for part in np.array_split(left, max(1, left.size // 16)):
+        race.tell(part, simulate(part))
+        if progress is not None:
+            progress(len(race.order), race.times.size)
+
+
+def _answer(
+    race: Race,
+    outlook: Outlook,
+    mappings: Sequence[TaskMapping],
+    decided: tuple[Kind, float],
+    coverage: float,
+) -> tuple[pd.DataFrame, Verdict]:
+    """Return the candidates' times, best first and indexed by number, and the verdict."""
+    time, low, high = interval(race, outlook, coverage)
+    p_best = race.probability_of_best() if race.order else outlook.probability_of_best(4000, 0)
+    how = np.where(race.is_simulated, "simulated", "forecast")
+    table = pd.DataFrame(
+        {
+            "mapping": names_of(mappings),
+            "time": time,
             "low": low,
             "high": high,
-            "p_best": model.probability_of_best(table),
-        }
-    ranking = pd.DataFrame(
-        {
-            "mapping": [mapping.name or str(i) for i, mapping in enumerate(mappings)],
-            **forecast,
-            **{name: table[name].to_numpy() for name in (*RANKING_FEATURES, *sketch)},
+            "p_best": p_best,
+            "how": how,
         }
     )
-    learned = model.provenance_.get("routing", routing)
-    learned = [learned] if isinstance(learned, str) else learned
-    ways = phase_routings(routing, workload, torus)
-    if any(phase_routings(each, workload, torus) != ways for each in learned):
-        told = " and ".join(learned)
-        warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=2)
-    far = _far_features(model, table) if model.target == "time" else []
-    if far:
-        warnings.warn(
-            f"most mappings lie far from those that the model learned from, in {', '.join(far[:3])}"
-            f"{' and others' if len(far) > 3 else ''}: trees know nothing beyond, and intervals do "
-            "not tell; the targets 'slowdown' and 'correction' carry over",
-            stacklevel=2,
-        )
-    too_fast = int((ranking["predicted_time"] < _SURELY * ranking["lower_bound"]).sum())
-    if too_fast and not ways_are_open(workload, torus, routing):
-        # Relative times fall below their bound only where some did that were learned from.
-        cause = (
-            "as one that learned plain times of something faster does; the targets 'slowdown' and "
-            "'correction' carry over"
-            if model.target == "time"
-            else "as times that it learned from were below theirs: were they in seconds?"
-        )
-        warnings.warn(
-            f"the model puts {too_fast} of {len(ranking)} mappings below the time that they take "
-            f"at least, {cause}",
-            stacklevel=2,
-        )
-    if times is not None:
-        about = SKETCH_TIME if sketch else LOWER_BOUND
-        ask_for_seconds(times, ranking[about].to_numpy(), about)
-        ranking.insert(2, "observed_time", times)
-    ranking["hot_links"] = [
-        hot_links(RoutedTraffic(workload, torus, mapping, routing)) for mapping in mappings
-    ]
-    ranking = ranking.sort_values("predicted_time", kind="stable", ignore_index=True)
-    ranking.insert(0, "rank", np.arange(1, len(ranking) + 1))
-    return ranking
+    leads = time == (race.best_time if race.order else time.min())
+    order = np.lexsort((-p_best, time, ~(leads & (race.is_simulated | (not race.order)))))
+    table = table.iloc[order]
+    kind, certainty = decided
+    rivals = []
+    if kind != "proved":
+        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+        rivals = rest["mapping"][rest["p_best"] >= _TOLD_APART].tolist()
+    return table, Verdict(kind, certainty, tuple(rivals))
 
 
-def sketch_is_exact(traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping) -> bool:
-    """Whether the sketch is the simulation itself, under any mapping.
+def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Floats, Floats]:
+    """Return time, low and high end of each candidate, seconds; exact where simulated.
 
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0, 1], [1, 0], [500, 500])
-    >>> sketch_is_exact(comm, Torus((8,)), TaskMapping([0, 1], 8))
-    True
+    No end lies below the bound that holds for the candidate.
     """
-    return RoutedTraffic(as_workload(traffic), torus, mapping).sketch_coarsening == 1
+    from scipy.stats import norm, t
 
-
-def _simulated(times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Times that need no forecast, as `rank` gives forecasts."""
-    fastest = times == times.min()
-    return {"predicted_time": times, "low": times, "high": times, "p_best": fastest / fastest.sum()}
-
-
-def _far_features(model: TimePredictor, table: pd.DataFrame) -> list[str]:
-    """Return the features in which most mappings lie far from all that the model learned from."""
-    names = [str(name) for name in model.feature_names_in_]
-    values = table[names].to_numpy()
-    least, most = model.feature_least_, model.feature_most_
-    is_far = (values < np.minimum(least, least / _FAR)) | (values > np.maximum(most, most * _FAR))
-    return [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
-
-
-def hot_links(traffic: RoutedTraffic, n: int = HOT_LINKS) -> str:
-    """Return the ``n`` links that are busy longest, as text.
-
-    Examples
-    --------
-    >>> comm = CommGraph(2, [0, 1], [1, 0], [2000, 1000])
-    >>> hot_links(RoutedTraffic(comm, Torus((8,)), TaskMapping([0, 1], 8)))
-    '(0) +0 1.1 us, (1) -0 0.5 us'
-    """
-    links = hottest_links(traffic, n)
-    return ", ".join(
-        f"{label} {1e6 * busy:.1f} us"
-        for label, busy in zip(links["label"], links["busy"], strict=True)
+    if race.order:
+        centre, scale = race.belief.marginal()
+        nu = race.belief.freedom
+        reach = norm.ppf((1 + coverage) / 2) if np.isinf(nu) else t.ppf((1 + coverage) / 2, nu)
+        ends = [np.exp(centre + way * reach * scale) for way in (0.0, -1.0, 1.0)]
+    else:
+        ends = [outlook.times(), *outlook.interval(coverage).T]
+    floor = race.bounds
+    time, low, high = (
+        np.where(race.is_simulated, race.times, np.maximum(end, floor)) for end in ends
     )
+    return time, low, high
 
 
-def train_for(
-    traffic: Workload | CommGraph,
-    torus: Torus,
-    n: int = 168,
-    *,
-    seed: int = 1,
-    exclude: Sequence[TaskMapping] = (),
-    model: TimePredictor | None = None,
-    routing: Routing = "deterministic",
-    store_path: str | os.PathLike[str] | None = None,
-    n_splits: int = 20,
-    n_jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> Training:
-    """Train a predictor for one application and torus on simulated times of other mappings.
-
-    Parameters
-    ----------
-    traffic, torus
-        What is sent, and over which network.
-    n : int
-        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`.
-    seed : int
-        Seed of the sample and the splits.
-    exclude : sequence of TaskMapping
-        Mappings to keep out of training, with those equivalent to them: the candidates to be
-        ranked.
-    model : TimePredictor, optional
-        The learner; corrections of the sketch, from the features ``sketch``, if not given.
-    routing : {"deterministic", "adaptive", "by_size"}
-        Of the features and the simulation.
-    store_path : path-like, optional
-        Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
-    n_splits : int
-        Splits that measure the quality.
-    n_jobs : int
-        Threads of the simulations, and processes of the splits.
-    progress : callable, optional
-        Called with the number of samples done and the number of all.
-
-    Returns
-    -------
-    Training
-
-    Raises
-    ------
-    InputError
-        If the tasks do not fit the torus, it has fewer different mappings, or nothing is sent.
-    """
-    if not any(phase.whole_messages.any() for phase in as_workload(traffic)):
-        raise InputError("at most half a message on every edge: no times to learn")
-    learner = TimePredictor("sketch", "correction") if model is None else clone(model)
-    names = () if learner.features is None else feature_set(learner.features)
-    mappings, n_twins = unlike(traffic, torus, n, seed, exclude)
-    with tempfile.TemporaryDirectory() as folder:
-        samples = build_samples(
-            [(traffic, torus, mappings)],
-            Path(folder) / "samples.parquet" if store_path is None else store_path,
-            n_jobs=n_jobs,
-            level=needed_level(names, learner.target),
-            routing=routing,
-            progress=progress,
-            provenance={"seed": seed},
-        )
-    quality = summarise(
-        repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
-    )
-    learner.fit(samples, samples["time"])
-    return Training(learner, samples, quality, n_twins)
+def minutes(
+    traffic: Workload | CommGraph, torus: Torus, mappings: Sequence[TaskMapping], n: int
+) -> float:
+    """Return about how many processor minutes ``n`` simulations take at most."""
+    workload = as_workload(traffic)
+    some = mappings[:: max(1, len(mappings) // 5)]
+    hops = np.mean([RoutedTraffic(workload, torus, mapping).packet_hops for mapping in some])
+    return float(n * hops / HOPS_A_SECOND / 60)
 
 
-def needed_level(names: Iterable[str], target: Target | None = None) -> int:
-    """Return 2 where one of the features, or the target, needs the simulator, else 1.
-
-    Examples
-    --------
-    >>> needed_level(["max_bytes"]), needed_level(["max_bytes"], "correction")
-    (1, 2)
-    """
-    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
-    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
+__all__ = ["ROUNDED", "Budget", "Cost", "Forecast", "Verdict", "forecast", "interval", "minutes"]

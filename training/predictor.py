@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,19 +14,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
-from toruscast.validation import whole_number
 
-from ._calibration import Calibration, calibrate
+from ._calibration import calibrate
 from ._parameters import check_parameters
-from ._relative import TARGET_COLUMNS, Relative, least, unit
+from ._relative import TARGET_COLUMNS, Relative, Scale
 from ._seconds import ask_for_seconds
 from ._table import check_order, check_times, columns_of, features_only, finite, normalisation
 from .feature_sets import Target, feature_set
+from .outlook import Outlook
 
 Floats = NDArray[np.float64]
 # Most of a correction is chance of the single mapping.
 _LEAF_OF_CORRECTIONS = 5
-_BLOCK = 2_000_000
 
 
 class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -156,13 +155,15 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         relative = self.target != "time"
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        if relative:
-            ask_for_seconds(y, unit(X, self.target), TARGET_COLUMNS[self.target][-1])
-        self.relative_ = Relative.of(X, y, self.target) if relative else None
-        learned = y if self.relative_ is None else self.relative_.scores(X, y)
+        scale = Scale.of(X, self.target) if relative else None
+        self.relative_, learned = None, y
+        if scale is not None:
+            ask_for_seconds(y, scale.unit, TARGET_COLUMNS[self.target][-1])
+            self.relative_ = Relative.of(scale, y)
+            learned = self.relative_.scores(scale, y)
         self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.
-        self.bounded_ = bool(relative and (y >= least(X, self.target)).all())
+        self.bounded_ = scale is not None and scale.holds(y)
         self.n_samples_ = matrix.shape[0]
         origin = getattr(X, "attrs", {}).get("provenance")
         self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
@@ -201,9 +202,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If a value is not finite or a column missing.
         """
-        matrix = self._checked(X)
-        learned = self.forest_.predict(matrix) * self.target_scale_ + self.target_shift_
-        return np.asarray(learned if self.target == "time" else self._time(learned, X))
+        return self.outlook(X).times()
 
     def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
         """Return intervals that hold the observed time in a share ``coverage`` of cases.
@@ -211,8 +210,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
         the disagreement of the trees: the coverage is met on average, without the guarantee of
         conformal prediction. Fewer than nine samples are too few for 90 %, than nineteen for 95 %.
-        Where times are relative and none of the samples took less than its lower bound, none is
-        thought to.
+        Where times are relative and none of the samples took less than its lower bound, no end
+        lies below it.
 
         Returns
         -------
@@ -229,13 +228,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         UserWarning
             If the samples are too few for the coverage.
         """
-        if not 0 < coverage < 1:
-            raise InputError("bad coverage", found=coverage, expected="between 0 and 1")
-        centre, width = self._scores(X)
-        calibration = self._calibrated()
-        calibration.ask_for_more(coverage)
-        half = calibration.quantile(coverage) * width
-        return np.stack([self._time(centre - half, X), self._time(centre + half, X)], axis=1)
+        return self.outlook(X).interval(coverage)
 
     def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
         """Return possible times of each mapping, shape ``(n_draws, n_samples)``, seconds.
@@ -248,7 +241,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If a value is not finite or a column missing.
         """
-        return np.concatenate(list(self._draws(X, n_draws, seed)))
+        return np.concatenate(list(self.outlook(X).draws(n_draws, seed)))
 
     def probability_of_best(
         self, X: pd.DataFrame | ArrayLike, n_draws: int = 4000, seed: int = 0
@@ -262,28 +255,29 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If a value is not finite or a column missing.
         """
-        blocks = self._draws(X, n_draws, seed)
-        shares = []
-        for block in blocks:
-            fastest = block == block.min(axis=1, keepdims=True)
-            shares.append((fastest / fastest.sum(axis=1, keepdims=True)).sum(axis=0))
-        return np.asarray(np.sum(shares, axis=0) / n_draws)
+        return self.outlook(X).probability_of_best(n_draws, seed)
 
-    def _draws(self, X: pd.DataFrame | ArrayLike, n_draws: int, seed: int) -> Iterator[Floats]:
-        """Draws, a bounded number of values at a time."""
-        whole_number(n_draws, "number of draws", 1)
-        rng = np.random.default_rng(whole_number(seed, "seed", 0))
-        centre, width = self._scores(X)
-        calibration = self._calibrated()
-        block = max(1, _BLOCK // centre.size)
-        for misses in calibration.draws(rng, n_draws, centre.size, block):
-            yield self._time(centre + misses * width, X)
+    def outlook(self, X: pd.DataFrame | ArrayLike) -> Outlook:
+        """Return all that the model says of mappings, from one pass through the forest.
 
-    def _scores(self, X: pd.DataFrame | ArrayLike) -> tuple[Floats, Floats]:
-        """Forecast and the width of its uncertainty, both on the scale of the misses."""
-        floor = self._calibrated().floor
-        centre, spread = self._centre(self.forest_, self._checked(X))
-        return centre, spread + floor
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        matrix = self._checked(X)
+        centre, spread = self._centre(self.forest_, matrix)
+        floor = 0.0 if self.calibration_ is None else self.calibration_.floor
+        return Outlook(
+            features=matrix,
+            centre=centre,
+            width=spread + floor,
+            calibration=self.calibration_,
+            relative=self.relative_,
+            scale=None if self.relative_ is None else Scale.of(X, self.target),
+            is_log=self.log_,
+            is_bounded=self.bounded_,
+        )
 
     def _centre(self, forest: ExtraTreesRegressor, matrix: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation over the trees, on the scale of the misses."""
@@ -294,19 +288,6 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.log_ and self.target == "time":
             return np.log(mean), spread / mean
         return mean, spread
-
-    def _time(self, scores: Floats, X: pd.DataFrame | ArrayLike) -> Floats:
-        """Seconds from the scale of the misses."""
-        if self.relative_ is None:
-            return np.exp(scores) if self.log_ else scores
-        times = self.relative_.times(X, scores)
-        return np.maximum(times, least(X, self.target)) if self.bounded_ else times
-
-    def _calibrated(self) -> Calibration:
-        check_is_fitted(self, "forest_")
-        if self.calibration_ is None:
-            raise InputError("model without calibration", expected="calibration_folds of 2 or more")
-        return self.calibration_
 
     def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
         smallest = self.min_samples_leaf

@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     )
     from toruscast.simulation import simulate, simulate_flows
     from toruscast.training import (
+        Budget,
+        Forecast,
         TimePredictor,
+        forecast,
         load_predictor,
-        rank,
         save_predictor,
         train_for,
     )
@@ -49,7 +51,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Budget",
     "CommGraph",
+    "Forecast",
     "InputError",
     "Network",
     "TaskMapping",
@@ -59,6 +63,7 @@ __all__ = [
     "datasets",
     "extract",
     "features",
+    "forecast",
     "from_networkx",
     "from_pandas",
     "from_scipy",
@@ -68,7 +73,6 @@ __all__ = [
     "mapping",
     "parse_torus",
     "patterns",
-    "rank",
     "read_comm",
     "read_mapping",
     "read_mappings",
@@ -95,7 +99,7 @@ _NAMES = {
     "mapping.formats": "read_comm read_mapping read_mappings read_times write_comm write_mapping "
     "write_mappings",
     "simulation": "simulate simulate_flows",
-    "training": "TimePredictor load_predictor rank save_predictor train_for",
+    "training": "Budget Forecast TimePredictor forecast load_predictor save_predictor train_for",
 }
 _HOME = {name: package for package, names in _NAMES.items() for name in names.split()}
 _PACKAGES = {"datasets", "features", "mapping", "routing", "simulation", "training"}

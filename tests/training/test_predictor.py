@@ -284,7 +284,7 @@ def test_draws_in_blocks_are_the_same_draws(monkeypatch, groups):
     X, y = made_up(40, 10)
     model = small().fit(X, y, groups=groups)
     whole = model.draw(X, 7)
-    monkeypatch.setattr("toruscast.training.predictor._BLOCK", 100)
+    monkeypatch.setattr("toruscast.training.outlook._BLOCK", 100)
     assert (model.draw(X, 7) == whole).all()
     assert model.probability_of_best(X, 1000).sum() == pytest.approx(1)
 

@@ -1,0 +1,139 @@
+"""What is known of the times of candidates while some of them are being found out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Kernel(NamedTuple):
+    """How misses of a forecast hang together, in shares of their squared width.
+
+    The default was fitted on the samples of the level-1 model, each pair of workload and torus
+    forecast by a model that had not seen it (``benchmarks/belief.py`` repeats the fit).
+    """
+
+    common: float = 0.09
+    """What all candidates of an application miss alike."""
+    smooth: float = 0.28
+    """What candidates of like features miss alike."""
+    own: float = 0.07
+    """What each misses for itself."""
+    length: float = 1.0
+    """Distance of features, over the root of their number, at which the likeness fades."""
+    freedom: float = 4.0
+    """Degrees of freedom of Student's t; infinite where the widths are certain."""
+
+    @classmethod
+    def of(cls, common: float, deviation: float) -> Self:
+        """Return the kernel of misses with these variances, over and within applications."""
+        likeness = cls()
+        share = likeness.smooth / (likeness.smooth + likeness.own)
+        return cls(common, share * deviation, (1 - share) * deviation)
+
+
+class Belief:
+    """Student-t process over the logarithms of the candidates' times.
+
+    A Gaussian process whose overall scale is not certain either: observations narrow it or widen
+    it. Times that were observed are exact unless they come with a variance.
+
+    Parameters
+    ----------
+    centre : ndarray, shape (n,)
+        Logarithm of the forecast of each candidate, seconds.
+    width : ndarray, shape (n,)
+        Width of its uncertainty, same scale.
+    features : ndarray, shape (n, n_features)
+        Normalised features, by which candidates are alike.
+    kernel : Kernel
+
+    References
+    ----------
+    .. [1] Shah, Wilson and Ghahramani, "Student-t processes as alternatives to Gaussian
+       processes", AISTATS 2014.
+
+    Examples
+    --------
+    >>> belief = Belief(np.zeros(3), np.ones(3), np.array([[0.0], [0.1], [9.0]]))
+    >>> belief = belief.given(np.array([0]), np.array([1.0]))
+    >>> middle, scale = belief.marginal()
+    >>> bool(middle[1] > middle[2] > 0 and scale[1] < scale[2])
+    True
+    """
+
+    def __init__(
+        self, centre: Floats, width: Floats, features: Floats, kernel: Kernel | None = None
+    ) -> None:
+        self.centre, self.width, self.features = centre, width, features
+        self.kernel = Kernel() if kernel is None else kernel
+        self._seen = np.empty(0, dtype=np.int64)
+        self._missed = np.empty(0)
+        self._factor: tuple[Floats, bool] | None = None
+        self._spread = 1.0
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom after the observations."""
+        return self.kernel.freedom + self._seen.size
+
+    def given(self, seen: Indices, logs: Floats, variance: float = 0.0) -> Self:
+        """Return the belief once the logarithms of the times of ``seen`` are known."""
+        other = type(self)(self.centre, self.width, self.features, self.kernel)
+        if not len(seen):
+            return other
+        covariance = self._covariance(seen, seen)
+        # The jitter keeps candidates with equal features apart.
+        jitter = 1e-9 * float(np.diag(covariance).mean()) + variance
+        covariance[np.diag_indices(len(seen))] += jitter
+        other._seen, other._missed = np.asarray(seen), np.asarray(logs) - self.centre[seen]
+        other._factor = cho_factor(covariance, lower=True)
+        surprise = float(other._missed @ cho_solve(other._factor, other._missed))
+        nu = self.kernel.freedom
+        other._spread = 1.0 if np.isinf(nu) else (nu + surprise) / (nu + len(seen))
+        return other
+
+    def marginal(self, wanted: Indices | None = None) -> tuple[Floats, Floats]:
+        """Return centre and scale of each candidate's Student-t, logarithms of seconds."""
+        which = np.arange(self.centre.size) if wanted is None else wanted
+        k = self.kernel
+        prior = self.width[which] ** 2 * (k.common + k.smooth + k.own)
+        if self._factor is None:
+            return self.centre[which], np.sqrt(prior)
+        across = self._covariance(which, self._seen)
+        weights = cho_solve(self._factor, across.T)
+        middle = self.centre[which] + weights.T @ self._missed
+        rest = np.maximum(prior - np.einsum("ij,ji->i", across, weights), 0.0)
+        return middle, np.sqrt(self._spread * rest)
+
+    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
+        covariance = self._covariance(wanted, wanted)
+        middle = self.centre[wanted]
+        if self._factor is not None:
+            across = self._covariance(wanted, self._seen)
+            weights = cho_solve(self._factor, across.T)
+            middle = middle + weights.T @ self._missed
+            covariance = self._spread * (covariance - across @ weights)
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        normal = rng.standard_normal((n_draws, len(wanted))) @ root.T
+        if np.isinf(self.freedom):
+            return np.asarray(middle + normal)
+        scale = np.sqrt(self.freedom / rng.chisquare(self.freedom, size=(n_draws, 1)))
+        return np.asarray(middle + scale * normal)
+
+    def _covariance(self, rows: Indices, columns: Indices) -> Floats:
+        k = self.kernel
+        a, b = self.features[rows], self.features[columns]
+        squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T
+        distance = np.maximum(squares, 0.0) / max(1, a.shape[1])
+        alike = k.common + k.smooth * np.exp(-distance / (2 * k.length**2))
+        alike += k.own * (rows[:, None] == columns[None])
+        return np.asarray(alike * self.width[rows][:, None] * self.width[columns][None])
