@@ -15,6 +15,7 @@ from .records import (
     Candidates,
     F,
     Include,
+    Limits,
     Source,
     Traffic,
     Work,
@@ -310,6 +311,29 @@ def work_options(function: F) -> F:
 def routed_work_options(function: F) -> F:
     """Add how messages are routed, too."""
     return as_record("work", Work, routing_option, seed_option, jobs_option)(function)
+
+
+def limit_options(function: F) -> F:
+    """Add how much may be simulated, as the record ``limits``."""
+    return as_record(
+        "limits",
+        Limits,
+        click.option(
+            "--simulations",
+            type=POSITIVE,
+            default=30,
+            show_default=True,
+            metavar="N",
+            help="Most candidates to simulate before the answer.",
+        ),
+        click.option(
+            "--seconds",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="S",
+            help="Start no simulation later than this.",
+        ),
+        click.option("--no-simulation", is_flag=True, help="Forecast only."),
+    )(function)
 
 
 def file_argument(function: F) -> F:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from toruscast.typing import Routing
+
+if TYPE_CHECKING:
+    from toruscast.training import Budget
 
 F = TypeVar("F", bound=Callable[..., Any])
 Format = str
@@ -67,6 +70,22 @@ class Work:
     seed: int = 1
     jobs: int = 1
     routing: Routing = "deterministic"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be simulated before the answer."""
+
+    simulations: int = 30
+    seconds: float | None = None
+    no_simulation: bool = False
+
+    @property
+    def budget(self) -> Budget:
+        """The same for the library."""
+        from toruscast.training import Budget
+
+        return Budget(0 if self.no_simulation else self.simulations, self.seconds)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .rank.report import application_line
+from .phrases import application_line
 from .tables import printable
 
 if TYPE_CHECKING:

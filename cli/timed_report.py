@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .occupancy import occupancy
 from .output import records
-from .rank.report import alike, bound_line, gains, link_note
+from .phrases import alike, bound_line, gains, link_note
 from .tables import new_table, print_table, printable, top_and_bottom
 from .units import number, percent, seconds, time_unit
 

@@ -26,7 +26,7 @@ from .feature_sets import SKETCHED
 from .model_file import load_predictor
 from .outlook import Outlook
 from .predictor import TimePredictor
-from .race import ROUNDED, Budget, Kind, Race, run
+from .race import Budget, Kind, Race, run
 
 Floats = NDArray[np.float64]
 SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
@@ -340,7 +340,7 @@ def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Flo
     return time, low, high
 
 
-def minutes(
+def simulation_minutes(
     traffic: Workload | CommGraph, torus: Torus, mappings: Sequence[TaskMapping], n: int
 ) -> float:
     """Return about how many processor minutes ``n`` simulations take at most."""
@@ -348,6 +348,3 @@ def minutes(
     some = mappings[:: max(1, len(mappings) // 5)]
     hops = np.mean([RoutedTraffic(workload, torus, mapping).packet_hops for mapping in some])
     return float(n * hops / HOPS_A_SECOND / 60)
-
-
-__all__ = ["ROUNDED", "Budget", "Cost", "Forecast", "Verdict", "forecast", "interval", "minutes"]

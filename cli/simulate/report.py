@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..output import records
-from ..rank.report import bound_line, link_note
+from ..phrases import bound_line, link_note
 from ..tables import new_table, print_table
 from ..units import nbytes, number, percent, seconds
 from .files import labelled

@@ -16,7 +16,7 @@ from toruscast.training import (
     TimePredictor,
     _sample_keys,
     build_samples,
-    rank,
+    forecast,
     read_samples,
     samples,
     write_samples,
@@ -222,7 +222,7 @@ def test_provenance_tells_all_routings_that_a_table_holds(store):
     model = TimePredictor(["max_bytes"], n_estimators=5).fit(table, table["time"])
     for routing in ("adaptive", "deterministic"):
         with pytest.warns(UserWarning, match="learned from adaptive and deterministic routing"):
-            rank(long, TORUS, shuffled(3), model, routing=routing)
+            forecast(long, TORUS, shuffled(3), model=model, routing=routing)
 
 
 FEW = ["max_bytes", "avg_buffer"]

@@ -1,0 +1,212 @@
+"""Racing: the answer is that of simulating everything, at a fraction of the cost."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toruscast.errors import InputError
+from toruscast.features import RoutedTraffic
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.simulation import simulate
+from toruscast.training import Budget, TimePredictor, forecast, load_predictor, train_for
+from toruscast.training.belief import Belief, Kernel
+from toruscast.training.race import ROUNDED, Race, run
+
+TORUS = Torus((4, 4, 2))
+COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
+CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
+
+
+@pytest.fixture(scope="module")
+def times():
+    return {m.name: simulate(COMM, TORUS, m).time for m in CANDIDATES}
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return forecast(COMM, TORUS, CANDIDATES, check=True)
+
+
+def test_the_best_is_the_best_of_all_simulated(answer, times):
+    assert answer.verdict.kind == "proved"
+    assert times[answer.best.name] == min(times.values())
+    assert answer.cost.to_answer == answer.cost.simulated < 10
+
+
+def test_the_table_tells_what_was_simulated(answer, times):
+    table = answer.table
+    assert table["rank"].tolist() == list(range(1, 31))
+    assert table["observed_time"].tolist() == [times[name] for name in table["mapping"]]
+    exact = table[table["how"] == "simulated"]
+    assert len(exact) == answer.cost.simulated
+    assert exact["time"].equals(exact["observed_time"])
+    assert exact["low"].equals(exact["time"])
+    rest = table[table["how"] == "forecast"]
+    assert (rest["low"] <= rest["time"]).all()
+    assert (rest["time"] <= rest["high"]).all()
+    assert table["p_best"].sum() == pytest.approx(1)
+    assert answer.scores["rcc"] > 0.85
+
+
+def test_no_time_lies_below_the_bound_beside_it(answer):
+    table = answer.table
+    for column in ("time", "low", "high"):
+        assert (table[column] >= table["lower_bound"] * (1 - ROUNDED)).all()
+
+
+def test_where_simulations_are_cheap_all_are_simulated(times):
+    answer = forecast(COMM, TORUS, CANDIDATES)
+    assert answer.cost.simulated == 30
+    assert answer.table["time"].tolist() == sorted(times.values())
+
+
+def test_without_a_simulation_all_is_forecast():
+    answer = forecast(COMM, TORUS, CANDIDATES, budget=0)
+    assert set(answer.table["how"]) == {"forecast"}
+    assert answer.verdict.kind == "open"
+    assert answer.cost.simulated == 0
+    assert (answer.table["low"] < answer.table["high"]).all()
+
+
+def test_reasons_are_of_the_best_or_of_the_one_named(answer):
+    assert answer.reasons().lower_bound == answer.table["lower_bound"].iloc[0]
+    last = answer.table["mapping"].iloc[-1]
+    assert answer.reasons(last).lower_bound == answer.table["lower_bound"].iloc[-1]
+    with pytest.raises(InputError, match="no such candidate"):
+        answer.reasons("nobody")
+
+
+def test_threads_find_the_same_answer(answer):
+    other = forecast(COMM, TORUS, CANDIDATES, n_jobs=2, check=True)
+    assert other.best.name == answer.best.name
+    assert other.verdict.kind == answer.verdict.kind
+
+
+def test_a_model_of_the_sketch_may_be_raced():
+    learner = TimePredictor("sketch", "correction", n_estimators=20, calibration_folds=4)
+    model = train_for(COMM, TORUS, n=20, seed=2, exclude=CANDIDATES, model=learner, n_splits=1)
+    answer = forecast(COMM, TORUS, CANDIDATES[:8], model=model.model)
+    assert answer.cost.sketched
+    assert answer.verdict.kind == "proved"
+    with pytest.warns(UserWarning, match="learned from deterministic routing, not adaptive"):
+        forecast(COMM, TORUS, CANDIDATES[:2], model=model.model, routing="adaptive")
+
+
+def test_plain_times_of_other_messages_are_used_with_a_warning():
+    learner = TimePredictor("prior", n_estimators=10, calibration_folds=10)
+    model = train_for(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
+    with pytest.warns(UserWarning, match="far from those that the model learned from, in"):
+        forecast(COMM.scaled(1 / 8), TORUS, CANDIDATES, model=model)
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(InputError, match="no mapping"):
+        forecast(COMM, TORUS, [])
+    with pytest.raises(InputError, match="bad model: found 7, expected a TimePredictor"):
+        forecast(COMM, TORUS, CANDIDATES, model=7)
+    with pytest.raises(InputError, match="does not fit the torus"):
+        forecast(COMM, Torus((4, 4, 4)), CANDIDATES)
+    rng = np.random.default_rng(1)
+    bare = TimePredictor(n_estimators=5, calibration_folds=2).fit(rng.random((9, 2)), rng.random(9))
+    with pytest.raises(InputError, match="without feature names"):
+        forecast(COMM, TORUS, CANDIDATES, model=bare)
+
+
+def test_adaptive_routing_is_raced_by_bounds_that_hold():
+    long = COMM.scaled(40)
+    answer = forecast(long, TORUS, CANDIDATES, routing="adaptive", check=True)
+    assert answer.scores["regret_1"] <= 0.01
+    bounds = [RoutedTraffic(long, TORUS, m, "adaptive").sure_bound for m in CANDIDATES]
+    observed = [simulate(long, TORUS, m, routing="adaptive").time for m in CANDIDATES]
+    assert (np.array(observed) >= np.array(bounds) * (1 - 1e-3)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**31), st.sampled_from([(4, 4), (3, 5), (2, 4, 3), (8,)]), st.booleans(),
+    st.booleans(),
+)
+def test_the_sure_bound_holds_whatever_packets_choose(seed, shape, adaptive, dependent):
+    rng = np.random.default_rng(seed)
+    torus = Torus(shape, wrap=[bool(rng.integers(2)) for _ in shape])
+    n = torus.n_nodes
+    phases = []
+    for _ in range(int(rng.integers(1, 3))):
+        edges = rng.choice(n * n, size=min(n * n, int(rng.integers(1, 3 * n))), replace=False)
+        phases.append(CommGraph(n, edges // n, edges % n, rng.integers(1, 20_000, edges.size)))
+    mapping = TaskMapping(rng.permutation(n), torus)
+    routing = "adaptive" if adaptive else "deterministic"
+    workload = Workload(phases, dependent=dependent)
+    bound = RoutedTraffic(workload, torus, mapping, routing).sure_bound
+    time = simulate(workload, torus, mapping, routing=routing).time
+    assert time >= bound * (1 - 1e-3) - 1e-12
+
+
+def race_of(times, bounds, misses=0.1):
+    n = len(times)
+    rng = np.random.default_rng(1)
+    centre = np.log(times) + misses * rng.standard_normal(n)
+    return Race(Belief(centre, np.full(n, misses), np.zeros((n, 1))), bounds)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 40), st.booleans())
+def test_what_is_proved_is_true(seed, n, tight):
+    rng = np.random.default_rng(seed)
+    times = rng.lognormal(0, 0.3, n)
+    bounds = times * (rng.uniform(0.7, 1, n) if tight else 0)
+    race = race_of(times, bounds)
+    run(race, lambda which: times[which], Budget(n))
+    kind, certainty = race.verdict()
+    assert kind in {"proved", "sure"}
+    assert 0.95 <= certainty <= 1
+    if kind == "proved":
+        assert race.best_time <= times.min() * (1 + ROUNDED)
+
+
+def test_a_sure_answer_is_right_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    right = []
+    for _ in range(150):
+        n = 30
+        truth = rng.normal(0, 0.1, n)
+        race = Race(Belief(np.zeros(n), np.full(n, 0.15), rng.normal(size=(n, 2))), np.zeros(n))
+        run(race, lambda which, truth=truth: np.exp(truth[which]), Budget(n))
+        right.append(race.best_time <= np.exp(truth.min()) * 1.01)
+    assert np.mean(right) > 0.93
+
+
+def test_a_budget_ends_the_race():
+    times = np.linspace(1, 2, 20)
+    race = race_of(times, np.zeros(20), misses=0.5)
+    run(race, lambda which: times[which], Budget(3))
+    assert len(race.order) == 3
+    assert race.verdict()[0] == "open"
+    late = race_of(times, np.zeros(20))
+    run(late, lambda which: times[which], Budget(3, seconds=0.0))
+    assert late.order == []
+
+
+def test_a_belief_is_the_closed_form_of_its_process():
+    rng = np.random.default_rng(2)
+    kernel = Kernel(0.5, 0.3, 0.2, 1.0, float("inf"))
+    belief = Belief(rng.normal(size=4), np.ones(4), rng.normal(size=(4, 2)), kernel)
+    every = np.arange(4)
+    whole = belief._covariance(every, every)
+    seen, rest = np.array([0, 2]), np.array([1, 3])
+    told = belief.given(seen, np.array([1.0, -1.0]))
+    weights = whole[np.ix_(rest, seen)] @ np.linalg.inv(whole[np.ix_(seen, seen)])
+    middle = belief.centre[rest] + weights @ (np.array([1.0, -1.0]) - belief.centre[seen])
+    spread = whole[np.ix_(rest, rest)] - weights @ whole[np.ix_(seen, rest)]
+    found, scale = told.marginal(rest)
+    np.testing.assert_allclose(found, middle, rtol=1e-6)
+    np.testing.assert_allclose(scale, np.sqrt(np.diag(spread)), rtol=1e-6)
+    drawn = told.draws(rest, 40_000, rng)
+    np.testing.assert_allclose(np.cov(drawn.T), spread, atol=0.02)
+
+
+def test_the_default_model_reads_features_of_routes_alone():
+    model = load_predictor()
+    assert model.target == "slowdown"
+    assert not {name for name in model.required_columns if name.startswith("sketch")}
