@@ -5,7 +5,7 @@ from .application import Training, needed_level, train_for
 from .default_model import build_default_samples, train_default
 from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
 from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
-from .forecast import Cost, Forecast, Verdict, forecast, simulation_minutes
+from .forecasting import Cost, Forecast, Verdict, forecast, simulation_minutes
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
 from .predictor import TimePredictor

@@ -11,13 +11,13 @@ from pathlib import Path
 import pandas as pd
 from sklearn.base import clone
 
-from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.strategies.twins import unlike
 from toruscast.routing import Routing
 
 from ._relative import TARGET_COLUMNS
+from .checks import check_sends
 from .evaluate import repeated_splits, summarise
 from .feature_sets import Target, feature_set
 from .predictor import TimePredictor
@@ -95,8 +95,7 @@ def train_for(
     InputError
         If the tasks do not fit the torus, it has fewer different mappings, or nothing is sent.
     """
-    if not any(phase.whole_messages.any() for phase in as_workload(traffic)):
-        raise InputError("at most half a message on every edge: no times to learn")
+    check_sends(as_workload(traffic))
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
     mappings, n_twins = unlike(traffic, torus, n, seed, exclude)

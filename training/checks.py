@@ -37,6 +37,12 @@ def check_model(model: object) -> None:
         )
 
 
+def check_sends(workload: Workload) -> None:
+    """Raise `InputError` if nothing is sent, and so no mapping takes any time."""
+    if not any(phase.whole_messages.any() for phase in workload):
+        raise InputError("at most half a message on every edge: no times to learn")
+
+
 def warn_of_routing(
     model: TimePredictor, routing: Routing, workload: Workload, torus: Torus
 ) -> None:

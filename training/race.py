@@ -21,7 +21,7 @@ REGRET = 0.01
 SURE = 0.95
 """Probability from which an answer counts as sure."""
 ROUNDED = 1e-4
-"""Simulated times may fall below a bound by so much: they are rounded."""
+"""Simulated times are rounded: those that differ by less are equal."""
 # A proof is worth so many simulations in all; where it would take more, being sure is enough.
 _PROOF = 10
 _DRAWS = 4000
@@ -89,15 +89,7 @@ class Race:
 
     def rivals(self) -> Indices:
         """Candidates not simulated whose bound leaves room below the best simulated time."""
-        floor = self.bounds * (1 - ROUNDED)
-        return np.flatnonzero(~self.is_simulated & (floor < self.best_time * (1 - ROUNDED)))
-
-    def threats(self) -> tuple[Indices, Floats]:
-        """Rivals, and the probability that each beats the best simulated time."""
-        rivals = self.rivals()
-        if not rivals.size:
-            return rivals, np.empty(0)
-        return rivals, self._below(rivals, self.best_time)
+        return np.flatnonzero(~self.is_simulated & (self.bounds < self.best_time))
 
     def certainty(self, share: float = REGRET) -> float:
         """Probability that no other takes less than ``1 / (1 + share)`` of the best time."""

@@ -41,7 +41,7 @@ def run(tmp_path, monkeypatch):
         ),
         (
             "rank --comm app.txt --torus 2x2 --mappings full.map --model default",
-            "1 candidate mapping, 1 to 3 tasks a node on 2 of 4 nodes; simulated",
+            "1 candidate mapping, 1 to 3 tasks a node on 2 of 4 nodes; forecast",
         ),
         (
             "features --comm app.txt --torus 2x2 --mappings full.map",
@@ -74,7 +74,7 @@ def test_one_is_no_plural(run):
     text = run("simulate --comm one.txt --torus 1 --mapping identity")
     assert text.startswith("one: 1 task, 1 edge, 8.00 B; on torus 1; mapping identity, 1 task a")
     text = run("rank --comm app.txt --torus 2x2 --mappings full.map --model default")
-    assert "there is no other candidate." in text
+    assert "There is no other candidate." in text
     text = run("simulate --comm pair.txt --torus 2 --mapping full.map", code=2)
     assert "found 4 tasks, expected 2 tasks" in text
     assert repr(CommGraph(1, [0], [0], [1])) == "CommGraph(1 task, 1 edge, 1 byte, 1 message)"

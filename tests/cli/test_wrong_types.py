@@ -1,7 +1,6 @@
 """Arguments of another type than is meant, at every public entry, are told in words."""
 
 import networkx as nx
-import numpy as np
 import pytest
 
 from toruscast import features
@@ -19,19 +18,17 @@ from toruscast.mapping import (
 from toruscast.mapping.formats import read_mapping, read_mappings, write_mapping
 from toruscast.routing import dilations, injection_fifos, link_loads, time_bounds
 from toruscast.simulation import simulate
-from toruscast.training import TimePredictor, build_samples, rank, train_for
+from toruscast.training import build_samples, forecast, train_for
 
 TORUS = Torus((8,))
 COMM = CommGraph(3, [0, 1], [1, 2], [50_000, 40_000])
 MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
-TABLE = extract(COMM, TORUS, strategies.sample(COMM, TORUS, n=12), features=["max_bytes"])
-MODEL = TimePredictor(n_estimators=5).fit(TABLE, 1e-6 * np.arange(20.0, 32.0))
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda mapping: rank(COMM, TORUS, [mapping], MODEL),
+        lambda mapping: forecast(COMM, TORUS, [mapping]),
         lambda mapping: extract(COMM, TORUS, [mapping]),
         lambda mapping: build_samples([(COMM, TORUS, [mapping])], "never.parquet"),
         lambda mapping: train_for(COMM, TORUS, n=6, exclude=[mapping]),
@@ -68,9 +65,7 @@ def test_what_is_no_traffic(call):
 
 def test_a_mapping_stands_for_itself():
     assert extract(COMM, TORUS, MAPPING).equals(extract(COMM, TORUS, [MAPPING]))
-    with pytest.warns(UserWarning, match="below the time"):
-        ranking = rank(COMM, Torus((8,), bandwidth=1e8), MAPPING, MODEL)
-    assert ranking["mapping"].tolist() == ["identity"]
+    assert forecast(COMM, TORUS, MAPPING).table["mapping"].tolist() == ["identity"]
     for mappings in ("identity", 5, None):
         with pytest.raises(InputError, match="bad mappings"):
             extract(COMM, TORUS, mappings)
@@ -96,14 +91,6 @@ def test_options_of_a_table(tmp_path, options, said):
         extract(COMM, TORUS, [MAPPING], **options)
     with pytest.raises(InputError, match=said):
         build_samples([(COMM, TORUS, MAPPING)], tmp_path / "s.parquet", **options)
-
-
-@pytest.mark.parametrize(
-    "observed", [["a"], [None], [0.0], [-1.0], [1j], [[1.0], [1.0, 2.0]], 1e-6]
-)
-def test_observed_times_of_another_kind(observed):
-    with pytest.raises(InputError, match="bad observed time"):
-        rank(COMM, TORUS, [MAPPING], MODEL, observed=observed)
 
 
 @pytest.mark.parametrize("reader", [read_mapping, read_mappings])

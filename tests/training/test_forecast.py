@@ -52,7 +52,7 @@ def test_the_table_tells_what_was_simulated(answer, times):
 def test_no_time_lies_below_the_bound_beside_it(answer):
     table = answer.table
     for column in ("time", "low", "high"):
-        assert (table[column] >= table["lower_bound"] * (1 - ROUNDED)).all()
+        assert (table[column] >= table["lower_bound"] * (1 - 1e-3)).all()
 
 
 def test_where_simulations_are_cheap_all_are_simulated(times):
@@ -97,7 +97,7 @@ def test_plain_times_of_other_messages_are_used_with_a_warning():
     learner = TimePredictor("prior", n_estimators=10, calibration_folds=10)
     model = train_for(COMM, TORUS, n=20, seed=2, model=learner, n_splits=1).model
     with pytest.warns(UserWarning, match="far from those that the model learned from, in"):
-        forecast(COMM.scaled(1 / 8), TORUS, CANDIDATES, model=model)
+        forecast(patterns.halo_3d((4, 4, 2), 400), TORUS, CANDIDATES, model=model)
 
 
 def test_bad_requests_are_refused():
@@ -105,6 +105,8 @@ def test_bad_requests_are_refused():
         forecast(COMM, TORUS, [])
     with pytest.raises(InputError, match="bad model: found 7, expected a TimePredictor"):
         forecast(COMM, TORUS, CANDIDATES, model=7)
+    with pytest.raises(InputError, match="no times to learn"):
+        forecast(COMM.scaled(1 / 8), TORUS, CANDIDATES)
     with pytest.raises(InputError, match="does not fit the torus"):
         forecast(COMM, Torus((4, 4, 4)), CANDIDATES)
     rng = np.random.default_rng(1)
@@ -124,7 +126,9 @@ def test_adaptive_routing_is_raced_by_bounds_that_hold():
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.integers(0, 2**31), st.sampled_from([(4, 4), (3, 5), (2, 4, 3), (8,)]), st.booleans(),
+    st.integers(0, 2**31),
+    st.sampled_from([(4, 4), (3, 5), (2, 4, 3), (8,)]),
+    st.booleans(),
     st.booleans(),
 )
 def test_the_sure_bound_holds_whatever_packets_choose(seed, shape, adaptive, dependent):
@@ -170,8 +174,9 @@ def test_a_sure_answer_is_right_as_often_as_it_says():
     right = []
     for _ in range(150):
         n = 30
-        truth = rng.normal(0, 0.1, n)
-        race = Race(Belief(np.zeros(n), np.full(n, 0.15), rng.normal(size=(n, 2))), np.zeros(n))
+        belief = Belief(np.zeros(n), np.full(n, 0.15), rng.normal(size=(n, 2)))
+        truth = belief.draws(np.arange(n), 1, rng)[0]
+        race = Race(belief, np.zeros(n))
         run(race, lambda which, truth=truth: np.exp(truth[which]), Budget(n))
         right.append(race.best_time <= np.exp(truth.min()) * 1.01)
     assert np.mean(right) > 0.93

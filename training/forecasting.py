@@ -193,6 +193,7 @@ def forecast(
     limit = Budget() if budget is None else budget
     limit = Budget(limit) if isinstance(limit, int) else limit
     workload = as_workload(traffic)
+    checks.check_sends(workload)
     names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND, SURE_BOUND))
     features = extract(
         workload, torus, several, routing=routing, features=tuple(names), n_jobs=n_jobs
