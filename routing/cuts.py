@@ -37,7 +37,9 @@ def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Float
     src, dst, weight = src[remote], dst[remote], nbytes[remote]
     if not src.size:
         return 0.0
-    return max(_planes(torus, src, dst, weight), _nodes(torus, src, dst, weight))
+    through_nodes = _nodes(torus, src, dst, weight)
+    # A twisted wrap link shifts along other dimensions: planes are no cuts there.
+    return through_nodes if torus.twist else max(through_nodes, _planes(torus, src, dst, weight))
 
 
 def _planes(torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight: Floats) -> float:
