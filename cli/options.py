@@ -50,8 +50,8 @@ MAPPING_HELP = (
     "columns below the names task,node"
 )
 TORUS_HELP = (
-    "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension), or a machine such as "
-    "bluegene_q:1024 or tpu_v4:4x4x8."
+    "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension); a machine such as "
+    "bluegene_q:1024 or tpu_v4:4x4x8 (listed by 'toruscast machines'); or a file such as mine.toml."
 )
 
 

@@ -83,19 +83,15 @@ class Torus:
 
     Notes
     -----
-    `mapping.ties` describes the tie rules of dimension-ordered routing. Adaptive routing takes both
-    ways of a tie as minimal, but for two rules. `mapping.twist` describes twisted tori, and how
-    routes are chosen on them. Blue Gene/Q's dynamic routing knows zones (Chen et al., "The IBM Blue
-    Gene/Q interconnection network and message unit", SC'11); which they are its firmware says, and
-    which a message takes its messaging library.
+    `mapping.ties` describes the tie rules, `mapping.twist` twisted tori and their routes. Blue
+    Gene/Q's dynamic routing knows zones (Chen et al., "The IBM Blue Gene/Q interconnection network
+    and message unit", SC'11); `mapping.bluegene_routes` says which.
 
     Examples
     --------
     >>> torus = Torus((4, 4, 2))
     >>> torus.n_nodes, torus.n_links, torus.diameter
     (32, 192, 5)
-    >>> torus.coords[5]
-    array([0, 2, 1], dtype=int32)
     """
 
     shape: tuple[int, ...]
@@ -119,6 +115,8 @@ class Torus:
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
         rings = wraps(self.wrap, ndim)
+        if not isinstance(self.name, str):
+            raise InputError("bad name", found=self.name, expected="a text")
         one_of(self.tie, "tie rule", get_args(TieRule))
         if not isinstance(self.network, Network):
             raise InputError("bad network", found=self.network, expected="a Network")
@@ -133,9 +131,8 @@ class Torus:
         ):
             object.__setattr__(self, name, value)
         if self.twist and (self.tie not in _TWISTED_TIES or isinstance(self.zones, str)):
-            found = self.zones if isinstance(self.zones, str) else self.tie
-            expected = f"the tie rule {' or '.join(_TWISTED_TIES)}, and no zones by message"
-            raise InputError("not on a twisted torus", found=found, expected=expected)
+            expected = f"tie {' or '.join(_TWISTED_TIES)}, and no zones by message"
+            raise InputError("not on a twisted torus", found=self.tie, expected=expected)
 
     @property
     def ndim(self) -> int:

@@ -30,6 +30,16 @@ dimension a mesh, where the site or the job decides what wraps; other machines d
 sizes. Any number of a network can be changed: `--network hop_latency=90e-9` on the command line,
 `torus.with_network(hop_latency=90e-9)` in Python.
 
+A torus of your own stands in a TOML file, `--torus mine.toml` or `tc.read_torus("mine.toml")`:
+
+```toml
+shape = [8, 8, 16]              # or machine = "tpu_v5p:8x8x16", to change some of it
+wrap = [true, true, false]
+bandwidth = [50e9, 50e9, 25e9]  # bytes per second of a link each way
+[network]
+hop_latency = 90e-9
+```
+
 | machine | what it is | the name alone | nodes | bytes of a packet | ns a hop |
 |---|---|---|---|---|---|
 """

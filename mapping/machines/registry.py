@@ -151,7 +151,7 @@ def parse_torus(text: str) -> Torus:
     """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension) or a machine.
 
     A machine is a preset's short form, as in `get`. The text of any of these tori, ``str(torus)``,
-    reads back as the same torus.
+    reads back as the same torus. What ends in ``.toml`` is a file, as of `read_torus`.
 
     Raises
     ------
@@ -163,6 +163,10 @@ def parse_torus(text: str) -> Torus:
     >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
     ((True, True, False), 128)
     """
+    if isinstance(text, str) and text.strip().lower().endswith(".toml"):
+        from ..torus_file import read_torus
+
+        return read_torus(text.strip())
     machine = isinstance(text, str) and text.strip()[:1].isalpha()
     return get(text) if machine and set(text.lower()) - SIZES else parse_sizes(text)
 

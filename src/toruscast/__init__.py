@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         machines,
         parse_torus,
         patterns,
+        read_torus,
         strategies,
     )
     from toruscast.mapping.formats import (
@@ -77,6 +78,7 @@ __all__ = [
     "read_mapping",
     "read_mappings",
     "read_times",
+    "read_torus",
     "routing",
     "save_predictor",
     "simulate",
@@ -95,7 +97,7 @@ _NAMES = {
     "errors": "InputError",
     "features": "extract",
     "mapping": "CommGraph Network TaskMapping Torus Workload from_networkx from_pandas from_scipy "
-    "machine machines parse_torus patterns strategies",
+    "machine machines parse_torus patterns read_torus strategies",
     "mapping.formats": "read_comm read_mapping read_mappings read_times write_comm write_mapping "
     "write_mappings",
     "simulation": "simulate simulate_flows",

@@ -1,0 +1,91 @@
+"""Read a torus of one's own from a TOML file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from toruscast.errors import InputError
+
+from .network import Network
+from .torus import Torus
+from .twist import usual_twist
+
+_OF_NETWORK = tuple(field.name for field in fields(Network))
+_OF_TORUS = tuple(field.name for field in fields(Torus) if field.name != "network")
+
+
+def read_torus(path: str | os.PathLike[str]) -> Torus:
+    r"""Read a torus from a TOML file.
+
+    The keys are the parameters of `Torus`, and those of `Network` in a table ``[network]``.
+    ``machine`` names a machine, from which what the file does not tell is taken; ``twisted = true``
+    is a twist without its rows.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no TOML, has a key that there is not, or a value that is not
+        valid; it names the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
+    >>> text = 'shape = [4, 8]\nwrap = [true, false]\n[network]\nhop_latency = 1e-7'
+    >>> _ = path.write_text(text)
+    >>> str(read_torus(path)), read_torus(path).network.hop_latency
+    ('mine 4x8m', 1e-07)
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+        content = tomllib.loads(text)
+    except OSError as error:
+        found = error.strerror or "an error"
+        raise InputError("cannot be read", file=os.fspath(path), found=found) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError) as error:
+        raise InputError("no TOML", file=os.fspath(path), found=error) from None
+    try:
+        return _torus(content, Path(path).stem)
+    except InputError as error:
+        raise error.replace(file=os.fspath(path)) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("bad torus", file=os.fspath(path), found=error) from None
+
+
+def _torus(content: dict[str, Any], name: str) -> Torus:
+    from .machines.registry import get
+
+    network = content.pop("network", {})
+    if not isinstance(network, dict):
+        raise InputError("bad network", found=network, expected="a table [network]")
+    _check_keys(network, _OF_NETWORK, "key of [network]")
+    _check_keys(content, (*_OF_TORUS, "machine", "twisted"), "key of a torus")
+    machine, twisted = content.pop("machine", None), content.pop("twisted", None)
+    if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
+        raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
+    if machine is not None:
+        if "shape" in content:
+            expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
+            raise InputError("both a machine and a shape", found=machine, expected=expected)
+        torus = replace(get(machine), **content)
+    elif "shape" in content:
+        torus = Torus(**{"name": name, **content})
+    else:
+        raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
+    if twisted is not None:
+        twist = usual_twist(torus.shape) if twisted else ()
+        if twisted and not twist:
+            expected = "k x k x 2k or k x 2k x 2k nodes"
+            raise InputError("no twist for these sizes", found=torus.shape, expected=expected)
+        torus = replace(torus, twist=twist)
+    return torus.with_network(**network)
+
+
+def _check_keys(content: dict[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key in content:
+        if key not in known:
+            raise InputError(f"unknown {what}", found=key, expected=" or ".join(known))
