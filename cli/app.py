@@ -30,6 +30,7 @@ COMMANDS = {
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
     "formats": "List the formats of files that are read and written.",
+    "doctor": "Say what files are, what is in them and what is wrong with them.",
     "convert": "Convert communication graphs and mappings between formats.",
     "machines": "List the machines that --torus knows, with the source of their numbers.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",

@@ -8,14 +8,12 @@ from typing import Any
 import click
 
 from . import options
-from .inputs import per_iteration, read_graph
+from .inputs import per_iteration, read_traffic
 from .mapping_files import check_target, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
 from .records import Reading, as_record, refuse
 from .units import nbytes
-
-GRAPHS = (".txt", ".edges", ".csv", ".npz", ".mtx")
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,10 @@ class GraphFile(Reading):
     options.include_option,
     options.iterations_option(),
     click.option("--tasks", type=options.TASKS, metavar="N", help="Number of tasks of the graph."),
-    options.format_option,
+    *options.reading_options,
     click.option("--messages", metavar="FILE", help="A second matrix, with the message counts."),
 )
+@click.option("--dialect", metavar="NAME", help="Format of OUT; by its suffix if not given.")
 @options.output_record
 def command(
     source: str,
@@ -55,13 +54,15 @@ def command(
     torus: str | None,
     tasks_per_node: int | None,
     graph: GraphFile,
+    dialect: str | None,
     output: Output,
 ) -> None:
-    """Convert a communication graph or mappings; the suffix of OUT names the format.
+    """Convert a communication graph or mappings; --dialect or the suffix of OUT names the format.
 
-    Graphs go to .txt, .edges, .csv, .npz or .mtx, mappings to .map, .txt, .csv or FOLDER/. IN is a
-    file in any of the formats that are read, or a shipped dataset; it is not divided by its
-    iterations unless --iterations says so.
+    Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, mappings
+    to .map, .txt, .csv or FOLDER/; 'toruscast formats' lists all. IN is a file in any of the
+    formats that are read, or a shipped dataset; it is not divided by its iterations unless
+    --iterations says so.
 
     \b
     toruscast convert app.prof app.npz
@@ -72,21 +73,19 @@ def command(
         refuse("without --mapping", GraphFile)
         if torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content = _mappings(source, target, torus, tasks_per_node, output)
+        content = _mappings((source, target, dialect), torus, tasks_per_node, output)
     else:
         refuse("with --mapping", "torus", "tasks_per_node")
-        check_writable(target, GRAPHS)
-        comm, _ = read_graph(
-            source,
-            graph.include,
-            n_tasks=graph.tasks,
-            format=graph.form,
-            messages=graph.messages,
-        )
-        comm = per_iteration(comm, graph.iterations)
         from toruscast.mapping.formats import write_comm
+        from toruscast.mapping.formats.registry import writer_of
 
-        write_comm(comm, target)
+        check_writable(target)
+        writer_of("graph", target, dialect)
+        traffic, _ = read_traffic(
+            source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
+        )
+        comm = per_iteration(traffic.total, graph.iterations)
+        write_comm(comm, target, dialect)
         if target.endswith(".mtx") and (comm.n_messages != 1).any():
             output.message(
                 f"{target}: Matrix Market files hold bytes only; message counts are lost"
@@ -107,14 +106,16 @@ def command(
 
 
 def _mappings(
-    source: str, target: str, torus: str, capacity: int | None, output: Output
+    files: tuple[str, str, str | None], torus: str, capacity: int | None, output: Output
 ) -> dict[str, Any]:
-    """Convert one mapping to a file, or several to a folder."""
+    """Convert one mapping to a file, or several to a folder; ``files``: from, to, dialect."""
     from toruscast.errors import InputError
     from toruscast.mapping import parse_torus
     from toruscast.mapping.formats import read_mappings, write_mapping
 
-    check_target(target)
+    source, target, dialect = files
+    if dialect is None:
+        check_target(target)
     host = parse_torus(torus)
     mappings = read_mappings(source, host, tasks_per_node=capacity)
     if is_folder(target):
@@ -127,7 +128,7 @@ def _mappings(
             expected="a folder, such as maps/",
         )
     else:
-        write_mapping(mappings[0], host, target)
+        write_mapping(mappings[0], host, target, dialect)
     return {
         "out": target,
         "mappings": len(mappings),

@@ -29,6 +29,8 @@ class Application:
     traffic: str
     iterations: float | None
     """Application steps by which the graph was divided; None if nobody said."""
+    workload: Workload | None = None
+    """Its phases, where a file tells them apart."""
 
     def describe(self) -> dict[str, object]:
         """Return what JSON output says about it."""
@@ -62,12 +64,15 @@ def load_application(traffic: Traffic) -> Application:
 
 def _read_application(comm: str, traffic: Traffic) -> Application:
     """The graph, whether or not there is something in it to send."""
-    graph, known = read_graph(comm, traffic.include, format=traffic.form)
+    from toruscast.mapping import Workload
+
+    read, known = read_traffic(comm, traffic.include, **traffic.how)
     iterations = known if traffic.iterations is None else traffic.iterations
-    graph = per_iteration(graph, iterations)
+    phases = [per_iteration(phase, iterations) for phase in read]
     if traffic.grid is not None:
-        graph = graph.renamed(graph.name, _grid(traffic.grid))
-    return Application(graph, comm, traffic.include, iterations)
+        phases = [phase.renamed(phase.name, _grid(traffic.grid)) for phase in phases]
+    workload = Workload(phases, read.name, read.dependent)
+    return Application(workload.total, comm, traffic.include, iterations, workload)
 
 
 def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
@@ -141,7 +146,7 @@ def load_phases(traffic: Traffic) -> tuple[Application, Workload]:
     names = list(dict.fromkeys(part.comm.name for part in parts))
     workload = Workload([part.comm for part in parts], ", ".join(names), traffic.dependent)
     if len(parts) == 1:
-        return parts[0], workload
+        return parts[0], parts[0].workload or workload
     divisors = {part.iterations for part in parts}
     common = divisors.pop() if len(divisors) == 1 else None
     return Application(workload.total, ", ".join(traffic.comms), traffic.include, common), workload
@@ -246,10 +251,10 @@ def check_mappings(
         raise error.replace(file=file) from None
 
 
-def read_graph(comm: str, include: Include, **how: Any) -> tuple[CommGraph, float | None]:
-    """Return the graph of a file or dataset, and the dataset's iterations.
+def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, float | None]:
+    """Return the traffic of a file or dataset, and the dataset's iterations.
 
-    ``how`` goes to `read_comm`.
+    ``how`` goes to `read_workload`.
 
     Raises
     ------
@@ -258,23 +263,24 @@ def read_graph(comm: str, include: Include, **how: Any) -> tuple[CommGraph, floa
     """
     from toruscast import datasets
     from toruscast.errors import InputError, MissingFileError
-    from toruscast.mapping.formats import read_comm
+    from toruscast.mapping import as_workload
+    from toruscast.mapping.formats import read_workload
 
     known = datasets.names()
     # A folder of results may be called as what was simulated.
     if _is_file(comm) and not (comm in known and Path(comm).is_dir()):
-        return read_comm(comm, include=include, **how), None
+        return read_workload(comm, include=include, **how), None
     if comm in known:
         for option, value in how.items():
-            if value not in (None, "auto"):
+            if value not in (None, "auto", "refuse", {}):
                 name = "--tasks" if option == "n_tasks" else f"--{option}"
                 raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
         graph = datasets.load(comm, include=include)
-        return graph, None if iterations is None else float(iterations)
+        return as_workload(graph), None if iterations is None else float(iterations)
     # A path that does not exist may be the common prefix of per-rank files.
     try:
-        return read_comm(comm, include=include, **how), None
+        return read_workload(comm, include=include, **how), None
     except MissingFileError:
         if "/" in comm or "." in comm:
             raise

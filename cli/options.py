@@ -82,6 +82,39 @@ format_option = click.option(
     help="The file's format where its content does not decide, such as edges or matrix; 'toruscast "
     "formats' lists all.",
 )
+
+
+def _pairs(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, str]:
+    """Read NAME=VALUE,NAME=VALUE."""
+    pairs = [part.partition("=") for part in text.split(",")] if text else []
+    if any(not (name.strip() and value.strip()) for name, _, value in pairs):
+        raise click.BadParameter(f"found {text}, expected NAME=VALUE,NAME=VALUE", param=option)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+reading_options = (
+    format_option,
+    click.option(
+        "--columns",
+        metavar="NAME=COLUMN,...",
+        callback=_pairs,
+        help="Columns of a table, such as src=Source,dst=Target,nbytes=Bytes; of a list of edges "
+        "by number.",
+    ),
+    click.option(
+        "--duplicates",
+        type=click.Choice(["refuse", "sum"]),
+        default="refuse",
+        show_default=True,
+        help="Whether pairs of tasks that stand on several lines are added up.",
+    ),
+    click.option(
+        "--collectives",
+        metavar="NAME=ALGORITHM,...",
+        callback=_pairs,
+        help="How collectives of a trace are sent, such as allreduce=rabenseifner.",
+    ),
+)
 network_option = click.option(
     "--network",
     "changes",
@@ -98,7 +131,7 @@ def _traffic(comm: Callable[[F], F], *, required: bool) -> Callable[[F], F]:
         "traffic",
         Traffic,
         comm,
-        format_option,
+        *reading_options,
         iterations_option(" Known for shipped datasets; 1 for files."),
         include_option,
         click.option(

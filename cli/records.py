@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
@@ -29,6 +29,21 @@ class Reading:
     """Which part of a profile counts."""
     iterations: float | None = None
     """Application steps that the graph covers; None if nobody said."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of a table's columns by ours."""
+    duplicates: Literal["refuse", "sum"] = "refuse"
+    collectives: Mapping[str, str] = field(default_factory=dict)
+    """Algorithms of collectives by their names."""
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What `read_comm` is told."""
+        return {
+            "format": self.form,
+            "columns": self.columns,
+            "duplicates": self.duplicates,
+            "collectives": self.collectives,
+        }
 
 
 @dataclass(frozen=True)

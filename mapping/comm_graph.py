@@ -100,7 +100,10 @@ class CommGraph:
                     found=array[bad[0]],
                     expected=f"0 to {n_tasks - 1}",
                 )
-        key = ends[0] * np.int64(n_tasks) + ends[1]
+        # Half the memory while edges are sorted.
+        ends = [array.astype(np.int32) for array in ends]
+        key = ends[0] * np.int64(n_tasks)
+        key += ends[1]
         if n_edges and not (key[1:] > key[:-1]).all():
             rank = np.argsort(key, kind="stable")
             key = key[rank]
@@ -117,7 +120,7 @@ class CommGraph:
             if math.prod(grid) != n_tasks:
                 expected = f"a product of {n_tasks}"
                 raise TaskGridError("bad task grid", found=grid, expected=expected)
-        columns = [array.astype(np.int32) for array in ends] + amounts
+        columns = [*ends, *amounts]
         for column in columns:
             column.setflags(write=False)
         values = (n_tasks, *columns, grid, name)

@@ -1,7 +1,7 @@
 """Readers and writers of communication graphs and task mappings."""
 
 from ._atomic import atomic_path
-from .comm import read_comm, write_comm
+from .comm import read_comm, read_workload, write_comm
 from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
 from .times import read_times
 
@@ -11,6 +11,7 @@ __all__ = [
     "read_mapping",
     "read_mappings",
     "read_times",
+    "read_workload",
     "write_comm",
     "write_mapping",
     "write_mappings",

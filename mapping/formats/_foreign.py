@@ -16,6 +16,27 @@ XML = re.compile(r"\s*<[?!a-zA-Z]")
 # A number that may have a decimal comma.
 NUMBER = re.compile(r"[+-]?[0-9]*([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 START = 200
+# Formats that are known but not read, by their first bytes.
+KNOWN = (
+    (rb"\x89HDF", "HDF5"),
+    (rb"CDF[\x01\x02\x05]", "NetCDF"),
+    (rb"SQLite format 3", "an SQLite database"),
+    (rb"\x28\xb5\x2f\xfd", "Zstandard, which is not unpacked"),
+    (rb"\xfd7zXZ", "xz, which is not unpacked"),
+    (rb"BZh[1-9]", "bzip2, which is not unpacked"),
+    (rb"\x80[\x02-\x05]", "a pickle, which is never loaded"),
+    (rb"\x7fELF", "a program"),
+    (rb"%PDF", "PDF"),
+    (rb".{0,2}OTF2", "OTF2, whose traces are not read yet"),
+    (rb"#Paraver", "a trace of Paraver"),
+    (rb"\s*[0-9]+ templated_functions", "a profile of TAU"),
+    (rb"\s*<\?xml[^>]*>\s*(<!--.*?-->\s*)*<graphml", "GraphML"),
+    (rb"\s*<\?xml[^>]*>\s*(<!--.*?-->\s*)*<gexf", "GEXF"),
+    (rb"\s*(strict\s+)?(di)?graph\s*\w*\s*\{", "DOT"),
+    (rb"\s*graph\s*\[", "GML"),
+    (rb"\s*\*Vertices", "Pajek"),
+    (rb"\s*\{.{0,150}\"traceEvents\"", "a Chrome trace"),
+)
 
 
 def are_numbers(line: str) -> bool:
@@ -32,6 +53,9 @@ def are_numbers(line: str) -> bool:
 
 def foreign_name(source: Source) -> str | None:
     """Return what a file looks like that no dialect knows; None if it looks like nothing."""
+    for sign, name in KNOWN:
+        if re.match(sign, source.start[:4096], re.S | re.I):
+            return name
     line = source.first_line()[1]
     return _look(source.start[:START].decode(errors="replace"), line)
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import IO, cast
 
@@ -20,7 +20,12 @@ from toruscast.errors import InputError, MissingFileError
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
 CHUNK = 2**24
-SUFFIXES = (".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map")
+# Of one line.
+MAX_LINE = 2**24
+SUFFIXES = (
+    *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
+    *(".parquet", ".mpip", ".goal", ".xml", ".json", ".et"),
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,35 @@ class Text:
         """Return an error at a line of this file; what was found may be of any length."""
         found = found[:500] if isinstance(found, str) else found
         return InputError(message, file=self.file, line=line, found=found, expected=expected)
+
+
+class Streamed(Text):
+    """A text file that is read anew whenever somebody asks for its lines, and never kept."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "file", os.fspath(path))
+        object.__setattr__(self, "data", b"")
+
+    def raw_lines(self, skip: int = 0) -> Iterator[str]:
+        """Yield every line after the first ``skip`` as it stands."""
+        with opened(self.file) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig")
+            for number in count(1):
+                try:
+                    line = text.readline(MAX_LINE)
+                except UnicodeDecodeError:
+                    # This tells which line it is.
+                    as_text(self.file, read_bytes(self.file))
+                    raise
+                if not line:
+                    break
+                if "\0" in line:
+                    raise self.fault("binary file", None, None, "text")
+                if len(line) == MAX_LINE:
+                    expected = f"less than {MAX_LINE} characters"
+                    raise self.fault("line too long", number, line[:30], expected)
+                if number > skip:
+                    yield line.rstrip("\n")
 
 
 def check_path(path: object) -> None:

@@ -143,24 +143,40 @@ def _slow(
     """Read line by line; the first bad line is an `InputError`."""
     values: list[list[float]] = [[] for _ in columns]
     for number, line in islice(text.lines(skip=skip), max_rows):
-        parts = [part.strip() for part in line.split(separator)]
-        if len(parts) != len(columns):
-            kind = "commas" if separator else "blanks"
-            names = ", ".join(column.name for column in columns[:4])
-            names += ", ..." if len(columns) > 4 else ""
-            expected = f"{len(columns)} columns ({names}) separated by {kind}"
-            raise text.fault(
-                "wrong number of columns", number, f"{len(parts)}: {line[:80]}", expected
-            )
-        for column, part, target in zip(columns, parts, values, strict=True):
-            if column.whole:
-                target.append(whole(text, number, column.name, part))
-            elif NUMBER.fullmatch(part) and 0 <= float(part) < math.inf:
-                target.append(float(part))
-            else:
-                raise text.fault(f"bad {column.name}", number, part, "a number, 0 or more")
+        for target, value in zip(
+            values, row_of(text, number, line, columns, separator), strict=True
+        ):
+            target.append(value)
     dtypes = [np.int64 if column.whole else np.float64 for column in columns]
     return [np.array(v, dtype) for v, dtype in zip(values, dtypes, strict=True)]
+
+
+def row_of(
+    text: Text,
+    number: int,
+    line: str,
+    columns: Sequence[Column | None],
+    separator: str | None,
+) -> list[float]:
+    """Return the numbers of one line, without those of columns that are None."""
+    parts = [part.strip() for part in line.split(separator)]
+    if len(parts) != len(columns):
+        kind = {None: "blanks", ",": "commas"}.get(separator, f"'{separator}'")
+        names = ", ".join(column.name if column else "..." for column in columns[:4])
+        names += ", ..." if len(columns) > 4 else ""
+        expected = f"{len(columns)} columns ({names}) separated by {kind}"
+        raise text.fault("wrong number of columns", number, f"{len(parts)}: {line[:80]}", expected)
+    values: list[float] = []
+    for column, part in zip(columns, parts, strict=True):
+        if column is None:
+            continue
+        if column.whole:
+            values.append(whole(text, number, column.name, part))
+        elif NUMBER.fullmatch(part) and 0 <= float(part) < math.inf:
+            values.append(float(part))
+        else:
+            raise text.fault(f"bad {column.name}", number, part, "a number, 0 or more")
+    return values
 
 
 def _good_lines(text: Text, columns: Sequence[Column], skip: int, separator: str | None) -> int:

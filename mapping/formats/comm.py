@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 from toruscast.validation import one_of, whole_number
 
 from ..comm_graph import MAX_TASKS, CommGraph
+from ..workload import Workload, as_workload
 from ._atomic import atomic_path
 from ._source import check_path, label
 from .graphs.options import AnyPath, GraphOptions, Include
@@ -22,6 +24,9 @@ def read_comm(
     messages: AnyPath | None = None,
     format: str = "auto",
     name: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    duplicates: Literal["refuse", "sum"] = "refuse",
+    collectives: Mapping[str, str] | None = None,
 ) -> CommGraph:
     r"""Read a communication graph; the content decides the format. Any file may be gzip.
 
@@ -43,6 +48,13 @@ def read_comm(
         The format's name, for a file that fits several, such as "edges" or "matrix".
     name : str, optional
         Name of the graph; the file's name without its suffix if not given.
+    columns : mapping of str to str, optional
+        Of tables: the file's names of src, dst, nbytes and n_messages; of lists of edges without
+        names, their positions from "1".
+    duplicates : {"refuse", "sum"}
+        Whether pairs that stand on several lines are added up, as in a trace of messages.
+    collectives : mapping of str to str, optional
+        Of traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
 
     Raises
     ------
@@ -61,14 +73,57 @@ def read_comm(
     >>> read_comm(path, format="matrix")
     CommGraph(ring: 3 tasks, 6 edges, 9 bytes, 6 messages)
     """
+    return read_workload(
+        path,
+        include=include,
+        n_tasks=n_tasks,
+        messages=messages,
+        format=format,
+        name=name,
+        columns=columns,
+        duplicates=duplicates,
+        collectives=collectives,
+    ).total
+
+
+def read_workload(path: AnyPath, **how: Any) -> Workload:
+    r"""Read traffic whose phases a file may tell apart, such as a GOAL schedule; else one phase.
+
+    Parameters and errors are those of `read_comm`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "ping.goal"
+    >>> _ = path.write_text("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 8b from 0\n}\n")
+    >>> workload = read_workload(path)
+    >>> len(workload), workload.dependent
+    (1, True)
+    """
+    return _read(path, **how)
+
+
+def _read(
+    path: AnyPath,
+    include: Include = "all",
+    n_tasks: int | None = None,
+    format: str = "auto",
+    name: str | None = None,
+    duplicates: Literal["refuse", "sum"] = "refuse",
+    **others: Any,
+) -> Workload:
     check_path(path)
     one_of(include, "include", get_args(Include))
+    one_of(duplicates, "duplicates", ("refuse", "sum"))
     if n_tasks is not None:
         n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
+    for option in ("columns", "collectives"):
+        others[option] = dict(others.get(option) or {})
+    name = label(path) if name is None else name
     source = Source(path, n_tasks=n_tasks)
-    options = GraphOptions(label(path) if name is None else name, n_tasks, include, messages)
-    graph: CommGraph = reader_of(identify(source, "graph", format))(source, options)
-    return graph
+    options = GraphOptions(name, n_tasks, include, duplicates=duplicates, **others)
+    return as_workload(reader_of(identify(source, "graph", format))(source, options))
 
 
 def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:

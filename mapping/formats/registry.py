@@ -216,8 +216,9 @@ def _ambiguous(source: Source, fits: Sequence[Dialect]) -> InputError:
 
 
 def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
-    # What is no text, or holds nothing, says so.
-    source.text.first_line()
+    if not (foreign := foreign_name(source)):
+        # What is no text, or holds nothing, says so.
+        source.text.first_line()
     noun = NOUNS[holds]
     wanted = f"a {noun}" if named is None else f"a {noun} ({named.name}: {named.title})"
     line = source.first_line()
@@ -226,7 +227,7 @@ def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> Inpu
         return InputError(
             "not what was asked for", file=source.path, line=line[0], found=found, expected=wanted
         )
-    if foreign := foreign_name(source):
+    if foreign:
         return InputError(
             f"{noun} in a format that is not read",
             file=source.path,

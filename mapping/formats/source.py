@@ -10,7 +10,7 @@ from toruscast.errors import InputError
 
 from ..torus import Torus
 from ._foreign import foreign_name
-from ._source import Text, as_text, at_file, check_path, read_bytes, read_start
+from ._source import Streamed, Text, as_text, at_file, check_path, read_bytes, read_start
 from ._table import NUMBER, fields
 
 # Enough to recognise any dialect by.
@@ -62,6 +62,11 @@ class Source:
         return as_text(self.path, self.data)
 
     @lazy
+    def stream(self) -> Streamed:
+        """All of it as text that is not kept."""
+        return Streamed(self.path)
+
+    @lazy
     def lines(self) -> list[tuple[int, str]]:
         """Number and content of the first lines with data; none of what is no text."""
         try:
@@ -95,7 +100,7 @@ class Source:
         if self.start.startswith(b"%%") or foreign_name(self):
             return False
         numbers = sum(bool(NUMBER.fullmatch(part)) for part in self.fields)
-        return numbers > 0 and numbers >= len(self.fields) // 2
+        return 2 * numbers > len(self.fields)
 
     def first_line(self) -> tuple[int | None, str]:
         """Return number and content of the first line with data, for messages."""

@@ -88,6 +88,8 @@ def is_times(source: Source) -> bool:
         return False
     if set(_COLUMNS) <= set(parts):
         return True
+    if any(len(_fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
+        return False
     return len(parts) == 2 and not NUMBER.fullmatch(parts[0]) and bool(NUMBER.fullmatch(parts[1]))
 
 

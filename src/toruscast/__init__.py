@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         read_mapping,
         read_mappings,
         read_times,
+        read_workload,
         write_comm,
         write_mapping,
         write_mappings,
@@ -79,6 +80,7 @@ __all__ = [
     "read_mappings",
     "read_times",
     "read_torus",
+    "read_workload",
     "routing",
     "save_predictor",
     "simulate",
@@ -98,8 +100,8 @@ _NAMES = {
     "features": "extract",
     "mapping": "CommGraph Network TaskMapping Torus Workload from_networkx from_pandas from_scipy "
     "machine machines parse_torus patterns read_torus strategies",
-    "mapping.formats": "read_comm read_mapping read_mappings read_times write_comm write_mapping "
-    "write_mappings",
+    "mapping.formats": "read_comm read_mapping read_mappings read_times read_workload write_comm "
+    "write_mapping write_mappings",
     "simulation": "simulate simulate_flows",
     "training": "Budget Forecast TimePredictor forecast load_predictor save_predictor train_for",
 }

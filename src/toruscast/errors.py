@@ -107,3 +107,7 @@ def _short(value: object, limit: int) -> str:
     text = " ".join(str(value).split())
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+class InputWarning(UserWarning):
+    """Input that can be used, but of which something should be known; the command shows it."""

@@ -32,7 +32,9 @@ def write(folder, name, content):
 
 
 @settings(deadline=None)
-@given(comm=graphs(), suffix=st.sampled_from([".txt", ".edges", ".csv", ".npz", ".mtx"]))
+@given(
+    comm=graphs(), suffix=st.sampled_from([".txt", ".edges", ".csv", ".npz", ".mtx", ".parquet"])
+)
 def test_round_trip(tmp_path_factory, comm, suffix):
     path = tmp_path_factory.mktemp("round") / f"graph.v1{suffix}"
     write_comm(comm, path)
@@ -43,7 +45,7 @@ def test_round_trip(tmp_path_factory, comm, suffix):
     assert back.name == "graph.v1"
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
 def test_grid_is_kept(tmp_path, suffix):
     comm = CommGraph(12, [0], [11], [5.0], grid=(3, 2, 2))
     write_comm(comm, tmp_path / f"g{suffix}")
@@ -220,7 +222,7 @@ def test_open_mpi_bad_lines(tmp_path, content, line, message):
     assert caught.value.file == str(folder / "lj.0.prof")
 
 
-@pytest.mark.parametrize("name", ["g", "g.parquet", "g.txt.gz", ".csv"])
+@pytest.mark.parametrize("name", ["g", "g.xyz", "g.txt.gz", ".csv"])
 def test_write_unknown_suffix(tmp_path, name):
     with pytest.raises(InputError, match="unknown suffix"):
         write_comm(EDGES, tmp_path / name)

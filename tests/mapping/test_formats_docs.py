@@ -16,6 +16,14 @@ GRAPHS = {
     "matrix": (5, 10, 816.5),
     "matrix-market": (4, 3, 8256),
     "npz": (4, 3, 136),
+    "parquet": (4, 3, 136),
+    "metis": (4, 8, 200),
+    "scotch": (4, 8, 200),
+    "mpip": (2, 2, 12288),
+    "graph-stats": (3, 4, 8256),
+    "ipm": (2, 2, 8256),
+    "goal": (2, 2, 4160),
+    "chakra": (3, 2, 4160),
 }
 MAPPINGS = {"nodes": [1, 0, 3, 2], "task-node": [1, 0, 3, 2], "named-lines": [1, 0, 3, 2]}
 

@@ -23,6 +23,7 @@ from toruscast.mapping.formats import (
     write_comm,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::toruscast.errors.InputWarning")
 BIG = "9" * 5000
 MTX = "%%MatrixMarket matrix coordinate real general\n"
 
@@ -109,7 +110,7 @@ def pickled_npz():
         ("0 1 5\n1 2 5\n1 ", 3, "wrong number of columns"),
         ("src,dst,hops\n0,1,5\n", 1, "bad column names: found src,dst,hops, expected src,dst"),
         ("src,dst,nbytes,hops\n0,1,5,2\n", 1, "bad column names"),
-        ("src dst volume\n0 1 5\n", 1, "bad column names: found src dst volume"),
+        ("src dst traffic\n0 1 5\n", 1, "bad column names: found src,dst,traffic"),
         ("src,dst,src,nbytes\n0,1,1,5\n", 1, "bad column names"),
         ("# n_tasks 99999999999\nsrc,dst,nbytes\n", 1, "bad n_tasks"),
         ("# n_tasks 4\n# grid 3x2\nsrc,dst,nbytes\n", None, "bad task grid"),

@@ -9,6 +9,7 @@ from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.mapping.formats import read_comm
 
+pytestmark = pytest.mark.filterwarnings("ignore::toruscast.errors.InputWarning")
 THREE = "0 1 2\n1 0 1\n2 2 0\n"
 FOUR = "0,100,2,0\n1,0,2,1\n0,3,0,5\n2,7,9,0\n"
 RING = "0 1 4 1\n1 2 4 1\n2 3 4 1\n3 0 4 1\n"

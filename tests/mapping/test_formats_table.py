@@ -3,40 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from number_cells import CELLS, outcome
 
 from toruscast.errors import InputError
 from toruscast.mapping.formats._source import Text
 from toruscast.mapping.formats._table import Column, _slow, read_table
 
-ODD = ["-1", "+3", "007", "1.", ".5", "1e3", "1E-2", "-0", "nan", "inf", "1_0", "0x1", "1e999", "٣"]
-ODD += [
-    "9" * 18,
-    "9" * 19,
-    str(2**63),
-    str(2**63 - 1),
-    "0" * 99,
-    "9" * 400,
-    "",
-    '"1"',
-    "1d3",
-    "1j",
-    "True",
-    "\x0b",
-    "\u00a0",
-    "1 #2",
-]
-CELLS = st.one_of(
-    st.integers(0, 2**60).map(str), st.floats(0, 1e308).map(repr), st.sampled_from(ODD)
-)
 KINDS = st.lists(st.booleans(), min_size=1, max_size=4)
-
-
-def outcome(read):
-    """What ``read`` returns, or the words of its error."""
-    try:
-        return [(array.dtype, array.tolist()) for array in read()]
-    except InputError as error:
-        return str(error)
 
 
 @settings(max_examples=500, deadline=None)

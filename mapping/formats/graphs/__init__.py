@@ -1,6 +1,21 @@
 """Dialects of communication graphs, a file each."""
 
-from . import edges, matrix, matrix_market, npz, open_mpi, table
+from . import (
+    chakra,
+    edges,
+    goal,
+    graph_stats,
+    ipm,
+    matrix,
+    matrix_market,
+    metis,
+    mpip,
+    npz,
+    open_mpi,
+    parquet,
+    scotch,
+    table,
+)
 
 DIALECTS = (
     open_mpi.DIALECT,
@@ -9,4 +24,12 @@ DIALECTS = (
     matrix.DIALECT,
     matrix_market.DIALECT,
     npz.DIALECT,
+    parquet.DIALECT,
+    metis.DIALECT,
+    scotch.DIALECT,
+    mpip.DIALECT,
+    graph_stats.DIALECT,
+    ipm.DIALECT,
+    goal.DIALECT,
+    chakra.DIALECT,
 )

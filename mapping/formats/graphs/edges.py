@@ -3,100 +3,146 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from toruscast.errors import InputError
+from toruscast.errors import InputError, InputWarning
 
 from ...comm_graph import MAX_TASKS, CommGraph
-from .._source import Text, at_file
-from .._table import Column, Table, fields, read_table, whole
+from .._rows import read_rows
+from .._source import Text
+from .._table import Column, Table, fields, whole
 from ..registry import Dialect
 from ..source import Source
+from .build import Array, Told, graph_of
 from .dense import is_dense, square
+from .metis import fits_metis
 from .options import GraphOptions
 from .writing import write_rows
 
-Array = NDArray[Any]
-
 # Columns of an edge list: src dst bytes [messages].
 EDGE_COLUMNS = (3, 4)
-
+ORDER = ("src", "dst", "nbytes", "n_messages")
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
 # What is meant as one of these, and would be of no effect.
 MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
+# A comment that says what the fourth column is.
+# No torus has a longer way.
+MAX_HOPS = 64
+COUNTS = "# src dst nbytes n_messages"
 
 
 def is_edge_list(source: Source) -> bool:
-    """Whether the first line can be one of an edge list, and not only of a matrix."""
+    """Whether the first line can be one of an edge list, and not only of a matrix or METIS."""
     parts = source.fields
     if len(parts) == 1:
         after = fields(source.lines[1][1]) if len(source.lines) > 1 else []
-        return source.has_numbers and len(after) in (0, 2, *EDGE_COLUMNS)
+        return source.has_numbers and len(after) in (0, *EDGE_COLUMNS)
     if not source.has_numbers or len(parts) > max(EDGE_COLUMNS) or "\t" in parts[0]:
         return False
+    if fits_metis(source):
+        return len(parts) in EDGE_COLUMNS and _reads(source)
     if square(source) is None:
         return True
-    if len(parts) not in EDGE_COLUMNS:
-        return False
+    # Whoever wrote an edge list with a fault may still have meant edges.
+    return len(parts) in EDGE_COLUMNS and (
+        _reads(source, ("edge stands twice", "bad task grid")) or not is_dense(source.text)
+    )
+
+
+def _reads(source: Source, faults: tuple[str, ...] = ()) -> bool:
+    """Whether the file is an edge list from its first to its last line, but for some faults."""
     try:
-        read_edge_list(source.text, source.n_tasks, "")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            read(source, GraphOptions(n_tasks=source.n_tasks))
     except InputError as error:
-        # Whoever wrote the edge twice, or a grid of other tasks, may still have meant edges.
-        return error.message in ("edge stands twice", "bad task grid") or not is_dense(source.text)
+        return error.message in faults
     return True
 
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of an edge list."""
+    """Return the graph of lines ``src dst bytes [messages]``."""
     options.refuse_include(source.path)
     options.refuse_messages()
-    return read_edge_list(source.text, options.n_tasks, options.name)
-
-
-def read_edge_list(text: Text, n_tasks: int | None, name: str) -> CommGraph:
-    """Return the graph of lines ``src dst bytes [messages]``."""
+    text = source.stream
     number, line = text.first_line()
     parts, skip = fields(line), 0
-    order = ["src", "dst", "nbytes", "n_messages"]
-    count, grid = stated(text)
+    told = stated(text)
     if len(parts) == 1:
-        count, skip = whole(text, number, "number of tasks", parts[0], MAX_TASKS), number
-        rest = (line for later, line in text.lines() if later > number)
-        order = order[: max(3, len(fields(next(rest, ""))))]
-    else:
-        order = order[: max(3, len(parts))]
-    return rows_graph(text, order, skip, (count, grid, n_tasks), name)
+        count = whole(text, number, "number of tasks", parts[0], MAX_TASKS)
+        told, skip = Told(count, told.grid, told.counts), number
+        _, line = next(text.lines(skip=skip), (0, ""))
+        parts = fields(line)
+    order = _chosen(text, number, parts, options)
+    columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
+    table = read_rows(text, columns, skip, "," if "," in line else None)
+    values = dict(zip([name for name in order if name], table.columns, strict=True))
+    if "n_messages" in values and not (told.counts or options.columns):
+        _check_counts(table, values)
+    return graph_of(table, values, told, options)
 
 
-def rows_graph(
-    text: Text,
-    order: list[str],
-    skip: int,
-    told: tuple[int | None, tuple[int, ...] | None, int | None],
-    name: str,
-) -> CommGraph:
-    """Return the graph of the rows below a head; ``told``: tasks, grid, tasks by the caller."""
-    count, grid, n_tasks = told
-    columns = [Column(column, whole=column in ("src", "dst")) for column in order]
-    table = read_table(text, columns, skip)
-    values = dict(zip(order, table.columns, strict=True))
-    n_tasks = agree(text, count, n_tasks)
-    messages = values.get("n_messages")
-    return graph_of(
-        table, values["src"], values["dst"], values["nbytes"], messages, n_tasks, grid, name
-    )
+def _chosen(text: Text, number: int, parts: list[str], options: GraphOptions) -> list[str | None]:
+    """Name of each column; by its position from 1 where the caller says so."""
+    if not options.columns:
+        return list(ORDER[: max(3, len(parts))])
+    places = {place: name for name, place in options.columns.items()}
+    known = {str(place + 1) for place in range(len(parts))}
+    if not set(places) <= known or not {"src", "dst", "nbytes"} <= set(options.columns):
+        found = ",".join(f"{name}={place}" for name, place in options.columns.items())
+        expected = "columns by number where they have no names, such as src=1,dst=2,nbytes=3"
+        raise text.fault("no such columns", number, found, expected)
+    return [places.get(str(place + 1)) for place in range(len(parts))]
 
 
-def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
-    """Return the number of tasks and the task grid in the comments above the first line."""
+def _check_counts(table: Table, values: dict[str, Array]) -> None:
+    """Leave out a fourth column that cannot hold message counts, and say so."""
+    messages = values["n_messages"]
+    carried = np.flatnonzero((messages == 0) & (values["nbytes"] > 0))
+    if carried.size:
+        del values["n_messages"]
+        line = table.line(int(carried[0]))
+        warnings.warn(
+            f"{table.text.file}:{line}: bytes in 0 messages, so the fourth column holds no message "
+            "counts (hops?): it is left out, and every edge counts as one message. The names "
+            "src,dst,nbytes,n_messages above the edges, or --columns, say otherwise",
+            InputWarning,
+            stacklevel=2,
+        )
+    elif _may_be_hops(values["src"], values["dst"], messages):
+        warnings.warn(
+            f"{table.text.file}: the fourth column is taken as message counts, but may be hops "
+            "(small, the same both ways): --columns src=1,dst=2,nbytes=3 leaves it out, the names "
+            "src,dst,nbytes,n_messages above the edges keep it",
+            InputWarning,
+            stacklevel=2,
+        )
+
+
+def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
+    """Whether values look like distances: small, not all alike, the same there and back."""
+    if not values.size or values.max() > MAX_HOPS or values.min() == values.max():
+        return False
+    n = np.int64(max(src.max(), dst.max()) + 1)
+    there, back = src * n + dst, dst * n + src
+    order = np.argsort(there)
+    place = np.minimum(np.searchsorted(there, back, sorter=order), there.size - 1)
+    found = there[order[place]] == back
+    same = values[order[place]] == values
+    return bool(2 * found.sum() >= values.size and same[found].all())
+
+
+def stated(text: Text) -> Told:
+    """Return what the comments above the first line tell."""
     count = grid = None
+    counts = False
     for number, line in enumerate(text.raw_lines(), start=1):
         if line.strip() and not line.lstrip().startswith(("#", "%")):
             break
+        counts = counts or line.strip() == COUNTS
         if match := COMMENT.fullmatch(line.strip()):
             sizes = [whole(text, number, match[1], size, MAX_TASKS) for size in match[2].split("x")]
             if match[1] == "grid":
@@ -106,57 +152,16 @@ def stated(text: Text) -> tuple[int | None, tuple[int, ...] | None]:
         elif MISWRITTEN.fullmatch(line.strip()):
             expected = "a line such as '# n_tasks 64' or '# grid 8x8'"
             raise text.fault("bad comment on the tasks", number, line.strip(), expected)
-    return count, grid
-
-
-def agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:
-    """Return the one task count that the file and the caller give."""
-    if count is not None and n_tasks is not None and count != n_tasks:
-        raise text.fault("wrong number of tasks", None, count, n_tasks)
-    return count if n_tasks is None else n_tasks
-
-
-def graph_of(
-    table: Table,
-    src: Array,
-    dst: Array,
-    nbytes: Array,
-    messages: Array | None,
-    n_tasks: int | None,
-    grid: tuple[int, ...] | None,
-    name: str,
-) -> CommGraph:
-    """Build the graph of a table's rows; a row at fault is named by its line."""
-    most = MAX_TASKS if n_tasks is None else n_tasks
-    for what, ends in (("source", src), ("destination", dst)):
-        bad = np.flatnonzero(ends >= most)
-        if bad.size:
-            row = int(bad[0])
-            raise table.fault(
-                row, f"{what} out of range", ends[row], f"a task from 0 to {most - 1}"
-            )
-    if n_tasks is None:
-        n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
-    try:
-        with at_file(table.text.file):
-            return CommGraph(n_tasks, src, dst, nbytes, messages, grid=grid, name=name)
-    except InputError:
-        key = src * np.int64(n_tasks) + dst
-        rank = np.argsort(key, kind="stable")
-        twice = np.flatnonzero(np.diff(key[rank]) == 0)
-        if not twice.size:
-            raise
-        # Of all pairs, the one whose second row comes first.
-        at = twice[np.argmin(rank[twice + 1])]
-        first, second = int(rank[at]), int(rank[at + 1])
-        found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
-        raise table.fault(second, "edge stands twice", found, "each pair once") from None
+    return Told(count, grid, counts)
 
 
 def write(comm: CommGraph, path: Path) -> None:
     """Write an edge list below a line with the number of tasks."""
     columns: list[Array] = [comm.src, comm.dst, comm.nbytes, comm.n_messages]
-    write_rows(path, f"{comm.n_tasks}\n", columns, " ")
+    # Without it, some message counts look like another column.
+    odd = ((comm.n_messages == 0) & (comm.nbytes > 0)).any()
+    odd = odd or _may_be_hops(comm.src, comm.dst, comm.n_messages)
+    write_rows(path, f"{COUNTS}\n{comm.n_tasks}\n" if odd else f"{comm.n_tasks}\n", columns, " ")
 
 
 DIALECT = Dialect(
@@ -169,8 +174,11 @@ DIALECT = Dialect(
     plain=True,
     suffixes=(".txt", ".edges"),
     documentation="""
-A line for each pair of tasks that communicate, each pair once. Without the fourth column every edge
-is one message. Commas or blanks separate.
+A line for each pair of tasks that communicate, each pair once; `--duplicates sum` adds up pairs
+that stand several times, as in a trace of messages. Without the fourth column every edge is one
+message. Commas or blanks separate. A fourth column with 0 beside bytes cannot hold message counts:
+it is left out with a warning. Where it may hold hops, a warning says that it is taken as message
+counts. `--columns src=1,dst=2,nbytes=3` chooses columns by number.
 
 The number of tasks is the largest task plus one, unless a line above the edges says it, or a
 comment such as `# n_tasks 8` does; that is needed where the last tasks do not communicate. A

@@ -8,6 +8,7 @@ from ...comm_graph import CommGraph
 from .._table import NUMBER, fields
 from ..registry import Dialect
 from ..source import LINES, Source
+from .build import Told
 from .counts import matrix_graph
 from .dense import read_dense, square
 from .edges import EDGE_COLUMNS, is_edge_list, stated
@@ -31,12 +32,12 @@ def is_matrix(source: Source) -> bool:
         return True
     try:
         above = stated(source.text)
-        if not {source.n_tasks, above[0]} <= {None, width}:
+        if not {source.n_tasks, above.n_tasks} <= {None, width}:
             return False
         read_dense(source.text)
     except InputError:
         return False
-    return above == (None, None) or not is_edge_list(source)
+    return above == Told() or not is_edge_list(source)
 
 
 def _is_wide(source: Source) -> bool:
@@ -51,6 +52,7 @@ def _starts_like_one(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a dense matrix."""
     options.refuse_include(source.path)
+    options.refuse_columns(source.path)
     return matrix_graph(source, read_dense(source.text), options)
 
 

@@ -12,8 +12,8 @@ from .._source import Text, at_file
 from .._table import Column, fields, read_table, whole
 from ..registry import Dialect
 from ..source import Source
+from .build import Told, agree, graph_of
 from .counts import matrix_graph
-from .edges import agree, graph_of
 from .options import GraphOptions
 from .writing import write_rows
 
@@ -30,6 +30,7 @@ def is_matrix_market(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a Matrix Market file."""
     options.refuse_include(source.path)
+    options.refuse_columns(source.path)
     graph = read_matrix_market(source.text, options.n_tasks, options.name)
     if options.messages is None:
         return graph
@@ -42,6 +43,9 @@ def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
     banner = text.data[: text.data.find(b"\n")]
     if not (match := BANNER.fullmatch(banner)):
         found = banner.decode(errors="replace")
+        if b"pattern" in banner.lower():
+            expected = "real or integer; a pattern says who talks to whom, not how many bytes"
+            raise text.fault("Matrix Market pattern without bytes", 1, found, expected)
         expected = "%%MatrixMarket matrix coordinate real|integer general|symmetric"
         raise text.fault("Matrix Market kind not supported", 1, found, expected)
     number, line = text.first_line()
@@ -67,8 +71,9 @@ def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
             row = int(outside[0])
             raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
     src, dst = src - 1, dst - 1
-    n_tasks = agree(text, rows, n_tasks)
-    graph = graph_of(table, src, dst, nbytes, None, n_tasks, None, name)
+    agree(text, rows, n_tasks)
+    values = {"src": src, "dst": dst, "nbytes": nbytes}
+    graph = graph_of(table, values, Told(rows), GraphOptions(name))
     if match[2].lower() == b"general":
         return graph
     other = src != dst

@@ -30,6 +30,7 @@ def is_npz(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of an archive."""
     options.refuse_include(source.path)
+    options.refuse_columns(source.path)
     content = read_npz(source.path, source.data)
     if not isinstance(content, CommGraph):
         return matrix_graph(source, content, options)

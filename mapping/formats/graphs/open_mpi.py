@@ -16,6 +16,7 @@ from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import Text, at_file, read_text
 from ..registry import Dialect
 from ..source import Source
+from .chakra import is_chakra
 from .options import GraphOptions, Include
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
@@ -40,12 +41,15 @@ class _Traffic:
 
 def is_open_mpi(source: Source) -> bool:
     """Whether this is monitoring output, or a folder or prefix that may hold some."""
-    return not source.is_file or bool(START.match(source.start.lstrip()[:200]))
+    if not source.is_file:
+        return not is_chakra(source)
+    return bool(START.match(source.start.lstrip()[:200]))
 
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a folder, of a prefix, or of all ranks in one file."""
     options.refuse_messages()
+    options.refuse_columns(source.path)
     if source.is_file:
         return read_all_ranks(source.text, options.include, options.n_tasks, options.name)
     return read_rank_files(Path(source.path), options.include, options.n_tasks, options.name)

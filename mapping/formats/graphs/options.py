@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from toruscast.errors import InputError
@@ -20,6 +21,18 @@ class GraphOptions:
     n_tasks: int | None = None
     include: Include = "all"
     messages: AnyPath | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of the file's columns by ours, for tables."""
+    duplicates: Literal["refuse", "sum"] = "refuse"
+    """Whether pairs that stand several times are added up."""
+    collectives: Mapping[str, str] = field(default_factory=dict)
+    """Algorithms by collective, such as {"allreduce": "ring"}."""
+
+    def refuse_columns(self, path: AnyPath) -> None:
+        """Raise `InputError` if columns were named of what has none."""
+        if self.columns:
+            found = ", ".join(self.columns.values())
+            raise InputError("no table with named columns", file=path, found=found)
 
     def refuse_messages(self) -> None:
         """Raise `InputError` if message counts were given, which only matrices take."""

@@ -5,37 +5,62 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...comm_graph import CommGraph
-from .._table import fields
+from .._rows import read_rows
+from .._source import Text
+from .._table import NUMBER, Column, fields
 from ..registry import Dialect
 from ..source import Source
-from .edges import rows_graph, stated
+from .build import Array, graph_of
+from .edges import ORDER, stated
 from .options import GraphOptions
 from .writing import write_rows
 
 COLUMNS = {
-    "src": ("src", "source", "from"),
-    "dst": ("dst", "dest", "destination", "target", "to"),
-    "nbytes": ("nbytes", "bytes", "size", "weight"),
+    "src": ("src", "source", "from", "sender", "rank_from", "from_rank", "src_rank", "source_rank"),
+    "dst": (
+        *("dst", "dest", "destination", "target", "to", "receiver"),
+        *("rank_to", "to_rank", "dst_rank", "dest_rank", "target_rank"),
+    ),
+    "nbytes": ("nbytes", "bytes", "size", "weight", "volume", "msg_size", "message_size"),
     "n_messages": ("n_messages", "messages", "msgs", "count"),
 }
+# Columns that graph tools add and that say nothing about traffic.
+BESIDE = {"id", "label", "timeset", "type"}
 
 
 def is_table(source: Source) -> bool:
     """Whether the first line names columns, two of which are sender and receiver."""
-    return not source.has_numbers and {"src", "dst"} <= set(_names(source.fields))
+    if not source.lines:
+        return False
+    names = _split(source.lines[0][1])[1]
+    ends = {"src", "dst"} <= set(_names(names))
+    return not any(NUMBER.fullmatch(name) for name in names) and ends
+
+
+def _may_be_table(source: Source) -> bool:
+    """Whether the first line may name columns in words that are not ours."""
+    if not source.lines or source.start[:1] in (b"<", b"{", b"["):
+        return False
+    names = _split(source.lines[0][1])[1]
+    rows = [_split(line)[1] for _, line in source.lines[1:3]]
+    same = all(len(row) == len(names) and any(map(NUMBER.fullmatch, row)) for row in rows)
+    words = all(name and not NUMBER.fullmatch(name) for name in names)
+    return len(names) > 2 and bool(rows) and same and words
 
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
     options.refuse_include(source.path)
     options.refuse_messages()
-    text = source.text
+    text = source.stream
     number, line = text.first_line()
-    order = _names(fields(line))
-    needed = {"src", "dst", "nbytes"}
-    if len(set(order)) != len(order) or not needed <= set(order) <= COLUMNS.keys():
-        raise text.fault("bad column names", number, line, "src,dst,nbytes[,n_messages]")
-    return rows_graph(text, order, number, (*stated(text), options.n_tasks), options.name)
+    separator, names = _split(line)
+    order = _chosen(text, number, names, options)
+    columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
+    table = read_rows(text, columns, number, separator)
+    kept = [name for name in order if name]
+    values: dict[str, Array] = dict(zip(kept, table.columns, strict=True))
+    return graph_of(table, values, stated(text), options)
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -45,10 +70,37 @@ def write(comm: CommGraph, path: Path) -> None:
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
 
 
+def _split(line: str) -> tuple[str | None, list[str]]:
+    """Separator and cells of a line; None for blanks."""
+    for separator in (";", "\t"):
+        if separator in line and "," not in line:
+            return separator, [cell.strip().strip("\"'") for cell in line.split(separator)]
+    return "," if "," in line else None, [cell.strip("\"'") for cell in fields(line)]
+
+
 def _names(parts: list[str]) -> list[str]:
     """Our names of the columns; those that are not known as they stand."""
     known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
-    return [known.get(part.strip("\"'").lower(), part) for part in parts]
+    return [known.get(part.lower().replace(" ", "_"), part) for part in parts]
+
+
+def _chosen(text: Text, number: int, names: list[str], options: GraphOptions) -> list[str | None]:
+    """Our name of each column, None for those that are left out."""
+    needed = set(ORDER[:3])
+    if options.columns:
+        missing = [name for name in options.columns.values() if names.count(name) != 1]
+        if missing or not needed <= set(options.columns):
+            found = missing[0] if missing else ",".join(options.columns)
+            expected = f"src, dst and nbytes, each one of {', '.join(names)}"
+            raise text.fault("no such columns", number, found, expected)
+        ours = {theirs: name for name, theirs in options.columns.items()}
+        return [ours.get(name) for name in names]
+    order = _names(names)
+    rest = {name for name in order if name.lower() not in BESIDE}
+    if len(set(order)) != len(order) or not needed <= rest <= COLUMNS.keys():
+        expected = "src,dst,nbytes[,n_messages], or --columns src=NAME,dst=NAME,nbytes=NAME"
+        raise text.fault("bad column names", number, ",".join(names), expected)
+    return [name if name in ORDER else None for name in order]
 
 
 DIALECT = Dialect(
@@ -58,11 +110,16 @@ DIALECT = Dialect(
     recognise=is_table,
     read=read,
     write=write,
+    near=_may_be_table,
     suffixes=(".csv",),
     documentation="""
-Like `edges`, but the columns have names and may come in any order. The names are `src` (or
-`source`, `from`), `dst` (`dest`, `destination`, `target`, `to`), `nbytes` (`bytes`, `size`,
-`weight`) and, if there is one, `n_messages` (`messages`, `msgs`, `count`).
+Like `edges`, but the columns have names and may come in any order. Commas, semicolons, tabs or
+blanks separate. The names are `src` (or `source`, `from`, `sender`, `rank_from`), `dst` (`dest`,
+`destination`, `target`, `to`, `receiver`, `rank_to`), `nbytes` (`bytes`, `size`, `weight`,
+`volume`) and, if there is one, `n_messages` (`messages`, `msgs`, `count`), so that tables of Gephi,
+Vampir and pandas are read as they are. Other names are given with
+`--columns src=Source,dst=Target,nbytes=Bytes`; columns that it does not name are left out. A trace
+with a line for each message needs `--duplicates sum`.
 """,
     example="# n_tasks 8\n# grid 4x2\nsrc,dst,nbytes,n_messages\n0,1,4096,2\n1,2,4096,2\n",
 )

@@ -1,0 +1,128 @@
+"""``toruscast doctor``: what files are, what is in them and what is wrong with them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .failures import WRONG_INPUT
+from .output import Output
+from .records import Reading, as_record
+from .tables import one_line
+from .units import nbytes
+
+if TYPE_CHECKING:
+    from toruscast.mapping import Torus
+    from toruscast.mapping.formats.registry import Dialect
+    from toruscast.mapping.formats.source import Source
+
+
+@click.command("doctor")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--torus", metavar="TORUS", help=f"The host of mappings. {options.TORUS_HELP}")
+@as_record("reading", Reading, *options.reading_options, options.include_option)
+@options.output_record
+def command(files: tuple[str, ...], torus: str | None, reading: Reading, output: Output) -> int:
+    """Say what each FILE is, what is in it and what is wrong with it.
+
+    Exit status: 0 if all can be used, 2 if one cannot.
+    """
+    import pandas as pd
+
+    from toruscast.mapping import parse_torus
+
+    output.check()
+    host = None if torus is None else parse_torus(torus)
+    reports = [_report(file, host, reading) for file in files]
+    output.write({"files": reports}, pd.DataFrame(reports))
+    if output.for_people:
+        for report in reports:
+            for line in _words(report):
+                click.echo(one_line(line) if not line.startswith("  ") else f"  {one_line(line)}")
+    return WRONG_INPUT if any(report["faults"] for report in reports) else 0
+
+
+def _report(file: str, torus: Torus | None, reading: Reading) -> dict[str, Any]:
+    """What is known of one file."""
+    from toruscast.errors import InputError
+    from toruscast.mapping.formats.registry import identify, recognised
+    from toruscast.mapping.formats.source import Source
+
+    report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": []}
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            source = Source(file, torus=torus)
+            fits = recognised(source)
+            if reading.form != "auto":
+                fits = [identify(source, "graph", reading.form)]
+            elif not fits:
+                fits = [identify(source, "graph")]
+            report["fits"] = [
+                {"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits
+            ]
+            kinds = [dialect.holds for dialect in fits]
+            if kinds.count("graph") > 1:
+                identify(source, "graph")
+            report |= _content(source, fits, torus, reading)
+        report["notes"] += [str(warning.message) for warning in caught]
+    except InputError as error:
+        report["faults"].append(str(error))
+    return report
+
+
+def _content(
+    source: Source, fits: list[Dialect], torus: Torus | None, reading: Reading
+) -> dict[str, Any]:
+    """What the first dialect that can be read finds in the file."""
+    from toruscast.mapping.formats import read_mappings, read_times, read_workload
+    from toruscast.mapping.formats.facts import graph_facts
+
+    kinds = [dialect.holds for dialect in fits]
+    if torus is not None and "mapping" in kinds:
+        mappings = read_mappings(source.path, torus)
+        return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
+    if "graph" in kinds:
+        workload = read_workload(source.path, include=reading.include, **reading.how)
+        return graph_facts(workload.total) | {"phases": len(workload)}
+    if "times" in kinds:
+        return {"times": len(read_times(source.path))}
+    return {}
+
+
+def _words(report: dict[str, Any]) -> list[str]:
+    """The report in lines for people."""
+    from toruscast.wording import counted
+
+    kinds = [f"{f['format']}, a {f['holds']}: {f['what it is']}" for f in report["fits"]]
+    lines = [f"{report['file']}: {' or '.join(kinds) or 'not known'}"]
+    if "edges" in report:
+        parts = [
+            counted(report["tasks"], "task"),
+            counted(report["edges"], "edge"),
+            nbytes(report["bytes"]),
+            counted(report["messages"], "message"),
+            "symmetric" if report["symmetric"] else "not symmetric",
+        ]
+        if report["phases"] > 1:
+            parts.append(counted(report["phases"], "phase"))
+        if report["to_itself"]:
+            parts.append(f"{nbytes(report['to_itself'])} of tasks to themselves")
+        lines.append("  " + ", ".join(parts))
+        isolated = report["isolated"]
+        if isolated:
+            names = ", ".join(map(str, report["first_isolated"]))
+            more = ", ..." if isolated > len(report["first_isolated"]) else ""
+            lines.append(f"  {counted(isolated, 'task')} without traffic: {names}{more}")
+    for key in ("mappings", "times"):
+        if key in report:
+            of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""
+            lines.append(f"  {counted(report[key], key[:-1])}{of}")
+    if any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report:
+        lines.append("  as a mapping: --torus is needed to look into it")
+    lines += [f"  note: {note}" for note in report["notes"]]
+    lines += [f"  fault: {fault}" for fault in report["faults"]]
+    return lines

@@ -1,0 +1,118 @@
+"""The wire format of protobuf, as far as Chakra's published schema (et_def.proto) needs it."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from toruscast.errors import InputError
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+# Fields of a Node and of its attributes that are of use here.
+ID, NAME, TYPE, ATTRIBUTE = 1, 2, 3, 10
+DOUBLE, FLOAT, TEXT = 3, 5, 29
+ZIGZAG = (15, 17)
+WHOLE = (7, 9, 11, 13, 27)
+VERSIONS = (b"0.", b"1.")
+NAME_OF_VERSION = 1 << 3 | BYTES
+
+
+def is_chakra_start(data: bytes) -> bool:
+    """Whether the first message is Chakra's metadata: its only text is a version."""
+    try:
+        size, at = _varint(data, 0)
+        if not 2 < size < 4096 or data[at] != NAME_OF_VERSION:
+            return False
+        length, at = _varint(data, at + 1)
+    except (IndexError, ValueError):
+        return False
+    text = data[at : at + length]
+    return 0 < length < 20 and text.startswith(VERSIONS)
+
+
+def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the nodes behind the metadata.
+
+    Raises
+    ------
+    InputError
+        If the bytes do not follow the wire format.
+    """
+    at, number = 0, 0
+    try:
+        while at < len(data):
+            size, at = _varint(data, at)
+            if size > len(data) - at:
+                raise ValueError(f"message {number} is cut")
+            if number:
+                yield _node(data[at : at + size])
+            at, number = at + size, number + 1
+    except (ValueError, IndexError, struct.error) as error:
+        found = str(error) or type(error).__name__
+        raise InputError("damaged Chakra trace", file=path, found=found) from None
+
+
+def _node(data: bytes) -> dict[str, Any]:
+    node: dict[str, Any] = {"attr": []}
+    for key, value in _fields(data):
+        if key == ID:
+            node["id"] = value
+        elif key == NAME and isinstance(value, bytes):
+            node["name"] = value.decode(errors="replace")
+        elif key == TYPE:
+            node["type"] = value
+        elif key == ATTRIBUTE and isinstance(value, bytes):
+            node["attr"].append(_attribute(value))
+    return node
+
+
+def _attribute(data: bytes) -> dict[str, Any]:
+    attribute: dict[str, Any] = {}
+    for key, value in _fields(data):
+        if key == 1 and isinstance(value, bytes):
+            attribute["name"] = value.decode(errors="replace")
+        elif key in WHOLE and isinstance(value, int):
+            attribute["value"] = value
+        elif key in ZIGZAG and isinstance(value, int):
+            attribute["value"] = value >> 1 ^ -(value & 1)
+        elif key == DOUBLE and isinstance(value, bytes):
+            attribute["value"] = struct.unpack("<d", value)[0]
+        elif key == FLOAT and isinstance(value, bytes):
+            attribute["value"] = struct.unpack("<f", value)[0]
+        elif key == TEXT and isinstance(value, bytes):
+            attribute["value"] = value.decode(errors="replace")
+        elif isinstance(value, bytes) and len(value) in (4, 8) and key in (19, 21, 23, 25):
+            attribute["value"] = int.from_bytes(value, "little", signed=key in (23, 25))
+    return attribute
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Number and value of each field of a message."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == VARINT:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        length = {FIXED64: 8, FIXED32: 4}.get(kind)
+        if kind == BYTES:
+            length, at = _varint(data, at)
+        if length is None or length > len(data) - at:
+            raise ValueError(f"bad field {tag >> 3}")
+        yield tag >> 3, data[at : at + length]
+        at += length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise ValueError("number of more than ten bytes")

@@ -1,0 +1,94 @@
+"""From the rows of a file to a graph; a row at fault is named by its line."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError, InputWarning
+
+from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from .._source import Text, at_file
+from .._table import Table
+from .options import GraphOptions
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the file tells besides its edges."""
+
+    n_tasks: int | None = None
+    grid: tuple[int, ...] | None = None
+    counts: bool = False
+    """Whether it says that the fourth column holds message counts."""
+
+
+def agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:
+    """Return the one task count that the file and the caller give."""
+    if count is not None and n_tasks is not None and count != n_tasks:
+        raise text.fault("wrong number of tasks", None, count, n_tasks)
+    return count if n_tasks is None else n_tasks
+
+
+def graph_of(
+    table: Table, values: dict[str, Array], told: Told, options: GraphOptions
+) -> CommGraph:
+    """Return the graph of the columns src, dst, nbytes and maybe n_messages."""
+    src, dst = values["src"], values["dst"]
+    n_tasks = agree(table.text, told.n_tasks, options.n_tasks)
+    most = MAX_TASKS if n_tasks is None else n_tasks
+    for what, ends in (("source", src), ("destination", dst)):
+        if ends.size and ends.max() >= most:
+            row = int(np.flatnonzero(ends >= most)[0])
+            expected = f"a task from 0 to {most - 1}"
+            if ends[row] == most and n_tasks is not None and min(src.min(), dst.min()) == 1:
+                expected += " (are the tasks counted from 1?)"
+            raise table.fault(row, f"{what} out of range", ends[row], expected)
+    if n_tasks is None:
+        n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+        _warn_of_one(table.text.file, src, dst, n_tasks)
+    build = sum_edges if options.duplicates == "sum" else CommGraph
+    messages = values.get("n_messages")
+    try:
+        with at_file(table.text.file):
+            return build(
+                n_tasks, src, dst, values["nbytes"], messages, grid=told.grid, name=options.name
+            )
+    except InputError:
+        _refuse_twice(table, src, dst, n_tasks)
+        raise
+
+
+def _warn_of_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:
+    """Say so if every task but 0 takes part: the file may count from 1."""
+    if not 3 <= n_tasks <= 2 * src.size + 1 or not (src.min() >= 1 and dst.min() >= 1):
+        return
+    seen = np.zeros(n_tasks, bool)
+    seen[src] = seen[dst] = True
+    if seen[1:].all():
+        warnings.warn(
+            f"{file}: task 0 neither sends nor receives, all others do: are the tasks counted from "
+            f"1? There are {n_tasks} tasks now",
+            InputWarning,
+            stacklevel=2,
+        )
+
+
+def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
+    """Name the second line of a pair, if one stands twice."""
+    key = src * np.int64(n_tasks) + dst
+    rank = np.argsort(key, kind="stable")
+    twice = np.flatnonzero(np.diff(key[rank]) == 0)
+    if twice.size:
+        # Of all pairs, the one whose second row comes first.
+        at = twice[np.argmin(rank[twice + 1])]
+        first, second = int(rank[at]), int(rank[at + 1])
+        found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
+        expected = 'each pair once; duplicates="sum" adds them up (--duplicates sum)'
+        raise table.fault(second, "edge stands twice", found, expected) from None

@@ -1,0 +1,363 @@
+"""Graphs of profilers, partitioners and simulators: what they hold, and what is refused."""
+
+import json
+import shutil
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toruscast.errors import InputError, InputWarning
+from toruscast.mapping import CommGraph
+from toruscast.mapping.formats import read_comm, read_workload, write_comm
+
+
+def write(folder, text, name="app"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def edges(comm):
+    """Bytes by pair."""
+    columns = (comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist())
+    return {(s, d): b for s, d, b in zip(*columns, strict=True)}
+
+
+K4 = {(0, 1): 7, (0, 2): 5, (0, 3): 5, (1, 2): 9, (1, 3): 5, (2, 3): 2}
+BOTH = K4 | {(b, a): w for (a, b), w in K4.items()}
+
+
+def metis(code, weights=1):
+    """The complete graph of four, with sizes and weights of vertices as the code says."""
+    rows = []
+    for v in range(4):
+        extra = ([9] if code[0] == "1" else []) + [7] * (weights if code[1] == "1" else 0)
+        ends = [(d, BOTH[v, d]) for d in range(4) if d != v]
+        pairs = [x for d, w in ends for x in ((d + 1, w) if code[2] == "1" else (d + 1,))]
+        rows.append(" ".join(map(str, extra + pairs)))
+    count = f" {weights}" if weights > 1 else ""
+    return f"% all to all\n4 6 {code}{count}\n" + "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("code", ["000", "001", "010", "011", "100", "101", "110", "111"])
+@pytest.mark.parametrize("weights", [1, 2])
+def test_metis_codes(tmp_path, code, weights):
+    comm = read_comm(write(tmp_path, metis(code, weights if code[1] == "1" else 1)))
+    assert edges(comm) == (BOTH if code[2] == "1" else dict.fromkeys(BOTH, 1))
+
+
+def test_metis_vertices_without_edges_have_empty_lines(tmp_path):
+    comm = read_comm(write(tmp_path, "4 1\n2\n1\n\n\n"))
+    assert (comm.n_tasks, edges(comm)) == (4, {(0, 1): 1, (1, 0): 1})
+
+
+def test_what_fits_metis_and_edges_is_asked_for(tmp_path):
+    path = write(tmp_path, "2 1 11\n1 2 5\n1 1 5\n")
+    with pytest.raises(InputError, match=r"found edges .* and metis"):
+        read_comm(path)
+    assert edges(read_comm(path, format="metis")) == {(0, 1): 5, (1, 0): 5}
+    assert read_comm(path, format="edges").n_edges == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("4 6 1\n2 7 3 5 4 5\n1 7 3 9 4 5\n1 5 2 9 4 2\n", None, "wrong number of vertices"),
+        (metis("001").replace("2 7 3", "2 8 3"), 3, "edge at one end only: found 1 - 2"),
+        (metis("001").replace("2 7 3", "9 7 3"), 3, "neighbour out of range: found 9"),
+        (metis("001").replace("4 6", "4 7"), None, "wrong number of edges"),
+        ("2 1 1\n1 5\n1 5\n", 2, "vertex is its own neighbour"),
+    ],
+)
+def test_bad_metis(tmp_path, text, line, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_comm(write(tmp_path, text), format="metis")
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize("flags", ["000", "001", "010", "011", "100", "111"])
+@pytest.mark.parametrize("base", [0, 1])
+def test_scotch_flags(tmp_path, flags, base):
+    rows = []
+    for v in range(4):
+        head = ([v + base] if flags[0] == "1" else []) + ([3] if flags[2] == "1" else [])
+        ends = [(BOTH[v, d], d + base) for d in range(4) if d != v]
+        pairs = [x for w, d in ends for x in ((w, d) if flags[1] == "1" else (d,))]
+        rows.append(" ".join(map(str, [*head, 3, *pairs])))
+    comm = read_comm(write(tmp_path, f"0\n4 12\n{base} {flags}\n" + "\n".join(rows) + "\n"))
+    assert edges(comm) == (BOTH if flags[1] == "1" else dict.fromkeys(BOTH, 1))
+
+
+@st.composite
+def symmetric(draw):
+    """Graphs that a partitioner's format holds."""
+    n = draw(st.integers(1, 9))
+    pairs = [(a, b) for a in range(n) for b in range(a)]
+    some = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    weights = [draw(st.integers(1, 2**52)) for _ in some]
+    src, dst = [a for a, _ in some], [b for _, b in some]
+    return CommGraph(n, src + dst, dst + src, weights * 2)
+
+
+@settings(deadline=None, max_examples=60)
+@given(comm=symmetric(), suffix=st.sampled_from([".graph", ".grf"]))
+def test_round_trip_of_partitioners(tmp_path_factory, comm, suffix):
+    path = tmp_path_factory.mktemp("round") / f"a{suffix}"
+    write_comm(comm, path)
+    assert read_comm(path, format="metis" if suffix == ".graph" else "scotch").equals(comm)
+
+
+def test_directions_that_differ_are_told(tmp_path):
+    comm = CommGraph(3, [0, 1, 2], [1, 0, 2], [10, 21, 5], [1, 1, 1])
+    with pytest.warns(InputWarning, match=r"to themselves, directions that differ .* fractions"):
+        write_comm(comm, tmp_path / "a.graph")
+    assert edges(read_comm(tmp_path / "a.graph")) == {(0, 1): 16, (1, 0): 16}
+
+
+TOOLS = {"graphchk": (".graph", ["graphchk"]), "gtst": (".grf", ["gtst"])}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_tools_accept_what_is_written(tmp_path, tool):
+    suffix, command = TOOLS[tool]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    path = tmp_path / f"ring{suffix}"
+    nodes = np.arange(16)
+    src, dst = np.concatenate([nodes, nodes]), np.concatenate([(nodes + 1) % 16, (nodes - 1) % 16])
+    write_comm(CommGraph(16, src, dst, np.full(32, 4096.0)), path)
+    result = subprocess.run([*command, path], capture_output=True, text=True, check=False)
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said
+    assert "ERROR" not in said.upper().replace("NO ERRORS", "")
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("Rank_From,Rank_To,Volume,Count", "0,1,10,3"),
+        ("Source;Target;Weight", "0;1;10"),
+        ("Source,Target,Type,Id,Label,timeset,Weight", "0,1,Directed,0,,,10"),
+        ("sender\treceiver\tbytes", "0\t1\t10"),
+    ],
+)
+def test_tables_of_other_tools(tmp_path, head, row):
+    comm = read_comm(write(tmp_path, f"{head}\n{row}\n"))
+    assert edges(comm) == {(0, 1): 10}
+    assert comm.n_messages.tolist() == [3 if "Count" in head else 1]
+
+
+def test_columns_are_named(tmp_path):
+    path = write(tmp_path, "time,a,b,tag,n\n0.5,0,1,x,10\n0.7,0,1,y,20\n")
+    with pytest.raises(InputError, match=r"bad column names: .*--columns src=NAME"):
+        read_comm(path)
+    columns = {"src": "a", "dst": "b", "nbytes": "n"}
+    with pytest.raises(InputError, match=r"edge stands twice: .*--duplicates sum"):
+        read_comm(path, columns=columns)
+    comm = read_comm(path, columns=columns, duplicates="sum")
+    assert (edges(comm), comm.n_messages.tolist()) == ({(0, 1): 30}, [2])
+    with pytest.raises(InputError, match="no such columns: found q"):
+        read_comm(path, columns=columns | {"nbytes": "q"})
+
+
+def test_hops_are_no_message_counts(tmp_path):
+    path = write(tmp_path, "0 0 960 0\n0 1 64 1\n1 0 64 1\n")
+    with pytest.warns(InputWarning, match=r"app:1: bytes in 0 messages"):
+        assert read_comm(path).n_messages.tolist() == [1, 1, 1]
+    path = write(tmp_path, "0 1 64 1\n1 0 32 1\n0 2 8 2\n2 0 8 2\n")
+    with pytest.warns(InputWarning, match="may be hops"):
+        assert read_comm(path).n_messages.tolist() == [1, 2, 1, 2]
+    assert read_comm(path, columns={"src": "1", "dst": "2", "nbytes": "3"}).n_messages.sum() == 4
+
+
+def test_tasks_counted_from_1_are_told(tmp_path):
+    with pytest.warns(InputWarning, match="counted from 1"):
+        read_comm(write(tmp_path, "1 2 5\n2 3 5\n3 1 5\n1 3 6\n"))
+    with pytest.raises(InputError, match="counted from 1"):
+        read_comm(write(tmp_path, "3\n1 2 5\n2 3 5\n"))
+
+
+def mpip(n, entry):
+    """A report whose matrix has the entries of a function of source and target."""
+    rows = [(s, d, *entry(s, d)) for s in range(n) for d in range(n) if s != d]
+    rows += [(s, s, sum(r[2] for r in rows if r[0] == s), 9) for s in range(n)]
+    lines = "\n".join("\t".join(map(str, row)) for row in sorted(rows))
+    head = "@ mpiP\n------- Start Communication Matrix -------------\n\nStatistics of rank: 0\n\n"
+    return f"{head}Source\tTarget\tTotal Amount\tTotal Count\n{lines}\n" + (
+        "\n------- End Communication Matrix -------------\n"
+    )
+
+
+def test_mpip_collectives_at_the_root_are_kept_apart(tmp_path):
+    def entry(s, d):
+        ring = 1000 if abs(s - d) in (1, 7) else 0
+        return (ring + 8 * (s == 0 or d == 0), bool(ring) + (s == 0 or d == 0))
+
+    path = write(tmp_path, mpip(8, entry))
+    with pytest.warns(InputWarning, match="112 bytes between task 0 and all others"):
+        every = read_comm(path)
+    sent, inside = (read_comm(path, include=i) for i in ("point_to_point", "collective"))
+    assert every.nbytes.sum() == sent.nbytes.sum() + inside.nbytes.sum()
+    assert set(edges(sent).values()) == {1000}
+    assert sent.n_edges == 16
+    assert edges(inside) == {(s, d): 8 for s in range(8) for d in range(8) if (s == 0) != (d == 0)}
+    assert not (every.src == every.dst).any()
+
+
+def test_mpip_all_to_all_is_no_rooted_collective(tmp_path):
+    comm = read_comm(write(tmp_path, mpip(6, lambda s, d: (64, 1))))
+    assert comm.n_edges == 30
+
+
+def test_mpip_without_a_matrix(tmp_path):
+    with pytest.raises(InputError, match="mpiP report without a communication matrix"):
+        read_comm(write(tmp_path, "@ mpiP\n@ Version : 3.5\n"))
+
+
+def test_goal_rounds(tmp_path):
+    text = """num_ranks 3
+    rank 0 {
+    l1: calc 100
+    l2: send 8b to 1 tag 7 cpu 0
+    l3: recv 16b from 2
+    l2 requires l1
+    }
+    rank 1 {
+    l1: recv 8b from 0 tag 7
+    l2: send 4b to 2 tag 1
+    l2 requires l1
+    }
+    rank 2 { // waits twice
+    l1: recv 4b from 1 tag 1
+    l2: calc 5
+    l3: send 16b to 0
+    l2 requires l1
+    l3 irequires l2
+    }
+    """
+    workload = read_workload(write(tmp_path, text))
+    assert workload.dependent
+    assert [edges(phase) for phase in workload] == [{(0, 1): 8}, {(1, 2): 4}, {(2, 0): 16}]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("to 1", "to 5"), "bad rank: found 5"),
+        (("recv 8b", "recv 9b"), "receive of another size"),
+        (("recv 8b from 0", "calc 8"), "send without a receive"),
+        (("send 8b to 1", "calc 8"), "receive without a send"),
+        (("l2 requires l1", "l2 requires l9"), "unknown label: found l9"),
+        (("l2 requires l1", "l1 requires l2\nl2 requires l1"), "operations wait for each other"),
+        (("send 8b", "sned 8b"), "bad GOAL line"),
+    ],
+)
+def test_bad_goal(tmp_path, change, message):
+    text = "num_ranks 2\nrank 0 {\nl1: calc 1\nl2: send 8b to 1\nl2 requires l1\n}\n"
+    text += "rank 1 {\nrecv 8b from 0\n}\n"
+    with pytest.raises(InputError, match=message):
+        read_workload(write(tmp_path, text.replace(*change)))
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def message(*fields):
+    """Bytes of a protobuf message of numbers, texts and messages."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        elif isinstance(value, float):
+            out += varint(number << 3 | 1) + struct.pack("<d", value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(data)) + data
+    return out
+
+
+def et(*nodes):
+    """A trace: metadata, then nodes of a type and attributes."""
+    parts = [message((1, "0.0.4"))]
+    for i, (kind, attributes) in enumerate(nodes):
+        attrs = [(10, message((1, name), (field, v))) for name, field, v in attributes]
+        parts.append(message((1, i), (2, "n"), (3, kind), *attrs))
+    return b"".join(varint(len(part)) + part for part in parts)
+
+
+RING = (7, [("comm_type", 9, 0), ("comm_size", 9, 1024), ("involved_dim", 28, b"\x08\x01")])
+
+
+def test_chakra_traces_of_all_ranks(tmp_path):
+    for rank in range(4):
+        send = (5, [("comm_src", 7, rank), ("comm_dst", 7, (rank + 2) % 4), ("comm_size", 13, 5)])
+        write(tmp_path, et((4, []), send, RING, RING), f"run.{rank}.et")
+    for path in (tmp_path, tmp_path / "run"):
+        comm = read_comm(path)
+        # A ring sends each of four pieces on, three times to add and three times to collect.
+        assert edges(comm) == {(r, (r + 1) % 4): 2 * 6 * 256 for r in range(4)} | {
+            (r, (r + 2) % 4): 5 for r in range(4)
+        }
+    halves = read_comm(tmp_path, collectives={"allreduce": "recursive_doubling"})
+    assert edges(halves)[0, 1] == 2 * 1024
+    (tmp_path / "run.2.et").unlink()
+    with pytest.raises(InputError, match="trace of a rank missing: found no rank 2"):
+        read_comm(tmp_path)
+
+
+def test_chakra_of_one_rank_needs_the_number_of_tasks(tmp_path):
+    path = write(tmp_path, et(RING), "run.et")
+    with pytest.raises(InputError, match="nothing tells how many take part"):
+        read_comm(path)
+    assert read_comm(path, n_tasks=4).nbytes.sum() == 4 * 6 * 256
+    node = {"id": "1", "type": "COMM_COLL_NODE", "attr": [{"name": "comm_type", "int64Val": "0"}]}
+    node["attr"].append({"name": "comm_size", "int64Val": "1024"})
+    text = json.dumps({"version": "0.0.4"}) + "\n" + json.dumps(node)
+    assert read_comm(write(tmp_path, text), n_tasks=4).nbytes.sum() == 4 * 6 * 256
+
+
+def test_ipm_without_messages_is_named(tmp_path):
+    with pytest.raises(InputError, match="IPM log without a message"):
+        read_comm(write(tmp_path, '<?xml version="1.0"?>\n<ipm><task mpi_rank="0"/></ipm>\n'))
+    bomb = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY b "c">]>\n<ipm>&b;</ipm>\n'
+    with pytest.raises(InputError):
+        read_comm(write(tmp_path, bomb))
+
+
+def test_pairs_of_both_directions(tmp_path):
+    text = "-- Graph Information --\n2 , 0 = 100.0\n1 , 1 = 7.0\nAverage Degree: 1.0\n"
+    assert edges(read_comm(write(tmp_path, text))) == {(0, 2): 50, (1, 1): 7, (2, 0): 50}
+    with pytest.raises(InputError, match="pair stands twice: found 0 , 2, also on line 2"):
+        read_comm(write(tmp_path, text + "0 , 2 = 5\n"))
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\x89HDF\r\n\x1a\n\0", "HDF5"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b'{"traceEvents": []}', "a Chrome trace"),
+        (b"#Paraver (1/1/26 at 1:1):1:1", "a trace of Paraver"),
+        (b"digraph g { 0 -> 1 }", "DOT"),
+        (b'<?xml version="1.0"?>\n<graphml/>', "GraphML"),
+        (b"\x80\x04K\x01.", "a pickle, which is never loaded"),
+    ],
+)
+def test_known_formats_that_are_not_read_are_named(tmp_path, data, name):
+    with pytest.raises(InputError, match=f"not read: found {name}"):
+        read_comm(write(tmp_path, data))
+
+
+def test_matrix_market_patterns_are_refused_with_the_reason(tmp_path):
+    text = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n"
+    with pytest.raises(InputError, match="pattern without bytes"):
+        read_comm(write(tmp_path, text))
