@@ -47,7 +47,7 @@ def command(files: tuple[str, ...], torus: str | None, reading: Reading, output:
 
 def _report(file: str, torus: Torus | None, reading: Reading) -> dict[str, Any]:
     """What is known of one file."""
-    from toruscast.errors import InputError
+    from toruscast.errors import InputError, MissingFileError
     from toruscast.mapping.formats.registry import identify, recognised
     from toruscast.mapping.formats.source import Source
 
@@ -69,6 +69,9 @@ def _report(file: str, torus: Torus | None, reading: Reading) -> dict[str, Any]:
                 identify(source, "graph")
             report |= _content(source, fits, torus, reading)
         report["notes"] += [str(warning.message) for warning in caught]
+    except MissingFileError as error:
+        # A name that is none fits every format of folders and prefixes.
+        report |= {"fits": [], "faults": [str(error)]}
     except InputError as error:
         report["faults"].append(str(error))
     return report

@@ -29,7 +29,7 @@ MAX_ROUNDS = 100_000
 
 @dataclass
 class _Task:
-    """One operation: its line, what it waits for, and the round that it falls into."""
+    """One operation: its line, what it waits for, and the latest round that is over after it."""
 
     line: int
     kind: str
@@ -143,7 +143,7 @@ def _match(text: Text, tasks: list[_Task], ends: list[tuple[int, int]]) -> None:
 
 
 def _set_rounds(text: Text, tasks: list[_Task]) -> None:
-    """Number the rounds: a send comes one after the latest message that it waits for."""
+    """Number the rounds from 1: a send comes one after the latest message that it waits for."""
     after: list[list[int]] = [[] for _ in tasks]
     waits = [len(task.before) for task in tasks]
     for i, task in enumerate(tasks):
@@ -154,10 +154,10 @@ def _set_rounds(text: Text, tasks: list[_Task]) -> None:
     while ready:
         i = ready.popleft()
         done += 1
+        # What waits for a send, or for its receive, falls into the next round.
+        tasks[i].round += tasks[i].kind == "send"
         for other in after[i]:
-            # A receive ends in the round of its send; computing takes no round.
-            later = tasks[i].kind != "calc" and tasks[other].kind == "send"
-            tasks[other].round = max(tasks[other].round, tasks[i].round + later)
+            tasks[other].round = max(tasks[other].round, tasks[i].round)
             waits[other] -= 1
             if not waits[other]:
                 ready.append(other)
