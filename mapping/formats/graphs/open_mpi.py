@@ -108,7 +108,7 @@ def read_all_ranks(text: Text, include: Include, n_tasks: int | None, name: str)
     _read(text, traffic, None)
     size = max(traffic.largest + 1, traffic.n_files)
     if 0 < traffic.n_files < size:
-        absent = next(r for r in range(size) if r not in traffic.senders)
+        absent = next((r for r in range(size) if r not in traffic.senders), "not known")
         raise InputError(
             "ranks missing",
             file=text.file,
