@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from .failures import FAILED, INTERRUPTED, WRONG_INPUT, described, wants_traceback
+from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
 from .names import SubCommands
 from .tables import one_line
 
@@ -105,6 +105,11 @@ def one_line_errors() -> Iterator[dict[str, int]]:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         failure["code"] = FAILED
+    except SystemExit as error:
+        if isinstance(error, Ended):
+            raise
+        # Code of the user's own, such as a plugin's, must not end the program in silence.
+        failure["code"] = _end(f"code of a plugin ended the program ({error.code})", FAILED)
     except Exception as error:
         if wants_traceback():
             raise

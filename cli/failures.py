@@ -17,6 +17,10 @@ _TOLD = (
 )
 
 
+class Ended(SystemExit):
+    """The system asked the program to end."""
+
+
 def wants_traceback() -> bool:
     """Whether the user asked to see where the unexpected was raised."""
     return bool(os.environ.get(TRACEBACK))

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..failures import Ended
 from ..output import check_folder, plain, write_text
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _ended_by_signals() -> Iterator[None]:
         return
 
     def end(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
+        raise Ended(128 + number)
 
     before = signal.signal(signal.SIGTERM, end)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import uuid
@@ -48,7 +49,13 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise
         raise InputError("bad file name", file=path, found=error) from None
     try:
-        yield temporary
-        temporary.replace(target)
+        try:
+            yield temporary
+            temporary.replace(target)
+        except OSError as error:
+            # A full disk has no name of its own to tell.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
     finally:
         temporary.unlink(missing_ok=True)

@@ -41,7 +41,8 @@ class InputError(ValueError):
         self.line = line
         self.found = found
         self.expected = expected
-        where = "" if self.file is None else self.file
+        where = "" if self.file is None else _short(self.file, 1000)
+        message = _short(message, 500)
         if line is not None:
             where += f":{line}" if where else f"line {line}"
         text = f"{where}: {message}" if where else message
