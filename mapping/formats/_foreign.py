@@ -27,7 +27,6 @@ KNOWN = (
     (rb"\x80[\x02-\x05]", "a pickle, which is never loaded"),
     (rb"\x7fELF", "a program"),
     (rb"%PDF", "PDF"),
-    (rb".{0,2}OTF2", "OTF2, whose traces are not read yet"),
     (rb"#Paraver", "a trace of Paraver"),
     (rb"\s*[0-9]+ templated_functions", "a profile of TAU"),
     (rb"\s*<\?xml[^>]*>\s*(<!--.*?-->\s*)*<graphml", "GraphML"),

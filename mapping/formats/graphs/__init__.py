@@ -12,6 +12,7 @@ from . import (
     mpip,
     npz,
     open_mpi,
+    otf2,
     parquet,
     scotch,
     table,
@@ -32,4 +33,5 @@ DIALECTS = (
     ipm.DIALECT,
     goal.DIALECT,
     chakra.DIALECT,
+    otf2.DIALECT,
 )

@@ -18,6 +18,7 @@ from ..registry import Dialect
 from ..source import Source
 from .chakra import is_chakra
 from .options import GraphOptions, Include
+from .otf2 import is_otf2
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
 KINDS = {"all": "EISR", "point_to_point": "E", "collective": "I"}
@@ -42,7 +43,7 @@ class _Traffic:
 def is_open_mpi(source: Source) -> bool:
     """Whether this is monitoring output, or a folder or prefix that may hold some."""
     if not source.is_file:
-        return not is_chakra(source)
+        return not (is_chakra(source) or is_otf2(source))
     return bool(START.match(source.start.lstrip()[:200]))
 
 
