@@ -1,0 +1,153 @@
+"""What a message between two nodes uses: its injection FIFO, the links of its way, the receiver."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+
+from . import _route_kernels as kernels
+from ._delta_kernels import Uses
+from .loads import link_loads
+from .routing import FIFO_RULES, Routing, grid_of, routes
+
+# Nodes up to which the ways between all pairs are kept in memory.
+MOST_NODES = 2048
+# Uses of ways that divide, up to which they are.
+_MOST_USES = 2**26
+# Parts of a unit to which even splits are rounded.
+_PARTS = 2**16
+
+
+def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Uses, int]:
+    """Return the resources between all pairs of nodes, and the parts of a unit of traffic.
+
+    Resources are numbered: links as in `Torus`, then the injection FIFOs ``node * fifos + fifo``,
+    then a receiver for each node. Where FIFOs take turns, all of a node count as its first.
+
+    Raises
+    ------
+    InputError
+        If the torus is too large to keep the ways between all pairs of its nodes.
+
+    Examples
+    --------
+    >>> uses, parts = table_of_uses(Torus((4,)))
+    >>> start, stop = uses.first[[0 * 4 + 1, 0 * 4 + 2]]
+    >>> uses.resource[start:stop].tolist(), parts
+    ([1, 0, 49], 1)
+    """
+    n = torus.n_nodes
+    if n > MOST_NODES:
+        raise InputError(
+            "torus too large to search on", found=f"{n} nodes", expected=f"at most {MOST_NODES}"
+        )
+    src, dst = (np.ascontiguousarray(a, dtype=np.int32) for a in np.divmod(np.arange(n * n), n))
+    hops = torus.distance(src, dst).astype(np.uint16)
+    if routing == "adaptive":
+        parts = _PARTS
+        count, link, share = _split_ways(torus, routing, parts)
+    elif torus.ties_are_open:
+        # A tie splits in two in each dimension on its own.
+        parts = 2
+        count, link, share = _split_ways(torus, "deterministic", parts)
+    else:
+        first, link = routes(torus, src, dst)
+        count, share, parts = np.diff(first), np.zeros(0, dtype=np.int32), 1
+    fifo = _fifo_between(torus, src, dst)
+    remote = src != dst
+    ends = remote.astype(np.int64)
+    first = np.zeros(n * n + 1, dtype=np.int64)
+    np.cumsum(count + 2 * ends, out=first[1:])
+    resource = np.empty(first[-1], dtype=np.int32)
+    begin, end = first[:-1][remote], first[1:][remote] - 1
+    is_link = np.ones(first[-1], dtype=np.bool_)
+    is_link[begin] = is_link[end] = False
+    resource[is_link] = link
+    resource[begin] = fifo[remote]
+    resource[end] = torus.n_links + n * torus.network.fifos + dst[remote]
+    shares = share
+    if share.size or parts > 1:
+        shares = np.full(first[-1], parts, dtype=np.int32)
+        shares[is_link] = share
+    return Uses(first, resource, shares, hops, n), parts
+
+
+def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
+    """Return the seconds that a byte takes of each resource, ``(n_resources,)``.
+
+    Links at their bandwidth, a FIFO at that of the fastest dimension, receivers at the memory's.
+    """
+    network = torus.network
+    turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
+    fifo = 1 / max(torus.bandwidth) / (network.fifos if turns else 1)
+    return np.concatenate(
+        [
+            1 / torus.link_bandwidth,
+            np.full(torus.n_nodes * network.fifos, fifo),
+            np.full(torus.n_nodes, 1 / network.memory_bandwidth),
+        ]
+    )
+
+
+def _fifo_between(
+    torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Resource number of the FIFO that each pair of nodes uses, ``(n_pairs,)``."""
+    network = torus.network
+    rule = FIFO_RULES[network.fifo_rule]
+    fifo = np.zeros(src.size, dtype=np.int32)
+    if rule != kernels.ROUND_ROBIN:
+        node = np.arange(torus.n_nodes, dtype=np.int32)
+        kernels.pick_fifos(grid_of(torus), rule, network.fifos, src, dst, node, fifo)
+    return (torus.n_links + src * network.fifos + fifo).astype(np.int32)
+
+
+def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
+    """Links of each pair of nodes, their number, and their shares where ways divide.
+
+    The ways of a pair are those of another one of the same hops along each dimension, shifted.
+    """
+    shape, wrap = np.array(torus.shape), np.array(torus.wrap)
+    gaps = [
+        range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)
+    ]
+    found = []
+    count = np.zeros(torus.n_nodes**2, dtype=np.int64)
+    for gap in itertools.product(*gaps):
+        step = np.array(gap)
+        # From the corner out of which so many hops lead nowhere over the edge of a mesh.
+        corner = np.where(step < 0, shape - 1, 0)
+        ends = torus.node([corner, (corner + step) % shape])
+        if ends[0] == ends[1]:
+            continue
+        load = link_loads(
+            CommGraph(2, [0], [1], [parts]), torus, TaskMapping(ends, torus), routing=routing
+        )
+        links = np.flatnonzero(np.rint(load))
+        at, port = np.divmod(links, 2 * torus.ndim)
+        inside = torus.coords + step
+        start = np.flatnonzero((wrap | ((inside >= 0) & (inside < shape))).all(axis=1))
+        pair = start * torus.n_nodes + torus.node(inside[start] % shape)
+        moved = (torus.coords[start][:, None] - corner + torus.coords[at]) % shape
+        count[pair] = links.size
+        found.append((pair, torus.node(moved) * 2 * torus.ndim + port, np.rint(load[links])))
+        if count.sum() > _MOST_USES:
+            raise InputError(
+                "torus too large to search on with ways that divide",
+                found=f"{torus.n_nodes} nodes",
+                expected="fewer, or --routing deterministic and a tie rule that decides",
+            )
+    first = np.cumsum(count) - count
+    link = np.empty(count.sum(), dtype=np.int32)
+    share = np.empty(count.sum(), dtype=np.int32)
+    for pair, links, amount in found:
+        place = first[pair][:, None] + np.arange(links.shape[1])
+        link[place] = links
+        share[place] = amount.astype(np.int32)
+    return count, link, share

@@ -1,0 +1,115 @@
+"""Loads kept up to date against loads counted anew."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases import cases, tori
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.routing import dilations, injection_fifos, link_loads
+from toruscast.routing.moving import MovingLoads
+
+WHOLE = st.integers(0, 10**6).map(float)
+
+
+@st.composite
+def walks(draw, **options):
+    comm, torus, mapping = draw(cases(lambda: tori(max_nodes=40), **options))
+    moves = []
+    for _ in range(draw(st.integers(1, 6))):
+        tasks = draw(st.sets(st.integers(0, comm.n_tasks - 1), min_size=1, max_size=5))
+        nodes = [draw(st.integers(0, torus.n_nodes - 1)) for _ in tasks]
+        moves.append((sorted(tasks), nodes))
+    return comm, torus, mapping, moves
+
+
+@given(walks(amounts=WHOLE))
+@settings(max_examples=80, deadline=None)
+def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
+    comm, torus, mapping, moves = case
+    loads = MovingLoads(comm, torus, mapping)
+    for tasks, nodes in moves:
+        before = loads.hop_bytes
+        change = loads.move(tasks, nodes)
+        assert loads.hop_bytes == before + change
+    now = TaskMapping(loads.node, torus)
+    assert (loads.link_loads == link_loads(comm, torus, now)).all()
+    assert loads.hop_bytes == (dilations(comm, torus, now) * comm.nbytes).sum()
+    again = MovingLoads(comm, torus, now)
+    assert (again.load == loads.load).all()
+    assert not loads.change.load.any()
+    assert not loads.change.mark.any()
+
+
+@given(walks(amounts=WHOLE))
+@settings(max_examples=40, deadline=None)
+def test_fifos_and_receivers_are_those_of_the_routing(case):
+    comm, torus, mapping, moves = case
+    loads = MovingLoads(comm, torus, mapping)
+    for tasks, nodes in moves:
+        loads.move(tasks, nodes)
+    now = TaskMapping(loads.node, torus)
+    fifo = injection_fifos(comm, torus, now)
+    remote = fifo >= 0
+    if torus.network.fifo_rule == "round_robin":
+        fifo[remote] = 0
+    network = torus.network
+    place = now.node[comm.src] * network.fifos + fifo
+    injected = np.bincount(
+        place[remote], comm.nbytes[remote], minlength=torus.n_nodes * network.fifos
+    )
+    received = np.bincount(now.node[comm.dst][remote], comm.nbytes[remote], torus.n_nodes)
+    assert loads.loads[0, torus.n_links :].tolist() == [*injected, *received]
+
+
+@given(walks(amounts=WHOLE))
+@settings(max_examples=25, deadline=None)
+def test_adaptive_loads_are_the_even_split(case):
+    comm, torus, mapping, moves = case
+    loads = MovingLoads(comm, torus, mapping, routing="adaptive")
+    for tasks, nodes in moves:
+        loads.move(tasks, nodes)
+    now = TaskMapping(loads.node, torus)
+    expected = link_loads(comm, torus, now, routing="adaptive")
+    rounding = comm.nbytes.sum() * 2.0**-17 + 1e-6
+    np.testing.assert_allclose(loads.link_loads, expected, rtol=1e-12, atol=rounding)
+    assert (MovingLoads(comm, torus, now, routing="adaptive").load == loads.load).all()
+
+
+def test_phases_are_counted_apart_and_rounds_together():
+    there, back = CommGraph(2, [0], [1], [100]), CommGraph(2, [0], [1], [30])
+    torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
+    apart = MovingLoads(Workload([there, back]), torus, mapping)
+    assert apart.loads[:, 0].tolist() == [100, 30]
+    rounds = MovingLoads(Workload([there, back], dependent=True), torus, mapping)
+    assert rounds.loads[:, 0].tolist() == [130]
+    assert apart.link_loads.tolist() == rounds.link_loads.tolist()
+
+
+def test_wire_bytes_hold_headers():
+    loads = MovingLoads(
+        CommGraph(2, [0], [1], [600]), Torus((4,)), TaskMapping([0, 1], 4), count="wire_bytes"
+    )
+    assert loads.link_loads[0] == 600 + 2 * 32
+
+
+def test_fractions_of_bytes_are_kept_to_two_to_the_minus_sixty_of_the_whole():
+    comm = CommGraph(2, [0], [1], [1 / 3])
+    loads = MovingLoads(comm, Torus((4,)), TaskMapping([0, 1], 4))
+    assert loads.link_loads[0] == pytest.approx(1 / 3, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "nodes"), [([0, 0], [1, 2]), ([5], [0]), ([0], [9]), ([0, 1], [1])]
+)
+def test_moves_that_cannot_be_are_refused(tasks, nodes):
+    loads = MovingLoads(CommGraph(2, [0], [1], [1]), Torus((4,)), TaskMapping([0, 1], 4))
+    with pytest.raises(InputError):
+        loads.move(tasks, nodes)
+
+
+def test_a_torus_too_large_is_refused():
+    with pytest.raises(InputError, match="too large to search"):
+        MovingLoads(CommGraph(1, [], [], []), Torus((64, 64)), TaskMapping([0], 4096))
