@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, kernel
+from toruscast._jit import bare_kernel, kernel, prefetch
 
 
 class Ends(NamedTuple):
@@ -27,34 +27,25 @@ class Ends(NamedTuple):
 class Uses(NamedTuple):
     """The resources between nodes: those from a to b from ``first[a * N + b]`` to the next one."""
 
-    first: NDArray[np.int64]  # (N * N + 1,)
-    resource: NDArray[np.int32]  # (U,)
+    first: NDArray[np.int32]  # (N * N + 1,)
+    resource: NDArray[np.unsignedinteger]  # (U,)
     share: NDArray[np.int32]  # (U,) of each unit, in parts; empty if it is one part everywhere
     hops: NDArray[np.uint16]  # (N * N,)
     n_nodes: int
 
 
 class Change(NamedTuple):
-    """What a proposed change does to the loads; all zero between proposals."""
+    """What a proposed change does to the loads; ``load`` is all zero between proposals."""
 
     load: NDArray[np.int64]  # (P * R,) parts
-    mark: NDArray[np.bool_]  # (P * R,) whether a load is listed
-    listed: NDArray[np.int64]  # (P * R,) the loads that the change touches
+    listed: NDArray[np.int64]  # (2 * P * R,) the loads that the change touches
+    amount: NDArray[np.int64]  # (2 * P * R,) by how much
     node: NDArray[np.int32]  # (T,) where each task is after it
     is_moved: NDArray[np.bool_]  # (T,)
-
-
-@bare_kernel
-def add_use(uses: Uses, pair: int, base: int, weight: int, change: Change, n_listed: int) -> int:
-    """Add an edge's weight to what it uses between two nodes; return how many loads are listed."""
-    for u in range(uses.first[pair], uses.first[pair + 1]):
-        place = base + uses.resource[u]
-        amount = weight * uses.share[u] if uses.share.size else weight
-        change.load[place] += amount
-        change.listed[n_listed] = place
-        n_listed += not change.mark[place]
-        change.mark[place] = True
-    return n_listed
+    begin: NDArray[np.int32]  # (2 * most I of a task,) uses that are taken away or added
+    end: NDArray[np.int32]
+    weight: NDArray[np.int64]
+    base: NDArray[np.int64]
 
 
 @bare_kernel
@@ -69,7 +60,7 @@ def propose(
 ) -> tuple[int, int]:
     """Work out what it changes if tasks go where ``change.node`` has them.
 
-    Return how many loads are listed, and what the hops times units change by.
+    Return how many loads it changes, and what the hops times units change by.
     """
     n_listed = 0
     hops = 0
@@ -78,6 +69,9 @@ def propose(
     for i in range(n_moved):
         task = moved[i]
         old, new = np.int64(node[task]), np.int64(change.node[task])
+        n = 0
+        # Where the uses stand is looked up for all edges before the first is walked along: else
+        # each waits for the memory.
         for e in range(ends.first[task], ends.first[task + 1]):
             partner = ends.partner[e]
             sends = ends.sends[e]
@@ -90,27 +84,77 @@ def propose(
             weight = ends.weight[e]
             hops += weight * (np.int64(uses.hops[after]) - np.int64(uses.hops[before]))
             if with_loads:
-                n_listed = add_use(uses, before, ends.base[e], -weight, change, n_listed)
-                n_listed = add_use(uses, after, ends.base[e], weight, change, n_listed)
+                change.begin[n] = uses.first[before]
+                change.end[n] = uses.first[before + 1]
+                change.weight[n] = -weight
+                change.base[n] = ends.base[e]
+                change.begin[n + 1] = uses.first[after]
+                change.end[n + 1] = uses.first[after + 1]
+                change.weight[n + 1] = weight
+                change.base[n + 1] = ends.base[e]
+                prefetch(uses.resource, np.int64(change.begin[n]))
+                prefetch(uses.resource, np.int64(change.begin[n + 1]))
+                n += 2
+        n_listed = _add_uses(uses, n, change, n_listed)
     for i in range(n_moved):
         change.is_moved[moved[i]] = False
-    return n_listed, hops
+    return _gather(n_listed, change), hops
+
+
+@bare_kernel
+def _add_uses(uses: Uses, n: int, change: Change, n_listed: int) -> int:
+    """Add weights to what edges use; list what was zero, and return how many are listed."""
+    for i in range(n):
+        weight, base = change.weight[i], change.base[i]
+        for u in range(change.begin[i], change.end[i]):
+            place = base + np.int64(uses.resource[u])
+            amount = weight * uses.share[u] if uses.share.size else weight
+            before = change.load[place]
+            change.listed[n_listed] = place
+            n_listed += before == 0
+            change.load[place] = before + amount
+        if n_listed > change.load.size:
+            n_listed = _once(n_listed, change)
+    return n_listed
+
+
+@bare_kernel
+def _once(n_listed: int, change: Change) -> int:
+    """List each load once that is not zero; what came back to zero may stand there twice."""
+    n = 0
+    for i in range(n_listed):
+        place = change.listed[i]
+        amount = change.load[place]
+        change.amount[n] = amount
+        change.listed[n] = place
+        n += amount != 0
+        change.load[place] = 0
+    for i in range(n):
+        change.load[change.listed[i]] = change.amount[i]
+    return n
+
+
+@bare_kernel
+def _gather(n_listed: int, change: Change) -> int:
+    """Move the changes of loads into ``amount``, each once; return how many there are."""
+    n = 0
+    for i in range(n_listed):
+        place = change.listed[i]
+        amount = change.load[place]
+        change.load[place] = 0
+        change.listed[n] = place
+        change.amount[n] = amount
+        n += amount != 0
+    return n
 
 
 @bare_kernel
 def withdraw(
-    node: NDArray[np.int32],
-    moved: NDArray[np.int64],
-    n_moved: int,
-    n_listed: int,
-    change: Change,
+    node: NDArray[np.int32], moved: NDArray[np.int64], n_moved: int, change: Change
 ) -> None:
     """Forget a proposal."""
     for i in range(n_moved):
         change.node[moved[i]] = node[moved[i]]
-    for i in range(n_listed):
-        change.load[change.listed[i]] = 0
-        change.mark[change.listed[i]] = False
 
 
 @bare_kernel
@@ -126,10 +170,7 @@ def accept(
     for i in range(n_moved):
         node[moved[i]] = change.node[moved[i]]
     for i in range(n_listed):
-        place = change.listed[i]
-        load[place] += change.load[place]
-        change.load[place] = 0
-        change.mark[place] = False
+        load[change.listed[i]] += change.amount[i]
 
 
 @kernel
@@ -148,6 +189,27 @@ def move_tasks(
 
 
 @kernel
+def evaluate_exchanges(
+    ends: Ends,
+    uses: Uses,
+    node: NDArray[np.int32],
+    tasks: NDArray[np.int64],
+    change: Change,
+) -> int:
+    """Work out exchanges of two tasks one by one, and carry none out; return the loads changed."""
+    total = 0
+    moved = np.zeros(2, dtype=np.int64)
+    for i in range(tasks.shape[0]):
+        a, b = tasks[i, 0], tasks[i, 1]
+        moved[0], moved[1] = a, b
+        change.node[a], change.node[b] = node[b], node[a]
+        n_listed, _ = propose(ends, uses, node, moved, 2, True, change)
+        withdraw(node, moved, 2, change)
+        total += n_listed
+    return total
+
+
+@kernel
 def add_all(ends: Ends, uses: Uses, node: NDArray[np.int32], load: NDArray[np.int64]) -> int:
     """Add the loads of all edges. (T,) -> (P * R,); return hops times units."""
     hops = np.int64(0)
@@ -159,5 +221,5 @@ def add_all(ends: Ends, uses: Uses, node: NDArray[np.int32], load: NDArray[np.in
             hops += ends.weight[e] * np.int64(uses.hops[pair])
             for u in range(uses.first[pair], uses.first[pair + 1]):
                 amount = ends.weight[e] * (uses.share[u] if uses.share.size else 1)
-                load[ends.base[e] + uses.resource[u]] += amount
+                load[ends.base[e] + np.int64(uses.resource[u])] += amount
     return hops

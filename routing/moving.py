@@ -78,12 +78,15 @@ class MovingLoads:
         self.load = np.zeros(size, dtype=np.int64)
         self.node = mapping.node.copy()
         self.units_of_hops = add_all(self.ends, self.uses, self.node, self.load)
+        # An edge may list as many loads as its way has before the list is cleared up.
+        listed, most = 2 * size + 1, 2 * int(np.diff(self.ends.first).max(initial=0))
         self.change = Change(
             np.zeros(size, dtype=np.int64),
-            np.zeros(size, dtype=np.bool_),
-            np.zeros(size + 1, dtype=np.int64),
+            *np.zeros((2, listed), dtype=np.int64),
             self.node.copy(),
             np.zeros(self.node.size, dtype=np.bool_),
+            *np.zeros((2, most), dtype=np.int32),
+            *np.zeros((2, most), dtype=np.int64),
         )
 
     def move(self, tasks: ArrayLike, nodes: ArrayLike) -> float:

@@ -62,15 +62,16 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
     fifo = _fifo_between(torus, src, dst)
     remote = src != dst
     ends = remote.astype(np.int64)
-    first = np.zeros(n * n + 1, dtype=np.int64)
+    first = np.zeros(n * n + 1, dtype=np.int32)
     np.cumsum(count + 2 * ends, out=first[1:])
-    resource = np.empty(first[-1], dtype=np.int32)
+    receiver = torus.n_links + n * torus.network.fifos
+    resource = np.empty(first[-1], dtype=np.min_scalar_type(receiver + n))
     begin, end = first[:-1][remote], first[1:][remote] - 1
     is_link = np.ones(first[-1], dtype=np.bool_)
     is_link[begin] = is_link[end] = False
     resource[is_link] = link
     resource[begin] = fifo[remote]
-    resource[end] = torus.n_links + n * torus.network.fifos + dst[remote]
+    resource[end] = receiver + dst[remote]
     shares = share
     if share.size or parts > 1:
         shares = np.full(first[-1], parts, dtype=np.int32)

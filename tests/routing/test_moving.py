@@ -40,7 +40,7 @@ def test_moves_give_to_the_last_byte_what_a_new_count_gives(case):
     again = MovingLoads(comm, torus, now)
     assert (again.load == loads.load).all()
     assert not loads.change.load.any()
-    assert not loads.change.mark.any()
+    assert (loads.change.node == loads.node).all()
 
 
 @given(walks(amounts=WHOLE))

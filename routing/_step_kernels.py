@@ -1,0 +1,263 @@
+"""Kernels that propose steps of a search: which tasks change places with which.
+
+Letters in the comments: N nodes, T tasks, S places, D dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._jit import bare_kernel
+
+from ._delta_kernels import Ends
+
+Random = NDArray[np.uint64]
+# Up to which random number a step is an exchange with a place near a partner, with any place, or a
+# chain of three; the rest permutes boxes.
+_NEAR, _ANY, _CHAIN = 0.62, 0.80, 0.95
+# Steps that begin at one of the tasks on the busiest resources.
+_FROM_HOT = 0.35
+
+
+class Places(NamedTuple):
+    """Where tasks may be moved to; those of node n from ``first[n]`` to ``first[n + 1]``."""
+
+    first: NDArray[np.int64]  # (N + 1,)
+    node: NDArray[np.int32]  # (S,)
+    content: NDArray[np.int32]  # (S,) task there, -1 for none
+    of_task: NDArray[np.int64]  # (T,) -1 for a task that stays
+    movable: NDArray[np.int32]  # (T,) or fewer: the tasks that may move
+    neighbors: NDArray[np.int32]  # (N, 2 * D)
+    size: NDArray[np.int64]  # (D,) nodes along each dimension
+
+
+class Steps(NamedTuple):
+    """A proposed step: the content of each place goes to another, all at once."""
+
+    to: NDArray[np.int64]  # (S,)
+    task: NDArray[np.int32]  # (S,) what goes there; -1 for nothing
+    moved: NDArray[np.int64]  # (T,) the tasks whose node changes
+    count: NDArray[np.int64]  # (1,) places in the step
+    box: NDArray[np.int32]  # (2, N) nodes of one or two boxes
+    is_in_box: NDArray[np.bool_]  # (N,)
+    extent: NDArray[np.int64]  # (D,)
+    most_nodes: int  # in a box
+
+
+@bare_kernel
+def draw(random: Random) -> int:
+    """31 random bits (xorshift64*, Vigna, 2016)."""
+    x = random[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    random[0] = x
+    return np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(33))
+
+
+@bare_kernel
+def below(random: Random, n: int) -> int:
+    """A random number from 0 on, less than n."""
+    return (draw(random) * n) >> 31
+
+
+@bare_kernel
+def uniform(random: Random) -> float:
+    """A random number from 0 to 1."""
+    return draw(random) * 2.0**-31
+
+
+@bare_kernel
+def propose_step(
+    places: Places,
+    steps: Steps,
+    ends: Ends,
+    node: NDArray[np.int32],
+    hot: NDArray[np.int32],
+    random: Random,
+    new_node: NDArray[np.int32],
+) -> int:
+    """Fill in a step; return how many tasks change nodes, 0 for a turn without a step."""
+    steps.count[0] = 0
+    kind = uniform(random)
+    if kind >= _CHAIN:
+        _permute_boxes(places, steps, random)
+    else:
+        source = hot if hot.size and uniform(random) < _FROM_HOT else places.movable
+        task = source[below(random, source.size)]
+        place = places.of_task[task]
+        target = -1
+        if kind < _NEAR or kind >= _ANY:
+            target = _near_partner(places, ends, node, task, random)
+        else:
+            target = below(random, places.node.size)
+        if target < 0 or target == place:
+            return 0
+        _put(places, steps, place, target)
+        other = places.content[target]
+        third = -1
+        if kind >= _ANY and other >= 0:
+            third = _near_partner(places, ends, node, other, random)
+        if third >= 0 and third not in (place, target):
+            _put(places, steps, target, third)
+            _put(places, steps, third, place)
+        else:
+            _put(places, steps, target, place)
+    n_moved = 0
+    for i in range(steps.count[0]):
+        task = steps.task[i]
+        if task >= 0 and node[task] != places.node[steps.to[i]]:
+            new_node[task] = places.node[steps.to[i]]
+            steps.moved[n_moved] = task
+            n_moved += 1
+    return n_moved
+
+
+@bare_kernel
+def _put(places: Places, steps: Steps, place: int, target: int) -> None:
+    """Add to the step that what is on a place goes to another."""
+    i = steps.count[0]
+    steps.task[i] = places.content[place]
+    steps.to[i] = target
+    steps.count[0] = i + 1
+
+
+@bare_kernel
+def _near_partner(
+    places: Places, ends: Ends, node: NDArray[np.int32], task: int, random: Random
+) -> int:
+    """A place on the node of one of a task's partners, or on one beside it; -1 if there is none."""
+    degree = ends.first[task + 1] - ends.first[task]
+    if degree == 0:
+        return -1
+    partner = ends.partner[ends.first[task] + below(random, degree)]
+    there = np.int64(node[partner])
+    ports = places.neighbors.shape[1]
+    port = below(random, ports + 1)
+    if port < ports:
+        there = np.int64(places.neighbors[there, port])
+        if there < 0:
+            return -1
+    n = places.first[there + 1] - places.first[there]
+    return places.first[there] + below(random, n) if n else -1
+
+
+@bare_kernel
+def _permute_boxes(places: Places, steps: Steps, random: Random) -> None:
+    """Exchange two boxes of nodes, or mirror, turn or shift one in itself."""
+    ndim = places.size.size
+    n_nodes = places.first.size - 1
+    corner = below(random, n_nodes)
+    volume = 1
+    for d in range(ndim):
+        size = places.size[d]
+        extent = 1 + below(random, min(size, 4))
+        if below(random, 6) == 0:
+            extent = size
+        elif below(random, 2) == 0:
+            extent = 1
+        if volume * extent > steps.most_nodes:
+            extent = 1
+        steps.extent[d] = extent
+        volume *= extent
+    along = below(random, ndim)
+    if not _list_box(places, steps, corner):
+        return
+    how = below(random, 4)
+    extent = steps.extent[along]
+    size = places.size[along]
+    if how == 0:
+        if 2 * extent > size:
+            return
+        shift = extent + below(random, size - 2 * extent + 1)
+        _exchange_box(places, steps, volume, along, shift)
+        return
+    # Nodes of the box are numbered with the first dimension fastest.
+    stride = 1
+    for d in range(along):
+        stride *= steps.extent[d]
+    other = (along + 1 + below(random, max(ndim - 1, 1))) % ndim
+    other_stride = 1
+    for d in range(other):
+        other_stride *= steps.extent[d]
+    shift = 1 + below(random, max(extent - 1, 1))
+    for i in range(volume):
+        c = i // stride % extent
+        if how == 1:
+            j = i + (extent - 1 - 2 * c) * stride
+        elif how == 2:
+            j = i + ((c + shift) % extent - c) * stride
+        else:
+            if steps.extent[other] != extent or other == along:
+                steps.count[0] = 0
+                return
+            k = i // other_stride % extent
+            j = i + (k - c) * stride + (c - k) * other_stride
+        if j != i:
+            _put_node(places, steps, steps.box[0, i], steps.box[0, j])
+
+
+@bare_kernel
+def _list_box(places: Places, steps: Steps, corner: int) -> bool:
+    """List the nodes of a box; False if it cannot be permuted."""
+    n = 1
+    steps.box[0, 0] = corner
+    room = places.first[corner + 1] - places.first[corner]
+    if room == 0:
+        return False
+    for d in range(places.size.size):
+        inner = n
+        for _ in range(1, steps.extent[d]):
+            for i in range(n - inner, n):
+                there = np.int64(places.neighbors[steps.box[0, i], 2 * d])
+                if there < 0 or places.first[there + 1] - places.first[there] != room:
+                    return False
+                steps.box[0, i + inner] = there
+            n += inner
+    # Round a twisted ring a box may meet itself.
+    twice = False
+    for i in range(n):
+        twice |= steps.is_in_box[steps.box[0, i]]
+        steps.is_in_box[steps.box[0, i]] = True
+    for i in range(n):
+        steps.is_in_box[steps.box[0, i]] = False
+    return not twice
+
+
+@bare_kernel
+def _exchange_box(places: Places, steps: Steps, volume: int, along: int, shift: int) -> None:
+    """Exchange a box with the one so many hops further, unless they meet or differ in places."""
+    fits = True
+    for i in range(volume):
+        steps.is_in_box[steps.box[0, i]] = True
+    for i in range(volume):
+        there = np.int64(steps.box[0, i])
+        for _ in range(shift):
+            if there >= 0:
+                there = np.int64(places.neighbors[there, 2 * along])
+        here = steps.box[0, i]
+        room = places.first[here + 1] - places.first[here]
+        if (
+            there < 0
+            or steps.is_in_box[there]
+            or places.first[there + 1] - places.first[there] != room
+        ):
+            fits = False
+            break
+        steps.box[1, i] = there
+    for i in range(volume):
+        steps.is_in_box[steps.box[0, i]] = False
+    if fits:
+        for i in range(volume):
+            _put_node(places, steps, steps.box[0, i], steps.box[1, i])
+            _put_node(places, steps, steps.box[1, i], steps.box[0, i])
+
+
+@bare_kernel
+def _put_node(places: Places, steps: Steps, source: int, target: int) -> None:
+    """Add to the step that all of a node goes to another."""
+    for i in range(places.first[source + 1] - places.first[source]):
+        _put(places, steps, places.first[source] + i, places.first[target] + i)
