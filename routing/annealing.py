@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.typing import Routing
 
 from ._anneal_kernels import Objective, Walker, anneal, heat_of_tasks, sums_of_powers
 from ._delta_kernels import Uses, add_all
 from ._step_kernels import Places, Steps
 from .moving import MovingLoads
-from .routing import Routing
 from .uses import seconds_of_uses
 
 # Tasks of a box that is permuted, at most, and the share of tasks that count as hot.
@@ -113,7 +113,7 @@ class Annealer:
 
     @property
     def energy(self) -> float:
-        """What is to become small, now: seconds, or hop-bytes over their number at first."""
+        """What is to become small, now: loads over a mean one, or hops a byte."""
         objective = self.objective
         energy = float(self.loads.units_of_hops * objective.hop_share)
         if objective.by_loads:
@@ -177,7 +177,9 @@ class Annealer:
         loads: Any = self.loads
         n_links = max(int(torus.link_exists.sum()), 1)
         if not goal.by_loads:
-            return Objective(np.zeros(1), 1, 0, False, 1.0 / max(loads.units_of_hops, 1))
+            return Objective(
+                np.zeros(1), 1, 0, False, 2.0 / max(float(loads.ends.weight.sum()), 1.0)
+            )
         seconds = seconds_of_uses(torus)
         if goal.links_only:
             seconds[: torus.n_links] = 1.0
@@ -185,6 +187,8 @@ class Annealer:
         seconds = seconds * loads.unit
         mean_second = float(seconds[: torus.n_links][torus.link_exists].mean())
         rate = np.tile(seconds / loads.parts, loads.n_phases)
-        scale = float((rate * loads.load).max()) or 1.0
+        # The same for all mappings, so that energies can be compared.
+        traffic = float(loads.ends.weight.sum()) / 2 / n_links
+        scale = traffic * float(seconds.max()) or 1.0
         hop_share = goal.hop_share * mean_second / n_links / scale
         return Objective(rate / scale, loads.n_phases, goal.doublings, True, hop_share)

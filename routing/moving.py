@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.typing import Routing
 from toruscast.validation import one_of, whole_array
 
 from ._delta_kernels import Change, Ends, Uses, add_all, move_tasks
 from .packets import packet_counts
-from .routing import Routing, check_routing, phase_routings
+from .routing import check_routing, phase_routings
 from .uses import table_of_uses
 
 # Sums of weights stay below this, so that they are exact in 64 bits.

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.typing import Routing
 
 from . import _route_kernels as kernels
 from ._delta_kernels import Uses
 from .loads import link_loads
-from .routing import FIFO_RULES, Routing, grid_of, routes
+from .routing import FIFO_RULES, grid_of, routes
 
 # Nodes up to which the ways between all pairs are kept in memory.
 MOST_NODES = 2048

@@ -108,7 +108,9 @@ def _coordinates(waves: NDArray[Any]) -> list[NDArray[Any]]:
     np.fill_diagonal(likeness, 0)
     alone = set(range(waves.shape[1]))
     found = []
-    for i, j in zip(*np.unravel_index(np.argsort(likeness, axis=None), likeness.shape), strict=True):
+    for i, j in zip(
+        *np.unravel_index(np.argsort(likeness, axis=None), likeness.shape), strict=True
+    ):
         if likeness[i, j] > _PAIRED:
             break
         if {i, j} <= alone:

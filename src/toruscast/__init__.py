@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         save_predictor,
         train_for,
     )
+    from toruscast.training.search import search
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,7 @@ __all__ = [
     "read_workload",
     "routing",
     "save_predictor",
+    "search",
     "simulate",
     "simulate_flows",
     "simulation",
@@ -104,6 +106,7 @@ _NAMES = {
     "write_mapping write_mappings",
     "simulation": "simulate simulate_flows",
     "training": "Budget Forecast TimePredictor forecast load_predictor save_predictor train_for",
+    "training.search": "search",
 }
 _HOME = {name: package for package, names in _NAMES.items() for name in names.split()}
 _PACKAGES = {"datasets", "features", "mapping", "routing", "simulation", "training"}

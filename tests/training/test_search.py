@@ -1,0 +1,125 @@
+"""The search for a better mapping: what it keeps to, and what it refuses."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli.app import main
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping.patterns import halo_2d
+from toruscast.mapping.strategies import make
+from toruscast.routing.least import least_time
+from toruscast.simulation import simulate
+from toruscast.training.search import search
+
+RING = CommGraph(12, range(12), [*range(1, 12), 0], [5000] * 12)
+RING_FILE = "12\n" + "".join(f"{t} {(t + 1) % 12} 5\n" for t in range(12))
+OURS = [0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 14, 15]
+OURS_FILE = "task,node\n" + "".join(f"{i},{n}\n" for i, n in enumerate(OURS))
+
+
+def shuffled(comm, seed=1):
+    new = np.random.default_rng(seed).permutation(comm.n_tasks)
+    return CommGraph(comm.n_tasks, new[comm.src], new[comm.dst], comm.nbytes, comm.n_messages)
+
+
+def test_tasks_stay_on_nodes_that_are_ours_and_bound_ones_where_they_are():
+    found = search(RING, Torus((4, 4)), nodes=OURS, fixed={0: 15, 5: 0}, turns=24)
+    assert set(found.mapping.node.tolist()) == set(OURS)
+    assert found.mapping.node[[0, 5]].tolist() == [15, 0]
+    assert found.value == simulate(RING, Torus((4, 4)), found.mapping).time
+
+
+def test_a_ring_with_holes_comes_to_one_hop_a_byte():
+    found = search(RING, Torus((4, 4)), nodes=OURS, objective="hop_bytes", turns=48)
+    assert found.value == RING.nbytes.sum()
+
+
+def test_the_same_seed_gives_the_same_mapping():
+    halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
+    first, again = (search(halo, torus, turns=24, seed=3) for _ in range(2))
+    assert (first.mapping.node == again.mapping.node).all()
+    assert first.table.equals(again.table)
+
+
+def test_the_answer_is_never_worse_than_yours_nor_below_the_bound():
+    halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
+    yours = make("bisect-graph", halo, torus)
+    found = search(halo, torus, yours, turns=24)
+    assert found.bound <= found.value <= found.given
+    assert found.given == simulate(halo, torus, yours).time
+    assert found.gain == 1 - found.value / found.given
+
+
+def test_each_better_mapping_is_told():
+    told = []
+    found = search(
+        shuffled(halo_2d((4, 4), 2048)),
+        Torus((4, 4)),
+        turns=24,
+        better=lambda mapping, value: told.append((mapping, value)),
+    )
+    values = [value for _, value in told]
+    assert values == sorted(values, reverse=True)
+    assert told[-1] == (found.mapping, found.value)
+
+
+def test_an_interruption_keeps_the_best():
+    def stop(_mapping, _value):
+        raise KeyboardInterrupt
+
+    found = search(shuffled(halo_2d((4, 4), 2048)), Torus((4, 4)), turns=24, better=stop)
+    assert found.interrupted
+    assert len(found.table) == 1
+
+
+def test_no_mapping_of_a_ring_beats_the_bound():
+    torus = Torus((8,))
+    assert least_time(RING, Torus((4, 4))) > 0
+    ring = CommGraph(8, range(8), [*range(1, 8), 0], [51200] * 8)
+    best = simulate(ring, torus, TaskMapping(range(8), 8)).time
+    assert least_time(ring, torus) <= best
+
+
+def test_a_renumbered_grid_comes_back():
+    grid = shuffled(halo_2d((12, 10), 1000))
+    node = make("spectral", grid, Torus((12, 10), wrap=False)).node
+    hops = Torus((12, 10), wrap=False).distance(node[grid.src], node[grid.dst])
+    assert (hops == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"nodes": OURS[:5], "tasks_per_node": 1}, "more tasks than places"),
+        ({"nodes": OURS, "fixed": {0: 5}}, "not ours"),
+        ({"fixed": {0: 1, 2: 1}, "tasks_per_node": 1}, "too many tasks are bound"),
+        ({"fixed": {task: task for task in range(12)}}, "nothing left to move"),
+        ({"nodes": [1, 1, *OURS]}, "twice"),
+        ({"fixed": {12: 1}}, "task that is bound"),
+        ({"objective": "speed"}, "unknown objective"),
+    ],
+)
+def test_what_cannot_be_is_refused(how, words):
+    with pytest.raises(InputError, match=words):
+        search(RING, Torus((4, 4)), turns=1, **how)
+
+
+def test_the_command_keeps_to_the_file_of_nodes(tmp_path):
+    (tmp_path / "ring.edges").write_text(
+        "12\n" + "".join(f"{t} {(t + 1) % 12} 5\n" for t in range(12))
+    )
+    (tmp_path / "ours.csv").write_text(
+        "task,node\n" + "".join(f"{i},{n}\n" for i, n in enumerate(OURS))
+    )
+    out = tmp_path / "best.csv"
+    words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
+    words += ["--allocation", str(tmp_path / "ours.csv"), "--fix", "0=7", "--out", str(out)]
+    result = CliRunner().invoke(main, [*words, "--objective", "hop_bytes"])
+    assert result.exit_code == 0, result.output
+    rows = np.loadtxt(out, delimiter=",", skiprows=1, usecols=(0, 1), dtype=int)
+    assert set(rows[:, 1]) == set(OURS)
+    assert [0, 7] in rows.tolist()
+    for bad in (["--fix", "0=5"], ["--fix", "x"], ["--fix", "0=1", "--fix", "0=2"]):
+        assert CliRunner().invoke(main, [*words, *bad]).exit_code == 2

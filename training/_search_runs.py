@@ -1,0 +1,175 @@
+"""Runs of annealing: from which starts, towards which goals, for how long."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import numpy as np
+
+from toruscast.mapping import TaskMapping, Workload, strategies
+from toruscast.mapping.allocation import Allocation
+from toruscast.mapping.strategies import registry
+from toruscast.routing.annealing import Annealer, Goal
+from toruscast.routing.moving import usable
+from toruscast.typing import Routing
+
+# Strategies that take a graph apart: the first to be asked.
+_FIRST = ("spectral", "bisect-refined", "bisect-graph", "greedy-heaviest")
+# Turns of a run, proposals of a turn and a task, and the temperatures, shares of energy over tasks.
+_TURNS, _STEPS = 24, 40
+_HOT, _COLD = (0.5, 0.1), 0.003
+# What orders mappings best differs from one application to the next: each run has its own goal.
+_GOALS = (Goal(3, 1.0), Goal(4, 4.0), Goal(2, 1.0), Goal(4, 1.0), Goal(3, 4.0))
+_STARTS = 6
+
+
+def starts(
+    workload: Workload, allocation: Allocation, seed: int, deadline: float | None
+) -> list[TaskMapping]:
+    """Return the mappings of all strategies, confined to the allocation, each once.
+
+    A third of the time that is left goes into them at most.
+    """
+    now = time.monotonic()
+    until = np.inf if deadline is None else now + (deadline - now) / 3
+    # Strategies see the whole torus.
+    room = -(-workload.n_tasks // allocation.torus.n_nodes)
+    placement = strategies.Placement(
+        workload, allocation.torus, min(max(room, 1), allocation.tasks_per_node)
+    )
+    others = strategies.variants(workload, allocation.torus, tasks_per_node=placement.capacity)
+    found: dict[bytes, TaskMapping] = {}
+    for name in dict.fromkeys((*_FIRST, *others)):
+        if time.monotonic() > until and found:
+            break
+        mapping = allocation.confine(
+            registry.mapping(placement, name, registry.nodes(placement, name, seed))
+        )
+        found.setdefault(mapping.node.tobytes(), mapping)
+    return list(found.values())
+
+
+class Runs:
+    """Runs of annealing on the threads at hand."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        allocation: Allocation,
+        objective: str,
+        routing: Routing,
+        seed: int,
+    ) -> None:
+        self.workload, self.allocation = workload, allocation
+        self.routing, self.seed = routing, seed
+        self.uses = usable(workload, allocation.torus, routing)
+        self.places = allocation.free_places(workload.n_tasks)
+        self.goals: tuple[Goal, ...] = _GOALS
+        if objective == "hop_bytes":
+            self.goals = (Goal(by_loads=False),)
+        elif objective == "max_bytes":
+            self.goals = tuple(Goal(d, s, links_only=True) for d, s in ((4, 0.2), (5, 0.1), (4, 1)))
+        self.proposals = 0
+        self.stopped = False
+
+    def improve(
+        self,
+        pool: Sequence[TaskMapping],
+        turns: int | None,
+        until: float | None,
+        n_jobs: int,
+        first_look: Callable[[TaskMapping], None],
+    ) -> list[TaskMapping]:
+        """Return starts and what became of them, the most promising first.
+
+        So many ``turns`` are made in all, or as many as there is time for.
+        """
+        energies = [self._annealer(mapping, self.goals[0], 0).energy for mapping in pool]
+        order = np.argsort(energies, kind="stable")
+        best = [pool[i] for i in order[:_STARTS]]
+        first_look(best[0])
+        began = time.monotonic()
+        # The first runs tell what a turn costs; later ones share what is left.
+        jobs = itertools.product(_HOT, self.goals, best)
+        if turns is not None:
+            planned = list(itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS))))
+            each = [min(_TURNS, turns)] * len(planned)
+            results = [
+                self._run(number, plan, n, None)
+                for number, (plan, n) in enumerate(zip(planned, each, strict=True))
+            ]
+        else:
+            assert until is not None
+            results = []
+            total = len(_HOT) * len(self.goals) * len(best)
+            share = max(until - began, 0.0) * n_jobs / total
+            with ThreadPoolExecutor(n_jobs) as threads:
+                futures = [
+                    threads.submit(self._run, number, plan, None, (share, until))
+                    for number, plan in enumerate(jobs)
+                ]
+                try:
+                    while wait(futures, 0.2).not_done:
+                        pass
+                except BaseException:
+                    self.stopped = True
+                    raise
+            results = [future.result() for future in futures]
+        found = [mapping for mapping in results if mapping is not None]
+        # Goals differ: each names its best in turn, with the starts that it would take.
+        return [*self._in_turn(found), *(pool[i] for i in order)]
+
+    def _in_turn(self, found: Sequence[TaskMapping]) -> list[TaskMapping]:
+        ranked = []
+        for goal in self.goals:
+            energies = [self._annealer(mapping, goal, 0).energy for mapping in found]
+            ranked.append([found[i] for i in np.argsort(energies, kind="stable")])
+        listed = {id(m): m for group in zip(*ranked, strict=True) for m in group}
+        return list(listed.values())
+
+    def _annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
+        return Annealer(
+            self.workload,
+            self.allocation.torus,
+            start,
+            self.places,
+            goal,
+            self.uses,
+            seed,
+            self.routing,
+        )
+
+    def _run(
+        self,
+        number: int,
+        plan: tuple[float, Goal, TaskMapping],
+        turns: int | None,
+        clock: tuple[float, float] | None,
+    ) -> TaskMapping | None:
+        """Anneal once: so many turns, or for so many seconds but not beyond a moment."""
+        hot, goal, start = plan
+        began = time.monotonic()
+        if self.stopped or (clock is not None and began > clock[1]):
+            return None
+        n_tasks = self.workload.n_tasks
+        annealer = self._annealer(start, goal, self.seed + 1000 * number)
+        n_steps = max(500, _STEPS * n_tasks) if turns is not None else max(500, 4 * n_tasks)
+        done = 0.0
+        while done < 1 and not self.stopped:
+            hot_at = hot * (_COLD / hot) ** done / n_tasks
+            annealer.turn(n_steps, hot_at, hot_at)
+            if turns is not None:
+                done += 1 / turns + 1e-9
+            elif clock is not None:
+                now = time.monotonic()
+                done = max((now - began) / max(clock[0], 1e-9), float(now > clock[1]))
+        self.proposals += annealer.proposals
+        return TaskMapping(
+            annealer.best_node,
+            self.allocation.torus,
+            tasks_per_node=self.allocation.tasks_per_node,
+            name=f"search-{number + 1}-from-{start.name}",
+        )
