@@ -13,6 +13,8 @@ from toruscast.features import FEATURES, unregister
 ROOT = Path(__file__).parents[2]
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 PAGES = sorted(ROOT.glob("docs/**/*.md"))
+GUIDE = sorted(ROOT.glob("docs/guide/*.md"))
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.S | re.M)
 # Pages with examples, and how many there are at least.
 EXAMPLES = {"codesign": 20, "composition": 15, "interconnect": 20, "ms2": 5, "pmnf": 5}
 COMMANDS = [
@@ -24,17 +26,68 @@ COMMANDS = [
 ]
 
 
+def words(text):
+    """Lines as lists of words: how wide columns are does not count."""
+    return [line.split() for line in text.splitlines()]
+
+
+def run(line):
+    """Run a command of a page, and want it to succeed."""
+    with pytest.raises(SystemExit) as ended:
+        main.main(args=shlex.split(line)[1:])
+    assert ended.value.code == 0, line
+
+
 def test_python_examples_of_the_readme_run(capsys):
     text = README.read_text()
     programs = re.findall(r"```python\n(.*?)```", text, re.S)
     shown = "".join(re.findall(r"```python\n[^`]*```\n\n```text\n(.*?)```", text, re.S))
+    assert shown
+    exec(compile("".join(programs), str(README), "exec"), {})
+    assert words(capsys.readouterr().out) == words(shown)
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
+def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
+    """Blocks run in order; one behind which a file is named is that file."""
+    monkeypatch.chdir(tmp_path)
+    known, names, out = set(FEATURES), {}, ""
     try:
-        exec(compile("".join(programs), str(README), "exec"), {})
-        assert "busiest_share" in FEATURES
+        for kind, file, body in BLOCK.findall(page.read_text()):
+            if file:
+                Path(file).write_text(body)
+            elif kind == "text":
+                shown = [line for line in words(body) if line != ["..."]]
+                assert [line for line in shown if line not in words(out)] == []
+            else:
+                if kind == "python":
+                    exec(compile(body, str(page), "exec"), names)
+                else:
+                    for line in body.splitlines():
+                        run(line)
+                out = capsys.readouterr().out
     finally:
-        unregister("busiest_share")
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [line.split() for line in shown.splitlines()]
+        for name in set(FEATURES) - known:
+            unregister(name)
+
+
+def test_pages_are_short():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 110
+    assert len(text.split()) <= 800
+    assert [page.name for page in GUIDE if len(page.read_text().splitlines()) > 60] == []
+
+
+@pytest.mark.parametrize("page", [README, CONTRIBUTING, *GUIDE], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_files_that_contributing_names_exist():
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", CONTRIBUTING.read_text())
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -62,9 +115,16 @@ def test_commands_of_the_pages_exist(page, line):
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
-def test_every_command_stands_in_a_page():
-    named = {line.split()[1] for _, line in COMMANDS}
-    assert named == set(main.list_commands(None))
+def test_every_command_stands_in_the_readme():
+    named = set(re.findall(r"`toruscast ([a-z]+)", README.read_text()))
+    assert set(main.list_commands(None)) <= named
+
+
+def test_the_page_of_features_is_that_of_the_registry(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from features_page import page
+
+    assert (ROOT / "docs/reference/features.md").read_text() == page()
 
 
 def test_the_page_of_machines_is_that_of_the_presets(monkeypatch):
