@@ -32,9 +32,14 @@ def words(text):
 
 
 def run(line):
-    """Run a command of a page, and want it to succeed."""
-    with pytest.raises(SystemExit) as ended:
-        main.main(args=shlex.split(line)[1:])
+    """Run a command of a page, and want it to succeed; what its plugin registers is forgotten."""
+    known = set(FEATURES)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main.main(args=shlex.split(line)[1:])
+    finally:
+        for name in set(FEATURES) - known:
+            unregister(name)
     assert ended.value.code == 0, line
 
 
@@ -51,24 +56,20 @@ def test_python_examples_of_the_readme_run(capsys):
 def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
     """Blocks run in order; one behind which a file is named is that file."""
     monkeypatch.chdir(tmp_path)
-    known, names, out = set(FEATURES), {}, ""
-    try:
-        for kind, file, body in BLOCK.findall(page.read_text()):
-            if file:
-                Path(file).write_text(body)
-            elif kind == "text":
-                shown = [line for line in words(body) if line != ["..."]]
-                assert [line for line in shown if line not in words(out)] == []
+    names, out = {}, ""
+    for kind, file, body in BLOCK.findall(page.read_text()):
+        if file:
+            Path(file).write_text(body)
+        elif kind == "text":
+            shown = words(body)
+            assert [line for line in shown if line not in words(out)] == []
+        else:
+            if kind == "python":
+                exec(compile(body, str(page), "exec"), names)
             else:
-                if kind == "python":
-                    exec(compile(body, str(page), "exec"), names)
-                else:
-                    for line in body.splitlines():
-                        run(line)
-                out = capsys.readouterr().out
-    finally:
-        for name in set(FEATURES) - known:
-            unregister(name)
+                for line in body.splitlines():
+                    run(line)
+            out = capsys.readouterr().out
 
 
 def test_pages_are_short():
