@@ -18,7 +18,7 @@ from toruscast.simulation import _state as records
 from toruscast.simulation import simulate
 from toruscast.simulation._setup import build_state
 from toruscast.simulation.kernels.loop import run, start
-from toruscast.simulation.simulator import SEED_STEP
+from toruscast.simulation.run import SEED_STEP
 
 ROUTINGS = ["deterministic", "adaptive"]
 routing = st.sampled_from(ROUTINGS)
