@@ -159,12 +159,6 @@ def release_bound(traffic: RoutedTraffic) -> float:
     return traffic.release_bound
 
 
-@register("sure_bound", unit="s")
-def sure_bound(traffic: RoutedTraffic) -> float:
-    """Lower bound that holds whichever way packets choose: the release bound where none do."""
-    return traffic.sure_bound
-
-
 @register("release_slowdown")
 def release_slowdown(traffic: RoutedTraffic) -> float:
     """The release bound over the lower bound."""

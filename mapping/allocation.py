@@ -86,7 +86,7 @@ class Allocation:
     @property
     def n_places(self) -> int:
         """Tasks that our nodes take."""
-        return int(np.size(self.nodes)) * self.tasks_per_node
+        return int(np.asarray(self.nodes).size) * self.tasks_per_node
 
     @lazy
     def room(self) -> NDArray[np.int64]:
@@ -101,7 +101,7 @@ class Allocation:
             raise InputError(
                 "more tasks than places",
                 found=counted(n_tasks, "task"),
-                expected=f"at most {self.n_places}: {counted(np.size(self.nodes), 'node')} x "
+                expected=f"at most {self.n_places}: {counted(np.asarray(self.nodes).size, 'node')} x "
                 f"{self.tasks_per_node}",
             )
         for task in self.fixed or {}:
@@ -134,7 +134,7 @@ class Allocation:
             room[there] -= 1
             bound[task] = True
         homeless = []
-        for task in np.flatnonzero(~bound):
+        for task in np.flatnonzero(~bound).tolist():
             if room[node[task]] > 0:
                 room[node[task]] -= 1
             else:

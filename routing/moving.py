@@ -82,12 +82,15 @@ class MovingLoads:
         # An edge may list as many loads as its way has before the list is cleared up.
         listed, most = 2 * size + 1, 2 * int(np.diff(self.ends.first).max(initial=0))
         self.change = Change(
-            np.zeros(size, dtype=np.int64),
-            *np.zeros((2, listed), dtype=np.int64),
-            self.node.copy(),
-            np.zeros(self.node.size, dtype=np.bool_),
-            *np.zeros((2, most), dtype=np.int32),
-            *np.zeros((2, most), dtype=np.int64),
+            load=np.zeros(size, dtype=np.int64),
+            listed=np.zeros(listed, dtype=np.int64),
+            amount=np.zeros(listed, dtype=np.int64),
+            node=self.node.copy(),
+            is_moved=np.zeros(self.node.size, dtype=np.bool_),
+            begin=np.zeros(most, dtype=np.int32),
+            end=np.zeros(most, dtype=np.int32),
+            weight=np.zeros(most, dtype=np.int64),
+            base=np.zeros(most, dtype=np.int64),
         )
 
     def move(self, tasks: ArrayLike, nodes: ArrayLike) -> float:

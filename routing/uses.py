@@ -77,7 +77,7 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
     if share.size or parts > 1:
         shares = np.full(first[-1], parts, dtype=np.int32)
         shares[is_link] = share
-    return Uses(first, resource, shares, hops, n), parts
+    return Uses(first, resource, shares, hops, n), parts  # type: ignore[arg-type]
 
 
 def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
@@ -115,6 +115,12 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
 
     The ways of a pair are those of another one of the same hops along each dimension, shifted.
     """
+    if torus.twist:
+        raise InputError(
+            "ways that divide on a twisted torus cannot be searched on",
+            found=torus,
+            expected="deterministic routing, or an untwisted torus",
+        )
     shape, wrap = np.array(torus.shape), np.array(torus.wrap)
     gaps = [
         range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)

@@ -194,14 +194,20 @@ def forecast(
     limit = Budget(limit) if isinstance(limit, int) else limit
     workload = as_workload(traffic)
     checks.check_sends(workload)
-    names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND, SURE_BOUND))
+    names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND))
     features = extract(
-        workload, torus, several, routing=routing, features=tuple(names), n_jobs=n_jobs
+        workload,
+        torus,
+        several,
+        routing=routing,
+        features=tuple(names),
+        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
+        n_jobs=n_jobs,
     )
     checks.warn_of_routing(chosen, routing, workload, torus)
     checks.warn_of_distance(chosen, features)
     outlook = chosen.outlook(features)
-    race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(), seed)
+    race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
     simulate = _Simulate(workload, torus, several, routing, n_jobs)
     run(race, simulate, limit, batch=n_jobs, progress=progress)
     to_answer, kind_and_certainty = len(race.order), race.verdict()

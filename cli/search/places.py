@@ -18,7 +18,8 @@ def read_allocation(path: str, n_nodes: int) -> list[int]:
     from toruscast.mapping.formats._source import read_text
 
     text = read_text(path)
-    column, nodes = 0, []
+    column = 0
+    nodes: list[int] = []
     for number, line in text.lines():
         fields = [field.strip() for field in line.split(",")]
         if "node" in fields and not nodes:

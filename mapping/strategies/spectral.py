@@ -66,7 +66,8 @@ def _slowest(placement: Placement, n: int, even: bool) -> NDArray[Any]:
         # Halos send more through some faces than through others, and most little to the edges.
         most = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
         task = np.repeat(np.arange(n_tasks), np.diff(first))
-        nbytes = (nbytes >= _MUCH * np.minimum(most[task], most[partner])) * 1.0
+        much = nbytes >= _MUCH * np.minimum(most[task], most[partner])
+        nbytes = much.astype(np.float64)
     weight = sparse.csr_array((nbytes, partner, first), shape=(n_tasks, n_tasks))
     # A task without traffic may stand anywhere.
     degree = np.maximum(weight.sum(axis=1), 1e-9 * max(nbytes.mean(), 1e-290))

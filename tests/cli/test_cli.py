@@ -69,7 +69,7 @@ SIMULATE = "simulate --comm halo.csv --torus 4x4 --mapping identity"
 BAD = {
     "": "Usage",
     "rnak": "unknown command: found rnak, expected rank (see",
-    "zzz": "unknown command: found zzz, expected rank or features or",
+    "zzz": "unknown command: found zzz, expected rank or search or",
     "pmnf predct": "unknown command: found predct, expected predict",
     "codesign modls": "unknown command: found modls, expected models",
     "interconnect fitt": "unknown command: found fitt, expected fit",

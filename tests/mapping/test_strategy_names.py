@@ -128,11 +128,11 @@ def test_an_unknown_strategy_is_answered_with_all(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.txt").write_text("0 1 8\n")
     line = ["simulate", "--comm", "app.txt", "--torus", "2", "--mapping"]
-    result = CliRunner().invoke(main, [*line, "spiral"])
+    result = CliRunner().invoke(main, [*line, "whirl"])
     assert result.exit_code == 2
     assert "expected a file or a name such as " + ", ".join(strategies.examples()) in result.stderr
     with pytest.raises(InputError) as caught:
-        strategies.make("spiral", HALO, CUBE)
+        strategies.make("whirl", HALO, CUBE)
     assert str(caught.value).endswith("a name such as " + ", ".join(strategies.examples()))
     result = CliRunner().invoke(main, [*line, "permut-YX"])
     assert "expected a file or a name such as permute-ZYX" in result.stderr
