@@ -110,7 +110,13 @@ def one_line_errors() -> Iterator[dict[str, int]]:
         if isinstance(error, Ended):
             raise
         # Code of the user's own, such as a plugin's, must not end the program in silence.
-        failure["code"] = _end(f"code of a plugin ended the program ({error.code})", FAILED)
+        if isinstance(error.__context__, OSError):
+            # click ends so where the reader of a pipe has gone.
+            failure["code"] = FAILED
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
+            failure["code"] = _end(f"code of a plugin ended the program ({error.code})", FAILED)
     except Exception as error:
         if wants_traceback():
             raise

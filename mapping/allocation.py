@@ -101,8 +101,7 @@ class Allocation:
             raise InputError(
                 "more tasks than places",
                 found=counted(n_tasks, "task"),
-                expected=f"at most {self.n_places}: {counted(np.asarray(self.nodes).size, 'node')} x "
-                f"{self.tasks_per_node}",
+                expected=f"at most {self.n_places}, {self.tasks_per_node} on each node of ours",
             )
         for task in self.fixed or {}:
             whole_number(task, "task that is bound", 0, n_tasks - 1)

@@ -152,10 +152,10 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
                 expected="fewer, or --routing deterministic and a tie rule that decides",
             )
     first = np.cumsum(count) - count
-    link = np.empty(count.sum(), dtype=np.int32)
-    share = np.empty(count.sum(), dtype=np.int32)
+    link: NDArray[np.int32] = np.empty(int(count.sum()), dtype=np.int32)
+    share: NDArray[np.int32] = np.empty(int(count.sum()), dtype=np.int32)
     for pair, links, amount in found:
-        place = first[pair][:, None] + np.arange(links.shape[1])
+        place: NDArray[np.int64] = first[pair][:, None] + np.arange(links.shape[-1])
         link[place] = links
         share[place] = amount.astype(np.int32)
     return count, link, share
