@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.utils import PacifyFlushWrapper
 
 from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
 from .names import SubCommands
@@ -110,7 +111,7 @@ def one_line_errors() -> Iterator[dict[str, int]]:
         if isinstance(error, Ended):
             raise
         # Code of the user's own, such as a plugin's, must not end the program in silence.
-        if isinstance(error.__context__, OSError):
+        if isinstance(sys.stdout, PacifyFlushWrapper):
             # click ends so where the reader of a pipe has gone.
             failure["code"] = FAILED
             with suppress(OSError, ValueError):

@@ -154,7 +154,7 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
     first = np.cumsum(count) - count
     link: NDArray[np.int32] = np.empty(int(count.sum()), dtype=np.int32)
     share: NDArray[np.int32] = np.empty(int(count.sum()), dtype=np.int32)
-    for pair, links, amount in found:
+    for pair, links, amount in found:  # type: ignore[assignment]
         place: NDArray[np.int64] = first[pair][:, None] + np.arange(links.shape[-1])
         link[place] = links
         share[place] = amount.astype(np.int32)
