@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
-from click.utils import PacifyFlushWrapper
 
 from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
 from .names import SubCommands
@@ -92,6 +91,7 @@ class Toruscast(Program):
 def one_line_errors() -> Iterator[dict[str, int]]:
     """Turn whatever is raised into one line on stderr and an exit code."""
     failure: dict[str, int] = {}
+    stdout = sys.stdout
     try:
         yield failure
     except click.exceptions.NoArgsIsHelpError as error:
@@ -111,8 +111,8 @@ def one_line_errors() -> Iterator[dict[str, int]]:
         if isinstance(error, Ended):
             raise
         # Code of the user's own, such as a plugin's, must not end the program in silence.
-        if isinstance(sys.stdout, PacifyFlushWrapper):
-            # click ends so where the reader of a pipe has gone.
+        if sys.stdout is not stdout:
+            # click takes stdout away and ends so where the reader of a pipe has gone.
             failure["code"] = FAILED
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
