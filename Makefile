@@ -40,9 +40,8 @@ results: .venv/installed-dev
 	@test -n "$(DATA)" || { echo "make results DATA=FOLDER: expected the folder of measurements"; exit 1; }
 	rm -rf .venv/results
 	$(BIN)/python -m studies run all --out .venv/results --data "$(DATA)"
-	rm -rf docs/studies/figures
-	cp -R .venv/results/figures docs/studies/figures
-	cp .venv/results/results.md docs/studies/results.md
+	rm -rf docs/studies/figures docs/studies/tables
+	cp -R .venv/results/figures .venv/results/tables .venv/results/*.md docs/studies
 
 figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph
 
-__all__ = ["experiment_samples", "load", "names", "path", "provenance", "table_names", "table_path"]
+__all__ = ["load", "names", "path", "provenance", "table_names", "table_path"]
 
 
 def names() -> list[str]:
@@ -123,31 +123,6 @@ def load(
     graph = read_comm(path(name), include=include, n_tasks=record["ranks"], name=name)
     grid = record["process_grid"]
     return graph.renamed(name, tuple(grid)) if grid else graph
-
-
-def experiment_samples() -> Path:
-    """Return where the simulated samples of the published experiments lie.
-
-    Returns
-    -------
-    pathlib.Path
-        The table (Parquet) that ``python -m studies build`` makes.
-
-    Raises
-    ------
-    InputError
-        If this installation has none.
-    """
-    table = _folder() / "sc13.parquet"
-    if not table.is_file():
-        from toruscast.errors import InputError
-
-        raise InputError(
-            "no table of simulated samples in this installation",
-            file=table,
-            expected="--samples FILE.parquet, made by 'python -m studies build'",
-        )
-    return table
 
 
 def table_names() -> list[str]:

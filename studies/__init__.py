@@ -1,49 +1,17 @@
-"""Experiments whose results are published in ``docs/studies/results.md``.
+"""Studies: published experiments and public measurements, repeated over the public API.
 
-Each module defines one or more `Experiment`; the registry here gives them their order.
+``python -m studies run all --out DIR --data FOLDER`` writes the pages of ``docs/studies``.
 """
 
-from . import chance
-from .blue_gene import link_counts, static_routes
-from .blue_waters import gemini_amg, gemini_contention
-from .experiment import Bar, Chart, Experiment, Findings, Inputs
-from .fugaku import study as fugaku
-from .sc13 import (
-    combinations,
-    hybrids,
-    importance,
-    learners,
-    learning_curve,
-    level_1,
-    mixture,
-    pf3d,
-    prior_features,
-    reliability,
-    transfer,
-    unseen,
-)
+from pathlib import Path
 
-_ALL: tuple[Experiment, ...] = (
-    gemini_amg.EXPERIMENT,
-    gemini_contention.EXPERIMENT,
-    fugaku.EXPERIMENT,
-    static_routes.EXPERIMENT,
-    link_counts.EXPERIMENT,
-    prior_features.EXPERIMENT,
-    chance.EXPERIMENT,
-    *hybrids.EXPERIMENTS,
-    mixture.EXPERIMENT,
-    transfer.EXPERIMENT,
-    pf3d.EXPERIMENT,
-    unseen.EXPERIMENT,
-    level_1.EXPERIMENT,
-    learning_curve.EXPERIMENT,
-    learners.EXPERIMENT,
-    reliability.EXPERIMENT,
-    importance.EXPERIMENT,
-    combinations.EXPERIMENT,
-)
+from . import blue_gene, blue_waters, fugaku, sc13
+from .study import Study
 
-EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
+STUDIES: dict[str, Study] = {
+    part.STUDY.name: part.STUDY for part in (sc13, fugaku, blue_waters, blue_gene)
+}
+SAMPLES = Path(__file__).parent / "sc13" / "samples.parquet"
+"""The table of simulated samples that ``python -m studies build`` made."""
 
-__all__ = ["EXPERIMENTS", "Bar", "Chart", "Experiment", "Findings", "Inputs"]
+__all__ = ["SAMPLES", "STUDIES", "Study"]

@@ -1,26 +1,38 @@
-"""``python -m studies``: the published experiments, their samples and their results."""
+"""``python -m studies``: the studies, their samples and their results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.table import Table
 
-from toruscast.cli import options
+from toruscast import InputError
 from toruscast.cli.app import SETTINGS, Program
-from toruscast.cli.output import Output, check_writable
-from toruscast.cli.tables import new_table
-from toruscast.cli.units import number
+from toruscast.training import read_samples
 
-if TYPE_CHECKING:
-    from .plan import Block
+from . import SAMPLES, STUDIES
+from .page import target_table
+from .run import run
+from .sc13 import plan
+from .study import Inputs
 
 NEEDS = {"samples": "simulated samples", "data": "measurements (--data)"}
+_jobs = click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    show_default="all cores",
+    help="Processes that work at the same time.",
+)
+_quiet = click.option("-q", "--quiet", is_flag=True, help="No word on the progress.")
 
 
 @click.group("python -m studies", cls=Program, context_settings=SETTINGS)
 def command() -> None:
-    """Run the published experiments again, or make their samples anew.
+    """Repeat the published experiments, or make their samples anew.
 
     \b
     python -m studies list
@@ -30,27 +42,18 @@ def command() -> None:
 
 
 @command.command("list")
-def list_experiments() -> None:
-    """Show each experiment, what it needs, and where its measurements are from and belong.
-
-    \b
-    python -m studies list
-    """  # noqa: D301
-    from . import EXPERIMENTS
-
-    console = Output().console()
-    shown = new_table("name", "title", "needs", left=("name", "title", "needs"))
-    for name, experiment in EXPERIMENTS.items():
-        shown.add_row(name, experiment.title, NEEDS[experiment.needs])
-    console.print(shown if EXPERIMENTS else "No experiments.")
-    measured = [experiment for experiment in EXPERIMENTS.values() if experiment.sources]
-    if measured:
-        console.print("\nMeasurements, to be fetched into the folder of --data DIR:", style="bold")
-    for experiment in measured:
-        for source in experiment.sources:
-            console.print(f"{experiment.name}: {source}")
-        for pattern in experiment.files:
-            console.print(f"    read from DIR/{pattern}")
+def list_studies() -> None:
+    """Show each study, what it needs, and where its measurements are from and belong."""
+    console = Console(soft_wrap=True)
+    shown = Table("name", "what is repeated", "needs")
+    for name, study in STUDIES.items():
+        shown.add_row(name, study.title, NEEDS[study.needs])
+    console.print(shown)
+    for study in STUDIES.values():
+        for source in study.sources:
+            console.print(f"{study.name}: {source}", markup=False)
+        for pattern in study.files:
+            console.print(f"    read from DIR/{pattern}", markup=False)
 
 
 @command.command("build")
@@ -62,12 +65,10 @@ def list_experiments() -> None:
     help="Only blocks whose name contains this, in any case; repeat for more.",
 )
 @click.option("--dry-run", is_flag=True, help="List the blocks and stop.")
-@options.jobs_option
-@options.quiet_option
-def build_samples(
-    out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quiet: bool
-) -> None:
-    """Simulate the samples that the experiments learn from: processor hours for all of them.
+@_jobs
+@_quiet
+def build(out: str | None, only: tuple[str, ...], dry_run: bool, jobs: int, quiet: bool) -> None:
+    """Simulate the samples that sc13 learns from: processor hours for all of them.
 
     \b
     python -m studies build --dry-run
@@ -75,73 +76,38 @@ def build_samples(
     """  # noqa: D301
     if out is None and not dry_run:
         raise click.UsageError("expected --out FILE.parquet, or --dry-run")
-    if out is not None:
-        check_writable(out, (".parquet",))
-    from . import plan
-
-    chosen = _chosen_blocks(plan.blocks(), only)
+    if out is not None and not out.endswith(".parquet"):
+        raise InputError("samples are written as Parquet", file=out, expected="FILE.parquet")
+    chosen = _chosen_blocks(only)
     if dry_run or out is None:
         _print_blocks(chosen)
         return
-    from toruscast.training import read_samples
-
-    from .progress import progress_of_blocks
-
-    output = Output(quiet=quiet)
-    n_samples = 0
-    try:
-        with progress_of_blocks(output, len(chosen)) as progress:
-            for _, table in plan.build(out, chosen, n_jobs=jobs, progress=progress):
-                n_samples += len(table)
-    except KeyboardInterrupt:
-        output.message(f"finished samples are kept beside {out}: the same command goes on")
-        raise
-    from toruscast.wording import counted
-
+    for number, block in enumerate(chosen, start=1):
+        if not quiet:
+            click.echo(f"block {number} of {len(chosen)}: {block.label}", err=True)
+        plan.build(out, block, n_jobs=jobs)
     origin = read_samples(out).attrs["provenance"]
     hours = sum(origin.get("processor_seconds", {}).values()) / 3600
-    output.console().print(
-        f"{counted(n_samples, 'sample')} of {counted(len(chosen), 'block')} are in {out}, which "
-        f"holds {origin['n_samples']} and took {number(hours)} processor hours."
-    )
+    click.echo(f"{out} holds {origin['n_samples']} samples of {hours:.3g} processor hours.")
 
 
-def _label(block: Block) -> str:
-    return f"{block.name} on {block.torus}"
-
-
-def _chosen_blocks(blocks: tuple[Block, ...], only: tuple[str, ...]) -> tuple[Block, ...]:
+def _chosen_blocks(only: tuple[str, ...]) -> tuple[plan.Block, ...]:
     """Return the blocks that contain one of the texts; all without a text."""
-    from toruscast.errors import InputError
-
+    blocks = plan.blocks()
     wanted = [" ".join(text.lower().split()) for text in only]
     for text, given in zip(wanted, only, strict=True):
-        if not text or not any(text in _label(block).lower() for block in blocks):
-            example = f"part of a name such as {_label(blocks[0])}"
+        if not text or not any(text in block.label.lower() for block in blocks):
+            example = f"part of a name such as {blocks[0].label}"
             raise InputError("no such block", found=given or "nothing", expected=example)
-    if not wanted:
-        return blocks
-    return tuple(b for b in blocks if any(text in _label(b).lower() for text in wanted))
+    return tuple(b for b in blocks if not wanted or any(text in b.label.lower() for text in wanted))
 
 
-def _print_blocks(blocks: tuple[Block, ...]) -> None:
-    from toruscast.wording import counted
-
-    console = Output().console()
-    shown = new_table(
-        "block", "host", "tasks", "mappings", "packets in one", left=("block", "host")
-    )
+def _print_blocks(blocks: tuple[plan.Block, ...]) -> None:
+    shown = Table("block", "mappings", "packets in one")
     for block in blocks:
-        shown.add_row(
-            block.name,
-            str(block.torus),
-            str(block.n_tasks),
-            str(block.n_mappings),
-            str(block.coarsening),
-        )
-    console.print(shown)
-    samples = sum(block.n_mappings for block in blocks)
-    console.print(f"\n{counted(len(blocks), 'block')}, {counted(samples, 'sample')}.")
+        shown.add_row(block.label, str(block.n_mappings), str(block.coarsening))
+    Console(soft_wrap=True).print(shown)
+    click.echo(f"{len(blocks)} blocks, {sum(block.n_mappings for block in blocks)} samples.")
 
 
 @command.command("run")
@@ -151,28 +117,33 @@ def _print_blocks(blocks: tuple[Block, ...]) -> None:
 @click.option(
     "--samples",
     metavar="FILE.parquet",
-    help="Simulated samples.  [default: those that are shipped]",
+    default=str(SAMPLES),
+    show_default="those of the repository",
+    help="Simulated samples.",
 )
-@options.jobs_option
-@options.quiet_option
-def run_experiments(
-    names: tuple[str, ...],
-    out: str,
-    data: str | None,
-    samples: str | None,
-    jobs: int,
-    quiet: bool,
+@_jobs
+@_quiet
+def run_studies(
+    names: tuple[str, ...], out: str, data: str | None, samples: str, jobs: int, quiet: bool
 ) -> int:
-    """Run experiments; write tables, figures and a page, and tell which bars are met.
+    """Run studies; write pages, tables and figures, and tell which targets are reached.
 
-    In DIR: results.md, the page; tables/NAME/*.csv; figures/results/*.svg; findings.json.
+    In DIR: README.md and NAME.md; tables/NAME/*.csv; figures/*.svg; findings.json.
 
     \b
-    python -m studies run all --out results
     python -m studies run all --out results --data measurements
     """  # noqa: D301
-    from .run import run
-
-    output = Output(quiet=quiet)
-    output.check(also={"--out": out})
-    return run(names, out, data, samples, jobs, output)
+    if data is not None and not Path(data).is_dir():
+        raise InputError("no such folder", file=data, expected="--data with the measurements")
+    inputs = Inputs(Path(samples), None if data is None else Path(data), jobs)
+    findings, left_out = run(names, Path(out), inputs, STUDIES, quiet)
+    console = Console(soft_wrap=True)
+    for name, found in findings.items():
+        figures = target_table(found)
+        shown = Table("what", "published", "target", "reached", "met", title=name)
+        for row in figures.drop(columns="part").itertuples(index=False):
+            shown.add_row(*row)
+        if len(figures):
+            console.print(shown)
+    console.print(f"Pages, tables and figures: {Path(out) / 'README.md'}", markup=False)
+    return 1 if any(why.startswith("failed") for why in left_out.values()) else 0

@@ -1,208 +1,150 @@
-"""Runs experiments one after the other and writes what they found, as far as they got."""
+"""Runs studies one after the other and writes what they found, as far as they got."""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toruscast.cli.failures import described, wants_traceback
-from toruscast.cli.names import closest
-from toruscast.cli.output import Output, check_folder, plain, write_text
-from toruscast.cli.tables import new_table, one_line
+import numpy as np
 
-if TYPE_CHECKING:
-    from . import Experiment, Findings, Inputs
+from toruscast import InputError
+from toruscast.mapping.formats import atomic_path
+from toruscast.report.machine import describe_machine
+from toruscast.training import read_samples
+
+from .charts import draw_chart
+from .page import index_page, study_page, target_table
+from .study import Findings, Inputs, Study
 
 ALL = "all"
 
 
-@dataclass
-class Outcome:
-    """What has come of a run so far; everything by name of experiment."""
-
-    provenance: dict[str, Any] | None
-    machine: dict[str, str]
-    findings: dict[str, Findings] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-
-
 def run(
-    names: tuple[str, ...],
-    out: str,
-    data: str | None,
-    samples: str | None,
-    jobs: int,
-    output: Output,
-) -> int:
-    """Run experiments, write their results into the folder ``out``, and return the exit code.
+    names: Sequence[str], out: Path, inputs: Inputs, studies: Mapping[str, Study], quiet: bool
+) -> tuple[dict[str, dict[str, Findings]], dict[str, str]]:
+    """Run studies and write their pages, tables and figures into the folder ``out``.
+
+    A study that fails among several is left out with the reason.
+
+    Returns
+    -------
+    findings : dict
+        By study and title of the part.
+    left_out : dict of str to str
+        Studies that found nothing, and why.
 
     Raises
     ------
     InputError
-        If there is no such experiment, what it needs is missing, or ``out`` is no folder; and what
-        the experiment raises where it is the only one.
+        If there is no such study or what it needs is missing; and what the study raises where it
+        is the only one.
     """
-    from toruscast.report.drawing import figure
-    from toruscast.report.machine import describe_machine
-    from toruscast.training import read_samples
-
-    from . import Inputs
-
-    chosen, left_out = _chosen(names, data)
-    table = _samples(samples) if any(e.needs == "samples" for e in chosen) else None
-    inputs = Inputs(table, _folder(data), jobs)
-    # What would fail after the work fails before it.
-    check_folder(out)
-    folder = Path(out)
-    with figure(1, 1):
-        pass
-    provenance = None if table is None else read_samples(table).attrs["provenance"]
-    outcome = Outcome(provenance, describe_machine(), failed=left_out)
-    if left_out:
-        output.message(f"left out without --data: {', '.join(left_out)}")
-    code = 0
-    for number, experiment in enumerate(chosen, start=1):
-        output.message(f"{number} of {len(chosen)}: {experiment.name}, {experiment.title}")
+    chosen, left_out = _chosen(names, inputs, studies)
+    findings: dict[str, dict[str, Findings]] = {}
+    seconds: dict[str, float] = {}
+    _make_folder(out)
+    for number, study in enumerate(chosen, start=1):
+        if not quiet:
+            print(f"{number} of {len(chosen)}: {study.name}, {study.title}", file=sys.stderr)
+        start = time.perf_counter()
         try:
-            _run_one(experiment, inputs, folder, outcome)
+            found = {title: part(inputs) for title, part in study.parts.items()}
         except Exception as error:
-            if len(chosen) == 1 or wants_traceback():
+            if len(chosen) == 1:
                 raise
-            code = max(code, _failed(experiment.name, error, outcome, output))
-        _write(folder, outcome)
-    _print(outcome, folder, output)
-    return code
+            left_out[study.name] = "failed: " + " ".join(str(error).split())
+            print(f"error: {study.name}: {left_out[study.name]}", file=sys.stderr)
+            continue
+        findings[study.name] = found
+        seconds[study.name] = time.perf_counter() - start
+        _write_study(study, found, out)
+    sampled = any(studies[name].needs == "samples" for name in findings)
+    origin = None
+    if sampled and inputs.samples is not None:
+        origin = read_samples(inputs.samples).attrs["provenance"]
+    machine = describe_machine()
+    _write(index_page(studies, findings, left_out, machine, origin), out / "README.md")
+    record = {
+        "machine": machine,
+        "seconds": seconds,
+        "left_out": left_out,
+        "figures": [
+            {"study": name, "part": title, **asdict(target), "met": target.met}
+            for name, found in findings.items()
+            for title, part in found.items()
+            for target in part.targets
+        ],
+    }
+    _write(json.dumps(_plain(record), indent=1) + "\n", out / "findings.json")
+    return findings, left_out
 
 
-def _chosen(names: tuple[str, ...], data: str | None) -> tuple[list[Experiment], dict[str, str]]:
-    """Return the experiments to run, and those that "all" leaves out with the reason."""
-    from toruscast.errors import InputError
-
-    from . import EXPERIMENTS
-
-    known = [*EXPERIMENTS, ALL]
+def _chosen(
+    names: Sequence[str], inputs: Inputs, studies: Mapping[str, Study]
+) -> tuple[list[Study], dict[str, str]]:
+    """Return the studies to run, and those that "all" leaves out with the reason."""
+    known = [*studies, ALL]
     for name in names:
         if name not in known:
-            raise InputError("unknown experiment", found=name, expected=closest(name, known))
-    if ALL not in names:
-        chosen = [EXPERIMENTS[name] for name in dict.fromkeys(names)]
-        for experiment in chosen:
-            if experiment.needs == "data" and data is None:
-                raise InputError(
-                    f"experiment {experiment.name} needs measurements",
-                    expected="--data DIR; 'python -m studies list' names the sources",
-                )
-        return chosen, {}
-    left_out = {
-        name: "not run, for want of the measurements (--data)"
-        for name, experiment in EXPERIMENTS.items()
-        if experiment.needs == "data" and data is None
-    }
-    chosen = [e for name, e in EXPERIMENTS.items() if name not in left_out]
-    if not chosen:
-        raise InputError("no experiment to run", expected="--data DIR" if left_out else None)
-    return chosen, left_out
+            raise InputError("unknown study", found=name, expected=f"one of {', '.join(known)}")
+    lacking = {n for n, s in studies.items() if s.needs == "data" and inputs.data is None}
+    if ALL in names:
+        left_out = dict.fromkeys(lacking, "not run: it needs the measurements (--data)")
+        return [study for name, study in studies.items() if name not in lacking], left_out
+    if wanting := sorted(lacking & set(names)):
+        sources = "--data DIR; 'python -m studies list' names the sources"
+        raise InputError(f"study {wanting[0]} needs measurements", expected=sources)
+    return [studies[name] for name in dict.fromkeys(names)], {}
 
 
-def _samples(file: str | None) -> Path:
-    if file is not None:
-        return Path(file)
-    from toruscast import datasets
+def _write_study(study: Study, findings: Mapping[str, Findings], out: Path) -> None:
+    """Write page, tables and figures of a study."""
+    tables = {"figures": target_table(findings)}
+    for found in findings.values():
+        tables |= found.tables
+        for name, chart in found.charts.items():
+            _make_folder(out / "figures")
+            draw_chart(chart, out / "figures" / f"{_file_name(study.name)}-{_file_name(name)}.svg")
+    for name, values in tables.items():
+        if len(values):
+            path = out / "tables" / _file_name(study.name) / f"{_file_name(name)}.csv"
+            _make_folder(path.parent)
+            text = values.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+            _write(text, path)
+    _write(study_page(study, findings), out / f"{_file_name(study.name)}.md")
 
-    return datasets.experiment_samples()
+
+def _write(text: str, path: Path) -> None:
+    with atomic_path(path) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")
 
 
-def _folder(data: str | None) -> Path | None:
-    """Return the folder of measurements, or raise if it is none."""
-    from toruscast.errors import InputError
-
-    if data is None:
-        return None
+def _make_folder(path: Path) -> None:
     try:
-        if Path(data).is_dir():
-            return Path(data)
-    except (OSError, ValueError):
-        pass
-    raise InputError("no such folder", file=data, expected="--data with the measurements")
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
 
 
-def _run_one(experiment: Experiment, inputs: Inputs, folder: Path, outcome: Outcome) -> None:
-    from .folder import write_findings
-
-    start = time.perf_counter()
-    findings = experiment.run(inputs)
-    seconds = time.perf_counter() - start
-    write_findings(experiment.name, findings, folder)
-    outcome.findings[experiment.name] = findings
-    outcome.seconds[experiment.name] = seconds
+def _file_name(name: str) -> str:
+    """Return the name where it is that of a plain file on every system."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name):
+        raise InputError("bad file name", found=name, expected="letters, digits, - and _")
+    return name
 
 
-def _failed(name: str, error: Exception, outcome: Outcome, output: Output) -> int:
-    """Note why an experiment found nothing; the others still can."""
-    text, code = described(error)
-    reason = one_line(text)
-    outcome.failed[name] = f"failed, {reason}"
-    output.message(f"error: {name}: {reason}")
-    return code
-
-
-def _write(folder: Path, outcome: Outcome) -> None:
-    """Write page and record of what has come of the run so far."""
-    from . import EXPERIMENTS
-    from .page import results_page
-
-    # The folder may hold what an earlier run found of these.
-    absent = dict.fromkeys(EXPERIMENTS, "not run this time") | outcome.failed
-    page = results_page(
-        outcome.findings,
-        outcome.seconds,
-        outcome.provenance,
-        outcome.machine,
-        experiments=EXPERIMENTS,
-        failed=absent,
-    )
-    record = {
-        "machine": outcome.machine,
-        "samples": outcome.provenance,
-        "experiments": [
-            {
-                "name": name,
-                "title": EXPERIMENTS[name].title,
-                "needs": EXPERIMENTS[name].needs,
-                "sources": EXPERIMENTS[name].sources,
-                "seconds": outcome.seconds[name],
-                "bars": [{**asdict(bar), "met": bar.met} for bar in found.bars],
-                "notes": found.notes,
-                "tables": list(found.tables),
-            }
-            for name, found in outcome.findings.items()
-        ],
-        "not_run": outcome.failed,
-    }
-    folder.mkdir(exist_ok=True)
-    write_text(page, str(folder / "results.md"))
-    text = json.dumps(plain(record), indent=2, allow_nan=False) + "\n"
-    write_text(text, str(folder / "findings.json"))
-
-
-def _print(outcome: Outcome, folder: Path, output: Output) -> None:
-    """Print a row for each bar."""
-    from studies.bars import count_bars, describe_bar
-
-    console = output.console()
-    head = ("experiment", "what", "published", "bar", "measured", "")
-    shown = new_table(*head, left=("experiment", "what", ""))
-    for name, found in outcome.findings.items():
-        for bar in found.bars:
-            text = describe_bar(bar)
-            shown.add_row(name, bar.what, text.published, text.bar, text.measured, text.verdict)
-    if shown.row_count:
-        console.print(shown)
-        console.print()
-    met, all_bars = count_bars(outcome.findings)
-    verdict = f"{met} of {all_bars} bars are met" if all_bars else "No bars are set"
-    console.print(f"{verdict}; all results: {folder / 'results.md'}")
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: NaN becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and value != value else value

@@ -1,4 +1,4 @@
-"""Scores of one forecast, as the tables of the experiments show them."""
+"""Scores of forecasts, as the tables of the studies show them."""
 
 from __future__ import annotations
 
@@ -6,33 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from toruscast.training.evaluate import random_splits
-from toruscast.training.metrics import r2, rcc, regret, wrong_pairs
-from toruscast.training.predictor import TimePredictor
+from toruscast import TimePredictor
+from toruscast.training import r2, rcc, regret, wrong_pairs
 
-RELATIVE_COUNTERS = (
-    "link_share",
-    "injection_share",
-    "reception_share",
-    "latency_share",
-    "max_over_avg_bytes",
-    "std_over_avg_bytes",
-    "idle_links",
-    "max_over_avg_FIFO",
-    "relative_hops",
-    "relative_max_dilation",
-    "path_over_max_bytes",
-    "bottleneck_over_max_bytes",
-    "avg_buffer",
-    "avg_buffer_AO",
-    "avg_buffer_TO",
-    "avg_delay_AO",
-    "avg_delay_TO",
-    "release_slowdown",
-)
-"""Features that mean the same on every host: shares, ratios, packets in buffers."""
+CASE = ["benchmark", "size", "torus"]
 
 
 def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
@@ -57,6 +36,19 @@ def scores(observed: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     }
 
 
+def splits(n: int, n_splits: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return random splits of n mappings, two thirds to train: those of `repeated_splits`.
+
+    Examples
+    --------
+    >>> [(train.size, test.size) for train, test in splits(84, 2)]
+    [(56, 28), (56, 28)]
+    """
+    rng, n_train = np.random.default_rng(0), round(n * 56 / 84)
+    orders = [rng.permutation(n) for _ in range(n_splits)]
+    return [(order[:n_train], order[n_train:]) for order in orders]
+
+
 def forecast(
     train: pd.DataFrame, test: pd.DataFrame, learners: Mapping[str, TimePredictor]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -65,37 +57,24 @@ def forecast(
     Returns
     -------
     scored : DataFrame
-        A row per learner; ``regret_1`` is the mean over benchmarks, sizes and hosts, for of all
-        mappings of all of them together the fastest says nothing.
+        A row per learner; ``regret_1`` is the mean over benchmarks, sizes and hosts.
     predictions : DataFrame
-        ``learner, benchmark, size, torus, observed, predicted`` of every sample.
+        ``benchmark, size, torus, learner, observed, predicted`` of every sample.
     """
     rows, said = [], []
     for name, learner in learners.items():
         predicted = learner.fit(train, train["time"]).predict(test)
-        own = test[["benchmark", "size", "torus"]].assign(
-            learner=name, observed=test["time"], predicted=predicted
-        )
-        rows.append({"learner": name, **scored_overall(own)})
+        own = test[CASE].assign(learner=name, observed=test["time"], predicted=predicted)
+        mean_regret = float(by_case(own)["regret_1"].mean())
+        overall = scores(own["observed"], own["predicted"])
+        rows.append({"learner": name} | overall | {"regret_1": mean_regret})
         said.append(own)
     return pd.DataFrame(rows), pd.concat(said, ignore_index=True)
 
 
-def forecast_first_split(table: pd.DataFrame, name: str, learner: TimePredictor) -> pd.DataFrame:
-    """Return the predictions of `forecast` on the first split of `repeated_splits`, to be drawn."""
-    train, test = random_splits(len(table), 1)[0]
-    return forecast(table.iloc[train], table.iloc[test], {name: learner})[1]
-
-
-def scored_overall(predictions: pd.DataFrame) -> dict[str, float]:
-    """Return the scores of one learner over all samples, with the mean regret of the cases."""
-    overall = scores(predictions["observed"], predictions["predicted"])
-    return overall | {"regret_1": float(by_case(predictions)["regret_1"].mean())}
-
-
 def by_case(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of every learner within each benchmark, size and host."""
-    keys = ["learner", "benchmark", "size", "torus"]
+    keys = ["learner", *CASE]
     rows = [
         {**dict(zip(keys, labels, strict=True)), **scores(some["observed"], some["predicted"])}
         for labels, some in predictions.groupby(keys, sort=False)

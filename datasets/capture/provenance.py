@@ -41,9 +41,7 @@ software with licences of their own, and so is the pseudopotential that the latt
 Debian package.
 
 Besides the captures there are: `default.skops`, the default model (`tools/train_default.py` makes
-it); `sc13.parquet`, the simulated samples of the experiments (`toruscast experiment build` makes
-it; versions, seed and cost are stored in it); and published tables as CSV, whose first lines name
-their sources.
+it); and published tables as CSV, whose first lines name their sources.
 
 The whole run is counted: start-up (for lammps-droplet-128 with a short minimisation, the first of
 its two loops), the iterations given, and the final statistics. For traffic per iteration, divide.

@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from toruscast.mapping.formats._source import read_text
+from ..lines import Lines
 
 _COLUMN = re.compile(r"-\s*\[\s*([A-Za-z_]\w*)\s*,\s*(int32|int64)\s*\]")
 
@@ -52,11 +52,13 @@ def read_link_counters(path: str | os.PathLike[str]) -> pd.DataFrame:
     >>> read_link_counters(file).to_dict("list")
     {'linkid': [0, 1], 'packets': [126, 0]}
     """
-    text = read_text(path)
+    text = Lines(path)
     columns: list[str] = []
     rows: list[list[int]] = []
     header = True
-    for number, line in text.lines(comments="#"):
+    for number, line in text:
+        if line.startswith("#"):
+            continue
         if header:
             if match := _COLUMN.fullmatch(line):
                 if match[1] in columns:

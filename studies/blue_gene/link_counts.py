@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast import CommGraph, InputError, TaskMapping, Torus
 from toruscast.routing import link_loads
 
-from ..experiment import Bar, Chart, Experiment, Findings, Inputs
-from ..public_data import measurement_files
+from ..study import Findings, Inputs, Target
 from .link_counters import read_link_counters
 
 Floats = NDArray[np.float64]
@@ -22,6 +20,7 @@ FILE = "boxfish/example-data/bgpc_links.yaml"
 SHAPE = (8, 8, 8)
 # Below this a pattern is not called found.
 FOUND = 0.8
+_SHOWN = ["region", "packets", "pattern", "correlation_kept"]
 
 
 def neighbourhoods() -> dict[str, CommGraph]:
@@ -101,7 +100,7 @@ def run(inputs: Inputs) -> Findings:
     InputError
         If the measurements are not found or cannot be read.
     """
-    (path,) = measurement_files(inputs, FILE)
+    (path,) = inputs.files(FILE)
     torus = Torus(SHAPE)
     packets = counted_packets(path, torus)
     mapping = TaskMapping(np.arange(torus.n_nodes), torus)
@@ -114,7 +113,7 @@ def run(inputs: Inputs) -> Findings:
     lower = np.where(direction % 2 == 0, node, torus.neighbors.ravel())
     coords = np.stack(np.unravel_index(lower, SHAPE))
     choose = coords.sum(axis=0) % 2 == 0
-    rows, links = [], []
+    rows = []
     for region in packets.columns:
         counted = packets[region].to_numpy()
         if counted.max() == 0:
@@ -123,7 +122,6 @@ def run(inputs: Inputs) -> Findings:
         best = max(fits, key=lambda name: fits[name])
         load = loads[best]
         kept = _correlation(load[~choose], counted[~choose])
-        share = float(counted @ load / (load @ load))
         rows.append(
             {
                 "region": int(region),
@@ -136,87 +134,28 @@ def run(inputs: Inputs) -> Findings:
                 "idle_links_agree": float(((load == 0) == (counted == 0)).mean()),
             }
         )
-        links.append(
-            pd.DataFrame(
-                {
-                    "region": int(region),
-                    "link": packets.index,
-                    "observed": counted,
-                    "predicted": share * load,
-                }
-            )
-        )
     regions = pd.DataFrame(rows)
+    known = regions.set_index("region")["correlation_kept"]
+    unknown = ", ".join(map(str, regions["region"][~(regions["correlation_kept"] >= FOUND)]))
     return Findings(
-        text=(
-            "Blue Gene/P, 8x8x8 torus, one task a node, identity mapping: packets of all "
-            f"{torus.n_links} directed links, by code region. No message list was published. For "
-            f"each region {len(loads)} patterns are tried, equal messages to every task near by on "
-            "a grid that does not close; the one that correlates best on the links of even nodes "
-            "is kept, and judged on those of odd nodes (both directions of a wire are in one half)."
+        f"A Blue Gene/P (8x8x8, one task a node) counted the packets of all {torus.n_links:,} "
+        f"directed links by code region. No message list was published: {len(loads)} patterns of "
+        "equal messages to the tasks near by are tried for each region. The one that correlates "
+        "best on the links of even nodes is kept and judged on those of odd nodes."
+        + (f" In region 1 the correlation is {known[1]:.4f}." if 1 in known else "")
+        + (f" No neighbourhood explains region {unknown}." if unknown else ""),
+        {"link-counts": regions},
+        {"Correlation of counted packets with the best pattern": regions[_SHOWN]},
+        tuple(
+            Target(
+                f"correlation with counted packets, region {region}",
+                float(kept),
+                0.99 if region == 1 else float("nan"),
+            )
+            for region, kept in known.items()
         ),
-        tables={"link_counts_regions": regions, "link_counts_links": pd.concat(links)},
-        bars=_bars(regions),
-        charts=(
-            Chart(
-                "link_counts_regions",
-                "bars",
-                "link_counts_regions",
-                "region",
-                "correlation_kept",
-                title="Correlation of predicted and counted link loads",
-            ),
-        ),
-        shown=("link_counts_regions",),
-        notes=_notes(packets, regions),
     )
-
-
-def _notes(packets: pd.DataFrame, regions: pd.DataFrame) -> tuple[str, ...]:
-    exact = regions["region"][regions["idle_links_agree"] == 1]
-    idle = "the links that counted nothing are just those that it leaves idle"
-    notes = [
-        "The pattern of a region is assumed, by what fits"
-        + (f"; in region {', '.join(map(str, exact))} {idle}." if len(exact) else ".")
-    ]
-    total = packets.sum(axis=1)
-    whole = [r for r in packets if len(packets.columns) > 1 and (2 * packets[r] >= total).all()]
-    if whole:
-        notes.append(
-            f"Region {whole[0]} counted on every link at least what all others did together: it "
-            "seems to hold theirs."
-        )
-    if silent := [str(region) for region in packets if not packets[region].any()]:
-        notes.append(f"Counted nothing: region {', '.join(silent)}.")
-    unknown = regions["region"][~(regions["correlation_kept"] >= FOUND)]
-    if len(unknown):
-        notes.append(
-            f"No neighbourhood explains the counters of region {', '.join(map(str, unknown))}; "
-            "which tasks exchange there is not published."
-        )
-    return tuple(notes)
 
 
 def _correlation(x: Floats, y: Floats) -> float:
     return float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else float("nan")
-
-
-def _bars(regions: pd.DataFrame) -> tuple[Bar, ...]:
-    bars = []
-    for region, kept in zip(regions["region"], regions["correlation_kept"], strict=True):
-        what = f"correlation with counted packets, region {region}"
-        bars.append(Bar(what, float(kept), 0.99 if region == 1 else float("nan")))
-    return tuple(bars)
-
-
-EXPERIMENT = Experiment(
-    name="link-counts",
-    title="Link loads against packet counters of a Blue Gene/P",
-    needs="data",
-    function=run,
-    sources=(
-        "github.com/LLNL/boxfish, example-data, commit "
-        "afa9c9547716909d806a0bd8165bfe896617ca7e (BSD, LLNL-CODE-599192)",
-    ),
-    files=(FILE,),
-)

@@ -6,16 +6,13 @@ analytics system for optimizing communications in massively parallel application
 
 from __future__ import annotations
 
-import math
 import os
 import re
 
 import numpy as np
 import pandas as pd
 
-from toruscast.mapping.formats._source import read_text
-
-from ..numbers import whole
+from ..lines import Lines
 
 COORDINATES = ("a", "b", "c", "d", "e", "t")
 _END = r"(\d{1,9}) \(" + " ".join([r"(\d{1,9})"] * 6) + r"\)"
@@ -50,9 +47,9 @@ def read_static_routes(path: str | os.PathLike[str]) -> pd.DataFrame:
     >>> read_static_routes(file)[["src", "dst", "begin", "begin_c", "end_c"]].values.tolist()
     [[12, 8, 12, 1, 0]]
     """
-    text = read_text(path)
+    text = Lines(path)
     rows = []
-    for number, line in text.lines():
+    for number, line in text:
         match = _HOP.fullmatch(line)
         if not match:
             wanted = "'Hop 1: [src-dst] rank (A B C D E T) -> rank (A B C D E T)'"
@@ -93,19 +90,14 @@ def read_hop_bytes(path: str | os.PathLike[str]) -> pd.DataFrame:
     >>> read_hop_bytes(file).values.tolist()
     [[0.0, 1.0, 4096.0, 1.0]]
     """
-    text = read_text(path)
+    text = Lines(path)
     rows: list[tuple[int, int, float, int]] = []
-    for number, line in text.lines():
+    for number, line in text:
         tokens = line.split()
         if len(tokens) != 4:
             raise text.fault("row of another length", number, line, "source destination bytes hops")
-        src, dst, hops = (whole(text, number, tokens[k]) for k in (0, 1, 3))
-        try:
-            nbytes = float(tokens[2])
-        except ValueError:
-            nbytes = math.nan
-        if not 0 <= nbytes < math.inf:
-            raise text.fault("bad byte count", number, tokens[2], "a number from 0 on")
+        src, dst, hops = (text.whole(number, tokens[k]) for k in (0, 1, 3))
+        nbytes = text.number(number, tokens[2], "byte count")
         rows.append((src, dst, nbytes, hops))
     if not rows:
         raise text.fault("file without data", expected="a line per pair")

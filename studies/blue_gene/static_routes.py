@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from toruscast.errors import InputError
-from toruscast.mapping import Torus, machines
+import toruscast as tc
+from toruscast import InputError
 from toruscast.routing import routes
 
-from ..experiment import Bar, Experiment, Findings, Inputs
-from ..public_data import measurement_files
+from ..study import Findings, Inputs, Target
 from .recorded_routes import read_hop_bytes, read_static_routes
 
 ROUTES = "par-comm-data/route/*_route.txt"
@@ -24,7 +24,7 @@ OPEN_IN_D = 1024
 SHAPE_OF_2048 = (4, 4, 4, 16, 2)
 
 
-def block_of(path: Path) -> tuple[Torus, int]:
+def block_of(path: Path) -> tuple[tc.Torus, int]:
     """Return the torus of a run and its ranks per node, from the name of its file.
 
     Raises
@@ -44,9 +44,9 @@ def block_of(path: Path) -> tuple[Torus, int]:
     nodes = int(match[1])
     wrap = (True, True, True, nodes != OPEN_IN_D, True)
     if nodes == math.prod(SHAPE_OF_2048):
-        return machines.bluegene_q(SHAPE_OF_2048, wrap=wrap), int(match[2])
+        return tc.machines.bluegene_q(SHAPE_OF_2048, wrap=wrap), int(match[2])
     try:
-        return machines.bluegene_q(nodes=nodes, wrap=wrap), int(match[2])
+        return tc.machines.bluegene_q(nodes=nodes, wrap=wrap), int(match[2])
     except InputError as error:
         raise InputError(
             error.message, file=path, found=error.found, expected=error.expected
@@ -118,61 +118,46 @@ def compare_hops(path: Path) -> dict[str, object]:
 
 
 def run(inputs: Inputs) -> Findings:
-    """Compare every recorded route and hop count.
+    """Compare every recorded route and hop count; a file that cannot be used is left out.
 
     Raises
     ------
     InputError
-        If the measurements are not found or cannot be read.
+        If the measurements are not found, or none can be used.
     """
-    files = measurement_files(inputs, ROUTES)
-    found = pd.DataFrame(compare_routes(path) for path in files)
-    hops = pd.DataFrame(compare_hops(path) for path in measurement_files(inputs, HOPS))
-    blocks = {block_of(path)[0] for path in files}
-    shapes = "; ".join(
-        f"{'x'.join(map(str, block.shape))} {''.join(block.axes[d] for d in block.order)}"
-        for block in sorted(blocks, key=lambda block: block.shape)
-    )
+    unusable: dict[str, str] = {}
+    found = _each(compare_routes, inputs.files(ROUTES), unusable)
+    hops = _each(compare_hops, inputs.files(HOPS), unusable)
+    routes_right = float(found["reproduced"].sum() / found["routes"].sum())
+    hops_right = float(hops["equal_hops"].sum() / hops["pairs"].sum())
+    left_out = "".join(f" Left out: {name} ({why})." for name, why in unusable.items())
     return Findings(
-        text=(
-            f"Blue Gene/Q, Mira and Vesta: {found['routes'].sum()} recorded routes "
-            f"({found['links'].sum()} links) and the hops of {hops['pairs'].sum()} pairs, against "
-            "those computed. Blocks and the order of their dimensions: "
-            f"{shapes}. Half-way ties go plus from an even coordinate, minus from an odd one; the "
-            "block of 1024 nodes is open in D."
-        ),
-        tables={"static_routes": found, "static_hops": hops},
-        bars=(
-            Bar(
-                "share of recorded routes reproduced link for link",
-                float(found["reproduced"].sum() / found["routes"].sum()),
-                1.0,
-            ),
-            Bar(
-                "share of recorded hop counts equal to the distance",
-                float(hops["equal_hops"].sum() / hops["pairs"].sum()),
-                1.0,
-            ),
-        ),
-        shown=("static_routes",),
-        notes=(
-            "The order of dimensions is computed as IBM's firmware does, from the sizes of the "
-            "block and from what is a ring; that D is open, and the tie rule, were read from these "
-            "routes. What the figure shows is that the order, one tie rule and minimal routes "
-            "explain all of them.",
-            "Both links of a ring of two join the same nodes and cannot be told apart.",
+        f"Mira and Vesta, Blue Gene/Q, recorded {found['routes'].sum():,} routes and the hops of "
+        f"{hops['pairs'].sum():,} pairs. The computed routes equal {routes_right:.2%} of them link "
+        f"for link, and {hops_right:.2%} of the hop counts. The order of dimensions is computed as "
+        "the firmware does. The tie rule (half-way, plus from an even coordinate and minus from an "
+        "odd one) was read from these routes, and so was that the block of 1024 nodes is open in "
+        "D. Both links of a ring of two join the same nodes and cannot be told apart." + left_out,
+        {"static-routes": found, "static-hops": hops},
+        targets=(
+            Target("share of recorded routes reproduced link for link", routes_right, 1.0),
+            Target("share of recorded hop counts equal to the distance", hops_right, 1.0),
         ),
     )
 
 
-EXPERIMENT = Experiment(
-    name="static-routes",
-    title="Static routes of Blue Gene/Q, link for link",
-    needs="data",
-    function=run,
-    sources=(
-        "github.com/takanori-fujiwara/par-comm-data, commit "
-        "5a023c2b5eb406938d0b9bb20d3b0ab9931d2b96 (CC-BY 4.0; cite Fujiwara et al., VAST'17)",
-    ),
-    files=(ROUTES, HOPS),
-)
+def _each(
+    compare: Callable[[Path], dict[str, object]], files: list[Path], unusable: dict[str, str]
+) -> pd.DataFrame:
+    """Compare each file; note in ``unusable`` what is wrong with those that cannot be used."""
+    rows = []
+    for path in files:
+        try:
+            rows.append(compare(path))
+        except InputError as error:
+            unusable[path.name] = error.message
+    if not rows:
+        raise InputError(
+            "no file can be used", file=files[0].parent, found="; ".join(unusable.values())
+        )
+    return pd.DataFrame(rows)

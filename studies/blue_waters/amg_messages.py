@@ -14,9 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from toruscast.mapping.formats._source import Text, read_text
-
-from ..numbers import finished_lines, seconds, whole
+from ..lines import Lines
 
 PROTOCOLS = ("short", "eager", "rend")
 PLACES = ("network", "node", "socket")
@@ -149,7 +147,7 @@ def read_amg_messages(
     >>> table[["operator", "matrix", "n_processes", "byte_hops", "time"]].values.tolist()
     [['A', False, 16, 8192.0, 1.5e-05]]
     """
-    text = read_text(path)
+    text = Lines(path, finished=True)
     left_out: Counter[str] = Counter()
     rows = list(_rows(text, left_out))
     if not rows and not left_out:
@@ -167,10 +165,10 @@ def read_amg_messages(
     return table
 
 
-def _count_processes(text: Text, most: int) -> int:
+def _count_processes(text: Lines, most: int) -> int:
     """The number of processes by the name of the job, or of the file."""
     cores, jobs = [], list[str]()
-    for _, line in finished_lines(text):
+    for _, line in text:
         if line.startswith("Job name:"):
             jobs.append(line.partition(":")[2].strip())
         elif line.startswith("Requested resources:") and (match := _CORES.search(line)):
@@ -178,19 +176,19 @@ def _count_processes(text: Text, most: int) -> int:
     if len({tuple(_COUNT.findall(job)) for job in jobs}) > 1:
         raise text.fault("jobs of different names", None, ", ".join(jobs), "jobs of one size")
     limit = max(cores, default=_MOST_PROCESSES)
-    for name in (*jobs[:1], Path(text.file).name):
+    for name in (*jobs[:1], text.path.name):
         counts = [int(count) for count in _COUNT.findall(name)]
         if fitting := [count for count in counts if most <= count <= limit]:
             return min(fitting)
     wanted = f"a count from {most} to {limit} in the name of the job or file, or n_processes"
-    raise text.fault("number of processes not found", None, Path(text.file).name, wanted)
+    raise text.fault("number of processes not found", None, text.path.name, wanted)
 
 
-def _rows(text: Text, left_out: Counter[str]) -> Iterator[dict[str, object]]:
+def _rows(text: Lines, left_out: Counter[str]) -> Iterator[dict[str, object]]:
     level, run, block = -1, -1, None
-    for number, line in finished_lines(text):
+    for number, line in text:
         if match := _LEVEL.fullmatch(line):
-            new = whole(text, number, match[1])
+            new = text.whole(number, match[1])
             run += new <= level or run < 0
             level, block = new, None
         elif begun := _header(number, line):
@@ -208,7 +206,7 @@ def _rows(text: Text, left_out: Counter[str]) -> Iterator[dict[str, object]]:
             if name != "Comm Time":
                 _add(text, number, block, name, value)
                 continue
-            time = seconds(text, number, value)
+            time = text.number(number, value, "time", 1e-12)
             if reason := _unusable(text, number, block):
                 left_out[reason] += 1
                 continue
@@ -229,8 +227,8 @@ def _header(number: int, line: str) -> _Block | None:
     return None if known or not _OTHER.fullmatch(line) else _Block(number, "", False, False)
 
 
-def _add(text: Text, number: int, block: _Block, name: str, value: str) -> None:
-    key, count = _FIELDS[name], whole(text, number, value)
+def _add(text: Lines, number: int, block: _Block, name: str, value: str) -> None:
+    key, count = _FIELDS[name], text.whole(number, value)
     if key not in block.values:
         block.values[key] = count
     elif name == "Total Bytes" or not block.operator:
@@ -239,7 +237,7 @@ def _add(text: Text, number: int, block: _Block, name: str, value: str) -> None:
         raise text.fault("field given twice", number, found=f"{name} {value}")
 
 
-def _unusable(text: Text, number: int, block: _Block) -> str:
+def _unusable(text: Lines, number: int, block: _Block) -> str:
     """Why a communication cannot stand beside the others; empty if it can."""
     if not block.operator:
         return OTHER_OPERATOR
@@ -256,7 +254,7 @@ def _unusable(text: Text, number: int, block: _Block) -> str:
     return BYTES_OF_ONE if hops > _DIAMETER * total or 0 < total <= own else ""
 
 
-def _check(text: Text, number: int, block: _Block) -> None:
+def _check(text: Lines, number: int, block: _Block) -> None:
     """Fault a communication that lacks what every one has, or part of what belongs together."""
     have = block.values
     missing = [name for name in _REQUIRED if _FIELDS[name] not in have]

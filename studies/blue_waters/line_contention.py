@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from toruscast.mapping.formats._source import Text, read_text
-
-from ..numbers import finished_lines, seconds, whole
+from ..lines import Lines
 
 INT_NBYTES = 4
+# Seconds; no time is shorter.
+SHORTEST = 1e-12
 _SIZE = re.compile(r"(Num Msgs|SizeMsgs)\s+(\S+)")
 # A new series, or what the job system adds: whatever was begun was cut off.
 _OTHER = ("Pingpong", "Application")
@@ -59,7 +59,7 @@ def read_line_contention(path: str | os.PathLike[str]) -> pd.DataFrame:
     >>> read_line_contention(file)[["dimension", "n_ranks", "nbytes", "time"]].values.tolist()
     [['x', 4, 32, 8.8e-06], ['x', 4, 32, 8.9e-06]]
     """
-    text = read_text(path)
+    text = Lines(path, finished=True)
     rows = list(_rows(text))
     if not rows:
         raise text.fault("no measurement found", expected="'Num Msgs', 'SizeMsgs', then times")
@@ -72,9 +72,9 @@ def read_line_contention(path: str | os.PathLike[str]) -> pd.DataFrame:
     return table
 
 
-def _rows(text: Text) -> Iterator[tuple[int, int, int, int, int, float]]:
+def _rows(text: Lines) -> Iterator[tuple[int, int, int, int, int, float]]:
     series, ranks, size = -1, {"master": 0, "partner": 0}, dict[str, int]()
-    for number, line in finished_lines(text):
+    for number, line in text:
         if match := _RANKS.fullmatch(line):
             if match[1] == "master":
                 series, ranks = series + 1, {"master": 0, "partner": 0}
@@ -83,7 +83,7 @@ def _rows(text: Text) -> Iterator[tuple[int, int, int, int, int, float]]:
         elif match := _SIZE.fullmatch(line):
             # A new count begins a new size; the one before was cut off if it has no times yet.
             size = {} if match[1] == "Num Msgs" else size
-            size[match[1]] = whole(text, number, match[2])
+            size[match[1]] = text.whole(number, match[2])
             if size[match[1]] == 0:
                 raise text.fault("bad number", number, line, "a whole number above 0")
         elif line.startswith(_OTHER):
@@ -93,7 +93,7 @@ def _rows(text: Text) -> Iterator[tuple[int, int, int, int, int, float]]:
                 wanted = "as many partners as masters before the first times"
                 raise text.fault("ranks missing", number, f"{ranks}", wanted)
             for repeat, token in enumerate(line.split()):
-                time = seconds(text, number, token)
+                time = text.number(number, token, "time", SHORTEST)
                 yield (
                     *(series, 2 * ranks["master"], size["Num Msgs"]),
                     *(size["SizeMsgs"] * INT_NBYTES, repeat, time),

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import TaskMapping, Torus
+from toruscast import TaskMapping, Torus, simulate
 from toruscast.mapping.collectives import Round, Schedule, merged
 from toruscast.routing import dilations, link_loads
-from toruscast.simulation.simulator import simulate
 
 from .chain import message_chain
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import TaskMapping, Torus, machines
+from toruscast import TaskMapping, Torus, machines
 
 from .times import place_ranks, read_rank_map
 
@@ -27,24 +27,13 @@ class Job(NamedTuple):
     """Ranks along the dimensions that the algorithms see, in C order."""
 
 
-def is_folded(shape: str) -> bool:
-    """Return whether jobs of a shape are laid into the machine's six dimensions, see `fold`.
-
-    Examples
-    --------
-    >>> is_folded("64x64"), is_folded("4x4x4")
-    (True, False)
-    """
-    return shape.count("x") == 1
-
-
-def read_job(path: Path, *, folded: bool = True) -> Job:
+def read_job(path: Path) -> Job:
     """Return the network of a job script, with its ranks on it.
 
     The torus that a job asks for is laid into the six dimensions of the machine along Hamiltonian
     cycles [1]_. Three dimensions are taken as they are: of up to four nodes, which is what was
     measured, both are the same. Two dimensions are long, and far nodes of a long cycle are nearer
-    in the network; see `fold`, which ``folded=False`` leaves out.
+    in the network; see `fold`.
 
     A dimension of two nodes is a single link each way: three ports are as fast as six there.
 
@@ -56,7 +45,7 @@ def read_job(path: Path, *, folded: bool = True) -> Job:
     shape, rank_map = read_rank_map(path)
     torus = machines.tofu_d(shape, wrap=[size > 2 for size in shape])
     node: NDArray[Any] = place_ranks(shape, rank_map)
-    if folded and len(shape) == 2:
+    if len(shape) == 2:
         coords, sizes = fold(shape)
         torus = machines.tofu_d(sizes, wrap=False)
         node = torus.node(coords)[node]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
+from toruscast import InputError
 
 _COLUMNS = {
     "collective_type": "collective",

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from studies.progress import progress_of_blocks
 from toruscast import datasets
 from toruscast.cli import main
 from toruscast.cli.inputs import load_application
@@ -512,17 +511,6 @@ def test_progress_of_a_simulation_counts_packet_hops(monkeypatch):
         move(1_000_000, 4_000_000)
     assert "25% of 4 million packet-hops" in screen.getvalue()
     assert part_of("packet-hops")(0, 0) == "0% of 0 packet-hops"
-
-
-def test_progress_of_blocks_in_a_terminal(monkeypatch):
-    screen = terminal(monkeypatch)
-    with progress_of_blocks(Output(), 2) as move:
-        move("halo", 0, 3)
-        move("halo", 3, 3)
-        move("pF3D", 1, 3)
-    assert "block 1 of 2: halo: 3 samples\n" in screen.getvalue()
-    assert "block 2 of 2: pF3D" in screen.getvalue()
-    assert "1/3" in screen.getvalue()
 
 
 def test_no_progress_without_a_terminal(capsys):

@@ -65,7 +65,7 @@ from toruscast.routing import time_bounds
     ],
 )
 def test_names_stand_for_schedules(collective, algorithm, expected):
-    found = parse(collective, algorithm, 2.0**20, 3)
+    found = parse(collective, algorithm, 2.0**20, 3, 64)
     assert dataclasses.astuple(found)[:1] + dataclasses.astuple(found)[2:6] == expected
     assert found.schedule in names()
 
@@ -74,7 +74,7 @@ def test_names_stand_for_schedules(collective, algorithm, expected):
     "algorithm", ["default-default", "default-rdbc", "BINE-MAGIC-UTOFU-0-1", "BINE", "", "A-B-C-D"]
 )
 def test_unknown_names_are_left_out(algorithm):
-    assert parse("allreduce", algorithm, 4.0, 3) is None
+    assert parse("allreduce", algorithm, 4.0, 3, 64) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_unknown_names_are_left_out(algorithm):
     ],
 )
 def test_unknown_collectives_and_ports_are_left_out(collective, algorithm):
-    assert parse(collective, algorithm, 2.0**20, 3) is None
+    assert parse(collective, algorithm, 2.0**20, 3, 64) is None
 
 
 def test_footprint_in_closed_form():
