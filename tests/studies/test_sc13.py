@@ -118,7 +118,7 @@ def short(monkeypatch):
     "part",
     [
         hybrids.single,
-        lambda inputs: hybrids.hybrids(inputs, plan.SMALL),
+        lambda inputs: hybrids.hybrid_sets(inputs, plan.SMALL),
         together.mixture,
         together.transfer,
         reach.learning_curve,
