@@ -79,8 +79,8 @@ def index_page(
                     "--data FOLDER` writes all pages, tables and figures anew; `python -m studies "
                     "list` names the sources of the measurements. Targets are goals of this "
                     "project, most of them above what was published. "
-                    "[measurements.md](measurements.md) compares the simulator with other engines and gives "
-                    "its speed."
+                    "[measurements.md](measurements.md) compares the simulator with "
+                    "other engines and gives its speed."
                 ),
                 head + "\n".join("| " + " | ".join(row) + " |" for row in rows),
                 wrapped(f"Run on: {cell(machine.get('cpu', ''))}, {cell(versions)}."),

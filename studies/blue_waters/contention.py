@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+import toruscast as tc
 from toruscast import InputError
-from toruscast.training import rcc
 
 from ..study import Findings, Inputs, Target
 from .line_contention import read_line_contention
@@ -86,7 +88,7 @@ def run(inputs: Inputs) -> Findings:
     test = test.dropna(subset="predicted")
     error = (test["predicted"] / test["time"] - 1).abs()
     by_dimension = error.groupby(test["dimension"]).mean()
-    order = rcc(test["time"], test["predicted"])
+    order = _order(test["time"], test["predicted"])
     known = {name: figure for name, figure in KNOWN.items() if name in best}
     found = ", ".join(f"{name.upper()} {best[name]:.2f}" for name in known)
     wrong = ", ".join(f"{str(name).upper()} {value:.0%}" for name, value in by_dimension.items())
@@ -120,3 +122,8 @@ def run(inputs: Inputs) -> Findings:
             ),
         ),
     )
+
+
+def _order(observed: Any, forecast: Any) -> float:
+    """RCC of two places or more; NaN of fewer."""
+    return tc.training.rcc(observed, forecast) if len(observed) > 1 else float("nan")

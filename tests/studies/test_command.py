@@ -137,12 +137,12 @@ def test_every_study_has_a_page_of_at_most_eighty_lines_in_the_repository():
         assert len((docs / f"{name}.md").read_text().splitlines()) <= 80
 
 
-@given(st.floats(0, 1), st.floats(-1e-6, 1e-6), st.sampled_from(["at least", "at most"]))
+@given(st.floats(0, 1), st.floats(-1e-2, 1e-2), st.sampled_from(["at least", "at most"]))
 def test_rounding_never_changes_the_verdict(target, gap, kind):
     asked = Target("x", target + gap, target, kind)
     _, _, reached, met = described(asked)
     assert Target("x", float(reached), float(f"{target:.10g}"), kind).met == (met == "yes") or (
-        abs(gap) < 1e-9
+        abs(gap) < 1e-5
     )
 
 

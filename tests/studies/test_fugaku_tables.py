@@ -100,17 +100,3 @@ def test_a_torus_of_two_dimensions_folds_into_six(shape):
         assert (np.delete(hops, -1, axis) == 1).all()
         # A ring of an odd length does not close in a mesh.
         assert (last == 1).all() if shape[axis] % 2 == 0 else (last <= 2).all()
-
-
-def test_far_nodes_of_two_dimensions_are_near_in_six(tmp_path):
-    path = tmp_path / "job"
-    path.write_text('"node=64x64:torus"\n"rank-map-bynode=YX"\n')
-    folded, logical = read_job(path), read_job(path, folded=False)
-    assert folded.grid == logical.grid == (64, 64)
-    ranks = np.arange(4096)
-    far = (ranks + 32) % 4096
-    hops = [
-        job.torus.distance(job.mapping.node[ranks], job.mapping.node[far])
-        for job in (folded, logical)
-    ]
-    assert hops[0].max() <= 22 < 32 <= hops[1].min()
