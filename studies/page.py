@@ -105,11 +105,11 @@ def _samples(provenance: Mapping[str, Any] | None) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """Return paragraphs with lines of at most 120 letters."""
+    """Return paragraphs with lines of at most 160 letters."""
     return "\n\n".join(
         textwrap.fill(
             " ".join(part.split()),
-            120,
+            160,
             subsequent_indent=indent,
             break_long_words=False,
             break_on_hyphens=False,
