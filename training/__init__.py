@@ -5,13 +5,14 @@ from .application import Training, needed_level, train_for
 from .default_model import build_default_samples, train_default
 from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
 from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
-from .forecasting import Cost, Forecast, Verdict, forecast, simulation_minutes
+from .forecasting import Cost, Forecast, Verdict, forecast
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
 from .predictor import TimePredictor
 from .race import Budget
 from .sample_store import read_samples, write_samples
 from .samples import build_samples
+from .simulated import simulation_minutes
 
 __all__ = [
     "FEATURE_SETS",

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic, extract
+from toruscast.features import extract
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
@@ -27,12 +26,11 @@ from .model_file import load_predictor
 from .outlook import Outlook
 from .predictor import TimePredictor
 from .race import Budget, Kind, Race, run
+from .simulated import Simulate, mean_hops
 
 Floats = NDArray[np.float64]
 SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 BOUND, SURE_BOUND = "release_bound", "sure_bound"
-# Packet-hops that a core simulates in a second, at least.
-HOPS_A_SECOND = 5e6
 # Where all candidates take no more, the decided race is completed: the table is exact then, and
 # nobody waits longer than a few seconds.
 _CHEAP_HOPS = 50e6
@@ -208,10 +206,14 @@ def forecast(
     checks.warn_of_distance(chosen, features)
     outlook = chosen.outlook(features)
     race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
-    simulate = _Simulate(workload, torus, several, routing, n_jobs)
+    simulate = Simulate(workload, torus, several, routing, n_jobs)
     run(race, simulate, limit, batch=n_jobs, progress=progress)
     to_answer, kind_and_certainty = len(race.order), race.verdict()
-    if limit.simulations and not check and simulate.hops() <= _CHEAP_HOPS:
+    if (
+        limit.simulations
+        and not check
+        and len(several) * mean_hops(workload, torus, several) <= _CHEAP_HOPS
+    ):
         _complete(race, simulate)
     table, verdict = _answer(race, outlook, several, kind_and_certainty, coverage)
     for name in SHOWN_FEATURES:
@@ -252,39 +254,8 @@ def belief_of(outlook: Outlook) -> Belief:
     return Belief(centre, width, outlook.features, kernel)
 
 
-class _Simulate:
-    """Simulated times of some candidates."""
-
-    def __init__(
-        self,
-        workload: Workload,
-        torus: Torus,
-        mappings: Sequence[TaskMapping],
-        routing: Routing,
-        n_jobs: int,
-    ) -> None:
-        self.routed = [RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings]
-        self.workers = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
-
-    def hops(self) -> float:
-        """Packet-hops of all candidates together, by some of them."""
-        some = self.routed[:: max(1, len(self.routed) // 5)]
-        return float(np.mean([traffic.packet_hops for traffic in some])) * len(self.routed)
-
-    def __call__(self, which: NDArray[np.int64]) -> Floats:
-        times = self.workers(joblib.delayed(self._time)(int(i)) for i in which)
-        return np.array(times, dtype=np.float64)
-
-    def _time(self, number: int) -> float:
-        known = self.routed[number]
-        # A copy: what was computed on the way is let go.
-        return RoutedTraffic(
-            known.workload, known.torus, known.mapping, known.routing
-        ).simulation.time
-
-
 def _complete(
-    race: Race, simulate: _Simulate, progress: Callable[[int, int], None] | None = None
+    race: Race, simulate: Simulate, progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Simulate the candidates that were not, some at a time."""
     left = np.flatnonzero(~race.is_simulated)
@@ -345,13 +316,3 @@ def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Flo
         np.where(race.is_simulated, race.times, np.maximum(end, floor)) for end in ends
     )
     return time, low, high
-
-
-def simulation_minutes(
-    traffic: Workload | CommGraph, torus: Torus, mappings: Sequence[TaskMapping], n: int
-) -> float:
-    """Return about how many processor minutes ``n`` simulations take at most."""
-    workload = as_workload(traffic)
-    some = mappings[:: max(1, len(mappings) // 5)]
-    hops = np.mean([RoutedTraffic(workload, torus, mapping).packet_hops for mapping in some])
-    return float(n * hops / HOPS_A_SECOND / 60)

@@ -84,7 +84,7 @@ def command(
     """Simulate mappings packet by packet: what takes one its time, or many ranked by time.
 
     Of one mapping, --csv has one row that sums it up, --links one row for each link, --out has
-    everything. Of many, --csv has one row for each.
+    everything. With many mappings, --csv has one row for each.
 
     \b
     toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run

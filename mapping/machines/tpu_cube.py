@@ -18,7 +18,7 @@ def tpu_v4(shape: Sequence[int] = (4, 4, 4), *, twisted: bool | None = None) -> 
     """Return a TPU v4 slice: 3-D, 50 GB/s a link each way.
 
     The slice wraps if every size is a multiple of 4 (then optical switches close it); a smaller one
-    is a mesh. Of those that wrap, slices of k x k x 2k and k x 2k x 2k chips are twisted tori.
+    is a mesh. Wrapped slices of k x k x 2k and k x 2k x 2k chips are twisted tori.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def tpu_v4(shape: Sequence[int] = (4, 4, 4), *, twisted: bool | None = None) -> 
 def tpu_v5p(shape: Sequence[int] = (4, 4, 4), *, twisted: bool | None = None) -> Torus:
     """Return a TPU v5p slice: 3-D, 100 GB/s a link each way.
 
-    The slice wraps if every size is a multiple of 4, else it is a mesh. Of those that wrap, slices
+    The slice wraps if every size is a multiple of 4, else it is a mesh. Wrapped slices
     of k x k x 2k and k x 2k x 2k chips are twisted tori.
 
     Parameters
