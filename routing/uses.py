@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping.ties import TIE_RULES
 from toruscast.typing import Routing
 
 from . import _route_kernels as kernels
@@ -113,7 +114,8 @@ def _fifo_between(
 def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
     """Links of each pair of nodes, their number, and their shares where ways divide.
 
-    The ways of a pair are those of another one of the same hops along each dimension, shifted.
+    The ways of a pair are those of another one of the same hops along each dimension, shifted;
+    where the source's parity settles a tie, of one whose source has the same parity there.
     """
     if torus.twist:
         raise InputError(
@@ -125,12 +127,20 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
     gaps = [
         range(k) if w else range(1 - k, k) for k, w in zip(torus.shape, torus.wrap, strict=True)
     ]
+    by_parity = routing == "adaptive" and TIE_RULES[torus.tie].adaptive_fixed
+    parities = [
+        range(2 if by_parity and w and not k % 2 else 1)
+        for k, w in zip(torus.shape, torus.wrap, strict=True)
+    ]
     found = []
     count = np.zeros(torus.n_nodes**2, dtype=np.int64)
-    for gap in itertools.product(*gaps):
-        step = np.array(gap)
+    for gap, parity in itertools.product(itertools.product(*gaps), itertools.product(*parities)):
+        step, odd = np.array(gap), np.array(parity)
+        tied = wrap & (2 * step == shape) & bool(by_parity)
+        if (odd > tied).any():
+            continue
         # From the corner out of which so many hops lead nowhere over the edge of a mesh.
-        corner = np.where(step < 0, shape - 1, 0)
+        corner = np.where(step < 0, shape - 1, odd)
         ends = torus.node([corner, (corner + step) % shape])
         if ends[0] == ends[1]:
             continue
@@ -140,7 +150,9 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
         links = np.flatnonzero(np.rint(load))
         at, port = np.divmod(links, 2 * torus.ndim)
         inside = torus.coords + step
-        start = np.flatnonzero((wrap | ((inside >= 0) & (inside < shape))).all(axis=1))
+        is_inside = wrap | ((inside >= 0) & (inside < shape))
+        is_alike = ~tied | (torus.coords % 2 == odd)
+        start = np.flatnonzero((is_inside & is_alike).all(axis=1))
         pair = start * torus.n_nodes + torus.node(inside[start] % shape)
         moved = (torus.coords[start][:, None] - corner + torus.coords[at]) % shape
         count[pair] = links.size

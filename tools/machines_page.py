@@ -1,11 +1,8 @@
-"""Write `docs/reference/machines.md` from the presets.
-
-python tools/machines_page.py docs/reference/machines.md
-"""
+"""Write `docs/reference/machines.md` from the presets: `make machines-page`."""
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 from toruscast.mapping import machines
@@ -67,4 +64,6 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path, help="the file to write")
+    parser.parse_args().page.write_text(page(), encoding="utf-8")

@@ -78,6 +78,16 @@ def test_adaptive_loads_are_the_even_split(case):
     assert (MovingLoads(comm, torus, now, routing="adaptive").load == loads.load).all()
 
 
+def test_adaptive_loads_where_the_parity_of_the_source_settles_a_tie():
+    torus = Torus((2, 4), tie="bluegene")
+    pairs = np.argwhere(~np.eye(8, dtype=bool))
+    comm = CommGraph(8, *pairs.T, np.full(len(pairs), 3.0))
+    mapping = TaskMapping(np.arange(8), torus)
+    loads = MovingLoads(comm, torus, mapping, routing="adaptive")
+    expected = link_loads(comm, torus, mapping, routing="adaptive")
+    np.testing.assert_allclose(loads.link_loads, expected, atol=1e-2)
+
+
 def test_phases_are_counted_apart_and_rounds_together():
     there, back = CommGraph(2, [0], [1], [100]), CommGraph(2, [0], [1], [30])
     torus, mapping = Torus((4,)), TaskMapping([0, 1], 4)
