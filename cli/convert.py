@@ -12,6 +12,7 @@ from .inputs import per_iteration, read_traffic
 from .mapping_files import check_target, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
+from .reading_options import include_option, iterations_option, reading_options
 from .records import Reading, as_record, refuse
 from .units import nbytes
 
@@ -39,10 +40,10 @@ class GraphFile(Reading):
 @as_record(
     "graph",
     GraphFile,
-    options.include_option,
-    options.iterations_option(),
+    include_option,
+    iterations_option(),
     click.option("--tasks", type=options.TASKS, metavar="N", help="Number of tasks of the graph."),
-    *options.reading_options,
+    *reading_options,
     click.option("--messages", metavar="FILE", help="A second matrix, with the message counts."),
 )
 @click.option("--dialect", metavar="NAME", help="Format of OUT; by its suffix if not given.")

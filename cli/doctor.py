@@ -10,6 +10,7 @@ import click
 from . import options
 from .failures import WRONG_INPUT
 from .output import Output
+from .reading_options import include_option, reading_options
 from .records import Reading, as_record
 from .tables import one_line
 from .units import nbytes
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--torus", metavar="TORUS", help=f"The host of mappings. {options.TORUS_HELP}")
-@as_record("reading", Reading, *options.reading_options, options.include_option)
+@as_record("reading", Reading, *reading_options, include_option)
 @options.output_record
 def command(files: tuple[str, ...], torus: str | None, reading: Reading, output: Output) -> int:
     """Say what each FILE is, what is in it and what is wrong with it.

@@ -9,6 +9,7 @@ import click
 from . import options
 from .inputs import check_sends, load_phases
 from .output import Output, check_writable, records, write_text
+from .reading_options import format_option, include_option, iterations_option
 from .records import Traffic, as_record
 from .tables import new_table, print_table
 from .units import seconds
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
         metavar="FILE|NAME",
         help=f"{options.COMM_HELP}, or the name of a shipped dataset. Given several times: phases.",
     ),
-    options.format_option,
-    options.iterations_option(" Known for shipped datasets; 1 for files."),
-    options.include_option,
+    format_option,
+    iterations_option(" Known for shipped datasets; 1 for files."),
+    include_option,
 )
 @click.option(
     "--coords",

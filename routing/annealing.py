@@ -57,7 +57,9 @@ class Annealer:
     uses : (Uses, int)
         As `usable` gives them.
     seed : int
-        Of what is drawn at random.
+        Seed of all random choices.
+    routing : Routing
+        How messages are routed.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Annealer:
         places: tuple[NDArray[np.int32], NDArray[np.int32]],
         goal: Goal,
         uses: tuple[Uses, int],
+        *,
         seed: int,
         routing: Routing = "deterministic",
     ) -> None:

@@ -138,8 +138,8 @@ class Runs:
             self.places,
             goal,
             self.uses,
-            seed,
-            self.routing,
+            seed=seed,
+            routing=self.routing,
         )
 
     def _run(

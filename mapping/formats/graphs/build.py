@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import DuplicateEdgeError, InputError, InputWarning
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import Text, at_file
@@ -91,4 +91,10 @@ def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
         first, second = int(rank[at]), int(rank[at + 1])
         found = f"{src[second]} -> {dst[second]}, also on line {table.line(first)}"
         expected = 'each pair once; duplicates="sum" adds them up (--duplicates sum)'
-        raise table.fault(second, "edge stands twice", found, expected) from None
+        raise DuplicateEdgeError(
+            "edge stands twice",
+            file=table.text.file,
+            line=table.line(second),
+            found=found,
+            expected=expected,
+        ) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import DuplicateEdgeError, InputError, InputWarning, TaskGridError
 
 from ...comm_graph import MAX_TASKS, CommGraph
 from .._rows import read_rows
@@ -26,11 +26,11 @@ from .writing import write_rows
 EDGE_COLUMNS = (3, 4)
 ORDER = ("src", "dst", "nbytes", "n_messages")
 COMMENT = re.compile(r"[#%]\s*(n_tasks|grid)[ \t:=]+([0-9x]+)[ \t]*")
-# What is meant as one of these, and would be of no effect.
+# A comment that was meant as one of these, but would have no effect.
 MISWRITTEN = re.compile(r"[#%]\s*(n_tasks?\b|grid[ \t:=]+\d+(\s*[^\s\d]\s*|\s+)\d).*")
-# A comment that says what the fourth column is.
-# No torus has a longer way.
+# No torus has a longer route: a fourth column with larger values does not hold hops.
 MAX_HOPS = 64
+# A comment that says what the fourth column holds.
 COUNTS = "# src dst nbytes n_messages"
 
 
@@ -46,20 +46,20 @@ def is_edge_list(source: Source) -> bool:
         return len(parts) in EDGE_COLUMNS and _reads(source)
     if square(source) is None:
         return True
-    # Whoever wrote an edge list with a fault may still have meant edges.
+    # A file with one of these faults may still have been meant as edges.
     return len(parts) in EDGE_COLUMNS and (
-        _reads(source, ("edge stands twice", "bad task grid")) or not is_dense(source.text)
+        _reads(source, (DuplicateEdgeError, TaskGridError)) or not is_dense(source.text)
     )
 
 
-def _reads(source: Source, faults: tuple[str, ...] = ()) -> bool:
-    """Whether the file is an edge list from its first to its last line, but for some faults."""
+def _reads(source: Source, faults: tuple[type[InputError], ...] = ()) -> bool:
+    """Whether the whole file reads as an edge list; these faults do not count."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
             read(source, GraphOptions(n_tasks=source.n_tasks))
     except InputError as error:
-        return error.message in faults
+        return isinstance(error, faults)
     return True
 
 
