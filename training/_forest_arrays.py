@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.tree._tree import Tree
 
 from toruscast.errors import InputError
 
+MAX_TREES = 10_000
+"""Most trees of a model file."""
 _LEAF = -1
 _TYPES = {
     "size": "i8",  # nodes of each tree
@@ -70,11 +73,15 @@ def forest_from_arrays(arrays: dict[str, NDArray[Any]], n_features: int) -> Extr
     bad = np.flatnonzero(~((leaf | inner) & feature & finite))
     if bad.size:
         raise InputError(f"bad tree node {bad[0]} in a model file")
+    if size.size > MAX_TREES:
+        raise InputError("too many trees in a model file", found=size.size, expected=MAX_TREES)
     splits = np.cumsum(size)[:-1]
     columns = {name: np.split(arrays[name], splits) for name in _TYPES if name != "size"}
     forest = ExtraTreesRegressor(size.size)
+    # Fitting one costs more than all that is done with a tree.
+    pattern = ExtraTreeRegressor().fit(np.zeros((1, n_features)), np.zeros(1))
     forest.estimators_ = [
-        _tree({name: parts[i] for name, parts in columns.items()}, n_features)
+        _tree({name: parts[i] for name, parts in columns.items()}, n_features, pattern)
         for i in range(size.size)
     ]
     forest.n_features_in_ = n_features
@@ -82,9 +89,11 @@ def forest_from_arrays(arrays: dict[str, NDArray[Any]], n_features: int) -> Extr
     return forest
 
 
-def _tree(columns: dict[str, NDArray[Any]], n_features: int) -> ExtraTreeRegressor:
+def _tree(
+    columns: dict[str, NDArray[Any]], n_features: int, pattern: ExtraTreeRegressor
+) -> ExtraTreeRegressor:
     """Return a scikit-learn tree over checked nodes."""
-    model = ExtraTreeRegressor().fit(np.zeros((1, n_features)), np.zeros(1))
+    model = copy(pattern)
     nodes = np.zeros(columns["left"].size, dtype=model.tree_.__getstate__()["nodes"].dtype)
     leaf = columns["left"] == _LEAF
     nodes["left_child"], nodes["right_child"] = columns["left"], columns["right"]

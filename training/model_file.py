@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import toruscast
 from toruscast.errors import InputError
+from toruscast.files import check_regular
 from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
@@ -34,6 +35,10 @@ MAX_BYTES = 256 * 2**20
 ALLOWED_TYPES = frozenset({"builtins.dict", "builtins.list", "builtins.str", "numpy.ndarray"})
 """The only types that a model file may hold."""
 _LOADERS = frozenset({"DictNode", "ListNode", "JsonNode", "TypeNode", "NdArrayNode"})
+# Times between e^-60 and e^60 seconds, or units; and misses in multiples of the trees' spread.
+_MOST_LOG = 60.0
+_MOST_TIME = 1e12
+_MOST_MISS = 1e9
 _PARAMETERS = (
     "features",
     "target",
@@ -160,6 +165,7 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     """Return metadata, arrays and trees of a file, its types checked before it is opened."""
     import skops.io
 
+    check_regular(file)
     if file.stat().st_size > MAX_BYTES:
         raise InputError("model file too large", found=file.stat().st_size, expected=MAX_BYTES)
     data = file.read_bytes()
@@ -252,7 +258,30 @@ def _restore(
         model.calibration_ = Calibration(floor, **parts)
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
+    _check_ranges(model, trees["value"])
     return model
+
+
+def _check_ranges(model: TimePredictor, values: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+    """Raise where numbers are finite but no fit gives them: forecasts would be absurd."""
+    scales = (*model.feature_scale_, model.target_scale_)
+    if min(scales) <= 0 or min(model.feature_importances_, default=0) < 0:
+        raise InputError("negative scale in a model file", expected="scales above 0")
+    if model.relative_ is not None and abs(model.relative_.common) > _MOST_LOG:
+        expected = f"a logarithm within {_MOST_LOG:g}"
+        raise InputError("absurd factor in a model file", expected=expected)
+    limit = _MOST_LOG if model.log_ else _MOST_TIME
+    # Divided first: the product itself may be beyond all numbers.
+    most = (limit + abs(model.target_shift_)) / model.target_scale_
+    if abs(model.target_shift_) > limit or np.abs(values).max() > most:
+        raise InputError("absurd forecasts in a model file", expected=f"within {limit:g}")
+    if model.calibration_ is not None:
+        known = model.calibration_
+        parts = (known.misses, known.common, known.deviations)
+        if known.floor < 0 or max(float(np.abs(part).max()) for part in parts) > _MOST_MISS:
+            raise InputError(
+                "absurd calibration in a model file", expected=f"within {_MOST_MISS:g}"
+            )
 
 
 def _finite(name: str, array: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -12,6 +12,8 @@ from typing import Any
 import pandas as pd
 
 from toruscast.errors import InputError, MissingFileError
+from toruscast.features import FEATURES
+from toruscast.files import check_regular
 from toruscast.mapping.formats import atomic_path
 
 FORMAT = "toruscast samples"
@@ -78,6 +80,7 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_regular(path)
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
             # Threads that read ahead in a Python file may outlive the interpreter and abort it.
@@ -93,10 +96,12 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
         raise MissingFileError("cannot be read", file=path, found="no such file") from None
     except InputError:
         raise
-    except (OSError, ValueError, pa.ArrowException) as error:
+    # Damage of the metadata can show as nearly any error in the libraries underneath.
+    except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError("not a readable Parquet file", file=path, found=reason) from None
     _check_labels(table, path)
+    _check_values(table, path)
     if len(table) != origin.get("n_samples"):
         raise InputError(
             "samples missing", file=path, found=len(table), expected=origin.get("n_samples")
@@ -123,6 +128,36 @@ def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def _check_values(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Raise where a label is no text, a number none, or rows of one key contradict each other.
+
+    Tables are joined by their keys: such rows would lose what they hold.
+    """
+    for name in LABELS:
+        bad = [value for value in table[name] if not isinstance(value, str)]
+        if bad:
+            raise InputError(
+                f"column {name} of samples", file=path, found=bad[0], expected="text in every row"
+            )
+    numeric = [name for name in table.columns if pd.api.types.is_numeric_dtype(table[name])]
+    for name in table.columns.difference([*LABELS, *numeric]):
+        if name == "time" or name in FEATURES:
+            found = str(table[name].dtype)
+            raise InputError(
+                f"column {name} of samples", file=path, found=found, expected="numbers"
+            )
+    twice = table[table["key"].duplicated(keep=False)]
+    groups = twice.groupby("key")[numeric]
+    if (
+        len(twice)
+        and numeric
+        and (groups.max() != groups.min()).where(groups.count() > 0).any(axis=None)
+    ):
+        raise InputError(
+            "samples with one key differ", file=path, expected="a key for each workload and mapping"
+        )
 
 
 def _check_labels(table: pd.DataFrame, path: str | os.PathLike[str] | None) -> None:

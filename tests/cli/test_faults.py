@@ -3,6 +3,8 @@
 import errno
 import os
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -69,3 +71,44 @@ def test_a_full_disk_names_the_file(tmp_path):
     with pytest.raises(OSError, match=r"out\.csv"):
         fill()
     assert not list(tmp_path.iterdir())
+
+
+def test_samples_that_would_lose_their_values_are_refused(tmp_path):
+    from toruscast.training import read_samples
+    from toruscast.training.sample_store import write_samples
+
+    table = pd.DataFrame({name: ["a", "b"] for name in ("workload", "torus", "mapping", "key")})
+    table["time"] = [1.0, 2.0]
+    write_samples(table, tmp_path / "good.parquet", {})
+    assert len(read_samples(tmp_path / "good.parquet")) == 2
+    for key, words in (([None, "b"], "column key"), (["a", "a"], "samples with one key differ")):
+        write_samples(table.assign(key=key), tmp_path / "bad.parquet", {})
+        with pytest.raises(InputError, match=words):
+            read_samples(tmp_path / "bad.parquet")
+    write_samples(table.assign(time=["x", "y"]), tmp_path / "bad.parquet", {})
+    with pytest.raises(InputError, match="column time of samples"):
+        read_samples(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("target_scale_", -1.0), ("target_scale_", 1e300), ("target_shift_", 1e300)],
+)
+def test_models_with_absurd_numbers_are_refused(tmp_path, name, value):
+    from toruscast.training import TimePredictor, load_predictor, save_predictor
+
+    model = TimePredictor(n_estimators=5).fit(np.eye(6), np.arange(1.0, 7.0))
+    setattr(model, name, value)
+    save_predictor(model, tmp_path / "model.skops")
+    with pytest.raises(InputError, match="in a model file"):
+        load_predictor(tmp_path / "model.skops")
+
+
+def test_devices_and_pipes_as_models_and_samples(tmp_path):
+    from toruscast.training import load_predictor, read_samples
+
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("/dev/zero", tmp_path / "pipe"):
+        for read in (load_predictor, read_samples):
+            with pytest.raises(InputError, match="not a regular file"):
+                read(place)
