@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
+from toruscast.files import parse_toml, read_limited
 
 from .network import Network
 from .torus import Torus
 from .twist import usual_twist
 
+_MAX_BYTES = 2**20
 _OF_NETWORK = tuple(field.name for field in fields(Network))
 _OF_TORUS = tuple(field.name for field in fields(Torus) if field.name != "network")
 
@@ -40,14 +41,7 @@ def read_torus(path: str | os.PathLike[str]) -> Torus:
     >>> str(read_torus(path)), read_torus(path).network.hop_latency
     ('mine 4x8m', 1e-07)
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8")
-        content = tomllib.loads(text)
-    except OSError as error:
-        found = error.strerror or "an error"
-        raise InputError("cannot be read", file=os.fspath(path), found=found) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError) as error:
-        raise InputError("no TOML", file=os.fspath(path), found=error) from None
+    content = parse_toml(read_limited(path, _MAX_BYTES), path)
     try:
         return _torus(content, Path(path).stem)
     except InputError as error:

@@ -74,9 +74,9 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
         )
     if ticks * parts < _LEAST_PARTS:
         raise InputError(
-            "packets too short beside the longest for the clock",
-            found=f"{smallest:.6g} of {largest_packet:.6g} bytes",
-            expected="a smaller coarsening (--coarsening)",
+            "packets too short for the clock",
+            found=f"{smallest:.6g} bytes, the longest {largest_packet:.6g}",
+            expected="fewer messages for so few bytes, or a smaller coarsening (--coarsening)",
         )
     tick = packet / ticks
     if longest > _MOST_TICKS * tick:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import toruscast
 from toruscast.errors import InputError
-from toruscast.files import check_regular
+from toruscast.files import read_limited
 from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
@@ -165,10 +165,7 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     """Return metadata, arrays and trees of a file, its types checked before it is opened."""
     import skops.io
 
-    check_regular(file)
-    if file.stat().st_size > MAX_BYTES:
-        raise InputError("model file too large", found=file.stat().st_size, expected=MAX_BYTES)
-    data = file.read_bytes()
+    data = read_limited(file, MAX_BYTES)
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise InputError("not a model file", expected="a skops file")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

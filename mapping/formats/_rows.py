@@ -110,12 +110,13 @@ def _fill(
         [LEFT_OUT if c is None else WHOLE if c.whole else AMOUNT for c in columns], np.int8
     )
     mark = ord(separator) if separator else 0
+    most = _source.most_unpacked(text.file) if _is_packed(text.file) else float("inf")
     line, size, rest, first = 0, 0, b"", True
     while True:
         chunk = stream.read(CHUNK)
         size += len(chunk)
-        if size > _source.MAX_BYTES and _is_packed(text.file):
-            raise text.fault("file too large", None, None, f"at most {_source.MAX_BYTES} bytes")
+        if size > most:
+            raise text.fault("file too large", None, None, f"at most {most} bytes")
         data = rest + chunk
         if first:
             data, first = data.removeprefix(b"\xef\xbb\xbf"), False

@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import re
-import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +15,14 @@ from pathlib import Path
 from typing import IO, cast
 
 from toruscast.errors import InputError, MissingFileError
+from toruscast.files import check_regular
 
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
+# A packed file may hold this many times its own size, or this many bytes if that is more: real
+# graphs are packed to a tenth, and a small file must not fill the memory.
+_MAX_RATIO = 100
+_LEAST_LIMIT = 2**25
 CHUNK = 2**24
 # Of one line.
 MAX_LINE = 2**24
@@ -103,27 +107,28 @@ def check_path(path: object) -> None:
 def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a regular file to read, decompressed if it is gzip."""
     with at_file(path):
-        status = Path(path).stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise InputError("folder in place of a file", file=path)
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError("not a regular file", file=path)
+        check_regular(path)
         with Path(path).open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
 
 
+def most_unpacked(path: str | os.PathLike[str]) -> int:
+    """Return the most bytes that a packed file may hold."""
+    return min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * Path(path).stat().st_size))
+
+
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a regular file, decompressed if it is gzip."""
     with opened(path) as stream:
+        most = most_unpacked(path) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
         chunks, size = [], 0
         while chunk := stream.read(CHUNK):
             chunks.append(chunk)
             size += len(chunk)
-            if size > MAX_BYTES:
-                limit = f"at most {MAX_BYTES} bytes"
-                raise InputError("file too large", file=path, expected=limit)
+            if size > most:
+                raise InputError("file too large", file=path, expected=f"at most {most} bytes")
     data = b"".join(chunks)
     if not data:
         raise InputError("empty file", file=path)

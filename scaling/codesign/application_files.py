@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
+from toruscast.files import parse_toml, read_limited
 
 from ..formats.extrap_json import decoded
 from .requirements import REQUIREMENTS, Application
@@ -77,21 +77,13 @@ def _document(path: Path, file: str) -> Any:
         raise InputError(
             "unknown suffix", file=file, found=path.suffix or "none", expected=".toml or .json"
         )
+    raw = read_limited(path, MAX_BYTES)
+    if path.suffix == ".toml":
+        return parse_toml(raw, path)
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", file=file) from None
-    if len(raw) > MAX_BYTES:
-        raise InputError("is too long", file=file, expected=f"at most {MAX_BYTES} bytes")
-    try:
-        text = raw.decode("utf-8-sig")
-        return tomllib.loads(text) if path.suffix == ".toml" else decoded(text, file)
+        return decoded(raw.decode("utf-8-sig"), file)
     except UnicodeDecodeError:
         raise InputError("is no text in UTF-8", file=file) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError("is no TOML", file=file, found=str(error)) from None
     except json.JSONDecodeError as error:
         raise InputError("is no JSON", file=file, line=error.lineno, found=error.msg) from None
     except InputError:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
+from toruscast.files import read_limited
 
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
@@ -18,6 +19,7 @@ from .extrap_text import FIELDS, parse_text
 from .json_lines import is_json_lines, parse_json_lines
 from .records import Records, assemble
 
+_MAX_BYTES = 2**28
 _ZIP = b"PK\x03\x04"
 # Files that begin so are known, but not read.
 _KNOWN = {
@@ -81,14 +83,9 @@ def read_measurements(
 
 def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]:
     """Return parameters and values, and whether columns tell them."""
-    try:
-        is_folder = path.is_dir()
-        raw = b"" if is_folder else path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "cannot be read"
-        raise InputError(reason, file=path) from None
-    if is_folder:
+    if path.is_dir():
         return *parse_cube(path), False
+    raw = read_limited(path, _MAX_BYTES)
     if raw.startswith(_ZIP):
         return *parse_project(raw, path), False
     if raw[257:262] == b"ustar":

@@ -6,14 +6,15 @@ import csv
 import math
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from toruscast.errors import InputError
+from toruscast.files import read_limited
 from toruscast.validation import one_of
 
+_MAX_BYTES = 2**28
 JOB_COLUMNS = [
     "job",
     "interconnect",
@@ -104,12 +105,9 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         one_of(column, "column with a unit", tuple(UNITS))
         one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
     try:
-        lines = Path(file).read_text(encoding="utf-8-sig").splitlines()
+        lines = read_limited(file, _MAX_BYTES).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise InputError("is no text in UTF-8", file=file) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", file=file) from None
     header: list[str] | None = None
     rows: list[dict[str, str | float]] = []
     for number, line in enumerate(lines, 1):

@@ -1,6 +1,7 @@
 """Damaged and hostile input ends in one line and an exit code."""
 
 import errno
+import gzip
 import os
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError, MissingFileError
 from toruscast.files import check_regular, parse_toml
@@ -42,7 +44,9 @@ def test_a_plugin_that_ends_the_program_is_told(tmp_path):
 
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for place in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+    with pytest.raises(InputError, match="folder in place of a file"):
+        check_regular(tmp_path)
+    for place in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(InputError, match="not a regular file"):
             check_regular(place)
     with pytest.raises(MissingFileError):
@@ -51,8 +55,8 @@ def test_only_regular_files_are_read(tmp_path):
 
 def test_keys_of_very_many_parts_are_refused():
     with pytest.raises(InputError, match=r"t\.toml:2: key of too many parts"):
-        parse_toml("[a]\n" + "a." * 10_000 + "b = 1\n", "t.toml")
-    assert parse_toml('a = "1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1"', "t") is not None
+        parse_toml(b"[a]\n" + b"a." * 10_000 + b"b = 1\n", "t.toml")
+    assert parse_toml(b'a = "1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1"', "t") is not None
 
 
 def test_messages_hold_no_control_characters_and_stay_short():
@@ -112,3 +116,29 @@ def test_devices_and_pipes_as_models_and_samples(tmp_path):
         for read in (load_predictor, read_samples):
             with pytest.raises(InputError, match="not a regular file"):
                 read(place)
+
+
+@pytest.mark.parametrize("command", ["pmnf fit", "codesign models", "interconnect fit"])
+def test_devices_as_measurements(command):
+    result = call(*command.split(), "/dev/zero")
+    assert result.exit_code == 2
+    assert "/dev/zero" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_small_packed_files_do_not_fill_the_memory(tmp_path):
+    with gzip.open(tmp_path / "many.edges.gz", "wb") as file:
+        for _ in range(8):
+            file.write(b"0 1 1\n" * 2_000_000)
+    with pytest.raises(InputError, match="too large"):
+        tc.read_comm(tmp_path / "many.edges.gz")
+    np.savez_compressed(tmp_path / "many.npz", n_tasks=2, src=np.zeros(10**7, dtype=np.int64))
+    with pytest.raises(InputError, match="too large"):
+        tc.read_comm(tmp_path / "many.npz")
+
+
+def test_a_byte_in_very_many_messages_is_told_as_what_it_is():
+    comm = tc.CommGraph(2, [0], [1], [1], [100_000])
+    torus = tc.Torus((2,), network=tc.Network(header=0))
+    with pytest.raises(InputError, match="fewer messages for so few bytes"):
+        tc.simulate(comm, torus, tc.TaskMapping([0, 1], torus))

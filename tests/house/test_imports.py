@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Each package and what it may import besides itself.
-FOUNDATIONS = {"errors", "typing", "validation", "wording", "_jit", "_lazy", "__version__"}
+FOUNDATIONS = {"errors", "files", "typing", "validation", "wording", "_jit", "_lazy", "__version__"}
 LADDER = ["mapping", "routing", "simulation", "features", "training", "report", "cli"]
 MAY_IMPORT = {
     "scaling": set(),

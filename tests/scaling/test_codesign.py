@@ -308,7 +308,7 @@ def test_toml_and_json_say_the_same(tmp_path):
     ("name", "content", "message"),
     [
         ("a.yaml", "x", "unknown suffix: found .yaml, expected .toml or .json"),
-        ("a.toml", "x", "is no TOML"),
+        ("a.toml", "x", "no TOML"),
         ("a.toml", "", "is no application"),
         ("a.toml", 'requirements = "n"', "bad requirements: found n, expected a table"),
         ("a.toml", "more = 1\n[requirements]\n", "unknown key: found more, expected name"),
@@ -326,7 +326,7 @@ def test_toml_and_json_say_the_same(tmp_path):
             "a key stands twice: found bytes_used",
         ),
         ("a.json", '{"requirements": {"bytes_used": "n"}, "smallest": NaN}', "bad smallest"),
-        ("a.json", " " * 1_000_001, "is too long"),
+        ("a.json", " " * 1_000_001, "too large"),
     ],
 )
 def test_wrong_files(tmp_path, name, content, message):
@@ -341,9 +341,9 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     (tmp_path / "folder.toml").mkdir()
     for name, message in (
-        ("absent.toml", "No such file"),
+        ("absent.toml", "no such file"),
         ("bytes.toml", "UTF-8"),
-        ("folder.toml", "cannot be read"),
+        ("folder.toml", "folder in place"),
     ):
         with pytest.raises(InputError, match=message):
             read_application(tmp_path / name)

@@ -314,6 +314,6 @@ def test_wrong_files(tmp_path, text, message):
 
 def test_unreadable_files(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
-    for name, message in (("absent.csv", "No such file"), ("bytes.csv", "UTF-8"), (".", "read")):
+    for name, message in (("absent.csv", "no such file"), ("bytes.csv", "UTF-8"), (".", "read")):
         with pytest.raises(InputError, match=message):
             read_jobs(tmp_path / name)

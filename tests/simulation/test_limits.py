@@ -133,7 +133,7 @@ def test_many_packets_far_shorter_than_another(served, header, nbytes, routing):
 
 def test_packets_too_short_beside_the_longest():
     comm = CommGraph(4, [0, 2], [1, 3], [1, 512.0 * 10_000], [1, 1])
-    with pytest.raises(InputError, match="too short beside the longest for the clock: found 1 of"):
+    with pytest.raises(InputError, match="too short for the clock: found 1 bytes"):
         run(comm, (8,), network={"header": 0}, coarsening=10_000)
 
 

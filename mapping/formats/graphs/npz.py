@@ -74,8 +74,9 @@ def _arrays(path: str | os.PathLike[str], data: bytes) -> dict[str, NDArray[Any]
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(member.file_size for member in archive.infolist())
-            if size > _source.MAX_BYTES:
-                limit = f"at most {_source.MAX_BYTES} bytes"
+            most = _source.most_unpacked(path)
+            if size > most:
+                limit = f"at most {most} bytes"
                 raise InputError("archive too large", file=path, found=size, expected=limit)
             return {
                 member.filename.removesuffix(".npy"): _array(archive.read(member))
