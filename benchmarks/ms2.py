@@ -1,9 +1,9 @@
 """Which of ms2's published models come back from noisy measurements, with Extra-P beside.
 
-    python benchmarks/ms2.py --out FOLDER [--page docs/scaling/ms2.md] [--extrap PYTHON] [--draws N]
+    python benchmarks/ms2.py --out FOLDER [--page PAGE] [--extrap PYTHON] [--draws N]
 
-For the interpreter that `--extrap` names, see `benchmarks/pmnf.py`. With `--page` the documentation
-page is written from the figures.
+For the interpreter that `--extrap` names, see `benchmarks/pmnf.py`. With `--page` a table
+of the documentation is written from the figures.
 """
 
 from __future__ import annotations
@@ -17,89 +17,14 @@ from typing import Any
 from pmnf import fit_elsewhere, fit_toruscast, write  # isort: split
 
 import numpy as np
-import pandas as pd
+from ms2_models import VARIATIONS, PublishedModel, published_models, sample
+from pmnf_tables import ms2_table
 
-from toruscast.report import markdown
-from toruscast.scaling.pmnf.ms2 import VARIATIONS, PublishedModel, published_models, sample
+from report import fill
 
 # As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves
 # it by as much as the other models of n are moved.
 SUPPOSED = "n,c with n log2(n)^2"
-
-TEXT = """# ms2: which published models come back
-
-`toruscast.scaling.pmnf.ms2` holds the models and draws the samples:
-
-```python
->>> from toruscast.scaling import FitOptions, Measurements, fit_many
->>> from toruscast.scaling.pmnf.ms2 import published_models, sample
->>> model = published_models()[1]
->>> model.formula
-'6.6 + 3.21 m^2 - 0.42 log2(p) m^2'
->>> values = sample(model, variation=0.033, n_draws=1, seed=1)
->>> data = Measurements(model.parameters, model.points(), values)
->>> fit_many(data, FitOptions(signed=True)).formulas(digits=2)
-['6.6 + 3.2 m^2 - 0.42 log2(p) m^2']
-
-```
-
-Written by
-
-    python benchmarks/ms2.py --out benchmarks/results --page docs/scaling/ms2.md --extrap PYTHON
-
-with the raw figures in `benchmarks/results/ms2.csv`.
-
-[Shudler18] ([references.md](references.md)) modelled the run time of the molecular simulator ms2 by
-eight functions of p processes, n molecules, m component types, the density d and the cut-off radius
-c. Here each is taken for the truth, sampled on the study's grid (six values of each parameter,
-every combination, ten repetitions) with the four coefficients of variation that the study saw, and
-fitted again, {draws} times for each (seed {seed}).
-
-{models}
-
-*Visible* is how far the weakest term moves the measurements, in standard errors, at the least and
-at the largest noise; nothing can find a term below about 2.
-
-Choices:
-
-- log is the logarithm to base 2, as everywhere in the normal form. With it every model that falls
-  with p stays positive on the grid.
-- The values of d lie 0.15 apart, those of p 12.
-- Four models fall with p by a *negative coefficient*, such as -2.2 log2(p). Beyond some p they turn
-  negative, which a time cannot, so that by default toruscast looks for falling powers of p instead:
-  that is *not negative* below. The column *toruscast* lets coefficients take either sign
-  and builds from the terms that Extra-P searches, as the study did:
-  `FitOptions(space="published", signed=True)`, or `--terms published --signed`.
-- T(n,c) and T(m,c) are negative where c and m are small. They are sampled as they are.
-- In T(n,c) as printed the term with the logarithm is too small to be found. A factor n seems to be
-  missing; the last row supposes it.
-
-## Models found exactly
-
-Share of the draws whose formula has exactly the published terms, at coefficients of variation of
-3.3 / 6.2 / 10.5 / 13.5 %.
-
-{exact}
-
-## Parameters found
-
-Share of the draws whose formula depends on just the parameters that the published one depends on.
-
-{active}
-
-## Prediction
-
-Median relative error of the prediction with every parameter at twice its largest value, percent.
-*Floor* is least squares with the published terms known.
-
-{error}
-
-## In all
-
-Models found exactly, and what it cost:
-
-{summary}
-"""
 
 
 def models() -> list[tuple[str, PublishedModel]]:
@@ -168,71 +93,19 @@ def acting(exponents: set[Any]) -> set[int]:
     return {q for term in exponents for q, pair in enumerate(term) if any(pair)}
 
 
-def page(rows: pd.DataFrame, seed: int) -> str:
-    """Return the documentation page."""
-    tables = {what: pivot(rows, what) for what in ("exact", "active", "error_pct")}
-    described = []
-    for name, model in models():
-        own = rows[rows.model == name].visible
-        described.append(
-            {
-                "model": f"T({name})",
-                "seconds": model.formula,
-                "on the grid": f"{model.value(model.points()).min():.3g} .. "
-                f"{model.value(model.points()).max():.3g}",
-                "visible": f"{own.max():.3g} .. {own.min():.3g}",
-            }
-        )
-    total = rows.groupby("fitter", sort=False)
-    summary = "\n".join(
-        f"- {name}: {part.exact.mean():.0%} of all, {part[part.model != 'n,c'].exact.mean():.0%} "
-        f"without T(n,c) as printed; {part.cpu_s.sum():.3g} s of processor time"
-        for name, part in total
-    )
-    return TEXT.format(
-        draws=rows.draws.max(),
-        seed=seed,
-        models=markdown.table(pd.DataFrame(described)),
-        exact=tables["exact"],
-        active=tables["active"],
-        error=tables["error_pct"],
-        summary=summary,
-    )
-
-
-def pivot(rows: pd.DataFrame, what: str) -> str:
-    """A row a model, a column a fitter, the noises behind one another."""
-    shown = rows
-    if what == "error_pct":
-        floor = rows[rows.fitter == "toruscast"].assign(fitter="floor")
-        shown = pd.concat([rows, floor.assign(error_pct=floor.floor_pct)])
-    else:
-        shown = rows[rows.fitter != "not negative"]
-    number = shown[what].map(lambda v: f"{v:.2g}" if v < 10 else f"{v:.0f}")
-    table = (
-        shown.assign(text=number)
-        .groupby(["model", "fitter"], sort=False)
-        .text.agg(" / ".join)
-        .unstack(sort=False)
-    )
-    table.index = [f"T({name})" for name in table.index]
-    return markdown.table(table.rename_axis("model").reset_index())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--page", type=Path)
-    parser.add_argument("--reuse", action="store_true", help="write the page from what is there")
     parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    if not args.reuse:
-        write(args.out / "ms2.csv", measure(args.extrap, args.draws, args.seed))
+    file = args.out / "ms2.csv"
+    write(file, measure(args.extrap, args.draws, args.seed))
     if args.page:
-        args.page.write_text(page(pd.read_csv(args.out / "ms2.csv"), args.seed))
+        fill(args.page, {"ms2": ms2_table(file)})
 
 
 if __name__ == "__main__":

@@ -461,17 +461,17 @@ def main() -> None:
         rows = held_out(fitters, args.real) + corner(fitters, args.real, args.out)
         write(args.out / "pmnf-real.csv", rows)
         if args.page:
-            from pmnf_bars import real_table
+            from pmnf_tables import real_table
 
             from report import fill
 
-            fill(args.page, {"held-out": real_table(args.out)})
+            fill(args.page, {"held-out": real_table(args.out / "pmnf-real.csv")})
         return
     file = args.out / f"pmnf-{args.law}-{args.seed}.csv"
     noises = [float(n) / 100 for n in args.noises.split(",")]
     synthetic(fitters, args.seed, args.cases.split(","), noises, args.law, file)
     if args.page:
-        from pmnf_bars import known_table
+        from pmnf_tables import known_table
 
         from report import fill
 

@@ -1,6 +1,6 @@
 """Hold other values out of the real measurements than the largest of the first parameter.
 
-    python benchmarks/pmnf_inner.py --out FOLDER --real FOLDER [--extrap PYTHON] [--page PAGE]
+    python benchmarks/pmnf_inner.py --out FOLDER --real FOLDER [--extrap PYTHON]
 
 The measurements with the largest value of the first parameter are left out altogether; of the rest
 the largest value of each parameter in turn is predicted from the others, by toruscast, a power law
@@ -16,12 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from pmnf import REAL, fit_elsewhere, fit_power_law, fit_toruscast, write
-from pmnf_bars import REAL as TITLES
 
-from report import fill
-from toruscast.report import markdown
 from toruscast.scaling import read_measurements
 
 # Values of the parameter held out that are left to fit.
@@ -86,44 +82,13 @@ def errors(fitters: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def table(file: Path) -> str:
-    """Errors side by side, and how often toruscast's is at most the better of the two others."""
-    rows = pd.read_csv(file).set_index(["data", "held_out", "fitter"])
-    lines, met = [], 0
-    for data, held_out in dict.fromkeys((d, h) for d, h, _ in rows.index):
-        error = {
-            name: 100 * float(rows.loc[(data, held_out, name), "median_error"])
-            for name in ("extrap", "power law", "toruscast")
-        }
-        better = min(error["extrap"], error["power law"])
-        met += error["toruscast"] <= better
-        lines.append(
-            {
-                "data": TITLES[data],
-                "held out": held_out,
-                "models": int(rows.loc[(data, held_out, "toruscast"), "paths"]),
-                "Extra-P, %": f"{error['extrap']:.3g}",
-                "power law, %": f"{error['power law']:.3g}",
-                "toruscast, %": f"{error['toruscast']:.3g}",
-                "of the better": f"{error['toruscast'] / better:.2f}",
-            }
-        )
-    return (
-        markdown.table(pd.DataFrame(lines))
-        + f"\n\nAt most the error of the better one on {met} of {len(lines)}."
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--real", type=Path, required=True, help="folder of real measurements")
     parser.add_argument("--extrap", help="interpreter of an environment with Extra-P")
-    parser.add_argument("--page", type=Path, help="page to write the table in, with --extrap")
     args = parser.parse_args()
     fitters: dict[str, Any] = {"toruscast": fit_toruscast, "power law": fit_power_law}
-    if args.page and not args.extrap:
-        parser.error("--page needs --extrap: the page compares with it")
     if args.extrap:
         fitters["extrap"] = lambda *data: fit_elsewhere(args.extrap, *data)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -131,8 +96,6 @@ def main() -> None:
     for row in rows:
         print(*row.values())
     write(args.out / "pmnf-real-inner.csv", rows)
-    if args.page:
-        fill(args.page, {"inner": table(args.out / "pmnf-real-inner.csv")})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ PAGES = sorted(ROOT.glob("docs/**/*.md"))
 GUIDE = sorted(ROOT.glob("docs/guide/*.md"))
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.S | re.M)
 # Pages with examples, and how many there are at least.
-EXAMPLES = {"codesign": 20, "composition": 15, "interconnect": 20, "ms2": 5, "pmnf": 5}
+EXAMPLES = {"codesign": 10, "composition": 10, "interconnect": 15, "pmnf": 5}
 COMMANDS = [
     (page.name, line)
     for page in (README, CONTRIBUTING, *PAGES)

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from benchmark_modules import load
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Measurements, fit_many
-from toruscast.scaling.pmnf.ms2 import VARIATIONS, published_models, sample
 
-MODELS = {model.name: model for model in published_models()}
+ms2 = load("ms2_models")
+sample = ms2.sample
+MODELS = {model.name: model for model in ms2.published_models()}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_grids():
     assert points.max(axis=0).tolist() == [72, 0.80]
 
 
-@pytest.mark.parametrize("variation", VARIATIONS)
+@pytest.mark.parametrize("variation", ms2.VARIATIONS)
 def test_samples_vary_as_asked(variation):
     model = MODELS["n,m"]
     values = sample(model, variation, 20, seed=3)

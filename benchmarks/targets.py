@@ -1,4 +1,4 @@
-"""What the simulators should reach, and which of it the measured figures miss."""
+"""Targets of the simulators, and those that the measured figures do not reach."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 VALIDATION = [
-    # Source, case, figure, wanted: at most of the figures in AT_MOST, at least of all others.
+    # Source, case, figure, target. Figures in AT_MOST should not exceed it, all others should.
     ("emulated-torus", "halo2d 8192 B", "rcc", 0.90),
     ("emulated-torus", "halo2d 8192 B", "rcc_5_percent_apart", 0.97),
     ("emulated-torus", "halo2d 32768 B", "rcc", 0.90),
@@ -39,7 +39,7 @@ VALIDATION = [
     ("flow-level", "suba2a64 4194304 B", "rcc_5_percent_apart", 0.97),
 ]
 FLOWS = [
-    # The same of messages that flow.
+    # The same for messages that flow.
     ("flow-level", "halo2d 16384 B", "rcc", 0.95),
     ("flow-level", "halo2d 4194304 B", "rcc", 0.95),
     ("flow-level", "halo2d 4194304 B", "median_error", 0.005),
@@ -58,8 +58,8 @@ FIGURES = {
 }
 
 
-class Bar(NamedTuple):
-    """A figure, what is wanted of it, and what was measured."""
+class Target(NamedTuple):
+    """A figure: its target, and what was measured."""
 
     what: str
     wanted: float
@@ -67,13 +67,13 @@ class Bar(NamedTuple):
     at_most: bool = False
 
     @property
-    def missed(self) -> bool:
-        """Whether it falls short."""
-        return self.reached > self.wanted if self.at_most else self.reached < self.wanted
+    def is_reached(self) -> bool:
+        """Whether the measured figure is at least, or at most, the target."""
+        return self.reached <= self.wanted if self.at_most else self.reached >= self.wanted
 
 
-def bars(results: Path) -> Iterator[Bar]:
-    """Yield every bar with the figure of the CSV files."""
+def targets(results: Path) -> Iterator[Target]:
+    """Yield every target with the figure of the CSV files."""
     for name, wished, how in (("summary", VALIDATION, ""), ("flows", FLOWS, ", messages flow")):
         file = results / f"validation-{name}.csv"
         figures = {figure for *_, figure, _ in wished}
@@ -81,22 +81,22 @@ def bars(results: Path) -> Iterator[Bar]:
         for source, case, figure, wanted in wished:
             reached = look_up(file, seen, (source, case), figure)
             what = f"{source}, {case}{how}: {FIGURES[figure]}"
-            yield Bar(what, wanted, reached, figure in AT_MOST)
+            yield Target(what, wanted, reached, figure in AT_MOST)
     file = results / "kernels.csv"
     cost = read(file, "case", "size", "per_second", "seconds").set_index(["case", "size"])
     kernel = "simulate deterministic"
     rate = look_up(file, cost, (kernel, "16,384 tasks"), "per_second") / 1e6
     seconds = look_up(file, cost, (kernel, "65,536 tasks"), "seconds")
-    yield Bar("million packet-hops a second, 16,384 tasks", 15, rate)
-    yield Bar("seconds for 65,536 tasks", 12, seconds, at_most=True)
-    targets = read(results / "error-targets.csv", "largest_error", "rcc")
-    wrong, order = float(targets["largest_error"].max()), float(targets["rcc"].min())
-    yield Bar("largest error with an error target of 3 %", 0.03, wrong, at_most=True)
-    yield Bar("least RCC with an error target of 3 %", 0.995, order)
+    yield Target("million packet-hops a second, 16,384 tasks", 15, rate)
+    yield Target("seconds for 65,536 tasks", 12, seconds, at_most=True)
+    chosen = read(results / "error-targets.csv", "largest_error", "rcc")
+    wrong, order = float(chosen["largest_error"].max()), float(chosen["rcc"].min())
+    yield Target("largest error with an error target of 3 %", 0.03, wrong, at_most=True)
+    yield Target("least RCC with an error target of 3 %", 0.995, order)
     file = results / "bisection.csv"
     tori = read(file, "torus", "tasks", "reached").set_index(["torus", "tasks"])
     cube = look_up(file, tori, ("8x8x8", "shuffled"), "reached")
-    yield Bar("share of the bisection bound on 8x8x8", 0.95, cube)
+    yield Target("share of the bisection bound on 8x8x8", 0.95, cube)
 
 
 def read(file: Path, *columns: str) -> pd.DataFrame:
@@ -116,11 +116,11 @@ def look_up(file: Path, table: pd.DataFrame, row: str | tuple[str, str], column:
     return value
 
 
-def missed(results: Path) -> pd.DataFrame:
-    """Return the bars that are missed, one a row."""
+def not_reached(results: Path) -> pd.DataFrame:
+    """Return the targets that are not reached, one a row."""
     rows = [
-        (bar.what, f"at {'most' if bar.at_most else 'least'} {bar.wanted:g}", f"{bar.reached:.3g}")
-        for bar in bars(results)
-        if bar.missed
+        (t.what, f"at {'most' if t.at_most else 'least'} {t.wanted:g}", f"{t.reached:.3g}")
+        for t in targets(results)
+        if not t.is_reached
     ]
-    return pd.DataFrame(rows, columns=["what", "wanted", "reached"])
+    return pd.DataFrame(rows, columns=["figure", "target", "reached"])

@@ -1,0 +1,92 @@
+"""Tables of `docs/scaling/pmnf.md`, made from the CSV files of the scaling benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from toruscast.report import markdown
+
+REAL = {
+    "relearn_2p.txt": "RELeARN, 2 parameters",
+    "relearn_3p.json": "RELeARN, 3 parameters",
+    "lulesh_daint_2p.json": "LULESH, Piz Daint",
+    "lulesh_cpu_1p.json": "LULESH, processor",
+    "lulesh_gpu_1p.json": "LULESH, GPU",
+    "mpi_collectives_1p.json": "MPI collectives",
+}
+CASES = {
+    "a": "1 parameter, 5 points",
+    "b": "2 parameters, 25 points",
+    "c": "3 parameters, 125 points",
+    "bs": "2 parameters, 10 points",
+    "cs": "3 parameters, 15 points",
+}
+NOISE = 0.05
+
+
+def all_tables(results: Path) -> dict[str, str]:
+    """Return every table of the page by the name of its mark."""
+    return {
+        "known": known_table(results / "pmnf-uniform-1.csv"),
+        "held-out": real_table(results / "pmnf-real.csv"),
+        "ms2": ms2_table(results / "ms2.csv"),
+    }
+
+
+def known_table(file: Path) -> str:
+    """Return both fitters' errors on drawn functions with one level of noise."""
+    rows = pd.read_csv(file)
+    rows = rows[rows["noise"] == NOISE].set_index(["fitter", "case"])
+    lines = []
+    for case, name in CASES.items():
+        own, peer = rows.loc[("toruscast", case)], rows.loc[("extrap", case)]
+        lines.append(
+            {
+                "functions": f"{int(own['n'])}, {name}",
+                "processor s": f"{own['cpu_s']:.2f} / {peer['cpu_s']:.1f}",
+                "error": _percent(own["error_all_4x"], peer["error_all_4x"]),
+                "exponents, %": _percent(own["lead_exact"], peer["lead_exact"]),
+                "constants, %": _percent(own["constants_kept"], peer["constants_kept"]),
+            }
+        )
+    return markdown.table(pd.DataFrame(lines))
+
+
+def real_table(file: Path) -> str:
+    """Return the median errors at the largest value of the first parameter."""
+    rows = pd.read_csv(file)
+    rows = rows[rows["held_out"] == "largest of first"].set_index(["fitter", "data"])
+    lines = [
+        {
+            "data": name,
+            "call paths": int(rows.loc[("toruscast", data), "paths"]),
+            **{
+                title: f"{100 * rows.loc[(fitter, data), 'median_error']:.3g}"
+                for fitter, title in (
+                    ("toruscast", "toruscast"),
+                    ("extrap", "Extra-P"),
+                    ("power law", "power law"),
+                )
+            },
+        }
+        for data, name in REAL.items()
+    ]
+    return markdown.table(pd.DataFrame(lines))
+
+
+def ms2_table(file: Path) -> str:
+    """Return the share of draws in which a model's terms come back, at two levels of noise."""
+    rows = pd.read_csv(file)
+    rows = rows[rows["fitter"] != "not negative"]
+    ends = rows[rows["variation_pct"].isin(rows["variation_pct"].agg(["min", "max"]))]
+    text = ends.assign(text=ends["exact"].map("{:.2g}".format))
+    table = text.groupby(["model", "fitter"], sort=False)["text"].agg(" / ".join)
+    view = table.unstack(sort=False).reset_index()
+    return markdown.table(view.assign(model=[f"T({name})" for name in view["model"]]))
+
+
+def _percent(own: float, peer: float) -> str:
+    """Return two shares in percent; the smallest are rounding, and shown as 0."""
+    return " / ".join(f"{100 * (v if v > 1e-9 else 0):.3g}" for v in (own, peer))

@@ -1,0 +1,84 @@
+"""Why figures of the published applications differ, as docs/scaling/codesign.md says."""
+
+import numpy as np
+import pytest
+
+from toruscast.scaling import STRAW_MEN, Application, System, application, compare_systems
+from toruscast.scaling import upgrade_ratios as ratios
+
+
+def changed(name, **models):
+    """Return a published application with some of its models replaced."""
+    own = {key: model.text for key, model in application(name).requirements.items()}
+    return Application(name, own | models)
+
+
+def growth(app, requirement, *base):
+    table = ratios(app, *base)
+    return table[table["requirement"] == requirement]["growth_ratio"].tolist()
+
+
+def test_double_memory_holds_nearly_twice_the_problem_of_lulesh():
+    lulesh = application("lulesh")
+    for n in (100.0, 1e6):
+        memory = lulesh.need("bytes_used", p=1e5, n=n)
+        assert 1.7 < lulesh.largest(1e5, 2 * memory) / n < 2
+        assert 0.5 < lulesh.largest(1e5, memory / 2) / n < 0.6
+
+
+def test_loads_of_lulesh_with_the_power_of_its_neighbours():
+    app = changed("lulesh", loads_stores="1e5 * n * log(n) * p**0.25 * log2(p)")
+    assert growth(app, "loads_stores") == pytest.approx([1.19, 0.59, 2.0], abs=0.01)
+
+
+def test_no_base_gives_both_published_loads_of_kripke():
+    for p in np.geomspace(10, 1e6, 30):
+        a, b, _ = growth(application("kripke"), "loads_stores", System("base", p, 1e9))
+        assert not (abs(a - 2) <= 0.05 and abs(b - 0.5) <= 0.05)
+
+
+def test_published_loads_of_relearn_belong_to_different_terms():
+    def at(memory):
+        return growth(application("relearn"), "loads_stores", System("base", 1e5, memory))
+
+    assert at(1e7) == pytest.approx([2, 2, 1], abs=0.02)
+    assert at(1e12) == pytest.approx([1, 0.25, 4], abs=0.02)
+
+
+def test_tenfold_memory_gives_the_published_problem_and_time_of_kripke():
+    table = compare_systems(changed("kripke", bytes_used="1e6 * n"))
+    assert table["largest_problem"].tolist() == pytest.approx([1e10] * 3)
+    assert table["wall_time"].tolist() == pytest.approx([0.1] * 3)
+
+
+@pytest.mark.parametrize(
+    ("log", "problems"),
+    [
+        ("log(n)", [3.5e10, 1.71e10, 1.9e10]),
+        ("log2(n)", [2.67e10, 1.25e10, 1.4e10]),
+        ("log(n) / log(10)", [6.59e10, 3.51e10, 3.87e10]),
+    ],
+)
+def test_largest_problems_of_lulesh_by_the_base_of_the_logarithm(log, problems):
+    app = Application("a", {"bytes_used": f"1e5 * n * {log}"})
+    assert compare_systems(app)["largest_problem"].tolist() == pytest.approx(problems, rel=0.01)
+
+
+def test_published_times_of_lulesh_follow_three_conventions():
+    def seconds(problem, system, n_log_n=None):
+        p, n = system.processes, problem / system.processes
+        n_log_n = n * np.log2(n) if n_log_n is None else n_log_n
+        return 1e5 * n_log_n * p**0.25 * np.log2(p) / system.flops
+
+    massive, vector, hybrid = STRAW_MEN
+    # The common problem, that of another system, and whatever fills the memory.
+    assert seconds(1.7e10, hybrid) == pytest.approx(33, rel=0.02)
+    assert seconds(1.9e10, massive) == pytest.approx(40, rel=0.02)
+    assert seconds(1.7e10, vector, vector.memory / 1e5) == pytest.approx(21.5, rel=0.01)
+
+
+def test_the_published_problem_of_relearn_takes_the_processes_of_another_system():
+    _, vector, hybrid = STRAW_MEN
+    n = application("relearn").largest(vector.processes, vector.memory)
+    assert n * vector.processes == pytest.approx(2e12)
+    assert n * hybrid.processes == pytest.approx(4e12)
