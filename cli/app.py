@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 
 import click
 
+from toruscast.wording import one_line
+
 from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
 from .names import SubCommands
-from .tables import one_line
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from toruscast.report.units import seconds
+
 from . import options
 from .collective import read_size
 from .inputs import load_torus
 from .output import Output, records
 from .records import Traffic, as_record
 from .tables import new_table, print_table
-from .units import seconds
 
 
 @click.command("collectives")

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from toruscast.report.units import nbytes
+
 from . import options
 from .inputs import per_iteration, read_traffic
 from .mapping_files import check_target, is_folder, write_to_folder
@@ -14,7 +16,6 @@ from .occupancy import occupancy
 from .output import Output, check_writable
 from .reading_options import include_option, iterations_option, reading_options
 from .records import Reading, as_record, refuse
-from .units import nbytes
 
 
 @dataclass(frozen=True)

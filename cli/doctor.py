@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.report.units import nbytes
+from toruscast.wording import one_line
+
 from . import options
 from .failures import WRONG_INPUT
 from .output import Output
 from .reading_options import include_option, reading_options
 from .records import Reading, as_record
-from .tables import one_line
-from .units import nbytes
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from toruscast.report.units import number
+
 from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .occupancy import occupancy
@@ -13,7 +15,6 @@ from .output import Output, records, write_parquet
 from .records import Candidates, Traffic, Work, refuse
 from .selection import check_use, load_plugin, names_of
 from .tables import new_table, print_table
-from .units import number
 
 SHOWN = (
     "lower_bound",

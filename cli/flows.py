@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toruscast.report.units import part_of
+
 from . import options
 from .inputs import check_sends, load_mappings, load_phases, load_torus
 from .output import Output, records
 from .records import Candidates, Traffic, Work
 from .setting import Setting
 from .timed import Tell, Timed, ranked, time_all
-from .units import part_of
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus, Workload

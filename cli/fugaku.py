@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toruscast.report.units import seconds
+
 from . import options
 from .inputs import check_sends, load_phases
 from .output import Output, check_writable, records, write_text
 from .reading_options import format_option, include_option, iterations_option
 from .records import Traffic, as_record
 from .tables import new_table, print_table
-from .units import seconds
 
 if TYPE_CHECKING:
     import numpy as np

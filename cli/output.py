@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.wording import one_line
+
 from .progress import bar_on_stderr
-from .tables import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toruscast.wording import printable
+
 from .phrases import application_line
-from .tables import printable
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toruscast.wording import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 BOTTOM = 3
-
-
-def printable(text: str) -> str:
-    r"""Return a name as a terminal can show it: no control characters.
-
-    Examples
-    --------
-    >>> printable("red\x1b[31m")
-    'red?[31m'
-    """
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line that a terminal can show."""
-    return printable(" ".join(text.split()))
 
 
 def new_table(*columns: str, left: tuple[str, ...] = ()) -> Table:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from toruscast.report.units import number, percent, seconds, time_unit
+from toruscast.report.words import alike, bound_line, gains, link_note
+from toruscast.wording import printable
+
 from .occupancy import occupancy
 from .output import records
-from .phrases import alike, bound_line, gains, link_note
-from .tables import new_table, print_table, printable, top_and_bottom
-from .units import number, percent, seconds, time_unit
+from .tables import new_table, print_table, top_and_bottom
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.report.units import percent
+
 from . import options
 from .output import Output, records
 from .quality import print_quality
@@ -13,7 +15,6 @@ from .records import Source, Traffic, Work
 from .sampling import obtain_samples
 from .selection import check_use, load_plugin, names_of
 from .tables import new_table
-from .units import percent
 
 if TYPE_CHECKING:
     import pandas as pd

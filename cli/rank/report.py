@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toruscast.report.units import byte_unit, nbytes, number, percent, seconds, time_unit
+from toruscast.report.words import alike, bound_line, link_note
+from toruscast.wording import printable
+
 from ..occupancy import occupancy
 from ..output import records
-from ..phrases import alike, application_line, bound_line, gains, link_note
+from ..phrases import application_line
 from ..quality import METRICS, score
-from ..tables import new_table, print_table, printable, top_and_bottom
-from ..units import byte_unit, nbytes, number, percent, seconds, time_unit
+from ..tables import new_table, print_table, top_and_bottom
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,8 +22,6 @@ if TYPE_CHECKING:
     from ..inputs import Application
 
 _SCORES = ("rcc", "tau_b", "r2", "regret_1")
-# Rivals that are named.
-_NAMED = 4
 
 
 def print_answer(
@@ -38,8 +39,8 @@ def print_answer(
     if found.scores:
         console.print(_quality(found))
         console.print()
-    console.print(f"{_answer(found)}{alike(found.table['time'])}", style="bold")
-    console.print(_trust(found))
+    console.print(f"{answer(found)}{alike(found.table['time'])}", style="bold")
+    console.print(trust(found))
 
 
 def _header(application: Application, found: Forecast, model: str) -> str:
@@ -141,54 +142,3 @@ def _quality(found: Forecast) -> str:
             "of the times that were only forecast."
         )
     return f"{text} The lower bound alone orders with an RCC of {scores['rcc_of_bound']:.3f}."
-
-
-def _answer(found: Forecast) -> str:
-    """Return the result in a sentence."""
-    table = found.table
-    best = records(table.iloc[:1])[0]
-    name = printable(best["mapping"])
-    if best["how"] == "simulated":
-        text = f"{name} is fastest: {seconds(best['time'])}, simulated"
-    else:
-        text = (
-            f"{name} is forecast to be fastest: {seconds(best['time'])} "
-            f"({percent(found.coverage)} interval {seconds(best['low'])} to "
-            f"{seconds(best['high'])})"
-        )
-    return f"{text}{gains(table['mapping'], table['time'])}."
-
-
-def _trust(found: Forecast) -> str:
-    """Return how sure the answer is, what is left open, and what it cost."""
-    from toruscast.wording import counted
-
-    verdict, cost = found.verdict, found.cost
-    n_others = cost.candidates - 1
-    if not n_others:
-        return "There is no other candidate."
-    if verdict.kind == "proved":
-        text = "Proved: the lower bound or the simulated time of every other candidate is no less."
-    elif cost.to_answer:
-        sure = "Sure" if verdict.kind == "sure" else "Not sure"
-        text = (
-            f"{sure}: with a probability of {percent(verdict.certainty)} no other candidate takes "
-            "less by more than 1 %."
-        )
-    else:
-        chance = percent(found.table["p_best"].iloc[0])
-        text = f"Nothing was simulated: its probability of being the fastest is {chance}."
-    if verdict.kind == "open" and verdict.rivals:
-        named = ", ".join(printable(name) for name in verdict.rivals[:_NAMED])
-        more = len(verdict.rivals) - _NAMED
-        others = f" and {more} others" if more > 0 else ""
-        text += f" It cannot be told apart from {named}{others}: a larger budget may decide."
-    if cost.to_answer:
-        text += (
-            f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
-        )
-        rest = cost.simulated - cost.to_answer
-        text += f"; {rest} more were cheap and give the order." if rest else "."
-    if cost.sketched:
-        text += " The model also read a coarser simulation of every candidate."
-    return text

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
+from toruscast.report.units import part_of
+from toruscast.wording import printable
+
 from .. import options
 from ..inputs import check_sends, load_mapping, load_mappings, load_phases, load_torus
 from ..occupancy import occupancy
 from ..output import Output, write_text
 from ..records import Candidates, Traffic, Work, as_record
 from ..setting import Setting
-from ..tables import printable
-from ..units import part_of
 from .details import Details, details_options
 from .files import check_result_folder, inside, labelled, write_folder
 from .options import check_interval, check_one_or_many, check_options, read_watch

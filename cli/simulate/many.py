@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from toruscast.report.units import part_of
 from toruscast.typing import Routing
 
 from ..output import Output, records
 from ..setting import Setting
 from ..timed import Tell, Timed, ranked, time_all
-from ..units import part_of
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus, Workload

@@ -6,10 +6,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from toruscast.report.units import nbytes, number, percent, seconds
+from toruscast.report.words import bound_line, link_note
+
 from ..output import records
-from ..phrases import bound_line, link_note
 from ..tables import new_table, print_table
-from ..units import nbytes, number, percent, seconds
 from .files import labelled
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Numbers of things, in words."""
+"""Numbers of things and names, in words."""
 
 from __future__ import annotations
 
@@ -19,3 +19,19 @@ def counted(number: float, noun: str) -> str:
     ('1 task', '0 edges', '2.5 messages')
     """
     return f"{number:.15g} {noun}" + ("" if number == 1 else "s")
+
+
+def printable(text: str) -> str:
+    r"""Return a name as a terminal can show it: no control characters.
+
+    Examples
+    --------
+    >>> printable("red\x1b[31m")
+    'red?[31m'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line that a terminal can show."""
+    return printable(" ".join(text.split()))

@@ -14,7 +14,6 @@ from toruscast.cli import main
 from toruscast.cli.inputs import load_application
 from toruscast.cli.output import Output
 from toruscast.cli.records import Traffic
-from toruscast.cli.units import part_of
 from toruscast.features import FEATURES, extract, unregister
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.formats import (
@@ -25,6 +24,7 @@ from toruscast.mapping.formats import (
     write_mapping,
     write_mappings,
 )
+from toruscast.report.units import part_of
 from toruscast.simulation import simulate
 from toruscast.training import (
     TimePredictor,
