@@ -71,7 +71,7 @@ def alike(times: pd.Series[float]) -> str:
 
 
 def answer(found: Forecast) -> str:
-    """Return the result in a sentence."""
+    """Return which candidate is fastest and by how much."""
     table = found.table
     best = table.iloc[0]
     name = printable(best["mapping"])
@@ -83,7 +83,7 @@ def answer(found: Forecast) -> str:
             f"({percent(found.coverage)} interval {seconds(best['low'])} to "
             f"{seconds(best['high'])})"
         )
-    return f"{text}{gains(table['mapping'], table['time'])}."
+    return f"{text}{gains(table['mapping'], table['time'])}.{alike(table['time'])}"
 
 
 def trust(found: Forecast) -> str:

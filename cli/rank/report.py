@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toruscast.report.units import byte_unit, nbytes, number, percent, seconds, time_unit
-from toruscast.report.words import alike, bound_line, link_note
+from toruscast.report.words import answer, bound_line, link_note, trust
 from toruscast.wording import printable
 
 from ..occupancy import occupancy
@@ -39,7 +39,7 @@ def print_answer(
     if found.scores:
         console.print(_quality(found))
         console.print()
-    console.print(f"{answer(found)}{alike(found.table['time'])}", style="bold")
+    console.print(answer(found), style="bold")
     console.print(trust(found))
 
 
