@@ -16,6 +16,8 @@ _WORTH_SAYING = 0.001
 
 def application_line(application: Application) -> str:
     """Return what is sent, in words."""
+    import numpy as np
+
     comm = application.comm
     line = f"{printable(comm.name)}: {counted(comm.n_tasks, 'task')}, "
     line += f"{counted(comm.n_edges, 'edge')}, {nbytes(comm.nbytes.sum())}"
@@ -23,7 +25,9 @@ def application_line(application: Application) -> str:
         line += f" per iteration (1/{application.iterations:g} of the capture)"
     if application.traffic != "all":
         line += f", {application.traffic.replace('_', '-')} only"
-    if comm.n_edges and min(comm.src.min(), comm.dst.min()) > 0:
+    silent = np.setdiff1d(np.arange(comm.n_tasks), np.concatenate([comm.src, comm.dst]))
+    # Where it alone is silent, the warning of the file's reader says so.
+    if silent.size > 1 and silent[0] == 0:
         line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
     left_out = comm.nbytes[comm.whole_messages == 0].sum() / max(comm.nbytes.sum(), 1e-300)
     if left_out >= _WORTH_SAYING:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -69,10 +67,10 @@ def obtain_samples(
         n = most_mappings(comm, host, source.tasks_per_node, options.TRAINING)
     chosen = Candidates(None, n, source.tasks_per_node)
     simulated = load_mappings(comm, host, chosen, work.seed)
-    with TemporaryDirectory() as folder, output.progress(f"Simulating {n} mappings") as progress:
+    with output.progress(f"Simulating {n} mappings") as progress:
         return build_samples(
             [(comm, host, simulated)],
-            Path(folder) / "samples.parquet" if source.samples is None else source.samples,
+            source.samples,
             n_jobs=work.jobs,
             level=level,
             routing=work.routing,

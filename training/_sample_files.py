@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,7 @@ class SampleFiles:
             held = known([table, *tables.values()])
             whole = rows.join(held.drop(columns=list(LABELS), errors="ignore"), on="key")
             is_new = bool(parts_of(jobs, how, known(finished)))
-            origin = {
-                **before,
-                "format": FORMAT,
-                **(_made() if is_new else {}),
-                "routing": _all(before.get("routing", how.routing), how.routing),
-                "coarsening": _all(before.get("coarsening", how.coarsening), how.coarsening),
-                **provenance,
-                "level": max(before.get("level", 1), provenance["level"]),
-                "marks": marks,
-                "graphs": sorted(set(whole["workload"])),
-                "tori": sorted(set(whole["torus"])),
-            }
+            origin = noted(whole, how, provenance, marks, before, is_new=is_new)
             write_samples(_ordered(whole), self._store, origin)
             self._remove_parts(files, set(whole["key"]))
         return origin
@@ -115,6 +105,30 @@ class SampleFiles:
 def _provenance(table: pd.DataFrame) -> dict[str, Any]:
     origin: dict[str, Any] = table.attrs["provenance"]
     return origin
+
+
+def noted(
+    samples: pd.DataFrame,
+    how: How,
+    provenance: Mapping[str, Any],
+    marks: Mapping[str, str],
+    before: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    is_new: bool = True,
+) -> dict[str, Any]:
+    """Return what is noted with samples, beside what was noted with those of ``before``."""
+    return {
+        **before,
+        "format": FORMAT,
+        **(_made() if is_new else {}),
+        "routing": _all(before.get("routing", how.routing), how.routing),
+        "coarsening": _all(before.get("coarsening", how.coarsening), how.coarsening),
+        **provenance,
+        "level": max(before.get("level", 1), provenance["level"]),
+        "marks": dict(marks),
+        "graphs": sorted(set(samples["workload"])),
+        "tori": sorted(set(samples["torus"])),
+    }
 
 
 def _current(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 from sklearn.base import clone
@@ -99,16 +97,15 @@ def train_for(
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
     mappings, n_twins = unlike(traffic, torus, n, seed, exclude)
-    with tempfile.TemporaryDirectory() as folder:
-        samples = build_samples(
-            [(traffic, torus, mappings)],
-            Path(folder) / "samples.parquet" if store_path is None else store_path,
-            n_jobs=n_jobs,
-            level=needed_level(names, learner.target),
-            routing=routing,
-            progress=progress,
-            provenance={"seed": seed},
-        )
+    samples = build_samples(
+        [(traffic, torus, mappings)],
+        store_path,
+        n_jobs=n_jobs,
+        level=needed_level(names, learner.target),
+        routing=routing,
+        progress=progress,
+        provenance={"seed": seed},
+    )
     quality = summarise(
         repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
     )

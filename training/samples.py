@@ -14,16 +14,16 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.routing import Routing
 from toruscast.validation import job_count
 
-from ._sample_files import SampleFiles
+from ._sample_files import SampleFiles, noted
 from ._sample_keys import How, Job, job_of
-from ._sample_parts import Part, compute, known, labels_of, parts_of
+from ._sample_parts import Part, compute, known, labels_of, marks_of, parts_of
 
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
 def build_samples(
     cases: Iterable[Case],
-    store_path: str | os.PathLike[str],
+    store_path: str | os.PathLike[str] | None = None,
     *,
     n_jobs: int = 1,
     level: int = 1,
@@ -33,18 +33,19 @@ def build_samples(
     progress: Callable[[int, int], None] | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
-    """Compute the features and simulate the time of every case, and store them as Parquet.
+    """Compute the features and simulate the time of every case; store them as Parquet if asked to.
 
-    Finished parts are kept in the folder ``<store_path>.parts`` until the table holds them: a run
-    that was killed goes on where it stopped, even after others have built into the same table, and
-    a table that grows computes only what is new. Several may build into one table at a time.
+    With a store, finished parts are kept in the folder ``<store_path>.parts`` until the table holds
+    them: a run that was killed goes on where it stopped, even after others have built into the same
+    table, and a table that grows computes only what is new. Several may build into one table at a
+    time.
 
     Parameters
     ----------
     cases : iterable of (workload, torus, mapping or mappings)
         What to compute.
-    store_path : path-like
-        The table; what it holds already is not computed again, and what it holds besides stays. A
+    store_path : path-like, optional
+        The table; nothing is written if not given. What it holds already is not computed again, and what it holds besides stays. A
         mapping that it holds with other features gets the new ones in the same row, without being
         simulated again where those are of level 1. Of a metric of your own that has changed it
         keeps no older values.
@@ -89,21 +90,26 @@ def build_samples(
     rows = sum(len(job.keys) for job in jobs)
     if not rows:
         raise InputError("no mapping to build samples from")
-    files = SampleFiles(store_path)
-    tables = files.read(how)
+    files = None if store_path is None else SampleFiles(store_path)
+    tables = [] if files is None else files.read(how)
     missing = parts_of(jobs, how, known(tables))
     n_done = rows - sum(len(part.job.keys) for part in missing)
     if progress is not None:
         progress(n_done, rows)
     for values in _computed(missing, how, n_jobs):
-        files.keep(values, how)
+        if files is not None:
+            files.keep(values, how)
         # Of what is simulated again, the new time counts.
         tables.insert(0, values)
         n_done += len(values)
         if progress is not None:
             progress(n_done, rows)
     table = _assembled(jobs, how, known(tables))
-    origin = files.merge(table, jobs, how, {"level": level, **(provenance or {})})
+    told = {"level": level, **(provenance or {})}
+    if files is None:
+        origin = noted(table, how, told, marks_of(how))
+    else:
+        origin = files.merge(table, jobs, how, told)
     own = {"level": level, "routing": routing, "coarsening": coarsening, "n_samples": rows}
     table.attrs["provenance"] = origin | own
     return table

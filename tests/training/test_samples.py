@@ -68,6 +68,21 @@ def kill_after_8(cases, store, **options):
         build_samples(cases, store, progress=kill, **options)
 
 
+def test_without_a_store_nothing_is_written(store, monkeypatch):
+    monkeypatch.chdir(store.parent)
+    cases = [(HALO, TORUS, shuffled(9))]
+    table = build_samples(cases, provenance={"seed": 7})
+    assert list(store.parent.iterdir()) == []
+    kept = build_samples(cases, store, provenance={"seed": 7})
+    pd.testing.assert_frame_equal(table, kept)
+    when = {"created"}
+    noted, stored = table.attrs["provenance"], kept.attrs["provenance"]
+    assert {k: v for k, v in noted.items() if k not in when} == {
+        k: v for k, v in stored.items() if k not in when
+    }
+    assert noted["seed"] == 7
+
+
 def test_samples_are_features_and_simulated_times(store):
     mappings = shuffled(11)
     table = build_samples([(HALO, TORUS, mappings)], store, n_jobs=2)
