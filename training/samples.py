@@ -45,10 +45,10 @@ def build_samples(
     cases : iterable of (workload, torus, mapping or mappings)
         What to compute.
     store_path : path-like, optional
-        The table; nothing is written if not given. What it holds already is not computed again, and what it holds besides stays. A
-        mapping that it holds with other features gets the new ones in the same row, without being
-        simulated again where those are of level 1. Of a metric of your own that has changed it
-        keeps no older values.
+        The table; nothing is written if not given. What it holds already is not computed again, and
+        what it holds besides stays. A mapping that it holds with other features gets the new ones
+        in the same row, without being simulated again where those are of level 1. Of a metric of
+        your own that has changed it keeps no older values.
     n_jobs : int
         Threads; the compiled loops run side by side.
     level : {1, 2}
