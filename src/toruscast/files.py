@@ -11,6 +11,7 @@ from typing import Any
 
 from .errors import InputError, MissingFileError
 
+_STDIN = "/dev/stdin"
 _MAX_DOTS = 16
 # A key of many parts: dots outside of strings, before the equals sign or in the brackets.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
@@ -29,9 +30,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
-        raise MissingFileError(
-            "cannot be read", file=path, found="no such file or folder"
-        ) from None
+        raise MissingFileError("no such file or folder", file=path) from None
     except ValueError as error:
         raise InputError("bad file name", file=path, found=error) from None
     except OSError as error:
@@ -43,7 +42,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes.
+    """Return the content of a regular file, or of standard input, of at most so many bytes.
 
     Raises
     ------
@@ -52,7 +51,8 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     InputError
         If it is no regular file, is larger, or cannot be read.
     """
-    check_regular(path)
+    if os.fspath(path) != _STDIN:
+        check_regular(path)
     try:
         with Path(path).open("rb") as stream:
             content = stream.read(most + 1)
