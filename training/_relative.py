@@ -18,8 +18,11 @@ TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
     "time": (),
     "slowdown": (LOWER_BOUND,),
     "correction": (LOWER_BOUND, SKETCH_TIME),
+    "measured": (LOWER_BOUND,),
 }
-"""Columns that a table must have for a target; times are taken relative to the last one."""
+"""Columns that a table must have for a target, besides the ``reference`` of measured times."""
+REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": SKETCH_TIME}
+"""What times are taken relative to, where the target says it."""
 # Simulated times are rounded: they may fall below their bound by so much.
 _ROUNDED = 0.999
 # By how much of the lower bound the sketch lies off it where misses reach half of their full size,
@@ -30,6 +33,9 @@ _HALF = 0.1
 _LEAST_WAITING = 0.01
 # Powers of the reach that are tried.
 _POWERS = np.linspace(0.0, 1.0, 11)
+# A measured time that the line misses by more than so many times the median, and so much of it, is
+# no part of the line.
+_FAR_OFF, _FAR_OFF_SHARE = 12.0, 0.3
 
 
 class Scale(NamedTuple):
@@ -37,9 +43,9 @@ class Scale(NamedTuple):
 
     Attributes
     ----------
-    target : {"slowdown", "correction"}
+    target : {"slowdown", "correction", "measured"}
     unit : ndarray, shape (n,)
-        Seconds that times are divided by.
+        Seconds that times are divided by, or follow in a line.
     bound : ndarray, shape (n,)
         Lower bound, seconds.
     reach : ndarray, shape (n,)
@@ -52,9 +58,9 @@ class Scale(NamedTuple):
     reach: Floats
 
     @classmethod
-    def of(cls, X: object, target: Target) -> Self:
-        """Read the columns that the target needs."""
-        unit = seconds_of(X, TARGET_COLUMNS[target][-1])
+    def of(cls, X: object, target: Target, reference: str) -> Self:
+        """Read the columns that the target needs; times are taken relative to ``reference``."""
+        unit = seconds_of(X, reference)
         bound = seconds_of(X, LOWER_BOUND)
         if target != "correction":
             return cls(target, unit, bound, np.ones(unit.size))
@@ -117,6 +123,56 @@ class Relative(NamedTuple):
     def logs(self, scale: Scale, scores: Floats) -> Floats:
         """Logarithms of the seconds that the trees say, the mappings along the last axis."""
         return np.asarray(self.common + scores * scale.reach**self.power + np.log(scale.unit))
+
+
+class Line(NamedTuple):
+    """Measured times: a constant and a line in the reference, times what the trees correct.
+
+    The constant is what does not depend on the mapping, such as computation and software. The slope
+    tells how far the network of the model is from the real one.
+    """
+
+    constant: float
+    """Seconds."""
+    slope: float
+
+    @classmethod
+    def of(cls, scale: Scale, y: Floats) -> Self:
+        """Fit both, none of them negative; relative misses count alike."""
+        return cls(*fit_line(scale.unit, y))
+
+    @property
+    def power(self) -> float:
+        """Of the reach of corrections: they are as large everywhere."""
+        return 0.0
+
+    def scores(self, scale: Scale, times: Floats) -> Floats:
+        """What the trees learn."""
+        return np.asarray(np.log(times / self.seconds(scale.unit)))
+
+    def logs(self, scale: Scale, scores: Floats) -> Floats:
+        """Logarithms of the seconds that the trees say, the mappings along the last axis."""
+        return np.asarray(scores + np.log(self.seconds(scale.unit)))
+
+    def seconds(self, reference: Floats) -> Floats:
+        """Seconds on the line."""
+        return np.asarray(self.constant + self.slope * reference)
+
+
+def fit_line(reference: Floats, times: Floats) -> tuple[float, float]:
+    """Return constant and slope of times, neither negative, by least squares of relative misses.
+
+    A time far off all others, such as of a run that something disturbed, is left out.
+    """
+    from scipy.optimize import nnls
+
+    columns = np.stack([np.ones(times.size), reference / reference.mean()], axis=1)
+    kept = np.ones(times.size, dtype=bool)
+    for _ in range(2):
+        factors, _ = nnls(columns[kept] / times[kept, None], np.ones(int(kept.sum())))
+        missed = np.abs(columns @ factors / times - 1)
+        kept = missed <= max(_FAR_OFF * float(np.median(missed)), _FAR_OFF_SHARE)
+    return float(factors[0]), float(factors[1] / reference.mean())
 
 
 def _surprise(logs: Floats, scale: Floats) -> tuple[float, float]:

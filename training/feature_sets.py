@@ -8,7 +8,7 @@ from typing import Literal
 
 from toruscast.errors import InputError
 
-Target = Literal["time", "slowdown", "correction"]
+Target = Literal["time", "slowdown", "correction", "measured"]
 """What is learned from features; see `TimePredictor`."""
 
 _RELATIVE = (

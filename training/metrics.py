@@ -99,6 +99,50 @@ def rcc_ties_halved(observed: ArrayLike, predicted: ArrayLike) -> float:
     return (rcc(x, y) + rcc(x[::-1], y[::-1])) / 2
 
 
+def rcc_told_apart(observed: ArrayLike, predicted: ArrayLike, apart: float = 0.0) -> float:
+    """Return the share of pairs in the same order among those whose observed times differ.
+
+    Pairs that take the same time have no order to be right about: they are left out. A pair that
+    is forecast to take the same time, but does not, counts half.
+
+    Parameters
+    ----------
+    observed, predicted : array-like of float, shape (n,)
+        Observed (positive) and predicted times of the same mappings.
+    apart : float
+        Share by which the longer time must exceed the shorter; 0 for any difference.
+
+    Returns
+    -------
+    float
+        NaN where no pair differs so much.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two values, they differ in number, one is not finite, or an observed
+        time is not positive.
+
+    Examples
+    --------
+    >>> rcc_told_apart([1, 1, 2, 3], [5, 6, 7, 7]), rcc_told_apart([1, 1], [1, 1])
+    (0.9, nan)
+    """
+    x, y = _pair(observed, predicted)
+    if x.min() <= 0:
+        raise InputError("bad observed time", found=x.min(), expected="positive seconds")
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    # Of each mapping, the first one that takes so much longer.
+    first = np.searchsorted(x, x * (1 + apart), side="right")
+    right = pairs = 0.0
+    for i in range(x.size):
+        later = y[first[i] :]
+        pairs += later.size
+        right += np.count_nonzero(later > y[i]) + np.count_nonzero(later == y[i]) / 2
+    return float(right / pairs) if pairs else float("nan")
+
+
 def tau_b(observed: ArrayLike, predicted: ArrayLike) -> float:
     """Return Kendall's tau-b, -1 to 1; NaN where all values of one side are equal.
 

@@ -23,7 +23,7 @@ from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
-from ._relative import Relative
+from ._relative import Line, Relative
 from .feature_sets import Target
 from .predictor import TimePredictor
 
@@ -42,6 +42,7 @@ _MOST_MISS = 1e9
 _PARAMETERS = (
     "features",
     "target",
+    "reference",
     "n_estimators",
     "min_samples_leaf",
     "max_leaf_nodes",
@@ -113,7 +114,7 @@ def save_predictor(
         # To tell what lies beyond; relative times may well be forecast there.
         arrays |= {"feature_least": model.feature_least_, "feature_most": model.feature_most_}
     if model.relative_ is not None:
-        arrays["relative"] = np.array([model.relative_.common, model.relative_.power])
+        arrays["relative"] = np.array(model.relative_[-2:])
     if model.calibration_ is not None:
         for item in fields(Calibration):
             values = np.atleast_1d(getattr(model.calibration_, item.name))
@@ -242,9 +243,7 @@ def _restore(
         setattr(model, f"{name}_", numbers[name])
     model.relative_ = None
     if model.target != "time":
-        if numbers["relative"].size != 2 or not 0 <= numbers["relative"][1] <= 1:
-            raise InputError("bad array relative in a model file", expected="a factor and a power")
-        model.relative_ = Relative(model.target, *numbers["relative"].tolist())
+        model.relative_ = _relative(model.target, numbers["relative"].tolist())
     model.forest_ = forest_from_arrays(trees, n_features)
     model.calibration_ = None
     if "calibration_floor" in numbers:
@@ -264,9 +263,6 @@ def _check_ranges(model: TimePredictor, values: np.ndarray[Any, np.dtype[np.floa
     scales = (*model.feature_scale_, model.target_scale_)
     if min(scales) <= 0 or min(model.feature_importances_, default=0) < 0:
         raise InputError("negative scale in a model file", expected="scales above 0")
-    if model.relative_ is not None and abs(model.relative_.common) > _MOST_LOG:
-        expected = f"a logarithm within {_MOST_LOG:g}"
-        raise InputError("absurd factor in a model file", expected=expected)
     limit = _MOST_LOG if model.log_ else _MOST_TIME
     # Divided first: the product itself may be beyond all numbers.
     most = (limit + abs(model.target_shift_)) / model.target_scale_
@@ -279,6 +275,21 @@ def _check_ranges(model: TimePredictor, values: np.ndarray[Any, np.dtype[np.floa
             raise InputError(
                 "absurd calibration in a model file", expected=f"within {_MOST_MISS:g}"
             )
+
+
+def _relative(target: Target, numbers: list[float]) -> Relative | Line:
+    """What the times of a model are relative to, from two numbers of its file."""
+    if target == "measured":
+        if len(numbers) != 2 or not min(numbers) >= 0 < max(numbers) < _MOST_TIME:
+            expected = "a constant and a slope, none negative"
+            raise InputError("bad array relative in a model file", expected=expected)
+        return Line(*numbers)
+    if len(numbers) != 2 or not 0 <= numbers[1] <= 1:
+        raise InputError("bad array relative in a model file", expected="a factor and a power")
+    if abs(numbers[0]) > _MOST_LOG:
+        expected = f"a logarithm within {_MOST_LOG:g}"
+        raise InputError("absurd factor in a model file", expected=expected)
+    return Relative(target, *numbers)
 
 
 def _finite(name: str, array: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

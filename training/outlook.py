@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 from toruscast.validation import whole_number
 
 from ._calibration import Calibration
-from ._relative import Relative, Scale
+from ._relative import Line, Relative, Scale
 
 Floats = NDArray[np.float64]
 # Values drawn at a time.
@@ -36,7 +36,7 @@ class Outlook:
     centre: Floats
     width: Floats
     calibration: Calibration | None
-    relative: Relative | None
+    relative: Relative | Line | None
     scale: Scale | None
     is_log: bool
     is_bounded: bool

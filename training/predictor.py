@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 
 from ._calibration import calibrate
 from ._parameters import check_parameters
-from ._relative import TARGET_COLUMNS, Relative, Scale
+from ._relative import REFERENCE, TARGET_COLUMNS, Line, Relative, Scale
 from ._seconds import ask_for_seconds
 from ._table import check_order, check_times, columns_of, features_only, finite, normalisation
 from .feature_sets import Target, feature_set
@@ -40,12 +40,16 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     features : str or sequence of str, optional
         A named set of `FEATURE_SETS` or column names, which need tables; if not given, every column
         but the ``time`` and the labels of samples.
-    target : {"time", "slowdown", "correction"}
+    target : {"time", "slowdown", "correction", "measured"}
         What the trees learn: the time itself, as published; or the logarithm of time over
         ``lower_bound``, which carries over to other sizes, graphs and machines where the features
         have no units; or that of time over ``sketch_time``, so that where they tell nothing the
         order is nearly the sketch's, and less of it the nearer the sketch is to ``lower_bound`` if
-        the samples bear that out, as simulated ones do. Tables must have these columns.
+        the samples bear that out, as simulated ones do; or that of a time measured on a machine
+        over a line in ``reference``, with a constant for what the mapping does not change. Tables
+        must have these columns.
+    reference : str
+        Column that measured times follow in a line.
     n_estimators : int
         Number of trees.
     min_samples_leaf : int, optional
@@ -98,6 +102,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         features: str | Sequence[str] | None = None,
         target: Target = "time",
         *,
+        reference: str = "sketch_time",
         n_estimators: int = 300,
         min_samples_leaf: int | None = None,
         max_leaf_nodes: int | None = None,
@@ -107,6 +112,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.features = features
         self.target = target
+        self.reference = reference
         self.n_estimators = n_estimators
         self.min_samples_leaf = min_samples_leaf
         self.max_leaf_nodes = max_leaf_nodes
@@ -119,7 +125,8 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
         check_is_fitted(self, "forest_")
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
-        return tuple(dict.fromkeys((*names, *TARGET_COLUMNS[self.target])))
+        own = (self.reference,) if self.target == "measured" else ()
+        return tuple(dict.fromkeys((*names, *TARGET_COLUMNS[self.target], *own)))
 
     def fit(
         self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
@@ -155,11 +162,15 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         relative = self.target != "time"
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
-        scale = Scale.of(X, self.target) if relative else None
-        self.relative_, learned = None, y
+        scale = self._scale(X) if relative else None
+        self.relative_: Relative | Line | None = None
+        learned = y
         if scale is not None:
-            ask_for_seconds(y, scale.unit, TARGET_COLUMNS[self.target][-1])
-            self.relative_ = Relative.of(scale, y)
+            if self.target == "measured":
+                self.relative_ = Line.of(scale, y)
+            else:
+                ask_for_seconds(y, scale.unit, REFERENCE[self.target])
+                self.relative_ = Relative.of(scale, y)
             learned = self.relative_.scores(scale, y)
         self.log_ = bool(relative or y.min() > 0)
         # Where no time fell below its bound, none is thought to.
@@ -274,10 +285,14 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             width=spread + floor,
             calibration=self.calibration_,
             relative=self.relative_,
-            scale=None if self.relative_ is None else Scale.of(X, self.target),
+            scale=None if self.relative_ is None else self._scale(X),
             is_log=self.log_,
             is_bounded=self.bounded_,
         )
+
+    def _scale(self, X: Any) -> Scale:
+        """What the times of these mappings are relative to."""
+        return Scale.of(X, self.target, REFERENCE.get(self.target, self.reference))
 
     def _centre(self, forest: ExtraTreesRegressor, matrix: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation over the trees, on the scale of the misses."""

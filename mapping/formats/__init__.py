@@ -3,13 +3,14 @@
 from ._atomic import atomic_path
 from .comm import read_comm, read_workload, write_comm
 from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
-from .times import read_times
+from .times import read_runs, read_times
 
 __all__ = [
     "atomic_path",
     "read_comm",
     "read_mapping",
     "read_mappings",
+    "read_runs",
     "read_times",
     "read_workload",
     "write_comm",

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
+from statistics import median
+from typing import NamedTuple
 
 from ._foreign import foreign_name
 from ._source import Text, read_text
@@ -12,14 +15,83 @@ from ._table import NUMBER
 from .registry import Dialect
 from .source import Source
 
-_COLUMNS = ("mapping", "time")
+MAPPING = "mapping"
+# A column of times, and the seconds in its unit: "time", "time_ms", "seconds", and of several
+# repetitions "rep1", "rep2" or "time1", "time2".
+_TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
+_NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+class Run(NamedTuple):
+    """One run of a mapping."""
+
+    mapping: str
+    time: float
+    """Seconds."""
+    line: int
+    """Line of the file, from 1."""
+
+
+def read_runs(path: str | os.PathLike[str]) -> list[Run]:
+    r"""Read the measured times of mappings, each as often as it ran, in the order of the file.
+
+    A line holds the name of a mapping and its time; or the first line names the columns:
+    ``mapping`` and ``time``, or ``rep1``, ``rep2`` and so on for several runs of a mapping;
+    ``time_ms``, ``time_us`` or ``time_ns`` where the unit is another one. Rows of the same name are
+    runs of the same mapping.
+
+    Returns
+    -------
+    list of Run
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a line is not so, or a time is not positive.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "runs.csv"
+    >>> _ = path.write_text("mapping,rep1,rep2\nrow-major,1.25,1.5\nby-hand,0.75,\n")
+    >>> [(run.mapping, run.time) for run in read_runs(path)]
+    [('row-major', 1.25), ('row-major', 1.5), ('by-hand', 0.75)]
+    """
+    text = read_text(path)
+    runs: list[Run] = []
+    columns: list[str] = []
+    where: tuple[int, dict[int, float]] = (0, {1: 1.0})
+    for number, raw in enumerate(text.raw_lines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        parts = _fields(line)
+        if not columns:
+            named = _columns(parts)
+            columns = [MAPPING, "time"] if named is None else parts
+            where = where if named is None else named
+            if named is not None:
+                continue
+        if len(parts) != len(columns):
+            raise text.fault("wrong number of columns", number, len(parts), ",".join(columns))
+        name, cells = parts[where[0]], {place: parts[place] for place in where[1]}
+        # A mapping may have run less often than another.
+        filled = {place: cell for place, cell in cells.items() if cell} or cells
+        runs += [
+            Run(name, _seconds(text, number, cell, where[1][place]), number)
+            for place, cell in filled.items()
+        ]
+    if not runs:
+        raise text.fault("file without data")
+    return runs
 
 
 def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
-    r"""Read the measured times of mappings.
+    r"""Read what each mapping was measured to take: the median of its runs.
 
-    A line holds the name of a mapping and its time; or the first line names the columns, among them
-    ``mapping`` and ``time``, as in what ``toruscast simulate --csv`` writes.
+    `read_runs` describes the file; it gives the runs one by one.
 
     Returns
     -------
@@ -29,40 +101,38 @@ def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
     Raises
     ------
     InputError
-        If the file cannot be read, a line is not so, a mapping stands twice or a time is not
-        positive.
+        If the file cannot be read, a line is not so, or a time is not positive.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "times.csv"
-    >>> _ = path.write_text("mapping,time\nrow-major,1.25\nby-hand,0.75\n")
+    >>> _ = path.write_text("mapping,time\nrow-major,1.25\nby-hand,0.75\nrow-major,1.75\n")
     >>> read_times(path)
-    {'row-major': 1.25, 'by-hand': 0.75}
+    {'row-major': 1.5, 'by-hand': 0.75}
     """
-    text = read_text(path)
-    times: dict[str, float] = {}
-    columns: list[str] = []
-    for number, raw in enumerate(text.raw_lines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
-        parts = _fields(line)
-        if not columns:
-            columns = parts if set(_COLUMNS) <= set(parts) else list(_COLUMNS)
-            if columns is parts:
-                continue
-        if len(parts) != len(columns):
-            raise text.fault("wrong number of columns", number, len(parts), ",".join(columns))
-        name, value = (parts[columns.index(column)] for column in _COLUMNS)
-        if name in times:
-            expected = "one time a mapping, such as the median of several"
-            raise text.fault("mapping stands twice", number, name, expected)
-        times[name] = _seconds(text, number, value)
+    each: dict[str, list[float]] = {}
+    for run in read_runs(path):
+        each.setdefault(run.mapping, []).append(run.time)
+    return {name: median(times) for name, times in each.items()}
+
+
+def _columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
+    """Place of the mapping's name, and seconds in the unit of each column of times."""
+    if MAPPING not in header:
+        return None
+    found = {place: _TIME.fullmatch(name) for place, name in enumerate(header)}
+    times = {place: match for place, match in found.items() if match is not None}
+    # A column "rep" or "run" without a number tells which run it was.
+    times = {place: match for place, match in times.items() if not _NUMBERED.match(match[0])}
     if not times:
-        raise text.fault("file without data")
-    return times
+        return None
+    if any(header[place][-1].isdigit() for place in times):
+        # Beside the runs one by one, a column without a number sums them up.
+        times = {place: match for place, match in times.items() if header[place][-1].isdigit()}
+    units = {place: _UNITS[(match[1] or "s").lower()] for place, match in times.items()}
+    return header.index(MAPPING), units
 
 
 def _fields(line: str) -> list[str]:
@@ -70,8 +140,8 @@ def _fields(line: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _seconds(text: Text, number: int, value: str) -> float:
-    seconds = float(value) if NUMBER.fullmatch(value) else math.nan
+def _seconds(text: Text, number: int, value: str, unit: float) -> float:
+    seconds = float(value) * unit if NUMBER.fullmatch(value) else math.nan
     if not 0 < seconds < math.inf:
         raise text.fault("bad time", number, value, "positive seconds")
     return seconds
@@ -86,7 +156,7 @@ def is_times(source: Source) -> bool:
         parts = _fields(line)
     except csv.Error:
         return False
-    if set(_COLUMNS) <= set(parts):
+    if _columns(parts) is not None:
         return True
     if any(len(_fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
         return False
@@ -101,8 +171,10 @@ DIALECT = Dialect(
     read=read_times,
     documentation="""
 What mappings were measured to take, for `--times` and `tc.read_times`: the name of each mapping of
-`--mappings` (that of its file, without the suffix) and its seconds. The names of the columns may be
-left out where there are these two only. With them there may be others, in any order.
+`--mappings` (that of its file, without the suffix) and its seconds. Rows of the same name, and
+columns `rep1`, `rep2` and so on, are runs of the same mapping. A column `time_ms`, `time_us` or
+`time_ns` has another unit. The names of the columns may be left out where there are a mapping and
+its time only. With them there may be others, in any order.
 """,
     example="mapping,time\nidentity,0.00125\nturned,0.00214\n",
 )

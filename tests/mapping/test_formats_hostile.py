@@ -350,7 +350,6 @@ def test_damage_gives_one_clear_line(tmp_path_factory, data):
         ("", None, "empty file"),
         ("# nothing\n", None, "file without data"),
         ("mapping,time\n", None, "file without data"),
-        ("a 1\na 2\n", 2, "mapping stands twice: found a, expected one time"),
         ("a 1\nb 0\n", 2, "bad time: found 0, expected positive seconds"),
         ("a nan\n", 1, "bad time: found nan"),
         ("a 1e999\n", 1, "bad time: found 1e999"),

@@ -1,0 +1,227 @@
+"""Runs of mappings on a machine: their times summarised, and how far noise blurs them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping.formats.times import MAPPING, Run, read_runs
+
+Floats = NDArray[np.float64]
+Times = Any
+"""A file of `read_runs`, a dict of names to seconds (one or several), a table, or `Runs`."""
+# Times of one application differ by a factor of a few; milliseconds among seconds by a thousand.
+_ANOTHER_UNIT = 100.0
+# Widths of the noise, and the least share of the time, from which on a run is an outlier.
+_OUTLYING, _OUTLYING_SHARE = 6.0, 0.05
+# Of the median of three or more, over that of the mean.
+_OF_MEDIAN = 1.25
+# Runs for which the common noise counts beside a mapping's own.
+_COMMON = 4
+# Chance at which a drift is named, and its least size over all rows.
+_DRIFTS, _DRIFT_SHARE = 1e-3, 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Times of mappings, each measured once or more.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Mappings, in the order of their first run.
+    seconds : ndarray, shape (n_runs,)
+        Time of each run, in the order in which they were made.
+    which : ndarray of int, shape (n_runs,)
+        Mapping of each run, an index into ``names``.
+    lines : tuple of int
+        Line of the file that each run stands on; empty where there is no file.
+
+    Examples
+    --------
+    >>> runs = Runs.of({"near": [1.0, 1.2, 1.1], "far": [2.0, 2.3, 2.2]})
+    >>> runs.names, runs.times.tolist(), runs.counts.tolist()
+    (('near', 'far'), [1.1, 2.2], [3, 3])
+    >>> 0.05 < runs.noise < 0.1
+    True
+    """
+
+    names: tuple[str, ...]
+    seconds: Floats
+    which: NDArray[np.int64]
+    lines: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, times: Times) -> Self:
+        """Return the runs of a file, a table, or a dict of names to a time or to several.
+
+        A table has the columns ``mapping`` and ``time``, a row a run.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read; if a time is not a positive number of seconds; or if one is so
+            far from the others that it must be in another unit.
+        """
+        if isinstance(times, cls):
+            return times
+        file = os.fspath(times) if isinstance(times, str | os.PathLike) else None
+        runs = _runs(times) if file is None else read_runs(file)
+        if not runs:
+            raise InputError("no times", expected="a time of each of six mappings or more")
+        names = {name: i for i, name in enumerate(dict.fromkeys(run.mapping for run in runs))}
+        seconds = np.array([run.time for run in runs])
+        _check_unit(runs, seconds, file)
+        which = np.array([names[run.mapping] for run in runs])
+        lines = () if file is None else tuple(run.line for run in runs)
+        return cls(tuple(names), seconds, which, lines)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Runs of each mapping, shape ``(n,)``."""
+        return np.bincount(self.which, minlength=len(self.names))
+
+    @cached_property
+    def times(self) -> Floats:
+        """Median of the runs of each mapping, seconds, shape ``(n,)``."""
+        return self._median(self.seconds)
+
+    @cached_property
+    def noise(self) -> float:
+        """Standard deviation of one run over the time; NaN where none was repeated.
+
+        Pooled over the mappings; outliers are left out.
+        """
+        kept, free = self._kept, self._freedom
+        if not free.sum():
+            return math.nan
+        return float(np.sqrt((self._misses[kept] ** 2).sum() / free.sum()))
+
+    @cached_property
+    def errors(self) -> Floats:
+        """Standard error of each of ``times`` over it, shape ``(n,)``; NaN where noise is unknown.
+
+        From the mapping's own spread as far as it ran often, else from that of all.
+        """
+        kept = self._kept
+        squares = np.bincount(self.which[kept], self._misses[kept] ** 2, len(self.names))
+        free = self._freedom
+        variance = (_COMMON * self.noise**2 + squares) / (_COMMON + free)
+        widen = np.where(self.counts > 2, _OF_MEDIAN, 1.0)
+        return np.asarray(widen * np.sqrt(variance / self.counts))
+
+    @cached_property
+    def is_outlier(self) -> NDArray[np.bool_]:
+        """Which runs lie far from the others of their mapping, shape ``(n_runs,)``."""
+        repeated = self.counts[self.which] > 1
+        if not repeated.any():
+            return np.zeros(self.which.size, dtype=bool)
+        counts = self.counts[self.which]
+        spread = np.abs(self._misses) * np.sqrt(counts / np.maximum(counts - 1, 1))
+        width = 1.4826 * float(np.median(spread[repeated]))
+        return np.asarray(spread > max(_OUTLYING * width, _OUTLYING_SHARE))
+
+    @cached_property
+    def drift(self) -> float:
+        """Share by which times grow from the first run to the last; 0 where that may be chance.
+
+        Told by mappings that ran more than once.
+        """
+        from scipy.stats import kendalltau, theilslopes
+
+        repeated = np.flatnonzero((self.counts[self.which] > 1) & ~self.is_outlier)
+        if repeated.size < 8:
+            return 0.0
+        # Runs side by side tell nothing of a drift; a few thousand are enough.
+        repeated = repeated[:: 1 + repeated.size // 2000]
+        place, missed = repeated.astype(np.float64), self._misses[repeated]
+        if np.ptp(missed) == 0 or kendalltau(place, missed).pvalue > _DRIFTS:
+            return 0.0
+        grown = math.expm1(float(theilslopes(missed, place)[0]) * self.which.size)
+        return grown if abs(grown) >= _DRIFT_SHARE else 0.0
+
+    def take(self, names: Sequence[str]) -> Self:
+        """Return the runs of some mappings, in this order of mappings."""
+        place = {self.names[i]: i for i in range(len(self.names))}
+        number = np.full(len(self.names), -1)
+        number[[place[name] for name in names]] = np.arange(len(names))
+        kept = np.flatnonzero(number[self.which] >= 0)
+        lines = tuple(self.lines[i] for i in kept) if self.lines else ()
+        return type(self)(tuple(names), self.seconds[kept], number[self.which[kept]], lines)
+
+    @property
+    def _misses(self) -> Floats:
+        """Logarithm of each run over the median of its mapping."""
+        logs = np.log(self.seconds)
+        return np.asarray(logs - self._median(logs)[self.which])
+
+    @property
+    def _kept(self) -> NDArray[np.bool_]:
+        return ~self.is_outlier
+
+    @property
+    def _freedom(self) -> NDArray[np.int64]:
+        """Runs of each mapping that are no outliers, beyond the first."""
+        kept = np.bincount(self.which[self._kept], minlength=len(self.names))
+        return np.maximum(kept - 1, 0)
+
+    def _median(self, values: Floats) -> Floats:
+        """Median of a value of each run over the runs of a mapping."""
+        order = np.lexsort((values, self.which))
+        first = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+        low, high = first + (self.counts - 1) // 2, first + self.counts // 2
+        # Halves first: two times that are equal stay what they are.
+        return np.asarray(values[order][low] / 2 + values[order][high] / 2)
+
+
+def _runs(times: object) -> list[Run]:
+    """Runs of a table or a dict."""
+    import pandas as pd
+
+    if isinstance(times, pd.DataFrame):
+        missing = [name for name in (MAPPING, "time") if name not in times.columns]
+        if missing:
+            expected = f"a column {missing[0]}"
+            raise InputError("bad table of times", found=list(times.columns), expected=expected)
+        pairs = list(zip(times[MAPPING].astype(str), times["time"], strict=True))
+    elif isinstance(times, Mapping):
+        pairs = [
+            (str(name), value)
+            for name, values in times.items()
+            for value in (values if isinstance(values, Sequence | np.ndarray) else [values])
+        ]
+    else:
+        expected = "a file, a dict of names to seconds, or a table"
+        raise InputError("bad times", found=type(times).__name__, expected=expected)
+    for name, value in pairs:
+        if not (isinstance(value, Real) and 0 < float(value) < math.inf):
+            found = repr(value)
+            raise InputError(f"bad time of {name}", found=found, expected="positive seconds")
+    return [Run(name, float(value), 0) for name, value in pairs]
+
+
+def _check_unit(runs: Sequence[Run], seconds: Floats, file: str | None) -> None:
+    """Raise where a time is so far from the others that it must be in another unit."""
+    ratio = seconds / np.median(seconds)
+    far = np.flatnonzero((ratio > _ANOTHER_UNIT) | (ratio < 1 / _ANOTHER_UNIT))
+    if not far.size:
+        return
+    run, factor = runs[far[0]], ratio[far[0]]
+    share = f"{factor:,.0f} times" if factor > 1 else f"1/{1 / factor:,.0f} of"
+    more = f", as do {far.size - 1} more" if far.size > 1 else ""
+    raise InputError(
+        f"are all times in one unit? {run.mapping} takes {share} the median{more}",
+        file=file,
+        line=run.line or None,
+        found=f"{run.time:g}",
+        expected="seconds everywhere",
+    )
