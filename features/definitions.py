@@ -7,48 +7,85 @@ supervised learning on communication features", SC'13, equations 1-6 and table 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .outliers import average_outliers, top_outliers
+from .outliers import above_mean, average_outliers, near_top, top_outliers
 from .registry import FEATURES, register
 from .traffic import RoutedTraffic
 
-Values = NDArray[Any]
+
+class Counted(NamedTuple):
+    """Values of an indicator, and how many entities have each; one, if not given."""
+
+    values: NDArray[Any]
+    n: NDArray[np.int64] | None = None
+
+    def where(self, chosen: NDArray[np.bool_]) -> Counted:
+        """Return those that are chosen."""
+        return Counted(self.values[chosen], None if self.n is None else self.n[chosen])
+
+    @property
+    def size(self) -> int:
+        """Entities."""
+        return self.values.size if self.n is None else int(self.n.sum())
+
+    @property
+    def sum(self) -> float:
+        """Sum over the entities."""
+        return float(self.values.sum() if self.n is None else self.values @ self.n)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the entities; 0 of none."""
+        return self.sum / self.size if self.size else 0.0
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over the entities; 0 of none."""
+        return Counted((self.values - self.mean) ** 2, self.n).mean ** 0.5
+
+    def quantile(self, share: float) -> float:
+        """Return the smallest value that at least this share of all do not exceed."""
+        if not self.size:
+            return 0.0
+        place = max(int(np.ceil(share * self.size)) - 1, 0)
+        if self.n is None:
+            return float(np.partition(self.values, place)[place])
+        return float(self.values[np.searchsorted(self.n.cumsum(), place, side="right")])
+
+
+def _hops(traffic: RoutedTraffic) -> Counted:
+    """Hops of the edges that use the network, in order, with the edges of each."""
+    hops = 1 + np.flatnonzero(traffic.edges_by_hops[1:])
+    return Counted(hops, traffic.edges_by_hops[hops])
+
 
 # Each family: the indicator, its level, unit, and the entities that carry it.
-_FAMILIES: dict[str, tuple[Callable[[RoutedTraffic], Values], int, str, str]] = {
-    "bytes": (lambda t: t.link_bytes, 1, "B", "bytes on each link"),
-    "dilation": (lambda t: t.dilation, 1, "hops", "hops of each message that uses the network"),
-    "FIFO": (lambda t: t.fifo_length, 1, "messages", "messages in each injection FIFO"),
-    "buffer": (lambda t: t.buffer_length, 2, "packets", "buffer length of each link"),
-    "delay": (lambda t: t.delay, 2, "packets", "delay of each link"),
+_FAMILIES: dict[str, tuple[Callable[[RoutedTraffic], Counted], int, str, str]] = {
+    "bytes": (lambda t: Counted(t.link_bytes), 1, "B", "bytes on each link"),
+    "dilation": (_hops, 1, "hops", "hops of each message that uses the network"),
+    "FIFO": (lambda t: Counted(t.fifo_length), 1, "messages", "messages in each injection FIFO"),
+    "buffer": (lambda t: Counted(t.buffer_length), 2, "packets", "buffer length of each link"),
+    "delay": (lambda t: Counted(t.delay), 2, "packets", "delay of each link"),
 }
-_SELECTIONS: dict[str, tuple[Callable[[Values], Values], str]] = {
-    "": (lambda values: values, ""),
-    "_AO": (average_outliers, ", average outliers"),
-    "_TO": (top_outliers, ", top outliers"),
+_SELECTIONS: dict[str, tuple[Callable[[Counted], Counted], str]] = {
+    "": (lambda all_: all_, ""),
+    "_AO": (lambda all_: all_.where(above_mean(all_.values, all_.mean)), ", average outliers"),
+    "_TO": (lambda all_: all_.where(near_top(all_.values)), ", top outliers"),
 }
-_AGGREGATES: dict[str, tuple[Callable[[Values], float], str]] = {
-    "avg": (lambda v: float(v.mean()) if v.size else 0.0, "mean"),
-    "max": (lambda v: float(v.max(initial=0)), "maximum"),
-    "sum": (lambda v: float(v.sum()), "sum"),
-    "count": (lambda v: float(v.size), "number"),
-    "std": (lambda v: float(v.std()) if v.size else 0.0, "standard deviation"),
-    "median": (lambda v: _quantile(v, 0.5), "median"),
-    "q90": (lambda v: _quantile(v, 0.9), "90 % quantile"),
-    "q99": (lambda v: _quantile(v, 0.99), "99 % quantile"),
+_AGGREGATES: dict[str, tuple[Callable[[Counted], float], str]] = {
+    "avg": (lambda c: c.mean, "mean"),
+    "max": (lambda c: float(c.values.max(initial=0)), "maximum"),
+    "sum": (lambda c: c.sum, "sum"),
+    "count": (lambda c: float(c.size), "number"),
+    "std": (lambda c: c.std, "standard deviation"),
+    "median": (lambda c: c.quantile(0.5), "median"),
+    "q90": (lambda c: c.quantile(0.9), "90 % quantile"),
+    "q99": (lambda c: c.quantile(0.99), "99 % quantile"),
 }
-
-
-def _quantile(values: Values, share: float) -> float:
-    """The smallest value that at least this share of all do not exceed."""
-    if not values.size:
-        return 0.0
-    place = max(int(np.ceil(share * values.size)) - 1, 0)
-    return float(np.partition(values, place)[place])
 
 
 def _register_families() -> None:
@@ -65,9 +102,9 @@ def _register_families() -> None:
 
                 def compute(
                     traffic: RoutedTraffic,
-                    indicator: Callable[[RoutedTraffic], Values] = indicator,
-                    choose: Callable[[Values], Values] = choose,
-                    reduce: Callable[[Values], float] = reduce,
+                    indicator: Callable[[RoutedTraffic], Counted] = indicator,
+                    choose: Callable[[Counted], Counted] = choose,
+                    reduce: Callable[[Counted], float] = reduce,
                 ) -> float:
                     return reduce(choose(indicator(traffic)))
 
@@ -89,13 +126,14 @@ def _ratio(part: float, whole: float) -> float:
 @register("avg_dilation", unit="hops")
 def avg_dilation(traffic: RoutedTraffic) -> float:
     """Hops an edge, edges within a node included [Jain13 eq. 2]."""
-    return _ratio(float(traffic.edge_dilation.sum()), traffic.comm.n_edges)
+    by_hops = traffic.edges_by_hops
+    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
 
 
 @register("hop_bytes", unit="B")
 def hop_bytes(traffic: RoutedTraffic) -> float:
     """Sum over the edges of hops times bytes [Jain13 eq. 3]."""
-    return float((traffic.edge_dilation * traffic.comm.nbytes).sum())
+    return traffic.hop_bytes
 
 
 @register("avg_hops_per_byte", unit="hops")
@@ -225,7 +263,7 @@ def relative_hops(traffic: RoutedTraffic) -> float:
 @register("relative_max_dilation")
 def relative_max_dilation(traffic: RoutedTraffic) -> float:
     """Longest route over the diameter of the torus."""
-    return _ratio(float(traffic.dilation.max(initial=0)), traffic.torus.diameter)
+    return _ratio(FEATURES["max_dilation"].function(traffic), traffic.torus.diameter)
 
 
 @register("path_over_max_bytes")
@@ -243,8 +281,7 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 @register("off_node_bytes_share")
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes that leave their node."""
-    sent = traffic.comm.nbytes
-    return _ratio(float(sent[traffic.edge_dilation > 0].sum()), float(sent.sum()))
+    return _ratio(traffic.off_node_bytes, float(traffic.comm.nbytes.sum()))
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:

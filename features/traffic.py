@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.routing.bounds import Bounds, time_bounds
+from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
 from toruscast.routing.cuts import cut_bound
 from toruscast.routing.loads import link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
@@ -22,6 +22,7 @@ from toruscast.routing.routing import (
     injection_fifos,
     phase_routings,
 )
+from toruscast.routing.tally import Tally, tally
 from toruscast.simulation._setup import LARGEST_PACKET
 from toruscast.simulation.simulation import Simulation
 from toruscast.simulation.simulator import simulate
@@ -96,8 +97,39 @@ class RoutedTraffic:
         )
 
     @lazy
+    def tally(self) -> Tally | None:
+        """What one pass over the messages of all phases finds; None where that is not enough."""
+        one_way = len(set(phase_routings(self.routing, self.workload, self.torus))) == 1
+        if not one_way or (self.routing == "by_size" and len(self.workload) > 1):
+            return None
+        return tally(self.comm, self.torus, self.mapping, routing=self.routing)
+
+    @lazy
+    def edges_by_hops(self) -> NDArray[np.int64]:
+        """Edges of 0, 1, 2, ... hops, shape ``(diameter + 1,)``."""
+        if self.tally is not None:
+            return self.tally.edges_by_hops
+        return np.bincount(self.edge_dilation, minlength=self.torus.diameter + 1)
+
+    @property
+    def hop_bytes(self) -> float:
+        """Sum over the edges of hops times bytes."""
+        if self.tally is not None:
+            return self.tally.hop_bytes
+        return float((self.edge_dilation * self.comm.nbytes).sum())
+
+    @property
+    def off_node_bytes(self) -> float:
+        """Bytes that leave their node."""
+        if self.tally is not None:
+            return self.tally.off_node_bytes
+        return float(self.comm.nbytes[self.edge_dilation > 0].sum())
+
+    @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
+        if self.tally is not None:
+            return self.tally.link_bytes
         if self.routing != "by_size":
             loads = link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
             return np.asarray(loads, dtype=np.float64)
@@ -106,6 +138,8 @@ class RoutedTraffic:
     @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
         """The same with the headers of the packets, shape ``(n_links,)``."""
+        if self.tally is not None and len(self.workload) == 1:
+            return self.tally.wire_bytes
         counts = [packet_counts(phase, self.torus) for phase in self.workload]
         return self._loads([packets * wire for packets, wire in counts])
 
@@ -126,6 +160,8 @@ class RoutedTraffic:
     @lazy
     def fifo_length(self) -> NDArray[np.float64]:
         """Messages put into each torus injection FIFO, shape ``(n_nodes * fifos,)``."""
+        if self.tally is not None:
+            return self.tally.fifo_length
         fifo = injection_fifos(self.comm, self.torus, self.mapping)
         fifos = self.torus.network.fifos
         place = self.mapping.node[self.comm.src] * np.int64(fifos) + fifo
@@ -145,6 +181,8 @@ class RoutedTraffic:
     @lazy
     def bounds(self) -> Bounds:
         """Lower bounds of the time."""
+        if self.tally is not None and len(self.workload) == 1:
+            return bounds_of(self.tally)
         return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
 
     @lazy

@@ -5,16 +5,20 @@ Letters in the comments: N nodes, D dimensions, E edges, F injection FIFOs.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import kernel
 
-from ._route_kernels import Grid, goes_plus, is_halved, other_coordinates
+from ._route_kernels import Grid, goes_plus, hops_along, is_halved, other_coordinates
 
 # Messages that are ready within this part of a time may enter their FIFO in any order: the
 # simulator's clock rounds software to whole ticks.
 _TIED = 1 + 1e-3
+_DIGIT_BITS = 11
+_DIGITS = 2**_DIGIT_BITS
 
 
 @kernel
@@ -43,78 +47,121 @@ def release_from_fifos(
 
 
 @kernel
+def in_order(number: NDArray[np.float64], latest_first: bool) -> NDArray[np.int64]:
+    """Places of numbers of 0 or more, the least or the largest first, equal ones as they come.
+
+    The bits of such numbers sort as the numbers do: eleven at a time, from the lowest on, in passes
+    over memory in order. The bits that all have alike take none.
+    """
+    n = number.size
+    key = number.view(np.uint64).copy()
+    if latest_first:
+        for i in range(n):
+            key[i] = ~key[i]
+    place = np.arange(n)
+    other_key, other_place = np.empty_like(key), np.empty_like(place)
+    begin = np.empty(_DIGITS + 1, dtype=np.int64)
+    for shift in range(0, 64, _DIGIT_BITS):
+        begin[:] = 0
+        for i in range(n):
+            begin[((key[i] >> np.uint64(shift)) & np.uint64(_DIGITS - 1)) + np.uint64(1)] += 1
+        if begin.max() == n:
+            continue
+        for digit in range(_DIGITS):
+            begin[digit + 1] += begin[digit]
+        for i in range(n):
+            digit = (key[i] >> np.uint64(shift)) & np.uint64(_DIGITS - 1)
+            at = begin[digit]
+            begin[digit] = at + 1
+            other_key[at] = key[i]
+            other_place[at] = place[i]
+        key, other_key = other_key, key
+        place, other_place = other_place, place
+    return place
+
+
+class Crossing(NamedTuple):
+    """What crosses the network, an edge each."""
+
+    src: NDArray[np.int32]  # (E,) nodes
+    dst: NDArray[np.int32]  # (E,)
+    release: NDArray[np.float64]  # (E,) seconds
+    wire: NDArray[np.float64]  # (E,) bytes
+
+
+@kernel
 def latest_link(
     grid: Grid,
-    halved: bool,
+    crossing: Crossing,
     latest_first: NDArray[np.int64],
-    src: NDArray[np.int32],
-    dst: NDArray[np.int32],
-    release: NDArray[np.float64],
-    wire: NDArray[np.float64],
     bandwidth: NDArray[np.float64],
     latency: float,
-    least: NDArray[np.float64],
-    work: NDArray[np.float64],
+    busy_link: NDArray[np.float64],
 ) -> float:
-    """Second until which some link is busy at least. (E,) nodes (E,) (E,) (E,) (E,) (D,) -> ().
+    """Second until which some link is busy at least. (E,) (E,) (D,) -> ().
 
     What comes to a link after some moment takes it until that moment plus the time of all that, at
-    least: from the last message to the first, ``work`` is this time and ``least`` the moment,
-    ``(N * 2 * D,)`` both. Where ties are ``halved``, half of a message goes each way.
+    least: from the last message to the first, ``busy_link`` keeps the moment and this time,
+    ``(N * 2 * D, 2)``. Where ties are open, half of a message goes each way.
     """
-    ports = 2 * grid.shape.size
-    busy = 0.0
-    sides = 1 + np.int64(halved)
+    ndim = grid.shape.size
+    latest = 0.0
+    sides = 1 + grid.tie.is_open
     for e in latest_first:
+        a, b = crossing.src[e], crossing.dst[e]
         for side in range(sides):
-            here = np.int64(src[e])
-            then = release[e]
-            for i in range(grid.shape.size):
+            here = np.int64(a)
+            done = np.int64(0)
+            then = crossing.release[e]
+            for i in range(ndim):
                 k = grid.order[i]
-                s = int(grid.coords[src[e], k])
-                t = int(grid.coords[dst[e], k])
+                s = int(grid.coords[a, k])
+                t = int(grid.coords[b, k])
                 size = grid.shape[k]
                 wrap = grid.wrap[k] == 1
-                plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, dst[e], k))
+                plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, b, k))
                 if side == 1 and is_halved(s, t, size, wrap, grid.tie):
                     plus = False
-                seconds = wire[e] / bandwidth[k] / sides
-                while s != t:
-                    link = here * ports + 2 * k + (0 if plus else 1)
-                    least[link] = min(least[link], then)
-                    work[link] += seconds
-                    busy = max(busy, least[link] + work[link])
-                    step = s + (1 if plus else -1)
-                    if step == size:
-                        step = 0
-                    elif step < 0:
-                        step = size - 1
-                    here += (step - s) * grid.stride[k]
-                    s = step
+                seconds = crossing.wire[e] / bandwidth[k] / sides
+                step = grid.stride[k] if plus else -grid.stride[k]
+                port = 2 * k + 1 - np.int64(plus)
+                edge = size - s if plus else s + 1
+                for hop in range(hops_along(s, t, size, wrap)):
+                    # Past the ring's edge it goes on at the other one.
+                    here -= size * step * np.int64(hop == edge)
+                    link = here * 2 * ndim + port
+                    first = min(busy_link[link, 0], then)
+                    work = busy_link[link, 1] + seconds
+                    busy_link[link, 0] = first
+                    busy_link[link, 1] = work
+                    latest = max(latest, first + work)
+                    here += step
                     then += latency
-    return busy
+                done += (t - s) * grid.stride[k]
+                here = np.int64(a) + done
+    return latest
 
 
 @kernel
 def latest_link_of_routes(
     first: NDArray[np.int64],
     links: NDArray[np.int64],
+    crossing: Crossing,
     latest_first: NDArray[np.int64],
-    release: NDArray[np.float64],
-    wire: NDArray[np.float64],
     bandwidth: NDArray[np.float64],
     latency: float,
-    work: NDArray[np.float64],
+    busy_link: NDArray[np.float64],
 ) -> float:
-    """The same of routes that are listed. (E + 1,) (hops,) (E,) (E,) (E,) (L,) (L,) -> ()."""
-    busy = 0.0
-    least = np.full(work.size, np.inf)
+    """The same of routes that are listed. (E + 1,) (hops,) (E,) (E,) (L,) -> ()."""
+    latest = 0.0
     for e in latest_first:
-        then = release[e]
+        then = crossing.release[e]
         for i in range(first[e], first[e + 1]):
             link = links[i]
-            least[link] = min(least[link], then)
-            work[link] += wire[e] / bandwidth[link]
-            busy = max(busy, least[link] + work[link])
+            begin = min(busy_link[link, 0], then)
+            work = busy_link[link, 1] + crossing.wire[e] / bandwidth[link]
+            busy_link[link, 0] = begin
+            busy_link[link, 1] = work
+            latest = max(latest, begin + work)
             then += latency
-    return busy
+    return latest

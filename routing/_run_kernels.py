@@ -25,7 +25,7 @@ from ._route_kernels import Grid, goes_plus, is_halved
 from .runs import RunTable
 
 _BLOCK_NODES = 2048
-_TASKS_AHEAD = 6
+TASKS_AHEAD = 6
 
 
 @kernel
@@ -42,7 +42,7 @@ def add_to_runs(
     start = np.empty(table.size.size, dtype=np.int64)
     task = by_block(table.row, node)
     for n in range(task.size):
-        soon = first[task[min(n + _TASKS_AHEAD, task.size - 1)]]
+        soon = first[task[min(n + TASKS_AHEAD, task.size - 1)]]
         prefetch(there, soon)
         prefetch(weight, soon)
         prefetch(weight, soon + 8)
@@ -106,9 +106,9 @@ def by_block(row: NDArray[np.int32], node: NDArray[np.int32]) -> NDArray[np.int3
 
 @kernel
 def spread_runs(
-    grid: Grid, table: RunTable, run: NDArray[np.int64], load: NDArray[np.int64]
+    grid: Grid, table: RunTable, run: NDArray[np.int64], load: NDArray[np.int64], step: int, of: int
 ) -> None:
-    """Add every run to its links. (R,) -> (L,)."""
+    """Add every run to its links: number ``of`` of each run's ``step``. (R * step,) -> (L,)."""
     ndim = grid.shape.size
     ports = 2 * ndim
     parities = table.parities
@@ -129,7 +129,7 @@ def spread_runs(
                 s, parity = place // parities, place % parities
                 first = table.base[i] + (table.row[start + s * stride] * parities + parity) * size
                 for t in range(size):
-                    w = run[first + t]
+                    w = run[step * (first + t) + of]
                     if w == 0 or s == t:
                         continue
                     up = w if goes_plus(s, t, size, wrap, grid.tie, parity) else np.int64(0)

@@ -17,6 +17,7 @@ from toruscast.typing import Routing
 from .loads import link_loads
 from .packets import hand_over_times, packet_counts, software_times
 from .routing import check_routing, dilations, injection_fifos, phase_routings
+from .tally import Tally, tally
 
 
 class Bounds(NamedTuple):
@@ -59,20 +60,39 @@ def time_bounds(
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_routing(routing)
     ways = phase_routings(routing, workload, torus)
-    phases = [
-        _phase_seconds(phase, torus, mapping, way)
-        for phase, way in zip(workload, ways, strict=True)
-    ]
     if workload.dependent:
+        phases = [
+            _phase_seconds(phase, torus, mapping, way)
+            for phase, way in zip(workload, ways, strict=True)
+        ]
         *shared, latencies = zip(*phases, strict=True)
         # Rounds overlap: what a link, FIFO or receiver takes of all of them counts together.
         most = [float(sum(part).max(initial=0.0)) for part in shared]
         on_links, injected, received = most
         latency = _longest_chain(workload, torus.network, latencies)
         return Bounds(on_links, injected, received, latency, max(*most, latency))
-    maxima = [tuple(float(part.max(initial=0.0)) for part in phase) for phase in phases]
+    maxima = [
+        _maxima(tally(phase, torus, mapping, routing=way), phase, torus, mapping, way)
+        for phase, way in zip(workload, ways, strict=True)
+    ]
     link, injection, reception, latency = (sum(column) for column in zip(*maxima, strict=True))
     return Bounds(link, injection, reception, latency, sum(max(phase) for phase in maxima))
+
+
+def bounds_of(found: Tally) -> Bounds:
+    """Return the bounds of a phase that a pass over its messages found."""
+    seconds = found.link, found.injection, found.reception, found.latency
+    return Bounds(*seconds, max(seconds))
+
+
+def _maxima(
+    found: Tally | None, comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
+) -> tuple[float, ...]:
+    """Seconds of the busiest link, FIFO and receiver and of the slowest message."""
+    if found is not None:
+        return tuple(bounds_of(found)[:4])
+    phase = _phase_seconds(comm, torus, mapping, routing)
+    return tuple(float(part.max(initial=0.0)) for part in phase)
 
 
 def _longest_chain(

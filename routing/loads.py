@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,9 +15,10 @@ from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
 from . import twisted
 from ._adaptive_kernels import add_adaptive_loads, widen_reach
+from .edges import fixed_point
 from .offsets import offset_table
 from .routing import check_fit, check_routing, grid_of, phase_routing
-from .runs import run_table
+from .runs import worthwhile_runs
 
 
 def link_loads(
@@ -71,15 +70,15 @@ def link_loads(
         ends = mapping.node[comm.src], mapping.node[comm.dst]
         return twisted.link_loads(torus, *ends, weight)
     load = np.zeros(torus.n_links, dtype=np.int64)
-    fixed, scale = _fixed_point(weight, torus)
-    runs = run_table(torus, comm.n_edges)
+    fixed, scale = fixed_point(weight, torus)
+    runs = worthwhile_runs(torus, comm.n_edges)
     grid = grid_of(torus)
     if runs is None:
         kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
     else:
         run = np.zeros(runs.n_runs, dtype=np.int64)
         run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run)
-        run_kernels.spread_runs(grid, runs, run, load)
+        run_kernels.spread_runs(grid, runs, run, load, 1, 0)
     return np.asarray(load * scale, dtype=np.float64)
 
 
@@ -115,7 +114,7 @@ def loads_along_routes(
     grid = grid_of(torus)
     ends = (comm.src, comm.dst, mapping.node)
     total, most = np.empty(comm.n_edges), np.empty(comm.n_edges)
-    runs = run_table(torus, comm.n_edges)
+    runs = worthwhile_runs(torus, comm.n_edges)
     if runs is None:
         kernels.sum_along_routes(grid, *ends, load, total, most)
     else:
@@ -141,20 +140,6 @@ def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:
     return weight
 
 
-def _fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
-    """Weights as integers whose sum stays below 2**62, and the size of their unit."""
-    # A split tie halves weights: twice their number, half of them is a whole number too.
-    halves = 2 if torus.ties_are_open else 1
-    total = float(weight.sum())
-    if total < 2.0**61:
-        whole = weight.astype(np.int64)
-        if (whole == weight).all():
-            return halves * whole, 1.0 / halves
-    # No unit below the smallest number that can be divided by.
-    scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
-    return halves * np.rint(weight / scale).astype(np.int64), scale / halves
-
-
 def _adaptive_loads(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -169,7 +154,7 @@ def _adaptive_loads(
         if zones:
             _spread_over_zones(torus, zones, *ends, weight[own], load)
         else:
-            fixed, scale = _fixed_point(weight[own], torus)
+            fixed, scale = fixed_point(weight[own], torus)
             ordered = np.zeros(torus.n_links, dtype=np.int64)
             nodes = np.arange(torus.n_nodes, dtype=np.int32)
             kernels.add_loads(grid_of(torus), *ends, nodes, fixed, ordered)

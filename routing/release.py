@@ -7,8 +7,16 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
 
-from ._release_kernels import latest_link, latest_link_of_routes, release_from_fifos
-from .packets import hand_over_times, packet_counts
+from ._release_kernels import (
+    Crossing,
+    in_order,
+    latest_link,
+    latest_link_of_routes,
+    release_from_fifos,
+)
+from .edges import prepare
+from .routing import check_fit, dilations, grid_of, injection_fifos
+from .twisted import list_links
 from .routing import check_fit, dilations, grid_of, injection_fifos
 from .twisted import list_links
 
@@ -70,41 +78,31 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
     check_fit(comm, torus, mapping)
     network = torus.network
     fifo = injection_fifos(comm, torus, mapping)
-    packets, per_packet = packet_counts(comm, torus)
-    remote = np.flatnonzero((fifo >= 0) & (packets > 0))
+    edges, _, wire_unit = prepare(comm, torus)
+    remote = np.flatnonzero((fifo >= 0) & (edges.packets > 0))
     if not remote.size:
         return 0.0
-    wire = (packets * per_packet)[remote]
+    wire = (edges.wire_units * wire_unit)[remote]
     src, dst = mapping.node[comm.src[remote]], mapping.node[comm.dst[remote]]
     injection = wire / max(torus.bandwidth)
-    _, ready = hand_over_times(comm, network)
-    release = ready[remote]
+    release = edges.ready[remote]
     asks = (comm.nbytes[remote] > network.eager_limit * comm.whole_messages[remote]).any()
     if _in_turn(network) and not asks:
         queue = src * np.int64(network.fifos) + fifo[remote]
         release = _released(release, injection, queue, torus.n_nodes * network.fifos)
     alone = release + injection + dilations(comm, torus, mapping)[remote] * network.hop_latency
-    latest_first = np.argsort(-release, kind="stable")
-    work = np.zeros(torus.n_links)
+    crossing = Crossing(src, dst, release, wire)
+    last = in_order(release, True)
+    latency = network.hop_latency
+    busy_link = np.tile([np.inf, 0.0], (torus.n_links, 1))
     if torus.twist:
         listed = list_links(torus, src, dst)
-        speed, latency = torus.link_bandwidth, network.hop_latency
-        busy = latest_link_of_routes(*listed, latest_first, release, wire, speed, latency, work)
-        return max(float(alone.max()), busy + latency)
-    busy = latest_link(
-        grid_of(torus),
-        torus.ties_are_open,
-        latest_first,
-        src,
-        dst,
-        release,
-        wire,
-        np.array(torus.bandwidth),
-        network.hop_latency,
-        np.full(torus.n_links, np.inf),
-        work,
-    )
-    return max(float(alone.max()), busy + network.hop_latency)
+        speed = torus.link_bandwidth
+        busy = latest_link_of_routes(*listed, crossing, last, speed, latency, busy_link)
+    else:
+        speed = np.array(torus.bandwidth)
+        busy = latest_link(grid_of(torus), crossing, last, speed, latency, busy_link)
+    return max(float(alone.max()), busy + latency)
 
 
 def _in_turn(network: Network) -> bool:
@@ -116,6 +114,5 @@ def _released(
     ready: NDArray[np.float64], seconds: NDArray[np.float64], queue: NDArray[np.int64], n_fifos: int
 ) -> NDArray[np.float64]:
     release = np.empty(ready.size)
-    by_ready = np.argsort(ready, kind="stable")
-    release_from_fifos(by_ready, ready, seconds, queue, n_fifos, release)
+    release_from_fifos(in_order(ready, False), ready, seconds, queue, n_fifos, release)
     return release

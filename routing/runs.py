@@ -38,13 +38,13 @@ class RunTable(NamedTuple):
     parities: int
 
 
-def run_table(torus: Torus, n_edges: int) -> RunTable | None:
+def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
     """Return the table of a torus, or None where walking the routes costs less."""
     n_runs = torus.n_nodes * sum(torus.shape) * _parities(torus)
     an_edge = _RUNS_AN_EDGE if n_runs <= _IN_CACHE else _IN_MEMORY
     if n_runs > max(an_edge * n_edges, 2**12):
         return None
-    return _run_table(torus)
+    return run_table(torus)
 
 
 def _parities(torus: Torus) -> int:
@@ -53,7 +53,8 @@ def _parities(torus: Torus) -> int:
 
 
 @lru_cache(maxsize=8)
-def _run_table(torus: Torus) -> RunTable:
+def run_table(torus: Torus) -> RunTable:
+    """Return the table of a torus; the runs themselves are made by whoever fills them."""
     parities = _parities(torus)
     coords = torus.coords[:, torus.order].astype(np.int64)
     size = np.array([torus.shape[k] for k in torus.order])

@@ -27,7 +27,7 @@ tiny = partial(tori, max_nodes=36, max_dimensions=3)
 
 def marks_only():
     """Take the kernels that do without the table of runs."""
-    return mock.patch.object(loads_module, "run_table", return_value=None)
+    return mock.patch.object(loads_module, "worthwhile_runs", return_value=None)
 
 
 def loads_by_both_kernels(comm, torus, mapping):
@@ -46,7 +46,7 @@ def test_tasks_in_several_blocks_load_the_same_links(tie):
     src, dst = np.divmod(rng.choice(n_tasks**2, 60_000, replace=False), n_tasks)
     comm = CommGraph(n_tasks, src, dst, rng.integers(1, 1000, src.size))
     mapping = TaskMapping(rng.permutation(np.repeat(np.arange(torus.n_nodes), 2)), torus)
-    assert loads_module.run_table(torus, comm.n_edges) is not None
+    assert loads_module.worthwhile_runs(torus, comm.n_edges) is not None
     load = loads_by_both_kernels(comm, torus, mapping)
     by_table = loads_along_routes(comm, torus, mapping, load)
     with marks_only():

@@ -1,0 +1,84 @@
+"""What of a graph's edges is the same under every mapping: units of load, packets, readiness."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import CommGraph, Torus
+
+from .packets import hand_over_times, packet_counts
+
+# Of larger graphs these arrays are made anew for each mapping, which takes a small part of a pass.
+_MOST_KEPT = 2**22
+_KEPT: WeakKeyDictionary[CommGraph, tuple[object, Prepared]] = WeakKeyDictionary()
+
+
+class Edges(NamedTuple):
+    """The edges as the pass reads them, sorted by source."""
+
+    first: NDArray[np.int64]  # (T + 1,)
+    dst: NDArray[np.int32]  # (E,)
+    n_messages: NDArray[np.float64]  # (E,)
+    byte_units: NDArray[np.int64]  # (E,)
+    wire_units: NDArray[np.int64]  # (E,) headers included
+    packets: NDArray[np.float64]  # (E,)
+    ready: NDArray[np.float64]  # (E,) seconds of software before it is handed over
+
+
+class Prepared(NamedTuple):
+    """Edges, and the size of the units that their loads are counted in."""
+
+    edges: Edges
+    byte_unit: float
+    wire_unit: float
+
+
+def prepare(comm: CommGraph, torus: Torus) -> Prepared:
+    """Return the edges of a graph, those of the last torus kept as long as the graph is.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0], [1], [512])
+    >>> prepare(comm, Torus((4,))).edges.wire_units
+    array([544])
+    """
+    key = (torus.network, torus.ties_are_open)
+    found = _KEPT.get(comm)
+    if found is not None and found[0] == key:
+        return found[1]
+    packets, per_packet = packet_counts(comm, torus)
+    byte_units, byte_unit = fixed_point(comm.nbytes, torus)
+    wire_units, wire_unit = fixed_point(packets * per_packet, torus)
+    _, ready = hand_over_times(comm, torus.network)
+    edges = Edges(
+        comm.first,
+        comm.dst,
+        np.asarray(comm.n_messages, dtype=np.float64),
+        byte_units,
+        wire_units,
+        packets.astype(np.float64),
+        ready,
+    )
+    made = Prepared(edges, byte_unit, wire_unit)
+    if comm.n_edges <= _MOST_KEPT:
+        _KEPT[comm] = (key, made)
+    return made
+
+
+def fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
+    """Weights as integers whose sum stays below 2**62, and the size of their unit."""
+    # A split tie halves weights: twice their number, half of them is a whole number too.
+    halves = 2 if torus.ties_are_open else 1
+    total = float(weight.sum())
+    if total < 2.0**61:
+        whole = weight.astype(np.int64)
+        if (whole == weight).all():
+            return halves * whole, 1.0 / halves
+    # No unit below the smallest number that can be divided by.
+    scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
+    return halves * np.rint(weight / scale).astype(np.int64), scale / halves

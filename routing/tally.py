@@ -1,0 +1,150 @@
+"""Level 1 in one pass: loads, hops, FIFOs and bounds of a phase under a mapping."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.typing import Routing
+
+from . import _route_kernels as kernels
+from ._run_kernels import spread_runs
+from ._tally_kernels import HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST, Constants, Sums, add_up
+from .edges import Prepared, prepare
+from .loads import link_loads
+from .routing import FIFO_RULES, check_fit, grid_of, phase_routing
+from .runs import run_table, worthwhile_runs
+
+
+class Tally(NamedTuple):
+    """What a pass over the messages of a phase finds.
+
+    Attributes
+    ----------
+    link_bytes, wire_bytes : ndarray, shape (n_links,)
+        Bytes over each link, without and with the headers of packets.
+    edges_by_hops : ndarray of int, shape (diameter + 1,)
+        Edges of 0, 1, 2, ... hops; those of 0 stay within their node.
+    fifo_length : ndarray, shape (n_nodes * fifos,)
+        Messages put into each injection FIFO.
+    hop_bytes, off_node_bytes, packet_hops : float
+        Bytes times hops, bytes that leave their node, packets times hops.
+    link, injection, reception, latency : float
+        Seconds that the busiest link, FIFO and receiver and the slowest message need at least.
+    """
+
+    link_bytes: NDArray[np.float64]
+    wire_bytes: NDArray[np.float64]
+    edges_by_hops: NDArray[np.int64]
+    fifo_length: NDArray[np.float64]
+    hop_bytes: float
+    off_node_bytes: float
+    packet_hops: float
+    link: float
+    injection: float
+    reception: float
+    latency: float
+
+
+def tally(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, *, routing: Routing = "deterministic"
+) -> Tally | None:
+    """Return what one pass over the messages finds, or None where a pass is not enough.
+
+    It is not on a twisted torus, where FIFOs take turns and some edges, which come last, send
+    nothing, or where adaptive packets take any free FIFO. Then `link_loads`, `dilations`, `injection_fifos` and
+    `time_bounds` each have their own.
+
+    The pass reads about 40 bytes a message in order and keeps no array of messages times hops. What
+    does not depend on the mapping is prepared once a graph.
+
+    Raises
+    ------
+    InputError
+        If the mapping does not fit, or an edge has too many packets.
+
+    Examples
+    --------
+    >>> comm = CommGraph(3, [0, 0, 1], [1, 2, 0], [100, 50, 10])
+    >>> found = tally(comm, Torus((4,)), TaskMapping([0, 1, 2], 4))
+    >>> found.edges_by_hops, found.hop_bytes
+    (array([0, 2, 1]), 210.0)
+    """
+    check_fit(comm, torus, mapping)
+    network = torus.network
+    adaptive = phase_routing(routing, comm, torus) == "adaptive"
+    takes_any = network.fifo_rule == "first_free"
+    takes_turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
+    silent = takes_turns and (comm.whole_messages == 0).any()
+    if torus.twist or silent or (takes_any and adaptive):
+        return None
+    prepared = prepare(comm, torus)
+    runs = None if adaptive else worthwhile_runs(torus, comm.n_edges)
+    table = run_table(torus)
+    n_fifos = torus.n_nodes * network.fifos
+    sums = Sums(
+        run=np.zeros(0 if runs is None else 2 * runs.n_runs, dtype=np.int64),
+        edges=np.zeros(torus.diameter + 1, dtype=np.int64),
+        fifo_length=np.zeros(n_fifos),
+        injected=np.zeros(n_fifos),
+        received=np.zeros(torus.n_nodes),
+        one=np.zeros(4),
+    )
+    constants = Constants(
+        fifo_rule=FIFO_RULES[network.fifo_rule],
+        fifos=network.fifos,
+        takes_any=int(takes_any),
+        injection=1 / max(torus.bandwidth),
+        memory=1 / network.memory_bandwidth,
+        latency=network.hop_latency,
+        ties_open=int(torus.ties_are_open),
+        byte_unit=prepared.byte_unit,
+        wire_unit=prepared.wire_unit,
+    )
+    add_up(grid_of(torus), table, prepared.edges, constants, mapping.node, sums)
+    if adaptive:
+        wire = prepared.edges.wire_units * prepared.wire_unit
+        link_bytes = link_loads(comm, torus, mapping, routing="adaptive")
+        wire_bytes = link_loads(comm, torus, mapping, wire, routing="adaptive")
+    else:
+        link_bytes, wire_bytes = _loads(comm, torus, mapping, prepared, sums.run)
+    return Tally(
+        link_bytes,
+        wire_bytes,
+        sums.edges,
+        sums.fifo_length,
+        float(sums.one[HOP_BYTES]),
+        float(sums.one[OFF_NODE]),
+        float(sums.one[PACKET_HOPS]),
+        float((wire_bytes / torus.link_bandwidth).max(initial=0.0)),
+        float(sums.injected.max(initial=0.0)),
+        float(sums.received.max(initial=0.0)) / network.memory_bandwidth,
+        float(sums.one[SLOWEST]),
+    )
+
+
+def _loads(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    prepared: Prepared,
+    run: NDArray[np.int64],
+) -> list[NDArray[np.float64]]:
+    """Bytes of the links without and with headers; by a walk where no runs were filled."""
+    grid = grid_of(torus)
+    loads = []
+    units = (
+        (prepared.edges.byte_units, prepared.byte_unit),
+        (prepared.edges.wire_units, prepared.wire_unit),
+    )
+    for of, (weight, unit) in enumerate(units):
+        load = np.zeros(torus.n_links, dtype=np.int64)
+        if run.size:
+            spread_runs(grid, run_table(torus), run, load, 2, of)
+        else:
+            kernels.add_loads(grid, comm.src, comm.dst, mapping.node, weight, load)
+        loads.append(load * unit)
+    return loads

@@ -1,0 +1,51 @@
+"""One pass over the messages finds what the functions that look at one thing find."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from random_cases import cases
+
+from toruscast.routing import dilations, injection_fifos, link_loads
+from toruscast.routing._release_kernels import in_order
+from toruscast.routing.bounds import _phase_seconds
+from toruscast.routing.packets import packet_counts
+from toruscast.routing.routing import phase_routing
+from toruscast.routing.tally import tally
+from toruscast.typing import Routing
+
+
+@given(cases(), st.sampled_from(get_args(Routing)))
+def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
+    comm, torus, mapping = case
+    found = tally(comm, torus, mapping, routing=routing)
+    assume(found is not None)
+    packets, per_packet = packet_counts(comm, torus)
+    wire = packets * per_packet
+    hops = dilations(comm, torus, mapping)
+    fifo = injection_fifos(comm, torus, mapping)
+    length = np.zeros((torus.n_nodes, torus.network.fifos))
+    inside = fifo >= 0
+    np.add.at(length, (mapping.node[comm.src[inside]], fifo[inside]), comm.n_messages[inside])
+    assert np.array_equal(found.link_bytes, link_loads(comm, torus, mapping, routing=routing))
+    loads = link_loads(comm, torus, mapping, wire, routing=routing)
+    np.testing.assert_allclose(found.wire_bytes, loads, rtol=1e-12)
+    counts = np.bincount(hops, minlength=torus.diameter + 1)
+    assert found.edges_by_hops.tolist() == counts.tolist()
+    np.testing.assert_allclose(found.fifo_length, length.ravel(), rtol=1e-12)
+    assert found.hop_bytes == pytest.approx(hops @ comm.nbytes, rel=1e-12)
+    assert found.off_node_bytes == pytest.approx(comm.nbytes[hops > 0].sum(), rel=1e-12)
+    assert found.packet_hops == packets @ hops
+    way = phase_routing(routing, comm, torus)
+    seconds = [part.max(initial=0.0) for part in _phase_seconds(comm, torus, mapping, way)]
+    both = (found.link, found.injection, found.reception, found.latency), seconds
+    np.testing.assert_allclose(*both, rtol=1e-12)
+
+
+@given(st.lists(st.floats(0, 1e300) | st.sampled_from([0.0, 1e-6, 2e-6, 5e-324])))
+def test_order_of_numbers(numbers):
+    array = np.array(numbers, dtype=np.float64) + 0.0
+    assert np.array_equal(in_order(array, False), np.argsort(array, kind="stable"))
+    assert np.array_equal(in_order(array, True), np.argsort(-array, kind="stable"))
