@@ -17,8 +17,6 @@ from ._release_kernels import (
 from .edges import prepare
 from .routing import check_fit, dilations, grid_of, injection_fifos
 from .twisted import list_links
-from .routing import check_fit, dilations, grid_of, injection_fifos
-from .twisted import list_links
 
 
 def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:

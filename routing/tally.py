@@ -55,8 +55,8 @@ def tally(
     """Return what one pass over the messages finds, or None where a pass is not enough.
 
     It is not on a twisted torus, where FIFOs take turns and some edges, which come last, send
-    nothing, or where adaptive packets take any free FIFO. Then `link_loads`, `dilations`, `injection_fifos` and
-    `time_bounds` each have their own.
+    nothing, or where adaptive packets take any free FIFO. Then `link_loads`, `dilations`,
+    `injection_fifos` and `time_bounds` each have their own.
 
     The pass reads about 40 bytes a message in order and keeps no array of messages times hops. What
     does not depend on the mapping is prepared once a graph.
