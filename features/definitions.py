@@ -45,7 +45,7 @@ class Counted(NamedTuple):
     @property
     def std(self) -> float:
         """Standard deviation over the entities; 0 of none."""
-        return Counted((self.values - self.mean) ** 2, self.n).mean ** 0.5
+        return float(Counted((self.values - self.mean) ** 2, self.n).mean ** 0.5)
 
     def quantile(self, share: float) -> float:
         """Return the smallest value that at least this share of all do not exceed."""

@@ -70,7 +70,7 @@ def add_up(
         prefetch(there, soon)
         prefetch(edges.wire_units, soon)
         prefetch(edges.byte_units, soon)
-        a = np.int64(node[task[n]])
+        a = int(node[task[n]])
         begin_runs(table, a, start)
         for i in range(ndim):
             source[i] = (np.int64(table.code[a]) >> table.shift[i]) & table.mask[i]
@@ -109,12 +109,12 @@ def add_up(
                 continue
             sums.one[OFF_NODE] += nbytes
             sums.one[PACKET_HOPS] += hops * edges.packets[e]
-            fifo = unwrapped % constants.fifos
+            fifo = int(unwrapped % constants.fifos)
             if constants.fifo_rule == ROUND_ROBIN:
-                fifo = np.int64(turn[a])
+                fifo = int(turn[a])
                 turn[a] = (turn[a] + 1) % constants.fifos
             elif differing == 1 or constants.fifo_rule != BLUEGENE_Q:
-                fifo = _fifo_along(grid, table, source, target, ndim - only, code)
+                fifo = _fifo_along(grid, table, source, target, ndim - int(only), int(code))
                 fifo %= constants.fifos
             queue = a * constants.fifos + fifo
             sums.fifo_length[queue] += edges.n_messages[e]
@@ -147,4 +147,4 @@ def _fifo_along(
     others = ((code >> table.shift[-1]) ^ target[i]) & 1
     size, wrap = grid.shape[k], grid.wrap[k] == 1
     plus = goes_plus(source[i], target[i], size, wrap, grid.tie, others * grid.tie.with_others)
-    return 2 * k + np.int64(plus)  # type: ignore[return-value]
+    return int(2 * k + np.int64(plus))

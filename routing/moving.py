@@ -49,7 +49,7 @@ class MovingLoads:
     --------
     >>> comm = CommGraph(3, [0, 1], [1, 2], [100, 50])
     >>> loads = MovingLoads(comm, Torus((8,)), TaskMapping([0, 1, 2], 8))
-    >>> loads.hop_bytes, loads.link_loads.max()
+    >>> loads.hop_bytes, float(loads.link_loads.max())
     (150.0, 100.0)
     >>> loads.move([2], [3])
     50.0

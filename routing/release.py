@@ -64,7 +64,7 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
     Seven tasks of a node send the eighth, on the next node, a packet each, which takes 272 ns: no
     sooner than a microsecond of software allows.
 
-    >>> from toruscast.features import time_bounds
+    >>> from toruscast.routing import time_bounds
     >>> torus = Torus((8,)).with_network(overhead=1e-6)
     >>> comm = CommGraph(8, range(7), [7] * 7, [512] * 7)
     >>> mapping = TaskMapping([0] * 7 + [1], torus)
@@ -80,7 +80,7 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
     remote = np.flatnonzero((fifo >= 0) & (edges.packets > 0))
     if not remote.size:
         return 0.0
-    wire = (edges.wire_units * wire_unit)[remote]
+    wire = np.asarray(edges.wire_units * wire_unit, dtype=np.float64)[remote]
     src, dst = mapping.node[comm.src[remote]], mapping.node[comm.dst[remote]]
     injection = wire / max(torus.bandwidth)
     release = edges.ready[remote]

@@ -146,5 +146,5 @@ def _loads(
             spread_runs(grid, run_table(torus), run, load, 2, of)
         else:
             kernels.add_loads(grid, comm.src, comm.dst, mapping.node, weight, load)
-        loads.append(load * unit)
+        loads.append(np.asarray(load * unit, dtype=np.float64))
     return loads

@@ -42,7 +42,7 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
     >>> uses, parts = table_of_uses(Torus((4,)))
     >>> start, stop = uses.first[[0 * 4 + 1, 0 * 4 + 2]]
     >>> uses.resource[start:stop].tolist(), parts
-    ([1, 0, 49], 1)
+    ([9, 0, 49], 1)
     """
     n = torus.n_nodes
     if n > MOST_NODES:
