@@ -1,11 +1,11 @@
 """Scaling models of applications: measured values, composition, interconnects, requirements.
 
-`PMNFRegressor` fits one model in performance model normal form, sums of products of x^i log2(x)^j,
-and predicts, as a scikit-learn estimator; `fit_many` fits thousands of call paths at once;
-`read_measurements` reads Extra-P's files [Calotoiu13], [Calotoiu16]. `sequential`, `tpool` and
-`pipe` compose models of parallel programs from models of their sequential tasks [Calotoiu19].
-`fit_interconnect` and `what_if` tell what latency and bandwidth cost [LSDYNA03];
-`upgrade_ratios` and `compare_systems` what a machine offers an application [Calotoiu18].
+`PMNFRegressor` is a scikit-learn estimator of one model in performance model normal form, a sum of
+products of x^i log2(x)^j [Calotoiu13], [Calotoiu16]. `fit_many` fits thousands of call paths at
+once, and `read_measurements` reads Extra-P's files. `sequential`, `tpool` and `pipe` compose models
+of parallel programs from models of their sequential tasks [Calotoiu19]. `fit_interconnect` and
+`what_if` tell what latency and bandwidth cost [LSDYNA03]. `upgrade_ratios` and `compare_systems`
+tell what a machine offers an application [Calotoiu18].
 """
 
 from .codesign.application_files import read_application

@@ -1,4 +1,4 @@
-"""What a user should know of a fit."""
+"""The warning about limits of a fit."""
 
 
 class ScalingWarning(UserWarning):

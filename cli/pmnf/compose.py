@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import options
 from ..output import Output, records
+from ..records import as_record
 from ..tables import new_table, print_table
 from .places import by_name
 
@@ -28,6 +30,38 @@ LEFT = (
     "pattern",
     "composed",
     "measured",
+)
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Whether tasks are measured on this machine, and how."""
+
+    measure: bool = False
+    repetitions: int | None = None
+    sizes: str | None = None
+
+
+_measuring_options = as_record(
+    "measuring",
+    Measuring,
+    click.option(
+        "--measure",
+        is_flag=True,
+        help="Run nop, inc and qsort here, alone and in patterns; fit, compose and compare.",
+    ),
+    click.option(
+        "--repetitions",
+        type=options.POSITIVE,
+        metavar="N",
+        help="With --measure: runs of each that count.  [default: 5]",
+    ),
+    click.option(
+        "--sizes",
+        metavar="N,N,..",
+        help="With --measure: integers in an item, three sizes at least.  "
+        "[default: 1024 to 262144, doubled]",
+    ),
 )
 
 
@@ -56,23 +90,7 @@ LEFT = (
 @click.option(
     "--against", metavar="FORMULA", help="With --at: the error from this model, in percent."
 )
-@click.option(
-    "--measure",
-    is_flag=True,
-    help="Run nop, inc and qsort on this machine, alone and in patterns; fit, compose, compare.",
-)
-@click.option(
-    "--repetitions",
-    type=options.POSITIVE,
-    metavar="N",
-    help="With --measure: runs of each that count.  [default: 5]",
-)
-@click.option(
-    "--sizes",
-    metavar="N,N,..",
-    help="With --measure: integers in an item, three sizes at least.  "
-    "[default: 1024 to 262144, doubled]",
-)
+@_measuring_options
 @options.output_record
 def compose(
     expressions: tuple[str, ...],
@@ -80,9 +98,7 @@ def compose(
     places: tuple[str, ...],
     span: str | None,
     against: str | None,
-    measure: bool,
-    repetitions: int | None,
-    sizes: str | None,
+    measuring: Measuring,
     output: Output,
 ) -> None:
     """Compose models of sequential tasks into those of task pools and pipelines.
@@ -96,14 +112,14 @@ def compose(
     toruscast pmnf compose --measure
     """  # noqa: D301
     output.check()
-    if measure:
+    if measuring.measure:
         if tasks or places or span is not None or against is not None:
             raise click.UsageError("--measure takes no --task, --at, --range or --against")
-        _measure(output, expressions, repetitions or 5, sizes)
+        _measure(output, expressions, measuring)
         return
     if not expressions:
         raise click.UsageError("nothing to compose: expected an EXPRESSION or --measure")
-    if repetitions is not None or sizes is not None:
+    if measuring.repetitions is not None or measuring.sizes is not None:
         raise click.UsageError("--repetitions and --sizes need --measure")
     if against is not None and (span is not None or not places):
         raise click.UsageError("--against needs --at, and takes no --range")
@@ -179,9 +195,7 @@ def _of(at: dict[str, float], program: Expression) -> dict[str, float]:
     return {name: value for name, value in at.items() if name in program.parameters}
 
 
-def _measure(
-    output: Output, expressions: tuple[str, ...], repetitions: int, sizes: str | None
-) -> None:
+def _measure(output: Output, expressions: tuple[str, ...], measuring: Measuring) -> None:
     import os
 
     import numpy as np
@@ -189,6 +203,7 @@ def _measure(
     from toruscast.scaling.composition.measure import EXPRESSIONS, QUIET, SIZES, compare, measure
     from toruscast.scaling.pmnf.notes import of_points
 
+    sizes = measuring.sizes
     try:
         items = SIZES if sizes is None else tuple(int(size) for size in sizes.split(","))
     except ValueError:
@@ -200,7 +215,9 @@ def _measure(
             f"bad --sizes: found {sizes}, expected at least {LEAST_SIZES} different ones to fit"
         )
     with output.progress("Measuring") as progress:
-        rows = measure(expressions or EXPRESSIONS, items, repetitions, progress=progress)
+        rows = measure(
+            expressions or EXPRESSIONS, items, measuring.repetitions or 5, progress=progress
+        )
     tasks, table = compare(rows)
     models = [
         {

@@ -12,13 +12,13 @@ import numpy as np
 Names = Mapping[str, Any]
 # A value of the variables, and their value inside logarithms.
 Evaluator = Callable[[Names, Names], Any]
-# Raises for a column, what was found there and what is expected.
+# Raises an error from a column, what was found there, and what is expected.
 Refuse = Callable[[int, object, str], NoReturn]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 50
-# What a collective operation costs a process: a tree has log2(p) levels, and in an all-to-all
-# everyone sends to everyone else.
+# Cost of a collective operation for a process: a tree has log2(p) levels, and in an all-to-all
+# every process sends to p - 1 others.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "log": np.log,
     "log2": np.log2,

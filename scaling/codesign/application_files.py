@@ -1,4 +1,4 @@
-"""Applications in files of their user: requirement models in TOML or JSON."""
+"""A user's own applications: files with requirement models in TOML or JSON."""
 
 from __future__ import annotations
 

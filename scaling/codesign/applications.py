@@ -1,7 +1,7 @@
 """Requirement models of five applications [Calotoiu18], and the choices made in reading them.
 
-The source gives the largest terms of each model, without the base of the logarithms. Where its
-table cannot be read with certainty, the notes of the application tell what was chosen.
+The source gives the largest terms of each model, without the base of the logarithms. Parts of its
+table are hard to read; the notes of an application tell what was chosen.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def application(name: str) -> Application:
     Returns
     -------
     Application
-        The largest terms of its models, as in [Calotoiu18]; ``notes`` tells doubtful readings.
+        The largest terms of its models, as in [Calotoiu18]; ``notes`` names doubtful readings.
 
     Raises
     ------

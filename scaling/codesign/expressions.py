@@ -1,4 +1,4 @@
-"""Arithmetic expressions in p and n, read by a parser of their own: nothing they say is run."""
+"""Arithmetic expressions in p and n, read by a parser of our own; nothing is executed."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Expression:
         )
 
     def __call__(self, *, held: Names | None = None, **values: Any) -> Any:
-        """Evaluate for numbers or arrays; logarithms with the values in `held`, if given.
+        """Evaluate for numbers or arrays; logarithms take the values in `held`, if given.
 
-        Not-a-number or infinity come back where the expression has no finite value.
+        The result is NaN or infinity where the expression has no finite value.
         """
         values = {name: np.asarray(value, dtype=float)[()] for name, value in values.items()}
         with np.errstate(all="ignore"):
@@ -68,7 +68,7 @@ class Expression:
         return Expression, (self.text, self.variables, self.file, self.place)
 
     def refuse(self, column: int, found: object, expected: str) -> NoReturn:
-        """Raise that something else is expected at a column, counted from 0."""
+        """Raise InputError for what was found at a column, counted from 0."""
         where = f"{self.place}: " if self.place else ""
         raise InputError(
             f"{where}bad expression, column {column + 1}",

@@ -1,4 +1,4 @@
-"""The problem size that fills a memory, by a bracketed root."""
+"""The problem size that fills a memory, found as a bracketed root."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 
 LARGEST = 1e30
 _SAMPLES = 400
-# Part of a value that is the same value, but for rounding.
+# A relative difference below this is rounding.
 _LEVEL = 1 - 1e-9
 
 
@@ -28,14 +28,14 @@ def fill(
     Parameters
     ----------
     used : callable
-        Bytes for a problem size, or for an array of them. Infinity is more than any memory; beyond
-        the root other sizes may have no value at all.
+        Returns bytes for a problem size, or for an array of them. Infinity is more than any memory;
+        sizes beyond the root may have no value.
     memory : float
-        Bytes there are.
+        Bytes of memory.
     smallest : float
         Least n.
     name, file : str
-        Whose problem it is, for messages.
+        Name of the application and its file, for messages.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def fill(
     DoesNotFitError
         If the smallest problem is too large already.
     InputError
-        If memory does not grow with n, or shrinks somewhere, so that more than one n may fill it;
-        up to n = 1e30 it is sampled for that.
+        If memory does not grow with n, or shrinks somewhere, so that several n may fill it. It is
+        sampled up to n = 1e30.
 
     Examples
     --------
@@ -104,6 +104,6 @@ def fill(
             found=f"{later[k]:.4g} at n = {beyond[k]:.4g}, less than the {memory:.4g} there are",
             expected="memory that grows with n",
         )
-    # Halves of the range need no more than which side of the memory a size is on, so that infinity
-    # may be at the end.
+    # Bisection only asks whether a size needs more than the memory, so the upper end may be
+    # infinite.
     return float(bisect(lambda n: used(n) - memory, low, high, xtol=low * 1e-14, rtol=1e-14))

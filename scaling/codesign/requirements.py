@@ -1,4 +1,4 @@
-"""What an application needs of each process, as functions of p processes and the problem size n."""
+"""Requirements of each process, as functions of p processes and the problem size n."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Application:
     requirements : mapping of str to str or Expression
         Any of `REQUIREMENTS`; ``bytes_used`` must be there.
     notes : sequence of str
-        What a reader should know of the models.
+        What a reader should know about the models.
     smallest : float
         The least problem size a process.
     file : path-like, optional
@@ -43,7 +43,7 @@ class Application:
     Raises
     ------
     InputError
-        If a requirement is unknown or no expression, or ``bytes_used`` is missing.
+        If a requirement is unknown or not an expression, or ``bytes_used`` is missing.
 
     Examples
     --------
@@ -167,10 +167,10 @@ class Application:
             raise InputError("too few processes", found=p, expected="1 or more")
 
         def used(n: Any) -> Any:
-            # One size at a time is checked; the samples between are for growth alone.
+            # Single sizes are checked; arrays of samples only serve to see whether memory grows.
             if isinstance(n, np.ndarray):
                 return self._values("bytes_used", p, n, held)
-            # A power of a large n may be no number any more; the smallest problem needs one.
+            # A power of a large n may overflow; that of the smallest problem must not.
             if n > self.smallest and self._values("bytes_used", p, n, held) == np.inf:
                 return np.inf
             return self.need("bytes_used", p, n, held)
@@ -183,7 +183,7 @@ class Application:
 
 
 def check_positive(**values: Any) -> None:
-    """Refuse what is not a finite number above 0.
+    """Raise InputError for a value that is not a finite number above 0.
 
     Examples
     --------

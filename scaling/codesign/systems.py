@@ -69,7 +69,7 @@ STRAW_MEN = (
 def compare_systems(
     application: Application, systems: Sequence[System] = STRAW_MEN
 ) -> pd.DataFrame:
-    """Largest problem on each system, and least wall time for the largest that all of them hold.
+    """Compare the largest problem of systems, and the wall time of the largest that all hold.
 
     Wall time counts floating-point operations at the full rate only, so that it is a lower bound.
 
@@ -81,10 +81,10 @@ def compare_systems(
     Returns
     -------
     DataFrame
-        A row a system: ``application``, ``system``, ``n`` (problem size a process that fills the
-        memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of these),
-        ``wall_time`` (s) for it, and ``reason`` where there is none. A system that cannot hold the
-        common problem's share of at least the smallest n has no wall time.
+        A row for each system: ``application``, ``system``, ``n`` (problem size of a process that
+        fills the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of
+        these), ``wall_time`` (s) for it, and ``reason`` if there is none. A system that cannot hold
+        the common problem's share of at least the smallest n has no wall time.
 
     Raises
     ------

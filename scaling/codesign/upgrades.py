@@ -1,4 +1,4 @@
-"""What an upgrade of a system changes for an application that fills its memory."""
+"""Effect of an upgrade on an application that fills the memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Upgrade:
 
 # Double the racks, the sockets (which share their node's memory), the memory [Calotoiu18].
 UPGRADES = (Upgrade("A", 2.0, 1.0), Upgrade("B", 2.0, 0.5), Upgrade("C", 1.0, 2.0))
-# Memory so large that n dominates p where a model is a sum of both.
+# The memory is so large that n dominates p in a sum of both.
 LARGE_BASE = System("base", 1e5, 1e12)
 
 
@@ -58,7 +58,7 @@ def upgrade_ratios(
     base: System = LARGE_BASE,
     upgrades: Sequence[Upgrade] = UPGRADES,
 ) -> pd.DataFrame:
-    """Requirements of a process after an upgrade, over those before.
+    """Divide the requirements of a process after an upgrade by those before.
 
     Parameters
     ----------
@@ -70,9 +70,10 @@ def upgrade_ratios(
     Returns
     -------
     DataFrame
-        A row a requirement and upgrade: ``application``, ``requirement`` ("problem_size" first),
-        ``upgrade``, ``ratio``, ``growth_ratio``: the same with every logarithm held at its value
-        before the upgrade, so that powers alone count, and ``reason`` where there is none.
+        A row for each requirement and upgrade: ``application``, ``requirement`` ("problem_size"
+        first), ``upgrade``, ``ratio``, ``growth_ratio`` and ``reason`` if there is none.
+        ``growth_ratio`` holds every logarithm at its value before the upgrade, so that only powers
+        count.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def _ratios(
     after: System,
     held: tuple[float, float] | None,
 ) -> tuple[dict[str, float], str]:
-    """Ratios of the problem size and of every requirement, or why there are none."""
+    """Return the ratios of problem size and requirements, or the reason for having none."""
     p = after.processes
     try:
         size = application.largest(p, after.memory, held)

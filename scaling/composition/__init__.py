@@ -1,1 +1,1 @@
-"""Models of parallel programs, composed of the models of their tasks."""
+"""Models of parallel programs, composed from the models of their tasks."""

@@ -1,11 +1,11 @@
-"""Where a sum of terms c x^i log2(x)^j changes its sign."""
+"""Places where a sum of terms c x^i log2(x)^j changes its sign."""
 
-# Between two zeros of a function lies one of its derivative (Rolle). Written in t = log2(x),
-# divided by one of its terms and derived, a sum loses that term; so the zeros of ever simpler sums
-# cut the range into parts where the one before has at most one zero. A grid cuts it further, in
-# case rounding spoils a sum that was derived many times: a needless cut does no harm. At t = 0 all
-# logarithms are 0 and the divided sum may have a pole, so that neither tells the sign just above:
-# towards it the grid halves its steps until a crossing would be taken to be at x = 1.
+# Between two zeros of a function lies a zero of its derivative (Rolle). Write the sum in t =
+# log2(x), divide it by one of its terms, and differentiate: that term is gone. So the zeros of ever
+# simpler sums cut the range into parts in which the sum before has at most one zero. A grid cuts it
+# further, because rounding may spoil a sum that was differentiated many times. At t = 0 all
+# logarithms are 0 and the divided sum may have a pole, so the sign just above is unknown there.
+# Towards t = 0 the grid halves its steps until a crossing counts as x = 1.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDING = 1e-14
 
 
 def difference(a: Sum, b: Sum) -> Sum:
-    """A - b, without what only rounding leaves.
+    """Return a - b, or 0 where the difference is only rounding.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def difference(a: Sum, b: Sum) -> Sum:
 
 
 def value(terms: Sum, x: float) -> float:
-    """Value at x; a logarithm below x = 1 counts as 0.
+    """Return the value at x; a logarithm below x = 1 counts as 0.
 
     Examples
     --------
@@ -50,9 +50,10 @@ def value(terms: Sum, x: float) -> float:
 
 
 def crossings(terms: Sum, low: float, high: float) -> list[float]:
-    """Places in low < x < high where the sum changes its sign, in order.
+    """Return the places in low < x < high where the sum changes its sign, in order.
 
-    A zero that the sum only touches is none; where it begins to differ from 0 is one.
+    A zero that the sum only touches does not count. The place where it begins to differ from 0
+    does.
 
     Examples
     --------
@@ -69,7 +70,7 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
         middle = _sign(terms, math.sqrt(max([low, *left])))
         after = _sign(terms, math.sqrt(min([high, *right])))
         return [*left, *([1.0] if middle != after else []), *right]
-    # Up to 1 logarithms are 0.
+    # Logarithms are 0 up to 1.
     terms = {(i, j): c for (i, j), c in terms.items() if c and (high > 1 or not j)}
     start, end = math.log2(low), math.log2(high)
     grid = [start + (end - start) * k / _GRID for k in range(_GRID)] + [end]
@@ -77,7 +78,7 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
         grid += [t for t in (end * 2.0**-k for k in range(1, _HALVES + 1)) if t > start]
     cuts = {low, high, *(2.0**t for t in _turns(terms, sorted(set(grid)), _MOST_DERIVATIVES))}
     edges = sorted(x for x in cuts if low <= x <= high)
-    # Two neighbours may both be zeros: what lies between tells the sign there.
+    # Two neighbours may both be zeros, so the sign is taken between them.
     edges = sorted({*edges, *(math.sqrt(a) * math.sqrt(b) for a, b in pairwise(edges))})
     found: list[float] = []
     before: tuple[float, float] | None = None
@@ -92,14 +93,14 @@ def crossings(terms: Sum, low: float, high: float) -> list[float]:
 
 
 def _sign(terms: Sum, x: float) -> float:
-    """Sign of the sum; 0 where rounding decides it."""
+    """Return the sign of the sum; 0 where rounding would decide it."""
     size = math.fsum(abs(value({key: c}, x)) for key, c in terms.items())
     total = value(terms, x)
     return 0.0 if abs(total) <= 4 * _ROUNDING * size else math.copysign(1.0, total)
 
 
 def _zero(terms: Sum, low: float, high: float) -> float:
-    # In log2(x), so that ranges over many orders of magnitude converge.
+    # The root is sought in log2(x), so that ranges over many orders of magnitude converge.
     t = brentq(lambda t: value(terms, 2.0**t), math.log2(low), math.log2(high), xtol=1e-14)
     root = 2.0 ** float(t)
     nearest = round(root)
@@ -108,9 +109,9 @@ def _zero(terms: Sum, low: float, high: float) -> float:
 
 
 def _turns(terms: Sum, grid: list[float], most: int) -> list[float]:
-    """The grid, and places in t between which the sum of c t^j 2^(i t) has at most one zero.
+    """Return places in t between which the sum of c t^j 2^(i t) has at most one zero.
 
-    t >= 0 or j = 0.
+    The grid is included; t >= 0 or j = 0.
     """
     if len(terms) < 2 or most == 0:
         return grid
@@ -136,7 +137,7 @@ def _turns(terms: Sum, grid: list[float], most: int) -> list[float]:
 
 
 def _at(terms: Sum, t: float) -> float:
-    # Divided by its fastest powers, which changes no sign and keeps numbers in range, poles too.
+    # Dividing by the fastest powers changes no sign, and keeps numbers and poles in range.
     powers, logs = zip(*terms, strict=True)
     i0 = max(powers) if t > 0 else min(powers)
     j0 = max(logs) if t > 1 else min(logs)

@@ -1,10 +1,10 @@
 """Models of parallel programs composed from models of their sequential tasks."""
 
-# A task pool of T workers hands out items in turn, so an item leaves every M(t)/T. A pipeline lets
-# an item out as often as its slowest stage does. So every composition is the maximum over its
-# sequential tasks of M(task) / workers, and that list of (task, workers) is its normal form: the
-# three laws (pipelines and pools are associative and commutative, a pool distributes over a
-# pipeline) hold in it by construction. Source: [Calotoiu19].
+# A task pool of T workers hands out items in turn, so an item leaves every M(t) / T. A pipeline is
+# as fast as its slowest stage. So the time of every composition is the maximum over its sequential
+# tasks of M(task) / workers, and the list of (task, workers) is its normal form. The three laws
+# (pipelines and pools are associative and commutative, a pool distributes over a pipeline) hold in
+# it by construction. Source: [Calotoiu19].
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Expression:
     Attributes
     ----------
     stages : tuple of Stage
-        Each sequential task with all workers that its pools give it, as written.
+        Each sequential task with the workers that its pools give it, in the order written.
     parameters : tuple of str
         All parameters that the models depend on.
 
@@ -80,15 +80,18 @@ class Expression:
         return Expression(text, self._normal, 1)
 
     def slowest(self) -> tuple[Stage, ...]:
-        """Stages that are the slowest once every parameter is large: the asymptotic maximum.
+        """Return the stages that are the slowest once every parameter is large.
 
         The order of growth decides, then the lead coefficients. With one parameter that is one
-        stage; with several, those that none outgrows.
+        stage; with several, all that no other stage outgrows.
         """
         return slowest(self._normal)
 
     def formula(self, digits: int = 5) -> str:
-        """Time per item for large parameters, as text; a max(..) if no single stage is slowest."""
+        """Return the time per item for large parameters, as text.
+
+        It is a max(..) if no single stage is the slowest.
+        """
         parts = [stage.formula(digits) for stage in self.slowest()]
         return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
 
@@ -98,8 +101,7 @@ class Expression:
         Parameters
         ----------
         at : mapping or DataFrame
-            For every parameter a value or an array of values. What has no parameters at all takes
-            any.
+            A value or an array of values for every parameter. A model without parameters takes any.
         maximum : {"point", "asymptotic"}
             Take the slowest stage at each point, or the one that is slowest for large parameters.
 
@@ -127,7 +129,7 @@ class Expression:
     def pieces(
         self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
     ) -> list[Piece]:
-        """Which stage is the slowest where, between two values of a parameter.
+        """Return which stage is the slowest in which part of a parameter's range.
 
         Parameters
         ----------
@@ -145,7 +147,7 @@ class Expression:
         return pieces(self._normal, parameter, low, high, at or {})
 
     def relative_error(self, reference: Expression, at: Mapping[str, ArrayLike]) -> Array:
-        """Distance of the prediction from another model's, as a share of the latter.
+        """Return the distance of the prediction from another model's, as a share of the latter.
 
         `at` names the parameters of both.
 

@@ -16,21 +16,21 @@ _TOKEN = re.compile(
     r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S))"
 )
 _LONGEST = 10_000
-# What is meant by names that a formula written elsewhere may hold, and that are no parameters here.
+# Names that other programs write for something else than a parameter, and their meaning.
 _MEANT = dict.fromkeys(("log", "ln", "log10"), "log2, the only function of a scaling model")
 _MEANT |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
 _Factor = tuple[float, dict[str, tuple[float, float]]]
 
 
 def parsed(formula: str) -> tuple[tuple[str, ...], list[Term]]:
-    """Parameters and terms of a formula: a sum of products of numbers, powers and logarithms.
+    """Read a formula: a sum of products of numbers, powers and logarithms.
 
     Parameters
     ----------
     formula : str
         Factors stand side by side, a blank after a number, or with ``*`` or ``/`` between them.
         ``n^2``, ``n**2``, ``n^(1/2)``, ``log2(n)``, ``log2(n)^2`` and ``log2 n`` are read. A name
-        that is no identifier stands in backquotes.
+        that is not an identifier stands in backquotes.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def parsed(formula: str) -> tuple[tuple[str, ...], list[Term]]:
     Raises
     ------
     InputError
-        Naming the place in the formula that cannot be read.
+        If the formula cannot be read; the message names the place.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class _Reader:
         self.tokens.append(("end", "the end", len(formula)))
         self.next = 0
         for place, ((before, number, start), (kind, _, after)) in enumerate(pairwise(self.tokens)):
-            # Read as two factors, 0x10 would be 0 and 1_000 n would have a parameter _000.
+            # Otherwise 0x10 would be read as 0 times x10, and 1_000 n would have a parameter _000.
             if before == "number" and kind in ("number", "name") and start + len(number) == after:
                 raise self.fault(f"a blank or * after {number}", place + 1)
 
@@ -114,7 +114,7 @@ class _Reader:
             divide = mark == "/"
 
     def factor(self) -> tuple[float, str | None, float, float]:
-        """Coefficient, parameter, its exponent and that of its logarithm."""
+        """Read a factor: coefficient, parameter, its exponent and that of its logarithm."""
         place, kind, text = self.next, self.kind, self.text
         if kind == "number":
             self.next += 1
@@ -137,7 +137,7 @@ class _Reader:
         self.next += 1
         if bracket and not self.taken(")"):
             raise self.fault(")")
-        # Without brackets a power would read as one of the parameter: log2 n^2.
+        # Without brackets, as in log2 n^2, it is unclear what the power belongs to.
         return 1.0, name, 0.0, before * (self.exponent() if bracket else 1.0)
 
     def parameter(self, place: int) -> str:

@@ -30,7 +30,7 @@ EXPRESSIONS = (
 )
 INTEGERS = 2**19
 BLOCKS = 10
-QUIET = 0.02  # share of waiting below which a run counts as undisturbed
+QUIET = 0.02  # a run counts as undisturbed if its share of waiting is below this
 TRIES = 3
 
 
@@ -51,12 +51,12 @@ def measure(
     sizes : sequence of int
         Integers in an item.
     repetitions : int
-        Runs to keep of each. Runs that had to wait for a processor are repeated, up to three times
-        as many, and those that waited least are kept, whatever their times.
+        Runs to keep of each. Runs that waited for a processor are repeated, up to three times as
+        many; those that waited least are kept, whatever their times.
     integers, blocks : int
         Integers in a block and blocks in the stream.
     progress : callable
-        Told how many runs of all are done or need not be.
+        Called with the number of runs that are done or not needed, and the number of all.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def measure(
 
     Notes
     -----
-    What runs is the normal form of the expression, a pipeline of task pools in the order written.
+    The normal form of the expression is run: a pipeline of task pools in the order written.
     """
     if not sizes or not all(isinstance(n, int) and 0 < n <= integers for n in sizes):
         raise InputError(
@@ -92,7 +92,7 @@ def measure(
     kept: dict[tuple[str, int], list[Timing]] = {key: [] for key in runs}
     rounds = TRIES * repetitions
     for number in range(rounds):
-        # In turn, so that a slow minute of the machine meets all patterns alike.
+        # Patterns take turns, so that a slow minute of the machine affects all of them.
         for place, (key, run) in enumerate(runs.items()):
             undisturbed = sum(not timing.waited > QUIET for timing in kept[key])
             if undisturbed < repetitions:
@@ -119,10 +119,9 @@ def compare(rows: pd.DataFrame) -> tuple[dict[str, Expression], pd.DataFrame]:
     tasks : dict of str to Expression
         Fitted models of the tasks alone, microseconds per item.
     table : DataFrame
-        A row a pattern: pattern, composed (formula), measured (formula fitted to the pattern
-        itself), error (percent, of the composed model from the fitted one at the largest n),
-        waited (median share), median_error and largest_error (percent, of the composed model from
-        the measured medians).
+        A row for each pattern: pattern, composed (formula), measured (formula fitted to the pattern
+        itself), error (percent, composed from fitted model at the largest n), waited (median
+        share), median_error and largest_error (percent, composed model from measured medians).
 
     Examples
     --------

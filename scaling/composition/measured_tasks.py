@@ -1,14 +1,13 @@
-"""Three tasks of this machine, nothing, an increment and a sort, run alone and in patterns."""
+"""Three tasks - nothing, an increment and a sort - that run alone and in patterns."""
 
-# Items are arrays of n integers; nop does nothing, inc adds 1 to each integer, qsort sorts them by
-# quicksort. A worker is a thread: NumPy releases the interpreter lock within a call. Workers hand
-# over blocks of items, one NumPy call a block, so that the tens of microseconds of a hand-over are
-# shared by all items of a block. A stream has the same bytes for every n and is larger than the
-# second-level caches, so that an item's size does not decide where it comes from. nop holds the
-# lock: it costs a call of an empty function per item.
-#
-# What a pattern costs shows only if its workers have a processor each. Linux counts how long a
-# thread that could run waited for one; that share is reported with every time.
+# Items are arrays of n integers; nop does nothing, inc adds 1 to each integer, qsort sorts them. A
+# worker is a thread, because NumPy releases the interpreter lock within a call. Workers hand over
+# blocks of items with one NumPy call a block, so that all items of a block share the tens of
+# microseconds of a hand-over. A stream has the same bytes for every n and exceeds the second-level
+# caches, so that n does not decide where items come from. nop holds the lock: it calls an empty
+# function for each item.  What a pattern costs shows only if its workers have a processor each.
+# Linux counts how long a thread that could run waited for one; that share is reported with every
+# time.
 
 from __future__ import annotations
 
@@ -28,9 +27,11 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 
 Block = NDArray[np.int32]
-_BUFFERED = 2  # blocks between two stages: the faster one waits, as in an endless stream
+# Blocks that may wait between two stages: the faster stage then waits, as in an endless stream.
+_BUFFERED = 2
 _MANY = 1024  # items of nop in a block, alone
-_REST = 0.01  # seconds of sleep before one: after preparing the stream a slice of time is used up
+# Seconds of sleep before a run, because preparing the stream uses up the thread's time slice.
+_REST = 0.01
 
 
 def _nothing(item: Block) -> None:
@@ -65,8 +66,8 @@ class Timing:
     seconds : float
         Time between two items.
     waited : float
-        Time that the workers waited for a processor, all together, over the elapsed time; NaN
-        where the system does not tell.
+        Time that all workers together waited for a processor, over the elapsed time; NaN where the
+        system does not tell.
     """
 
     seconds: float
@@ -91,7 +92,7 @@ class Stream:
         self._data = self._fresh.copy()
 
     def items(self, n: int) -> list[Block]:
-        """Blocks of items of n integers, in random order again."""
+        """Return blocks of items of n integers, in random order again."""
         rows = self._data.shape[1] // n
         if rows == 0:
             raise InputError(
@@ -105,8 +106,8 @@ def run_alone(task: str, stream: Stream, n: int) -> Timing:
     """Time a task without any pattern: a loop over all blocks."""
     blocks = stream.items(n)
     if task == "nop":
-        # It looks at no integer, so that the same item can stand for many. With a few items a
-        # block, the loop around them would count as theirs.
+        # nop reads no integer, so one item can stand for many. With few items a block, the time of
+        # the loop around them would count too.
         blocks = [np.broadcast_to(block[:1], (_MANY, n)) for block in blocks]
     function = TASKS[task]
     time.sleep(_REST)
@@ -118,7 +119,7 @@ def run_alone(task: str, stream: Stream, n: int) -> Timing:
 
 
 def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> Timing:
-    """Time a pipeline of task pools: (task, workers) of each stage.
+    """Time a pipeline of task pools, given (task, workers) of each stage.
 
     The time between items is taken from the end of the pipeline, once every worker has had a block,
     over whole rounds of the pools.
@@ -141,9 +142,9 @@ def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> T
     def work(place: int, tickets: count[int]) -> float:
         before = _waited()
         function = TASKS[stages[place][0]]
-        # A worker that comes late would leave its share to the others.
+        # Otherwise a worker that starts late would leave its share to the others.
         ready.wait()
-        # A ticket is a promise of a block; taking one is a single step of the interpreter.
+        # A ticket stands for a block; taking one is a single, atomic step of the interpreter.
         while next(tickets) < len(blocks):
             block = queues[place].get()
             function(block)
@@ -167,7 +168,7 @@ def run_pipeline(stages: Sequence[tuple[str, int]], stream: Stream, n: int) -> T
 
 
 def _waited() -> float:
-    """Seconds that this thread has waited for a processor."""
+    """Return the seconds that this thread has waited for a processor."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):

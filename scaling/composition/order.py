@@ -1,8 +1,8 @@
-"""Which of two stages takes longer once every parameter is large enough."""
+"""The order of stages once every parameter is large enough."""
 
-# A difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product outgrows
-# another if no parameter's (i, j) is smaller, in the order of powers before logarithms, and one is
-# greater: their ratio then grows without bound.
+# The difference of two models is a sum of products prod_l x_l^i_l log2(x_l)^j_l. One product
+# outgrows another if one parameter's (i, j) is greater and none is smaller, powers before
+# logarithms. Their ratio then grows without bound.
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _Product = tuple[tuple[str, float, float], ...]
 
 
 def outgrows(a: Stage, b: Stage) -> bool:
-    """Whether `a` takes longer than `b` wherever all parameters are beyond some size.
+    """Return whether `a` takes longer than `b` once all parameters exceed some size.
 
     The order of growth decides, then the lead coefficients, then the next terms. With one
-    parameter, of two different models one always outgrows the other. With several that need not
-    be: n^2 and p^2.
+    parameter, one of two different models always outgrows the other. With several, neither may, as
+    with n^2 and p^2.
 
     Examples
     --------
@@ -36,10 +36,10 @@ def outgrows(a: Stage, b: Stage) -> bool:
 
 
 def slowest(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Stages that the others do not outgrow, one of several with the same model.
+    """Return the stages that no others outgrow; one stands for several with the same model.
 
-    With one parameter that is a single stage. With several, a stage goes too where the others
-    outgrow it together: n + p beside n^2 and p^2.
+    With one parameter that is a single stage. With several, a stage is also left out if the others
+    together outgrow it, such as n + p beside n^2 and p^2.
     """
     kept: list[Stage] = []
     seen: list[dict[_Product, object]] = []

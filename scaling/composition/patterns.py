@@ -29,7 +29,7 @@ def sequential(name: str, model: str | PMNFRegressor | Models, path: int = 0) ->
     ----------
     name : str
     model : str, PMNFRegressor or Models
-        A formula, or a fitted model, of which the formula counts.
+        A formula, or a fitted model, whose formula is taken.
     path : int
         Number of the call path in `Models`.
 
@@ -132,7 +132,7 @@ def _fitted(model: object, path: int) -> tuple[tuple[str, ...], list[Term]]:
 
 
 def _reduced(name: str, parameters: tuple[str, ...], terms: list[Term]) -> Stage:
-    """Without terms of 0 and parameters that do not act, so that equal models compare equal."""
+    """Drop zero terms and parameters without effect, so that equal models compare equal."""
     terms = [term for term in terms if term[0] != 0]
     acts = sorted(
         (parameter, q)

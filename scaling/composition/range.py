@@ -1,4 +1,4 @@
-"""Which stage of a composition is the slowest where: the maximum over a range, piece by piece."""
+"""The slowest stage of a composition in each part of a parameter's range."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .stage import Stage, acting, check_names, columns_of
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a parameter's range and the stage that is the slowest there.
+    """A part of a parameter's range, with its slowest stage.
 
     Attributes
     ----------
     parameter : str
     low, high : float
-        Where the part begins and ends; the next one begins at the crossover `high`.
+        Ends of the part; the next one begins at the crossover `high`.
     stage : Stage
         The slowest stage.
     """
@@ -43,10 +43,10 @@ class Piece:
 def pieces(
     stages: Sequence[Stage], parameter: str, low: float, high: float, at: Mapping[str, float]
 ) -> list[Piece]:
-    """Split a range where another stage becomes the slowest.
+    """Split a range at the places where another stage becomes the slowest.
 
-    Where two stages are equally slow all along, the one that is slower for large parameters stands
-    for both, or the first by name.
+    If two stages are equally slow in the whole range, the one that is slower for large parameters
+    is named, or the first by name.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def pieces(
         if column.size != 1:
             raise InputError(f"a range needs one value of {name}", found=at[name])
     fixed = {name: float(column.ravel()[0]) for name, column in columns.items()}
-    for stage in stages:  # so that the sums below stay finite all along the range
+    for stage in stages:  # so that the sums below stay finite in the whole range
         for end in (low, high):
             stage.values({name: np.array([x]) for name, x in {**fixed, parameter: end}.items()})
     ordered = sorted(set(stages), key=lambda stage: stage.order)
@@ -96,7 +96,7 @@ def pieces(
 
 
 def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Sum:
-    """Model of a stage as a sum over x^i log2(x)^j of one parameter."""
+    """Return the model of a stage as a sum over x^i log2(x)^j of one parameter."""
     result: Sum = {}
     for coefficient, exponents in stage.terms:
         key, factor = (0.0, 0.0), coefficient / stage.workers

@@ -1,4 +1,4 @@
-"""A sequential task run by a number of workers: what every composition consists of."""
+"""A stage: a sequential task run by a number of workers."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Stage:
 
     @property
     def order(self) -> tuple[str, int]:
-        """Place among the stages of a normal form."""
+        """Sort key among the stages of a normal form."""
         return self.name, self.workers
 
     def exact_terms(self) -> dict[tuple[tuple[str, float, float], ...], Fraction]:
         """Coefficients over the workers, by (parameter, i, j) of each factor.
 
-        Coefficients count as the decimal numbers they print as: a third of 0.3 is 0.1 exactly, and
-        comparing two stages never hangs on a rounding error.
+        Coefficients count as the decimal numbers that they print as: a third of 0.3 is exactly 0.1.
+        So no comparison of stages depends on a rounding error.
         """
         result: dict[tuple[tuple[str, float, float], ...], Fraction] = {}
         for coefficient, exponents in self.terms:
@@ -61,12 +61,12 @@ class Stage:
         return result
 
     def formula(self, digits: int = 5) -> str:
-        """Time per item as text, the workers divided in."""
+        """Return the time per item as text, divided by the workers."""
         terms = [(float(Fraction(repr(c)) / self.workers), e) for c, e in self.terms]
         return formula.text(terms, self.parameters, digits)
 
     def values(self, columns: Mapping[str, Array]) -> Array:
-        """Time per item at columns of one shape, checked by `columns_of`."""
+        """Return the time per item at columns of one shape, checked by `columns_of`."""
         X = [np.ravel(columns[name]) for name in self.parameters]
         size = next(iter(columns.values())).size if columns else 1
         rows = np.stack(X, axis=1) if X else np.zeros((size, 0))
@@ -129,7 +129,7 @@ def columns_of(stages: Sequence[Stage], at: Mapping[str, ArrayLike]) -> dict[str
 
 
 def check_names(parameters: Sequence[str], at: Mapping[str, ArrayLike]) -> None:
-    """Refuse places that are no mapping, or that name what no model depends on.
+    """Raise InputError for places that are not a mapping, or that name an unknown parameter.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reads a composition such as "pipe(tpool_4(qsort), inc)"."""
+"""Reader of compositions such as "pipe(tpool_4(qsort), inc)"."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     Raises
     ------
     InputError
-        Naming the place that cannot be read, or the task that is not known.
+        If the text cannot be read or a task is not known; the message names the place.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""CSV tables of measurements: a header, and a row a point or a repetition."""
+"""CSV tables of measurements: a header, and a row for each point or repetition."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from toruscast.errors import InputError
 
 from .records import PathLike, Records, add, label, measured, place
 
-# Columns that are no parameters.
+# Columns that are not parameters.
 _NAMED = ("value", "callpath", "metric", "repetition")
 
 
 def separator_of(header: str) -> str:
-    """What separates the columns that a line names; nothing where it names one.
+    """Return the separator of the columns that a line names; empty if it names only one.
 
     >>> separator_of("p;value")
     ';'
@@ -28,30 +28,30 @@ def separator_of(header: str) -> str:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a table, each kind by its names."""
+    """The columns of a table by kind."""
 
     names: list[str]
     parameters: list[str]
     values: list[str]
-    # What is measured, where no column tells.
+    # The call path or metric if no column names it.
     metric: str
 
 
 def parse_csv(
     content: str, file: PathLike, separator: str = ",", values: Sequence[str] = ()
 ) -> tuple[list[str], Records]:
-    r"""Parameters and values of a table.
+    r"""Return the parameters and values of a table.
 
-    `values` names the columns that hold what was measured, ``value`` if it is empty; a name may be
-    a pattern such as ``rep*``. Several columns are repetitions, and a cell of them may be empty.
-    Every other column is a parameter but those called value, callpath, metric and repetition, in
-    capitals or not; the last is not read. Rows of the same point are repetitions. Empty rows are
-    skipped, and lines above the header that start with ``#``.
+    `values` names the columns with measured values, ``value`` if it is empty; a name may be a
+    pattern such as ``rep*``. Several columns are repetitions, and their cells may be empty. Every
+    other column is a parameter, except value, callpath, metric and repetition, in capitals or not;
+    the last is not read. Rows of the same point are repetitions. Empty rows, and lines above the
+    header that start with ``#``, are skipped.
 
     Raises
     ------
     InputError
-        At the line that is at fault.
+        If a line cannot be read; the message names it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def parse_csv(
     """
     columns: _Columns | None = None
     records: Records = {}
-    # Names may hold other characters that end a line elsewhere, such as U+2028.
+    # Names may hold characters that end a line in other programs, such as U+2028.
     reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
     try:
         for cells in reader:
@@ -102,7 +102,7 @@ def parse_csv(
 def _columns(
     row: list[str], wanted: Sequence[str], file: PathLike, line: int, separator: str
 ) -> _Columns:
-    """Sort the columns that a header names."""
+    """Sort the columns of a header by kind."""
     names = [
         name.lower() if name.lower() in _NAMED and name not in wanted else name for name in row
     ]
@@ -146,7 +146,7 @@ def _columns(
 
 
 def _guess(names: list[str]) -> str:
-    """Which columns may be meant: numbered ones, such as rep1 and rep2, or the last.
+    """Guess the columns of values: numbered ones, such as rep1 and rep2, or the last.
 
     >>> _guess(["p", "rep1", "rep2"]), _guess(["p", "seconds"])
     ("'rep*'", 'seconds')

@@ -1,4 +1,4 @@
-"""Cube profiles (.cubex), as Score-P and Scalasca write them: a folder with a folder a run."""
+"""Cube profiles (.cubex) of Score-P and Scalasca: a folder with a folder for each run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 
 from .records import Records, add, measured, place
 
-# A profile that unpacks to much more than a real one is not opened.
+# A larger profile is not unpacked.
 LARGEST_PROFILE = 256 * 2**20
 _RUN = re.compile(r"\.r\d+$")
 _PREFIX = re.compile(r"^[^.]*[^.\d]\.")
@@ -21,17 +21,17 @@ _EXAMPLE = "app.p64.n100.r1"
 
 
 def parse_cube(folder: Path) -> tuple[list[str], Records]:
-    """Parameters and values of the profiles in a folder.
+    """Return the parameters and values of the profiles in a folder.
 
-    The name of each folder in it tells the parameters, such as ``app.p64.n100.r1``: a prefix, the
+    The name of each inner folder holds the parameters, such as ``app.p64.n100.r1``: a prefix, the
     parameters with their values, and the number of the repetition. Parameters that never change are
-    left out. Every metric of every call path gives one value a profile: the mean over its processes
-    and threads, of the call path alone, without the functions that it calls.
+    left out. Every metric of every call path gives one value a profile: the mean over processes and
+    threads, without the functions that the call path calls.
 
     Raises
     ------
     InputError
-        If the folder has no profiles, a name tells no parameters, the package pycubexr is not
+        If the folder has no profiles, a name holds no parameters, the package pycubexr is not
         installed, or it cannot read a profile.
     """
     profiles = sorted(path for path in folder.glob("*/*.cubex") if path.name[0] != ".")
@@ -62,7 +62,7 @@ def parse_cube(folder: Path) -> tuple[list[str], Records]:
 
 
 def _read_name(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the parameters that the name of a folder tells, and their values.
+    """Return the parameters in the name of a folder, and their values.
 
     >>> _read_name(Path("app.p64.n1,5.r1"))
     (['p', 'n'], ['64', '1.5'])
@@ -105,12 +105,13 @@ def _read_profile(path: Path) -> dict[tuple[str, str], float]:
                 for number in found.cnode_indices:
                     node = profile.get_cnode(number)
                     values = found.cnode_values(node, convert_to_exclusive=True)
-                    # Metrics of several numbers a place, such as histograms, have no one value.
+                    # Metrics with several numbers a place, such as histograms, have no single
+                    # value.
                     if np.asarray(values).dtype.kind in "iuf":
                         result[paths[number], metric.name] = float(np.mean(values))
     except MemoryError:
         raise
-    except Exception as error:  # whatever a foreign reader meets in a damaged file
+    except Exception as error:  # the other package may raise anything for a damaged file
         found_instead = f"{type(error).__name__}: {error}"
         raise InputError("is no Cube profile", file=path, found=found_instead) from None
     return result

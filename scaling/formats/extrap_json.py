@@ -13,14 +13,14 @@ _LAYOUT = "does not have the layout of Extra-P's JSON format"
 
 
 def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
-    """Return what a JSON text holds.
+    """Decode a JSON text.
 
     Raises
     ------
     json.JSONDecodeError
-        If it is no JSON.
+        If it is not JSON.
     InputError
-        If it is more than the decoder takes, or an object has a key twice.
+        If the decoder cannot hold it, or an object has a key twice.
 
     Examples
     --------
@@ -43,12 +43,12 @@ def decoded(text: str, file: PathLike, line: int | None = None) -> Any:
     except RecursionError:
         raise InputError("is nested too deeply", file=file, line=line) from None
     except ValueError:
-        # The only other one: what Python limits the digits of whole numbers to.
+        # The only other error: Python limits the digits of whole numbers.
         raise InputError("a number has too many digits", file=file, line=line) from None
 
 
 def parse_json(document: Any, file: PathLike) -> tuple[list[str], Records]:
-    """Parameters and values of a JSON document in either layout.
+    """Return the parameters and values of a JSON document in either layout.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _by_callpath(document: dict[str, Any], file: PathLike) -> tuple[list[str], R
 
 
 def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Records]:
-    """Tables of parameters, call paths, metrics and points, joined by their numbers."""
+    """Join the tables of parameters, call paths, metrics and points by their numbers."""
     parameters = _named(document["parameters"], "parameters", file)
     paths = _named(document["callpaths"], "callpaths", file)
     metrics = _named(document["metrics"], "metrics", file)
@@ -119,7 +119,7 @@ def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Rec
         points[number_of_point] = place(
             [value[p] for p in order], [parameters[p] for p in order], file
         )
-    # Nothing refers to a measurement, but one that stands twice would pass for two repetitions.
+    # A measurement that stands twice would pass for two repetitions.
     _numbered([m for m in document["measurements"] if "id" in m], "measurements", file)
     records: Records = {}
     for entry in document["measurements"]:
@@ -130,7 +130,7 @@ def _by_tables(document: dict[str, Any], file: PathLike) -> tuple[list[str], Rec
 
 
 def _numbered(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, dict[str, Any]]:
-    """Entries of a table by their numbers."""
+    """Return the entries of a table by their numbers."""
     entries: dict[Any, dict[str, Any]] = {}
     for entry in table:
         if entry["id"] in entries:
@@ -140,7 +140,7 @@ def _numbered(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[An
 
 
 def _named(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, str]:
-    """Names of a table by their numbers."""
+    """Return the names of a table by their numbers."""
     numbers: dict[str, Any] = {}
     for k, entry in _numbered(table, what, file).items():
         name = label(entry["name"], f"name in {what}", file)
@@ -153,7 +153,7 @@ def _named(table: list[dict[str, Any]], what: str, file: PathLike) -> dict[Any, 
 def _coordinate(
     pairs: list[dict[str, Any]], parameters: dict[Any, str], file: PathLike
 ) -> dict[Any, Any]:
-    """Values of a point by the numbers of the parameters."""
+    """Return the values of a point by the numbers of the parameters."""
     value: dict[Any, Any] = {}
     for pair in pairs:
         k = pair["parameter_id"]

@@ -1,4 +1,4 @@
-"""Extra-P's projects (.extra-p): a zip with the measurements in JSON, and their repetitions."""
+"""Extra-P's projects (.extra-p): a zip with measurements in JSON and their repetitions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ..warning import ScalingWarning
 from .extrap_json import decoded
 from .records import PathLike, Records, add, measured, place
 
-# A member this large may be packed into a thousandth of it.
+# A larger member is not unpacked; it may be packed into a thousandth of its size.
 LARGEST_MEMBER = 64 * 2**20
 _CONTENT = "experiment.json"
 _LAYOUT = "does not have the layout of an Extra-P project"
 _INDEX, _VALUES = b"Extra-P INDEX\0\0\0", b"Extra-P VALUES\0\0"
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error),
-    # Encrypted, or packed in a way unknown here.
+    # The member is encrypted, or packed in an unknown way.
     *(RuntimeError, ValueError),
 )
 
 
 def parse_project(content: bytes, file: PathLike) -> tuple[list[str], Records]:
-    """Parameters and values of a project.
+    """Return the parameters and values of a project.
 
-    Projects that keep no repetitions give the median of each point.
+    Projects without repetitions give the median of each point.
 
     Raises
     ------

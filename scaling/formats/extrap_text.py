@@ -11,12 +11,12 @@ from .records import PathLike, Point, Records, add, measured, place
 
 FIELDS = ("PARAMETER", "POINTS", "METRIC", "REGION", "DATA")
 _TOKEN = re.compile(r"[()]|[^()\s]+")
-# A point in brackets, and a coordinate in brackets within.
+# A point in brackets, and a coordinate in brackets inside it.
 _DEEPEST = 2
 
 
 def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
-    r"""Parameters and values of a text file.
+    r"""Return the parameters and values of a text file.
 
     Each DATA line holds the repetitions of the next point; a METRIC or REGION line starts again
     with the first point. A POINTS line holds points such as ``(2 10)`` or ``((2) (10))``, with
@@ -25,7 +25,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     Raises
     ------
     InputError
-        At the line that is at fault.
+        If a line cannot be read; the message names it.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     row = started = 0
     # Where the DATA lines of a call path begin, and how many there are.
     rows: dict[tuple[str, str], tuple[int, int]] = {}
-    # Names may hold other characters that end a line elsewhere, such as U+2028.
+    # Names may hold characters that end a line in other programs, such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         field, *rest = text.split(None, 1) or [""]
         if not field or field.startswith("#"):
@@ -110,7 +110,7 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
 
 
 def _points(value: str, parameters: list[str], file: PathLike, line: int) -> list[Point]:
-    """Return the points of a line: each in brackets, its coordinates in more of them or not."""
+    """Return the points of a line. Each is in brackets; its coordinates may be too."""
     if not parameters:
         raise InputError("POINTS before PARAMETER", file=file, line=line)
     text = value.replace(",", " ")

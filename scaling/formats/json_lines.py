@@ -1,4 +1,4 @@
-"""Files with one JSON object a line: Extra-P's JSON lines, and TaLPas."""
+"""Files with one JSON object on each line: Extra-P's JSON lines, and TaLPas."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .records import PathLike, Records, add, label, measured, place
 
 _PARAMETERS = ("params", "parameters")
 _TEXT_OR_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
-# An object that begins a line, as they do in these files and not where a document is indented.
+# An object at the beginning of a line; an indented document has none.
 _OBJECT = re.compile(r'^\{[ \t]*"', re.MULTILINE)
 _FIRST = re.compile(r'\s*\{\s*"(?:params"|parameters"\s*:\s*\{)')
 
 
 def is_json_lines(content: str) -> bool:
-    """Whether a text that begins with a brace holds an object a line.
+    """Return whether a text that begins with a brace holds one object on each line.
 
     >>> is_json_lines('{"params": {"p": 2}, "value": 1.5}'), is_json_lines('{"parameters": ["p"]}')
     (True, False)
@@ -29,7 +29,7 @@ def is_json_lines(content: str) -> bool:
 
 
 def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
-    """Parameters and values of a file with one JSON object a line.
+    """Return the parameters and values of a file with one JSON object on each line.
 
     TaLPas writes semicolons between the keys of an object, and ``parameters`` for ``params``. A
     value may be a list of repetitions.
@@ -43,7 +43,7 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
     """
     parameters: list[str] = []
     records: Records = {}
-    # Text in JSON may hold other characters that end a line elsewhere, such as U+2028.
+    # Text in JSON may hold characters that end a line in other programs, such as U+2028.
     for line, text in enumerate(content.split("\n"), 1):
         if not text.strip():
             continue
@@ -72,7 +72,7 @@ def parse_json_lines(content: str, file: PathLike) -> tuple[list[str], Records]:
 
 
 def _entry(text: str, file: PathLike, line: int) -> dict[str, Any]:
-    """Return the object that a line holds, commas or semicolons between its keys."""
+    """Return the object of a line; commas or semicolons separate its keys."""
     with_commas = _TEXT_OR_SEMICOLON.sub(lambda m: "," if m[0] == ";" else m[0], text)
     for written in (text, with_commas):
         try:

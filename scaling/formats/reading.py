@@ -1,4 +1,4 @@
-"""Read a file of measurements, its format recognised by its content."""
+"""Reader of measurement files, which recognises the format by the content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .records import Records, assemble
 
 _MAX_BYTES = 2**28
 _ZIP = b"PK\x03\x04"
-# Files that begin so are known, but not read.
+# Files that begin like this are recognised, but cannot be read.
 _KNOWN = {
     b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: save it anew with Extra-P 4",
     b"SQLite format 3\0": "is a database of Nsight Systems: export a CSV table",
@@ -43,14 +43,14 @@ def read_measurements(
     Parameters
     ----------
     path : path-like
-        A table has a header and a row a repetition: a column ``value``, a column for each
-        parameter, and where there are several ``callpath`` and ``metric``. A column ``repetition``
-        is not read. Columns are separated by commas, semicolons or tabs.
+        A table has a header and a row for each repetition: a column ``value``, a column for each
+        parameter, and ``callpath`` and ``metric`` if there are several. A column ``repetition`` is
+        not read. Columns are separated by commas, semicolons or tabs.
 
         Cube profiles stand in a folder with a folder for each run, whose name tells the parameters:
         ``app.p64.n100.r1/profile.cubex``. They need the package pycubexr (extra ``cube``).
     value : str or sequence of str
-        Columns of a table that hold what was measured, in place of ``value``; a pattern such as
+        Columns of a table that hold measured values, in place of ``value``; a pattern such as
         ``rep*`` names several. Several columns are repetitions of a point.
 
     Returns
@@ -82,7 +82,7 @@ def read_measurements(
 
 
 def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]:
-    """Return parameters and values, and whether columns tell them."""
+    """Return parameters and values, and whether they came from columns."""
     if path.is_dir():
         return *parse_cube(path), False
     raw = read_limited(path, _MAX_BYTES)
@@ -128,7 +128,7 @@ def _from_json(content: str, path: Path) -> tuple[list[str], Records]:
 
 
 def _table_separator(content: str) -> str:
-    """What separates the columns that the first line names, comments not counted; "" if none."""
+    """Return the separator of the columns in the first line, or nothing."""
     lines = (line for line in content.split("\n") if line.strip() and line.lstrip()[0] != "#")
     first = next(lines, "")
     words = first.split()

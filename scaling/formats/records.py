@@ -1,4 +1,4 @@
-"""From single values in a file to measurements."""
+"""Collection of single values of a file into measurements."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def number(value: object, file: PathLike, line: int | None = None, what: str = "
         result = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         result = math.nan
-    # Python would take 1_000 for a thousand, and True for one.
+    # Python would read 1_000 as a thousand, and True as one.
     odd = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
     if odd or not math.isfinite(result):
         found = "null" if value is None else value
@@ -82,7 +82,7 @@ def place(
     line: int | None = None,
     what: str = "a number",
 ) -> Point:
-    """Return the point that these values of the parameters are, or raise.
+    """Return the point with these values of the parameters, or raise.
 
     >>> place(["2", "10"], ["p", "n"], "a.txt")
     (2.0, 10.0)
@@ -96,7 +96,7 @@ def place(
             expected=f"{counted(len(parameters), 'number')}: {' '.join(map(str, parameters))}",
         )
     point = tuple(number(value, file, line, what) for value in values)
-    # Nearly all are in order, and the check of arrays takes a while.
+    # Nearly all points are valid, and the check of arrays is slow.
     if not all(1 <= x <= LARGEST_PARAMETER for x in point):
         try:
             check_points(np.array([point]), parameters)
@@ -117,7 +117,7 @@ def label(value: object, what: str, file: PathLike, line: int | None = None) -> 
 
 
 def assemble(parameters: Sequence[str], records: Records, *, file: PathLike) -> list[Measurements]:
-    """Gather records; call paths measured at the same points go together."""
+    """Gather records; call paths measured at the same points stay together."""
     groups: dict[tuple[Point, ...], list[tuple[str, str, NDArray[np.float64]]]] = {}
     for (callpath, metric), by_point in records.items():
         points = tuple(sorted(point for point, values in by_point.items() if values))

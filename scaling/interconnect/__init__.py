@@ -1,1 +1,1 @@
-"""What latency and bandwidth of the interconnect cost an application."""
+"""Cost of the interconnect's latency and bandwidth for an application."""

@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 from ..warning import ScalingWarning
 from .jobs import check_jobs
 
-# Below this share of their length, what latency and bandwidth explain cannot be told apart.
+# Effects of latency and bandwidth that differ by less than this share cannot be told apart.
 _INDEPENDENT = 1e-6
 
 
@@ -30,11 +30,11 @@ class Interconnect:
     alpha, beta : float
         The constants.
     alpha_interval, beta_interval : (float, float)
-        Where the true values lie with probability `level`, if what the model leaves out of elapsed
-        times is normal noise; NaN where nothing was fitted.
+        Intervals that hold the true values with probability `level`, if the rest of the elapsed
+        times is normal noise; NaN if nothing was fitted.
     level : float
     residual : float
-        Standard deviation of a job's difference between two interconnects (s) that is left over.
+        Standard deviation of the rest of a job's difference between two interconnects (s).
     n_jobs : int
         Jobs that were fitted.
 
@@ -92,15 +92,15 @@ class Interconnect:
 def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     """Fit alpha and beta by least squares over jobs that differ in the interconnect alone.
 
-    The computation of a job is the same on all interconnects, so that only the differences of its
-    elapsed times count: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
+    A job computes equally long on all interconnects, so only the differences of its elapsed times
+    count: T_1 - T_2 = M (alpha (t_1 - t_2) + beta s (1/b_1 - 1/b_2)) [LSDYNA03].
 
     Parameters
     ----------
     jobs : DataFrame
-        A row a run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
-        ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s).
-        Repeated runs and more than two interconnects may be given.
+        A row for each run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
+        ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s). Repeated
+        runs and more than two interconnects may be given.
     level : float
         Probability of the intervals.
 
@@ -147,7 +147,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     )
     keys = inside.ngroup().to_numpy()
     with np.errstate(all="ignore"):
-        # Taking each job's mean away removes its computation.
+        # Subtracting each job's mean removes its computation.
         X = _centred(terms, keys)
         y = _centred(checked[["elapsed"]].to_numpy(dtype=float), keys)[:, 0]
         lengths = np.linalg.norm(X, axis=0)
@@ -177,7 +177,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     if free > 0:
         spread = np.sqrt(np.sum((V.T / strengths) ** 2, axis=1)) / lengths
         half = stdtrit(free, (1 + level) / 2) * np.sqrt(rest / free) * spread
-        # A difference of two runs varies by twice the variance of one.
+        # The difference of two runs has twice the variance of one run.
         residual = float(np.sqrt(2 * rest / free))
     else:
         runs = f"{len(checked)} runs of {inside.ngroups} job{'s' * (inside.ngroups > 1)}"
@@ -189,7 +189,7 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
 
 
 def check_pairs(jobs: pd.DataFrame) -> None:
-    """Refuse a job that ran on one interconnect only, or counts that differ between its runs."""
+    """Raise InputError for a job on one interconnect only, or with counts that differ."""
     columns = ["messages", "message_bytes", "interconnect"]
     different = jobs.groupby("job", sort=False)[columns].nunique()
     for name in columns[:2]:

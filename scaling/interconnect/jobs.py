@@ -1,4 +1,4 @@
-"""Runs of jobs on interconnects: the columns they need, and a reader of CSV files."""
+"""Runs of jobs on interconnects: their columns, and a reader of CSV files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB_COLUMNS = [
     "message_bytes",
     "elapsed",
 ]
-# Least value, and whether it may be reached.
+# Least value, and whether that value itself is allowed.
 _LEAST = {
     "latency": "0 or more",
     "bandwidth": "above 0",
@@ -42,7 +42,7 @@ UNITS = {
         **{"Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8},
     },
 }
-# No interconnect of a parallel machine is slower; other numbers are in another unit.
+# No interconnect of a parallel machine is slower; smaller numbers have another unit.
 _PLAUSIBLE = {"latency": "less than 0.001", "bandwidth": "1e6 or more"}
 
 
@@ -75,7 +75,8 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
         ============= =================================================
     units : mapping, optional
         Other units of the latency (s, ms, us, ns) and the bandwidth (B/s, kB/s, MB/s, GB/s, Mbit/s,
-        Gbit/s), such as ``{"bandwidth": "GB/s"}``. A unit that is stated is not asked about.
+        Gbit/s), such as ``{"bandwidth": "GB/s"}``. A value in a stated unit is not checked for
+        plausibility.
 
     Returns
     -------
@@ -84,8 +85,9 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
     Raises
     ------
     InputError
-        If a column is missing, a field is no number or outside its range, one interconnect has two
-        latencies or bandwidths, or one that looks like another unit; the message names the line.
+        If a column is missing, a field is not a number or outside its range, or one interconnect
+        has two latencies or bandwidths, or one that looks like another unit. The message names the
+        line.
 
     Examples
     --------
@@ -137,13 +139,13 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
 
 
 def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
-    """Return runs with numbers as floats, or refuse them.
+    """Check runs, and return them with numbers as floats.
 
     Raises
     ------
     InputError
-        If a column is missing, a value no number or outside its range, or one interconnect has two
-        latencies or bandwidths.
+        If a column is missing, a value is not a number or outside its range, or one interconnect
+        has two latencies or bandwidths.
     """
     absent = [name for name in JOB_COLUMNS if name not in jobs.columns]
     if absent or jobs.columns.duplicated().any():

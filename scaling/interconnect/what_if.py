@@ -1,4 +1,4 @@
-"""Communication time of jobs, and their elapsed time on interconnects that nobody has."""
+"""Communication time of jobs, and their elapsed time on other interconnects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .jobs import check_jobs
 
 @dataclass(frozen=True)
 class Scenario:
-    """Another interconnect: absolute values, or factors of the one that a job ran on.
+    """Another interconnect, by absolute values or by factors of the job's own.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
     Returns
     -------
     DataFrame
-        A row a run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``, ``bandwidth_time``,
-        ``communication`` (their sum), ``computation`` (the rest), all in seconds, and ``share`` of
-        communication.
+        A row for each run: ``job``, ``interconnect``, ``elapsed``, ``latency_time``,
+        ``bandwidth_time``, ``communication`` (their sum), ``computation`` (the rest), all in
+        seconds, and ``share`` of communication.
 
     Raises
     ------
@@ -130,12 +130,12 @@ def communication_times(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame
 def what_if(
     jobs: pd.DataFrame, model: Interconnect, scenarios: Sequence[Scenario] = SCENARIOS
 ) -> pd.DataFrame:
-    """Elapsed times of the same jobs on other interconnects.
+    """Forecast the elapsed times of the same jobs on other interconnects.
 
     Parameters
     ----------
     jobs : DataFrame
-        As `read_jobs` returns; every run is a starting point of its own.
+        As `read_jobs` returns; each run is forecast from its own time.
     model : Interconnect
     scenarios : sequence of Scenario
 

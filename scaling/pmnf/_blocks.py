@@ -1,4 +1,4 @@
-"""All hypotheses of the structures, for terms that are given: evidence from shared moments."""
+"""Evidence of every hypothesis whose terms are given, from shared moments."""
 
 # p = call paths, n = points, h = hypotheses, q = parameters, t = terms
 
@@ -22,7 +22,7 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Block:
-    """Hypotheses of one structure: `shape` counts the terms tried for each active parameter."""
+    """The hypotheses of one structure; `shape` counts the terms tried for each active parameter."""
 
     columns: tuple[tuple[int, ...], ...]
     active: tuple[int, ...]
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Searched:
-    """What is searched, and where.
+    """Points, terms and targets of a search.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Searched:
         Scaled to a largest value of 1.
     log_prior : sequence of array, each shape (t_l,)
     target, error : array, shape (p, n)
-        `error` is the points' own where `known`; elsewhere it is only proportional to it.
+        Where `known` is false, `error` is only proportional to the error of the points.
     known : array of bool, shape (p,)
     non_negative : bool
         Coefficients below zero count against a hypothesis.
@@ -125,8 +125,8 @@ def _fit_block(
 ) -> tuple[Array, Array, Array]:
     """Residual, misfit of the sign and log of the determinant's root, each of shape (*full, p).
 
-    Columns of few parameters come first: what they share is small, and only the last are as large
-    as the block. Profiled on three parameters, that takes a third off the sweep.
+    Columns of few parameters come first, so that only the last arrays are as large as the block.
+    This saves a third of the sweep with three parameters.
     """
     columns = sorted(block.columns, key=len)
     powers = [tuple(int(q in column) for q in range(len(full))) for column in columns]
@@ -141,9 +141,9 @@ def _along(q: int, full: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_grid(points: Array) -> bool:
-    """Every combination of the parameters' values was measured, and is one point.
+    """Return whether every combination of the parameters' values is exactly one point.
 
-    Where parameters were left out of the search, several points may be of one combination.
+    A combination may have several points where parameters were left out of the search.
     """
     size = np.prod([np.unique(column).size for column in points.T])
     return bool(len(points) == size == len(np.unique(points, axis=0)))

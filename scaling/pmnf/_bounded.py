@@ -1,9 +1,9 @@
-"""Exact likelihood of bounded noise, for the hypotheses that the normal law leaves.
+"""Exact likelihood of bounded noise, for the hypotheses that are likely under the normal law.
 
-Repetitions of a value f lie within f (1 - h) and f (1 + h). With a half-width h that may have any
-size, the likelihood of f is h^-N, h being the least that covers all N repetitions. It has sharp
-edges: a hypothesis that one point denies is out, however well it meets the others on average.
-The normal law of the sweep proposes coefficients, and this likelihood weighs them.
+Repetitions of a value f lie within f (1 - h) and f (1 + h). If h may have any size, the likelihood
+of f is h^-N, where h is the least half-width that covers all N repetitions. A single point can rule
+a hypothesis out, however well it meets the others. The normal law of the sweep proposes
+coefficients, and this likelihood weighs them.
 """
 
 # m = pairs of a call path and a hypothesis, n = points, k = columns, s = samples, g = nodes
@@ -22,7 +22,7 @@ Index = NDArray[np.intp]
 # Samples of the coefficients of a hypothesis, and of each of its nodes where points are missing.
 SAMPLES = 16
 SAMPLES_A_NODE = 8
-# Hypotheses whose log evidence under the normal law is less than the best by more are left out.
+# A hypothesis is left out if its log evidence under the normal law is this much below the best.
 _GAP = 8.0
 # Numbers held at a time.
 _AT_ONCE = 16_000
@@ -45,15 +45,15 @@ class Repetitions:
 
 
 class Weighed(NamedTuple):
-    """What the samples say of each pair.
+    """Likelihood and coefficients of each pair, averaged over the samples.
 
     Attributes
     ----------
     log_mean : array, shape (m, g)
-        Log of the mean of likelihood over proposal, for each node; minus infinity where no sample
-        has coefficients that are not negative.
+        Log of the mean of likelihood over proposal, for each node; minus infinity where every
+        sample has a negative coefficient.
     coefficient : array, shape (m, g, k)
-        Their mean.
+        Their mean, weighted by the likelihood.
     """
 
     log_mean: Array
@@ -61,9 +61,9 @@ class Weighed(NamedTuple):
 
 
 def likely(score: Array, rows: Index, used: NDArray[np.bool_]) -> tuple[Index, Index]:
-    """Call paths and hypotheses worth weighing, out of the rows asked for.
+    """Return the pairs of a call path and a hypothesis that are worth weighing.
 
-    Those of few columns are together, so that `weigh` spends nothing on columns not used.
+    Pairs with few columns stand together, so that `weigh` spends no time on unused columns.
     """
     near = score[rows] > score[rows].max(axis=1, keepdims=True) - _GAP
     path, hypothesis = np.nonzero(near)
@@ -84,16 +84,17 @@ def weigh(
     repetitions : Repetitions
         Of shape (m, n), positive.
     centre : array, shape (m, g, k)
-        Coefficients that samples lie around, for each node.
+        Middle of the samples of the coefficients, for each node.
     spread : array, shape (m, k, k)
-        Takes standard normal variables to coefficients; those after the node's own if g > 1.
+        Matrix from standard normal variables to coefficients; with g > 1 the node's own coefficient
+        is left out.
     used : array of bool, shape (m, k)
-        Those used come first; pairs with few of them together take less time.
+        Columns that exist; they come first.
     """
     n_pairs, n_nodes, width = centre.shape
     n_samples = SAMPLES if n_nodes == 1 else SAMPLES_A_NODE
     z = np.random.default_rng(0).standard_normal((n_samples // 2, width))
-    # In opposite pairs: where the likelihood is even about the centre, so is the mean.
+    # Samples come in opposite pairs, so that a symmetric likelihood gives the centre as its mean.
     z = np.concatenate([z, -z])
     if n_nodes > 1:
         z[:, 0] = 0.0
@@ -105,7 +106,7 @@ def weigh(
         part = slice(start, start + step)
         k = used[part].sum(axis=1).max()
         exists = used[part, :k].T.astype(float)
-        # Coefficients are a linear function of what is drawn, and so is all that follows from them.
+        # Coefficients, and the values of the model, are linear in the random numbers.
         law = np.empty((n_nodes, k, 1 + k, exists.shape[1]))
         law[:, :, 0] = np.moveaxis(centre[part, :, :k], 0, 2)
         law[:, :, 1:] = np.moveaxis(spread[part, :k, :k], 0, 2)
@@ -127,16 +128,15 @@ def weigh(
 def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repetitions) -> Array:
     """Log likelihood of every sample, shape (g, s, m).
 
-    Point after point: a pass over the samples for each operation, not a short reduction over the
-    points for each sample. One matrix product makes the model's values from what is drawn, in half
-    the time of their sum over columns. With the columns divided by the largest repetition, the
-    extremes of model over repetition need no division for each sample.
+    The loop runs over points and treats all samples at once, because a reduction over few points is
+    slow. One matrix product gives the model's values in half the time of a sum over columns.
+    Dividing the columns by the largest repetition saves a division for each sample.
 
     Parameters
     ----------
     columns : array, shape (k, n, m)
     law : array, shape (g, k, 1 + k, m)
-        Takes what is drawn, a one first, to coefficients.
+        Matrix from the random numbers (with a one in front) to coefficients.
     drawn : array, shape (s, 1 + k)
     repetitions : Repetitions
         Of shape (m, n).
@@ -151,7 +151,7 @@ def _log_likelihood(columns: Array, law: Array, drawn: Array, repetitions: Repet
         np.maximum(most, np.multiply(value, ratio, out=value), out=most)
     above, below = 1.0 / np.maximum(least, 1e-300), 1.0 / np.maximum(most, 1e-300)
     half_width = np.maximum(np.maximum(above - 1.0, 1.0 - below), 1e-300)
-    # The density is 1 / (2 h f) for each repetition; log f in its tangent at the middle.
+    # Each repetition has the density 1 / (2 h f); log f is replaced by its tangent at the middle.
     middle = (lowest + highest) / 2
     slope = np.einsum("gnjm,nm->gjm", share, count * highest / middle)
     n = count.sum(axis=0)

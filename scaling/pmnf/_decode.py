@@ -1,4 +1,4 @@
-"""What the columns of the hypotheses kept are made of."""
+"""Terms of the hypotheses that the sweep kept."""
 
 # p = call paths, h = hypotheses, k = columns, q = parameters
 
@@ -19,15 +19,15 @@ Index = NDArray[np.intp]
 
 
 def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
-    """View with the last two axes first, call paths and hypotheses; they stay last in memory.
+    """Return a view with the last two axes, call paths and hypotheses, in front.
 
-    Loops over a handful of columns or points at a time take several times as long.
+    They stay last in memory: loops over a handful of columns or points take several times as long.
     """
     return np.moveaxis(array, (-2, -1), (0, 1))
 
 
 class Kept(NamedTuple):
-    """What the hypotheses kept are made of."""
+    """Terms and prior of the hypotheses kept."""
 
     terms: Index  # (p, h, k, q)
     used: NDArray[np.bool_]  # (p, h, k)
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 
 
 def decode(chosen: Index, sweep: Sweep, log_prior: Sequence[Array]) -> Kept:
-    """Terms of each column, and the whole prior, of the hypotheses with the numbers chosen."""
+    """Return the terms of each column and the prior of the hypotheses with the given numbers."""
     width = max(3 if b.pairs else len(b.columns) for b in sweep.blocks)
     code = short_axes_last(np.zeros((width, len(log_prior), *chosen.shape), dtype=np.intp))
     used = short_axes_last(np.zeros((width, *chosen.shape), dtype=bool))

@@ -21,22 +21,22 @@ from .structures import second_term_prior
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Most combinations of terms searched for each structure.
+# Largest number of combinations of terms that is searched for each structure.
 _COMBINATIONS = 216
-# And where the largest values of all parameters were not measured together, so that few points tell
-# less of each parameter by itself.
+# The same where the largest values of all parameters were not measured together: each parameter by
+# itself is then less certain.
 _COMBINATIONS_SPARSE = 20_000
 # Pairs of terms times call paths held at a time, few enough for the cache.
 _PAIRS_AT_ONCE = 40_000
 
 
 class Sweep(NamedTuple):
-    """Approximate log evidence of every hypothesis, but of pairs of terms only the best."""
+    """Approximate log evidence of every hypothesis; only the best pairs of terms are kept."""
 
     score: Array  # (p, h)
     number: Index  # (p, h): counted through all blocks
-    # (p, columns): least residual with so many columns at most, counted from 1; with coefficients
-    # that may not be negative, what it costs to take those that are to zero is in it.
+    # (p, columns): least residual with at most so many columns, counted from 1; with coefficients
+    # that may not be negative, it includes the cost of setting negative ones to zero.
     least: Array
     blocks: list[Block]
     picks: list[Index]  # for each parameter (p, t_l): the terms searched
@@ -49,7 +49,7 @@ def sweep_all(searched: Searched, enough: Array | None = None, best_pairs: int =
     ----------
     searched : Searched
     enough : array, shape (p,), optional
-        Residual of a one-parameter model that needs no second term. None: never try one.
+        A one-parameter model with a residual below this needs no second term. None: never try one.
     best_pairs : int
         Pairs of terms kept for each call path.
     """
@@ -93,7 +93,7 @@ def sweep_all(searched: Searched, enough: Array | None = None, best_pairs: int =
 
 
 def _picked(searched: Searched) -> list[Index]:
-    """Numbers of the terms of each parameter that are combined, each shape (p or 1, t_l)."""
+    """Return the numbers of the terms of each parameter to combine, each of shape (p or 1, t_l)."""
     parameters = range(len(searched.terms))
     keep = _terms_kept(searched.points, searched.terms)
     fits = all(len(own) <= keep for own in searched.terms)
@@ -103,7 +103,7 @@ def _picked(searched: Searched) -> list[Index]:
 
 
 def _screened(searched: Searched, q: int, keep: int) -> Index:
-    """Numbers of the most promising terms of a parameter by itself, of all if there are no more."""
+    """Return the numbers of the most promising terms of a parameter, judged by itself."""
     own = searched.terms[q]
     if len(own) <= keep:
         return np.arange(len(own))[None]
@@ -125,13 +125,13 @@ def _block_of_pairs(n_terms: int) -> Block:
 
 
 def largest_block(points: Array, terms: Sequence[Array]) -> int:
-    """Most hypotheses of one structure, for a call path."""
+    """Return the number of hypotheses of the largest structure, for a call path."""
     keep = _terms_kept(points, terms)
     return int(np.prod([min(keep, len(t)) for t in terms]))
 
 
 def _terms_kept(points: Array, terms: Sequence[Array]) -> int:
-    """How many terms of each parameter are combined."""
+    """Return how many terms of each parameter are combined."""
     if len(terms) == 1:
         return len(terms[0])
     most = _COMBINATIONS if is_grid(points) else _COMBINATIONS_SPARSE

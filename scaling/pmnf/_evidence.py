@@ -14,15 +14,15 @@ Index = NDArray[np.intp]
 # Relative error expected where there are no repetitions, worth this many observations.
 EXPECTED = 0.01
 _WORTH = 1.0
-# Least share of a column that the prior over shares still tells from smaller ones.
+# The prior over shares does not tell shares below this apart.
 _LEAST_SHARE = 1e-3
 
 
 def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.bool_]) -> Array:
-    """Log likelihood of the best coefficients, the volume of the normal law around them included.
+    """Return the log likelihood of the best coefficients, times the volume of the normal law.
 
-    Where the error of the points is known, it is normal. Where it is not, or where no hypothesis
-    meets the points within it, its scale is unknown and integrated out (Student's law).
+    Where the error of the points is known, the noise is normal. Where it is unknown, or no
+    hypothesis meets the points within it, its scale is integrated out (Student's law).
 
     Parameters
     ----------
@@ -45,18 +45,18 @@ def log_fit(residual: Array, n_columns: Index | int, n: int, known: NDArray[np.b
 
 
 def believable(n: int) -> float:
-    """Weighted residual of n points above which the stated errors cannot be true."""
+    """Return the weighted residual of n points above which the stated errors cannot be true."""
     return n + 5.0 * sqrt(2.0 * n) + 5.0
 
 
 def against_sign(
     against: Array, residual: Array, n_columns: int, n: int, known: NDArray[np.bool_]
 ) -> Array:
-    """What negative coefficients, in units of their error, take from the log evidence."""
+    """Return the loss of log evidence through negative coefficients, in units of their error."""
     result = 0.5 * against
     rest = np.flatnonzero(~known)
     if rest.size:
-        # Far below what rounding leaves: the quotient does not overflow.
+        # This is far below rounding errors, and keeps the quotient from overflowing.
         result[rest] *= max(n - n_columns, 1) / np.maximum(residual[rest], 1e-100)
     return result
 
@@ -64,9 +64,10 @@ def against_sign(
 def log_shares(coefficient: Array, used: NDArray[np.bool_]) -> Array:
     """Log prior density of the columns' shares, relative to an even one.
 
-    A column with next to no share would be another hypothesis, without it: the density is that of
-    Dirichlet's law with all parameters 2, which falls to zero where a share does (a non-local prior
-    [Johnson10]). An even one leaves the same function to several hypotheses.
+    A column with a share of nearly zero stands for the hypothesis without that column. So the
+    density is that of Dirichlet's law with all parameters 2, which is zero where a share is zero (a
+    non-local prior [Johnson10]). With an even density, several hypotheses would stand for one
+    function.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The hypotheses that the sweep kept, solved to the last digits and weighed anew."""
+"""Exact solutions and weights of the hypotheses that the sweep kept."""
 
 # p = call paths, n = points, h = hypotheses kept, k = columns, q = parameters, t = terms
 
@@ -21,11 +21,11 @@ from ._refine import LeastSquares, least_squares, truncate
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Of values without noise a coefficient is rounding if it is no further from zero than so many of
-# its errors, and adds no more than so many errors to any value.
+# With values free of noise, a coefficient is a rounding error if it is within this many of its
+# errors of zero, and adds at most this many errors to any value.
 _WITHIN = 5.0
 _ADDS = 1e3
-# Probability of bounded noise up to which its law is left out.
+# Bounded noise is left out if its probability is not above this.
 _DOUBTFUL = 0.05
 
 
@@ -44,12 +44,11 @@ class Hypotheses:
     residual : array, shape (p, h)
         Weighted residual sum of squares.
     nodes : array, shape (p, h, g, k)
-        Coefficients that the points leave open: g alternatives, of which one is the best where the
-        points are a complete grid.
+        Alternative coefficients, where the points leave them open; a complete grid has g = 1.
     log_share : array, shape (p, h, g)
         Log probability of each alternative, given the hypothesis.
     trusted : array of bool, shape (p,)
-        The errors of the points are known and some hypothesis meets the points within them.
+        The errors of the points are known, and some hypothesis meets the points within them.
     """
 
     terms: Index
@@ -63,7 +62,7 @@ class Hypotheses:
 
 
 class Measured(NamedTuple):
-    """What was measured, each call path in units of its reference."""
+    """Measured values, each call path in units of its reference."""
 
     target: Array  # (p, n)
     error: Array  # (p, n)
@@ -100,7 +99,7 @@ def exact(
     non_negative: bool,
     narrow: bool,
 ) -> Hypotheses:
-    """Solve what is kept to the last digits and weigh it anew."""
+    """Solve the hypotheses kept exactly, and weigh them again."""
     design = _design(kept, terms, peak, measured.error)
     if len(terms) > 1:
         _put_in_order(kept, design)
@@ -113,12 +112,12 @@ def exact(
     if non_negative:
         found = _non_negative(kept, solved, fit, volume, measured, narrow)
         found = _bounded(found, kept, design, solved, fit, volume, measured, narrow)
-        # With a single term the shares say what its exponent says; it has none to lose.
+        # A hypothesis with a single term has no share to lose.
         if narrow and len(terms) > 1:
             shares = log_shares(found.coefficient, kept.used)
             found = found._replace(score=found.score + shares)
     else:
-        # As many alternatives as where coefficients are not negative, all the same.
+        # The number of alternatives must be that of other call paths; here all of them are equal.
         g = 1 if narrow else NODES
         nodes = np.repeat(solved.coefficient[:, :, None, :], g, axis=2)
         log_share = np.full(nodes.shape[:3], -np.log(g))
@@ -140,13 +139,13 @@ def exact(
         residual=solved.residual[rows, order],
         nodes=(found.nodes * scale[:, :, None, :])[rows, order],
         log_share=found.log_share[rows, order],
-        # The sweep knows what a hypothesis with negative coefficients costs only nearly.
+        # The sweep only estimates the cost of negative coefficients.
         trusted=measured.known & (misfit < believable(n_points)),
     )
 
 
 def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Array) -> _Design:
-    """Columns of every hypothesis kept: products of the terms' values, of which 0 stands for 1."""
+    """Return the columns of every hypothesis kept: products of the terms' values; term 0 is 1."""
     with_one = [np.vstack([np.ones(t.shape[1]), t]).T for t in terms]
     peak_one = [np.vstack([np.ones((1, 1)), m])[:, 0] for m in peak]
     n_paths, n_kept, width = kept.used.shape
@@ -161,7 +160,7 @@ def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Ar
             if number.any():
                 column *= with_one[q].take(number, axis=1)
                 unit[:, :, k] *= peak_one[q][number]
-        # A column without a value anywhere has no share of anything.
+        # A column that is zero everywhere has no share.
         with np.errstate(divide="ignore"):
             log_peak += np.log(np.where(used, column.max(axis=0), 1.0))
         column *= sharpness
@@ -170,16 +169,16 @@ def _design(kept: Kept, terms: Sequence[Array], peak: Sequence[Array], error: Ar
 
 
 def _put_in_order(kept: Kept, design: _Design) -> None:
-    """Put columns in the order of their sums, the constant first.
+    """Order columns by their sums, the constant first.
 
-    Samples of the coefficients differ with the order of the columns, which must not be that of the
-    parameters.
+    Samples of the coefficients depend on the order of the columns. This order must not depend on
+    that of the parameters.
     """
     constant = kept.used & ~kept.terms.any(axis=3)
     total = np.stack([column.sum(axis=2) for column in design.columns], axis=2)
     key = np.where(constant, -np.inf, np.where(kept.used, total, np.inf))
     order = np.argsort(key, axis=2, kind="stable")
-    # Most stand in order: moving the others alone takes a third of the time.
+    # Most columns are in order already; moving only the others takes a third of the time.
     moved = np.nonzero((order != np.arange(order.shape[2])).any(axis=2))
     some = [column[moved] for column in design.columns]
     for column, place in zip(design.columns, order[moved].T, strict=True):
@@ -192,11 +191,11 @@ def _put_in_order(kept: Kept, design: _Design) -> None:
 def _without_rounding(
     found: _Weighed, design: _Design, solved: LeastSquares, measured: Measured
 ) -> _Weighed:
-    """Take to zero, for values without noise, what no digit of them tells from it."""
+    """Set coefficients that are rounding errors to zero, for values without noise."""
     rows = np.flatnonzero(measured.noiseless)
     inverse = solved.inverse[rows]
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse))
-    # A column is 1 where all parameters are largest, whether it was measured there or not.
+    # A column is 1 at the largest values of all parameters, even if no point lies there.
     there = 1.0 / measured.error[rows].max(axis=1)[:, None]
     adds = np.stack([np.maximum(c.max(axis=2)[rows], there) for c in design.columns], axis=2)
     most = np.minimum(_WITHIN * spread, _ADDS / adds)
@@ -210,12 +209,12 @@ def _without_rounding(
 def _non_negative(
     kept: Kept, solved: LeastSquares, fit: Array, volume: Array, measured: Measured, narrow: bool
 ) -> _Weighed:
-    """Weigh the hypotheses with coefficients from zero on, the noise normal."""
+    """Weigh the hypotheses under normal noise, with coefficients of zero or more."""
     freedom = np.maximum(measured.target.shape[1] - kept.used.sum(axis=2), 1)
     spread = np.maximum(solved.residual, EXPECTED**2 / 100) / freedom
     variance = np.where(measured.known[:, None], 1.0, spread)
     coefficient, log_positive = truncate(solved.coefficient, solved.inverse, variance, kept.used)
-    # Nothing measured is nothing, not the least that a positive coefficient could be.
+    # If all values are 0, so are the coefficients; the mean of the truncated law would be above 0.
     nothing = ~measured.target.any(axis=1)
     coefficient[nothing] = 0.0
     if narrow:
@@ -242,7 +241,7 @@ def _bounded(
     if not rows.size:
         return found
     pair = likely(found.score, rows, kept.used)
-    # Both in units of each point's error, which the likelihood of ratios does not see.
+    # Both are in units of each point's error, which cancels in the likelihood.
     place = np.ravel_multi_index(pair, fit.shape)
     by_point = (np.moveaxis(c, 2, 0).reshape(c.shape[2], -1) for c in design.columns)
     columns = np.array([c.take(place, axis=1) for c in by_point]).T
@@ -256,7 +255,7 @@ def _bounded(
     done = (decided[:, None] & (strict > -np.inf))[pair]
     pair = pair[0][done], pair[1][done]
     if narrow:
-        # The only node is the coefficient itself.
+        # There is one node, the coefficient itself.
         found.coefficient[pair] = opened.coefficient[done, 0]
     else:
         found.nodes[pair] = opened.coefficient[done]
@@ -270,7 +269,7 @@ def _strict(
     repetitions: Repetitions,
     narrow: bool,
 ) -> Open:
-    """Integral over the coefficients of pairs of call path and hypothesis, for bounded noise."""
+    """Integrate over the coefficients of pairs under bounded noise."""
     if not narrow:
         return integrate_bounded(*least, design, repetitions)
     coefficient, inverse, used = least
@@ -279,9 +278,9 @@ def _strict(
 
 
 def _mixed(score: Array, strict: Array, bounded: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Log probability of each hypothesis under either law, and where the strict one decides.
+    """Mix the log probabilities under both laws, and return where the strict law decides.
 
-    Where no sample of any hypothesis is possible under bounded noise, only the normal law is left.
+    Only the normal law counts where no sample of any hypothesis is possible under bounded noise.
     """
     rows = np.flatnonzero((strict > -np.inf).any(axis=1))
     share = np.minimum(bounded[rows, None], 1 - 1e-12)

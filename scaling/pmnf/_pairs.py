@@ -35,7 +35,7 @@ def fit_pairs(
 ) -> Pairs:
     """Fit a constant and two different terms of the one parameter, for all pairs.
 
-    With the constant projected out, all that is left of a pair is its correlation.
+    Once the constant is projected out, a pair needs only its correlation.
 
     Parameters
     ----------
@@ -62,20 +62,20 @@ def fit_pairs(
     only_a = slope_a - correlation * slope_b
     only_b = slope_b - correlation * slope_a
     explained = (slope_a * only_a + slope_b * only_b) / rest
-    # The constant, in units of its error were the terms' coefficients known.
+    # The constant, in units of the error that it would have if the other coefficients were known.
     constant = level * np.sqrt(total) - (only_a * mean_a + only_b * mean_b) / rest
     against = (np.minimum(only_a, 0.0) ** 2 + np.minimum(only_b, 0.0) ** 2) / rest
     against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
     unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
-    # Of terms alike each may be negative within its error, and both together far beyond it: what
-    # is left then is one of them, or the constant.
+    # Two similar terms may each be negative within its error, and far beyond it together. Then only
+    # one of them, or the constant, is left.
     alone = unexplained - np.maximum(slope, 0.0) ** 2
     below = np.minimum(level * np.sqrt(total) - slope * mean, 0.0)
     alone += np.where(slope > 0, below**2 / (1.0 + mean * mean), 0.0)
     alone = np.minimum(alone.take(first, axis=1), alone.take(second, axis=1)) - residual
     against = np.where((only_a < 0) | (only_b < 0), np.maximum(against, alone), against)
-    # Terms alike leave open which of them it is, but each has between nothing and all of a value.
+    # Two similar terms cannot be told apart, but each has between nothing and all of a value.
     freedom = max(target.shape[1] - 3, 1)
     spread = np.where(known[:, None], 1.0, np.maximum(residual, EXPECTED**2 / 100) / freedom)
     widest = spread / np.minimum(norm_a, norm_b) ** 2

@@ -1,10 +1,10 @@
-"""What the points leave open of a hypothesis's coefficients, where they are few.
+"""Integration over coefficients that few points leave open.
 
-Points along the axes say next to nothing of the coefficient of a product of terms: its normal law
-is far wider than the other coefficients. The prior then matters: each term is expected to
-have a share of the value at the largest values of all parameters, measured or not, and that value
-may have any size. With shares u_k, the prior is (K - 1)! / (sum of u)^K times the density of the
-shares (`log_shares`).
+Points along the axes say almost nothing about the coefficient of a product of terms. Its normal law
+is far wider than the other coefficients, so the prior matters. The prior expects each term to have
+a share of the value at the largest values of all parameters, which may have any size and need not
+be measured. With shares u_k, the prior is (K - 1)! / (sum of u)^K times the density of the shares
+(`log_shares`).
 """
 
 # p = call paths, h = hypotheses, g = nodes, k = columns
@@ -38,7 +38,8 @@ class Open(NamedTuple):
     log_share : array, shape (p, h, g)
         Log probability of each node within its hypothesis.
     log_evidence : array, shape (p, h)
-        Of the hypothesis, without the likelihood of its best coefficients and the factor (K - 1)!.
+        Log evidence of the hypothesis, without the likelihood of its best coefficients and the
+        factor (K - 1)!.
     """
 
     coefficient: Array
@@ -47,7 +48,7 @@ class Open(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Where the most doubtful coefficient is put, and the normal law of all given it."""
+    """Values of the most doubtful coefficient, and the law of the others given each value."""
 
     value: Array  # (p, h, g): of the most doubtful coefficient
     step: Array  # (p, h, g): its range, in standard errors
@@ -60,8 +61,8 @@ class _Nodes(NamedTuple):
 def integrate(coefficient: Array, inverse: Array, variance: Array, used: NDArray[np.bool_]) -> Open:
     """Integrate the prior over coefficients that are not negative.
 
-    The most doubtful coefficient goes over nodes; given it, the others take the means of their
-    normal laws cut off at zero.
+    The most doubtful coefficient takes the values of the nodes. Given it, the others take the means
+    of their normal laws, truncated at zero.
 
     Parameters
     ----------
@@ -91,9 +92,9 @@ def integrate_bounded(
     design: Array,
     repetitions: Repetitions,
 ) -> Open:
-    """The same for bounded noise, whose likelihood replaces the normal law.
+    """Integrate in the same way for bounded noise, whose likelihood replaces the normal law.
 
-    The log evidence holds the whole likelihood.
+    The log evidence includes the whole likelihood.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ def integrate_bounded(
     """
     inverse, used = inverse[:, None], used[:, None]
     nodes = _nodes(coefficient[:, None], inverse, np.ones((len(design), 1)), used)
-    # A reflection of the standard normal variables, of which the first alone moves the worst one.
+    # Reflect the standard normal variables so that only the first moves the worst coefficient.
     row = np.einsum("phk,phkb->phb", nodes.is_worst.astype(float), inverse)[:, 0]
     row = row / np.linalg.norm(row, axis=1, keepdims=True)
     row[:, 0] -= 1.0
@@ -120,7 +121,7 @@ def integrate_bounded(
 def _with_prior(
     value: Array, log_weight: Array, step: Array, inverse: Array, used: NDArray[np.bool_]
 ) -> Open:
-    """Weigh the nodes by the prior over shares; a node is as wide as its step."""
+    """Weigh the nodes by the prior over shares, each by its width."""
     n_columns = used.sum(axis=2)[:, :, None]
     total = np.maximum(value.sum(axis=3), 1e-12)
     log_weight = log_weight + np.log(step) - 0.5 * np.log(2 * pi) - n_columns * np.log(total)
@@ -142,11 +143,11 @@ def _nodes(coefficient: Array, inverse: Array, variance: Array, used: NDArray[np
     is_worst = np.arange(coefficient.shape[2]) == worst
 
     low = np.maximum(middle - _REACH * width, 0.0)
-    # Of a coefficient that would be negative only the tail of its law is left.
+    # A coefficient with a negative mean keeps only the tail of its law.
     high = np.maximum(middle, 0.0) + _REACH * width * (width / np.maximum(-middle, width))
     others = np.where(used & ~is_worst, np.maximum(coefficient, 0.0), 0.0).sum(axis=2)[:, :, None]
     others = np.maximum(others, 1e-6)
-    # Even steps where the prior is flat over the range, even factors where it is not.
+    # Steps are even where the prior is flat over the range; elsewhere factors are.
     grade = np.log1p((high - low) / (others + low))
     edge = np.linspace(0.0, 1.0, NODES + 1)
     bound = low + (high - low) * np.expm1(grade * edge) / np.maximum(np.expm1(grade), 1e-300)

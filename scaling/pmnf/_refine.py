@@ -97,15 +97,16 @@ def truncate(
     Returns
     -------
     coefficient : array, shape (p, h, k)
-        Mean of the normal distribution cut off where the most doubtful coefficient turns negative,
-        and never below zero.
+        Mean of the normal distribution, truncated where the most doubtful coefficient turns
+        negative; at least zero.
     log_probability : array, shape (p, h)
-        That no coefficient is negative, each by itself.
+        Log probability that no coefficient is negative, each taken by itself.
 
     Notes
     -----
-    Where this takes another coefficient below zero, one is cut off after the other, each given
-    those before it: of columns alike, all may be negative together and none of them by itself.
+    Where this makes another coefficient negative, coefficients are truncated one after the
+    other, each given those before it. Similar columns may be negative together although none of
+    them is by itself.
     """
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse) * variance[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -129,7 +130,7 @@ def truncate(
 
 
 def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Cut off one coefficient after the other, the most doubtful first.
+    """Truncate one coefficient after the other, the most doubtful first.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[A
     mean, left = mean.copy(), used.copy()
     log_probability = np.zeros(len(mean))
     rows = np.arange(len(mean))
-    # What others tell of a coefficient, they tell to so many digits.
+    # A coefficient keeps at least this part of its variance, given the others.
     least = _LEAST_VARIANCE * np.einsum("mkk->mk", covariance) + 1e-300
     for _ in range(mean.shape[1]):
         spread = np.sqrt(np.maximum(np.einsum("mkk->mk", covariance), least))
@@ -157,7 +158,7 @@ def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[A
 
 
 def lift(z: Array) -> Array:
-    """Mean of a standard normal variable above -z: -z and hardly more, far out in its tail."""
+    """Return the mean of a standard normal variable above -z; it is near -z in the tail."""
     cut = np.clip(z, -30.0, 30.0)
     inside = np.exp(-0.5 * cut**2 - _LOG_ROOT_TWO_PI - log_ndtr(cut))
     result: Array = np.where(z < cut, -z, inside)

@@ -1,8 +1,8 @@
-"""Which terms of each parameter are worth combining, where no lines of the design tell.
+"""Choice of the terms to combine, where no points differ in one parameter only.
 
-Of points that differ in all parameters, the values by themselves say little of one parameter: a
-product with another hides its exponent. Each parameter's terms are then judged together with the
-best term of every other one, parameter after parameter.
+If points differ in all parameters, the values say little about one parameter, because a product
+with another hides its exponent. So each parameter's terms are judged together with the best term of
+every other parameter, one parameter after the other.
 """
 
 # p = call paths, n = points, q = parameters, t = terms
@@ -21,12 +21,12 @@ from .noise import scale_of
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Most rounds over all parameters; nearly always two or three are enough.
+# Largest number of rounds over all parameters; two or three are nearly always enough.
 _ROUNDS = 10
 
 
 def rescreen(searched: Searched, first: Sequence[Index], keep: int) -> list[Index]:
-    """The most promising terms of each parameter for every call path.
+    """Return the most promising terms of each parameter for every call path.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def rescreen(searched: Searched, first: Sequence[Index], keep: int) -> list[Inde
     Returns
     -------
     list of array of int, each shape (p, keep)
-        Row numbers of the terms, in growing order; of a parameter with fewer terms, all of them.
+        Row numbers of the terms, in growing order; all of them if a parameter has no more.
     """
-    # All errors alike: the same terms, whatever is known of the noise when this is asked again.
+    # All errors count as equal, so that the same terms are chosen when the noise is known better.
     target = searched.target
     unknown = np.zeros(len(target), dtype=bool)
     searched = replace(searched, error=scale_of(np.abs(target)), known=unknown)
@@ -59,7 +59,7 @@ def rescreen(searched: Searched, first: Sequence[Index], keep: int) -> list[Inde
 
 
 def _given_others(searched: Searched, best: Sequence[Index], parameter: int) -> Array:
-    """Log evidence of each term of a parameter in its best structure; shape (p, t)."""
+    """Return the log evidence of each term of a parameter in its best structure; shape (p, t)."""
     everything = np.arange(len(searched.terms[parameter]))[None]
     picks = [everything if q == parameter else terms for q, terms in enumerate(best)]
     scores = all_scores(searched, picks)
@@ -67,7 +67,7 @@ def _given_others(searched: Searched, best: Sequence[Index], parameter: int) -> 
     start = 0
     for block in scores.blocks:
         if parameter in block.active:
-            # The only parameter of several terms: those are the hypotheses of the block.
+            # Only this parameter has several terms, so they are the hypotheses of the block.
             np.maximum(result, scores.score[:, start : start + block.size], out=result)
         start += block.size
     return result

@@ -1,4 +1,4 @@
-"""Which terms of each parameter are worth combining, judged along lines of the design."""
+"""Choice of the terms to combine, judged by points that differ in one parameter only."""
 
 # p = call paths, n = points, t = terms, g = lines
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Residual of values that are met to the last digits.
+# A residual below this is a rounding error.
 _LEAST = 1e-13
 # Lines times call paths times terms held at a time, few enough for the cache.
 _AT_ONCE = 40_000
 
 
 def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
-    """Groups of points that differ in one parameter only, `least` values of it or more.
+    """Return groups of points that differ in one parameter only, in `least` values or more.
 
     >>> import numpy as np
     >>> grid = np.array([[x, y] for x in (1, 2, 3) for y in (5, 6)], dtype=float)
@@ -40,10 +40,10 @@ def screen(
     known: NDArray[np.bool_],
     keep: int,
 ) -> Index:
-    """The most promising terms of one parameter for every call path.
+    """Return the most promising terms of one parameter for every call path.
 
-    A model of any structure reduces, along a line, to a + b t(x): the residual with a and b free on
-    every line bounds every structure's from below.
+    Along a line every model reduces to a + b t(x). The residual with a and b free on every line is
+    therefore a lower bound for every structure.
 
     Parameters
     ----------
@@ -63,15 +63,15 @@ def screen(
     groups = lines(points, parameter) or [np.arange(len(points))]
     at_once = max(1, _AT_ONCE // residual.size)
     for alike in _alike(points[:, parameter], groups, at_once):
-        # Lines at the same values: one matrix product for all of them.
+        # Lines at the same values share one matrix product.
         t, w, y = terms[:, alike[0]].T, weight[:, alike], target[:, alike]
         total = w.sum(axis=2, keepdims=True)
         y = y - (w * y).sum(axis=2, keepdims=True) / total
-        # A stack of small products takes several times as long as one.
+        # A stack of small products takes several times as long as one large product.
         spread = _times(w, t * t) - _times(w, t) ** 2 / total
         gain = _times(w * y, t) ** 2 / np.maximum(spread, 1e-300)
         residual += (w * y * y).sum(axis=(1, 2))[:, None] - gain.sum(axis=1)
-    # Where the scale of the errors is unknown, only ratios of residuals tell terms apart.
+    # If the scale of the errors is unknown, only ratios of residuals tell terms apart.
     freedom = max(sum(line.size for line in groups) - 2 * len(groups), 1)
     relative = freedom * np.log(np.maximum(residual, _LEAST))
     score = np.where(known[:, None], residual, relative) - 2 * log_prior
@@ -80,13 +80,13 @@ def screen(
 
 
 def _times(stack: Array, matrix: Array) -> Array:
-    """Product of each matrix of a stack, shape (p, g, n), with one of shape (n, t)."""
+    """Multiply each matrix of a stack, shape (p, g, n), by one of shape (n, t)."""
     product: Array = stack.reshape(-1, len(matrix)) @ matrix
     return product.reshape(*stack.shape[:2], -1)
 
 
 def _alike(values: Array, groups: list[Index], at_once: int) -> list[Index]:
-    """Lines at the same values of the parameter, so many stacked: each shape (lines, points)."""
+    """Stack the lines at the same values of the parameter; each stack has shape (lines, points)."""
     stacks: dict[bytes, list[Index]] = {}
     for line in groups:
         stacks.setdefault(values[line].tobytes(), []).append(line)

@@ -1,4 +1,4 @@
-"""Search of all hypotheses for a batch of call paths: sweep, keep the best, solve these exactly."""
+"""Search for a batch of call paths: sweep all hypotheses, keep the best, solve these exactly."""
 
 # p = call paths, n = points, h = hypotheses kept, k = columns, q = parameters, t = terms
 
@@ -21,12 +21,13 @@ from ._exact import Hypotheses, Measured, exact
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-# Least relative error of a point in the sweep, whose sums of squares cancel, and in the exact step.
+# Least relative error of a point in the sweep (whose sums of squares cancel) and in the exact step.
 _COARSE = 1e-6
 _EXACT = 1e-12
-# Most points times hypotheses solved exactly for a call path, if eight are left.
+# At most this many points times hypotheses are solved exactly for a call path, but at least eight
+# hypotheses.
 _POINTS_KEPT = 1000
-# Hypotheses kept where points are missing from the grid, for each kept elsewhere.
+# This many times more hypotheses are kept where points are missing from the grid.
 _SPARSE_KEPT = 3
 
 
@@ -38,9 +39,9 @@ class Problem:
     ----------
     points : array, shape (n, q)
     centre, error : array, shape (p, n)
-        `error` is NaN where no repetitions tell it.
+        `error` is NaN where there are no repetitions.
     scale : array, shape (p, n)
-        What an error is proportional to where it is not known; positive.
+        Unknown errors are proportional to this; positive.
     bounded : array, shape (p,)
         Probability that the noise is bounded.
     repetitions : Repetitions
@@ -55,7 +56,7 @@ class Problem:
     repetitions: Repetitions
 
     def take(self, rows: Index) -> Problem:
-        """The problem of some call paths."""
+        """Return the problem of some of the call paths."""
         return Problem(
             self.points,
             self.centre[rows],
@@ -96,7 +97,7 @@ def search(
     values : sequence of array, each shape (t_l, n)
         Terms of each parameter at the points.
     prior : sequence of array, each shape (t_l,)
-        Their probabilities beforehand.
+        Their prior probabilities.
     options : Options
     """
     points, centre = problem.points, problem.centre
@@ -110,10 +111,10 @@ def search(
     terms = [v / m for v, m in zip(values, peak, strict=True)]
     log_prior = [np.log(p) for p in prior]
 
-    # Where points are missing far more hypotheses remain likely, each with coefficients left open.
+    # If points are missing, far more hypotheses remain likely, each with open coefficients.
     narrow = len(terms) == 1 or is_grid(points)
     most = options.keep if narrow else _SPARSE_KEPT * options.keep
-    # A single term that meets the points as well as noise allows leaves nothing to a second one.
+    # No second term is needed if a single one meets the points within the noise.
     enough = np.where(known, len(points) - 2.0, -1.0) if options.two_terms else None
 
     def sweep_of(rows: Index | slice) -> Sweep:
@@ -124,22 +125,23 @@ def search(
         return sweep_all(searched, None if enough is None else enough[rows], options.keep)
 
     sweep = sweep_of(slice(None))
-    # Points without repetitions that a hypothesis meets to the last digits have no noise.
-    # With one point more than coefficients, one of a thousand hypotheses does so by chance.
+    # Points without repetitions have no noise if a hypothesis meets them up to rounding. With one
+    # point more than coefficients, one of a thousand hypotheses does so by chance.
     spare = min(max(len(points) - 2, 1), sweep.least.shape[1])
     noiseless = ~known & (sweep.least[:, spare - 1] < 1e-14 * len(points))
     if noiseless.any():
         error = np.where(noiseless[:, None], _EXACT * scale, error)
         known = known | noiseless
         _replace(sweep, sweep_of(np.flatnonzero(noiseless)), noiseless)
-    # Where all hypotheses miss by more than noise, its unequal errors say nothing of the misfit.
+    # If all hypotheses miss by more than the noise, its unequal errors say nothing about the
+    # misfit.
     missed = known & (sweep.least[:, -1] >= believable(len(points)))
     if missed.any():
         error = np.where(missed[:, None], scale, error)
         known = known & ~missed
         _replace(sweep, sweep_of(np.flatnonzero(missed)), missed)
-    # The more points, the fewer hypotheses remain likely.
-    # Pairs of terms stand for nothing where they were not tried.
+    # With more points, fewer hypotheses remain likely. Pairs of terms do not count where they were
+    # not tried.
     tried = sum(block.size for block in sweep.blocks if not block.pairs)
     keep = min(most, max(8, _POINTS_KEPT // len(points)), tried)
     chosen = _best(sweep.score, keep)
@@ -152,9 +154,9 @@ def search(
 
 
 def _best(score: Array, keep: int) -> Index:
-    """Numbers of the largest scores of each row, in any order; shape (p, keep).
+    """Return the numbers of the largest scores of each row, in any order; shape (p, keep).
 
-    They lie in the groups with the largest maxima, so that a few of all have to be sorted.
+    They lie in the groups with the largest maxima, so only few scores are sorted.
     """
     n_paths, n = score.shape
     size = max(1, isqrt(n // keep))
@@ -170,12 +172,12 @@ def _best(score: Array, keep: int) -> Index:
 
 
 def _replace(sweep: Sweep, again: Sweep, rows: NDArray[np.bool_]) -> None:
-    """Put the rows swept again in their places."""
+    """Replace the rows that were swept again."""
     for old, new in zip(
         (sweep.score, sweep.number, sweep.least, *sweep.picks),
         (again.score, again.number, again.least, *again.picks),
         strict=True,
     ):
-        # What all call paths share is the same again, and cannot be written to.
+        # Arrays that all call paths share did not change, and are read-only.
         if old.flags.writeable:
             old[rows] = new

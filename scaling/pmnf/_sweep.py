@@ -1,7 +1,7 @@
 """Evidence of every hypothesis for every call path, from shared weighted moments.
 
-A column of a hypothesis is a product of one term per parameter, so each entry of its normal
-equations is a sum over points of weight times powers of the terms: one batched matrix product gives
+A column of a hypothesis is a product of one term per parameter. So each entry of its normal
+equations is a sum over points of weight times powers of the terms. One batched matrix product gives
 that entry for all exponents and call paths at once, and all hypotheses share it.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Least part of a column that the columns before it leave.
+# At least this part of a column is taken as independent of the columns before it.
 _LEAST_PIVOT = 1e-15
 # Least sum of coefficients, in units of the largest value measured.
 _LEAST_TOTAL = 1e-6
@@ -27,8 +27,8 @@ Powers = tuple[int, ...]
 class Moments:
     """Sums over points of weight, target and powers of the parameters' terms.
 
-    On a complete grid each term has one value a level, and all sums come from contracting one
-    parameter after the other. Elsewhere each is made on demand from the points.
+    On a complete grid each term has one value a level, and one parameter is summed over after the
+    other. Elsewhere each sum is computed from the points when it is needed.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Moments:
     error, target : array, shape (p, n)
         Standard error of each point and its centre.
     levels : sequence of array of int, each shape (n,), optional
-        Where the points are a complete grid: the number of each point's value of each parameter.
+        For a complete grid: the number of each point's value of each parameter.
     """
 
     def __init__(
@@ -60,17 +60,15 @@ class Moments:
             }
 
     def product(self, u: Powers, v: Powers) -> Array:
-        """Weighted product of two columns, prod_l term_l^u_l and the same with v.
+        """Return the weighted product of two columns, prod_l term_l^u_l and the same with v.
 
-        Shape (t_0 or 1, t_1 or 1, .., p), 1 for a parameter without a part. Call paths are last
-        because the other axes are short and often broadcast, and loops over six terms are slow.
-        Profiled on three parameters, the sweep is half of a fit; half of a sweep of few call paths
-        is the calls themselves.
+        Its shape is (t_0 or 1, t_1 or 1, .., p), with 1 for a parameter that does not occur. Call
+        paths are last because the other axes are short, and loops over six terms are slow.
         """
         return self._once(tuple(a + b for a, b in zip(u, v, strict=True)), False)
 
     def with_target(self, u: Powers) -> Array:
-        """Weighted product of a column and the target, shaped as `product`."""
+        """Return the weighted product of a column and the target, shaped as in `product`."""
         return self._once(u, True)
 
     def _once(self, powers: Powers, with_target: bool) -> Array:
@@ -81,7 +79,7 @@ class Moments:
         return self._known[key]
 
     def _part(self, powers: Powers, with_target: bool) -> Array:
-        """The sums of some powers, out of all those of the grid."""
+        """Return the sums of some powers from those of the whole grid."""
         place: list[slice] = []
         for power, terms in zip(powers, self._terms, strict=True):
             t = terms.shape[1]
@@ -90,7 +88,7 @@ class Moments:
         return result
 
     def _sum(self, powers: Powers, with_target: bool) -> Array:
-        """Sum over points by one batched matrix product."""
+        """Sum over the points by one batched matrix product."""
         weight = self._weight[with_target]
         left = weight[:, None, :]
         axes = [q for q, power in enumerate(powers) if power]
@@ -116,16 +114,16 @@ class Moments:
 def _contract(
     terms: Sequence[Array], weight: Array, levels: Sequence[NDArray[np.intp]], most: int
 ) -> Array:
-    """Sums of weight times every product of powers 0..most of one term per parameter.
+    """Return the sums of weight times every product of powers 0..most of one term per parameter.
 
-    Shape (1 + most t_0, 1 + most t_1, .., p): the power 0, all terms, all their squares.
+    Their shape is (1 + most t_0, 1 + most t_1, .., p): the power 0, all terms, all their squares.
     """
     shape = [int(level.max()) + 1 for level in levels]
     order = np.argsort(np.ravel_multi_index(tuple(levels), shape))
     total = weight[:, order]
     done = 1
     for q in reversed(range(len(terms))):
-        # A point of each level stands for all of them.
+        # One point of each level stands for all of its points.
         value = terms[q][:, :, np.unique(levels[q], return_index=True)[1]]
         powers = [np.ones((len(value), 1, shape[q])), *(value**k for k in range(1, most + 1))]
         basis = np.concatenate(powers, axis=1)[:, None]
@@ -138,7 +136,7 @@ def _contract(
 def normal_equations(
     moments: Moments, columns: Sequence[Powers]
 ) -> tuple[list[list[Array]], list[Array]]:
-    """Lower triangle of the normal matrix and the right-hand side of a structure."""
+    """Return the lower triangle of the normal matrix and the right-hand side of a structure."""
     gram = [[moments.product(u, v) for v in columns[: k + 1]] for k, u in enumerate(columns)]
     return gram, [moments.with_target(u) for u in columns]
 
@@ -146,7 +144,7 @@ def normal_equations(
 def solve(
     gram: list[list[Array]], right: list[Array], squares: Array, open_prior: bool = False
 ) -> tuple[Array, Array, Array]:
-    """Residual sum, log of the determinant's root and misfit of the sign, from normal equations.
+    """Solve normal equations: residual sum, log of the determinant's root, misfit of the sign.
 
     Parameters
     ----------
@@ -155,8 +153,8 @@ def solve(
     squares : array
         Weighted sum of squares of the target.
     open_prior : bool
-        The root is to hold what the prior over shares (`_quadrature`) makes of coefficients that
-        the points leave open, too.
+        Include in the root the effect of the prior over shares (`_quadrature`) on coefficients that
+        the points leave open.
 
     Returns
     -------
@@ -168,13 +166,13 @@ def solve(
         Sum over negative coefficients of (coefficient / its standard error)^2.
     """
     k = len(right)
-    # G = L D L^T with a unit lower triangle takes no roots in the inner loops.
+    # G = L D L^T with a unit lower triangle needs no square roots in the inner loops.
     lower: list[list[Array]] = []
     inverse_pivot: list[Array] = []
     coefficient: list[Array] = []
     residual = squares
     log_root: Array = np.zeros(1)
-    # For a row of zeros numpy's minimum and maximum take half the time that they take for a number.
+    # NumPy's minimum and maximum are twice as fast with a row of zeros as with a number.
     zero = np.zeros_like(squares)
     for a in range(k):
         pivot, rest = gram[a][a], right[a]
@@ -194,13 +192,13 @@ def solve(
         inverse_pivot.append(1.0 / pivot)
         coefficient.append(rest * inverse_pivot[a])
         residual = residual - rest * coefficient[a]
-        # Only the last columns' pivots are large arrays.
+        # Only the pivots of the last columns are large arrays.
         log_root = log_root + 0.5 * np.log(pivot)
     against: Array = np.zeros(1)
     total: Array = np.zeros(1)
     widest: Array = np.zeros(1)
-    # Column b of the inverse factor takes what is left of the target to the coefficient, and the
-    # pivots to its variance.
+    # Column b of the inverse factor maps the rest of the target to the coefficient, and the pivots
+    # to its variance.
     for b in range(k):
         value, variance = coefficient[b], inverse_pivot[b]
         column: list[Array] = []
@@ -217,8 +215,8 @@ def solve(
             total = total + np.maximum(value, zero)
             widest = np.maximum(widest, variance)
     if open_prior:
-        # The prior falls as 1 / total^k: of a coefficient known worse than the total, only a range
-        # as wide as the total counts.
+        # The prior falls as 1 / total^k. If a coefficient is less certain than the total, only a
+        # range as wide as the total counts.
         total = np.maximum(total, _LEAST_TOTAL)
         log_root = log_root + np.log(total ** (k - 1) * (total + np.sqrt(widest)))
     return np.maximum(residual, zero), log_root, against

@@ -1,4 +1,4 @@
-"""Prediction intervals: fits of measurements as they might have come out."""
+"""Prediction intervals, from fits to measurements drawn anew."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .redraw import misfits, reach, repeated, single
 
 Array = NDArray[np.float64]
 
-# Quantiles that stand for the spread of one draw's hypotheses.
+# Quantiles that represent the hypotheses of one draw.
 _LEVELS = [(k + 0.5) / 20 for k in range(20)]
 
 # Logarithm of the largest factor that a misfit may make.
@@ -58,8 +58,8 @@ def interval(
     Raises
     ------
     InputError
-        If fewer points were measured than two more than parameters were varied, or fewer than
-        three: any model meets these, and nothing tells how far it may be off.
+        If there are fewer than three points, or fewer than the varied parameters plus two. A model
+        meets so few points whatever its error is.
 
     Examples
     --------
@@ -88,14 +88,14 @@ def interval(
     far = reach(data.points, models.places(X))
     low, high = [], []
     for p in range(models.n_paths) if paths is None else paths:
-        # Each path draws for itself: an interval does not depend on which others are asked for.
+        # Each path has its own generator, so its interval does not depend on the other paths.
         rng = np.random.default_rng([seed, p])
-        # What is mostly negative is mirrored, as for its fit, so that noise and misfit are too.
+        # Mostly negative values are mirrored, as in their fit, so that noise and misfit are too.
         sign = models.sign[p]
         values = sign * np.where(models.left_out[p], np.nan, data.values[p])
         trusted = models.trusted[p]
         if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
-            # Met to the last digits by some hypothesis: there is no noise to draw.
+            # Some hypothesis meets the values up to rounding, so there is no noise to draw.
             low.append(np.minimum(spread[0, p], expected[p]))
             high.append(np.maximum(spread[1, p], expected[p]))
             continue
@@ -112,10 +112,10 @@ def interval(
         )
         pooled = again.spread(X, _LEVELS)
         if not trusted:
-            # Predictions follow the growth near the largest values too, which scatters more.
+            # Predictions also follow the growth near the largest values, which varies more.
             near = np.broadcast_to(again.predict(X), pooled.shape)
             pooled = np.concatenate([pooled, near])
-        # Between the points and beyond them a model misses as it does at the points, or by more.
+        # Elsewhere a model misses by as much as at the points, or by more.
         off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
         pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
         ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)
@@ -127,15 +127,15 @@ def interval(
 
 
 def _n_chosen(models: Models, path: int) -> int:
-    """Coefficients and exponents of a model, those of a power and its logarithm as one."""
+    """Count the coefficients and exponents of a model; a power and its logarithm count as one."""
     terms = models.terms(path)
     return len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
 
 
 def points_needed(models: Models) -> int:
-    """Return the least number of points that an interval can be told from.
+    """Return the least number of points that an interval needs.
 
-    Each varied parameter leaves an exponent open, beside one coefficient and one point to spare.
+    There are one exponent for each varied parameter, one coefficient, and one point to spare.
 
     Examples
     --------

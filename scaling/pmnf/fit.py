@@ -18,11 +18,12 @@ from .measurements import Measurements, logarithms
 from .models import Models
 from .noise import Centres, centres, scale_of
 from .outliers import outlying, suspects
+from .prediction import Fitted
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
 
-# Numbers held at a time for each array of the sweep: few enough for the processor's cache.
+# Largest size of an array of the sweep, so that it fits the processor's cache.
 _CHUNK = 80_000
 _MOST_PARAMETERS = 4
 
@@ -40,12 +41,12 @@ class FitOptions:
     noise : {"auto", "normal", "bounded"}
         Law of the noise among repetitions.
     signed : {"auto", True, False}
-        Whether coefficients of both signs are searched; "auto": where measured values have both.
-        Where all are negative, the model is that of their opposites, mirrored. With False, no
-        prediction is ever negative.
+        Whether coefficients of both signs are searched; "auto" does so where measured values have
+        both. If all values are negative, their opposites are fitted and the model is mirrored. With
+        False, no prediction is negative.
     keep : int
-        Hypotheses kept for each call path, to average over; fewer of many points, three times as
-        many where points are missing from the grid.
+        Hypotheses kept for each call path, to average over. Fewer are kept with many points, and
+        three times as many where points are missing from the grid.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class FitOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, str):
-            # Pairs may come from something that can be gone through once only.
+            # The pairs may come from an iterator, which can be read only once.
             object.__setattr__(self, "space", TermSpace.of(self.space))
         if self.max_terms not in (1, 2):
             raise InputError("max_terms must be 1 or 2", found=self.max_terms)
@@ -80,8 +81,8 @@ class FitOptions:
 def fit_many(measurements: Measurements, options: FitOptions | None = None) -> Models:
     """Fit one model to each call path.
 
-    Every hypothesis - which parameters act, together or apart, with which exponents - gets its
-    probability given the measurements; predictions weigh all that are likely.
+    A hypothesis says which parameters act, together or apart, and with which exponents. Each gets
+    its probability, given the measurements; predictions weigh all that are likely.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     Returns
     -------
     Models
-        Where no parameter was varied, every model is a constant, and its notes say why.
+        If no parameter was varied, every model is a constant, and its notes say why.
 
     Examples
     --------
@@ -113,39 +114,39 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     if left_out.any():
         values = np.where(left_out, np.nan, values)
         centred = centres(values, options.noise)
-    space = TermSpace.of(options.space)
-    active = _active(measurements.points, centred.centre)
-    points = measurements.points[:, active]
-    spaces = [space.above(column.min()) for column in points.T]
-    terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
-    prior = [s.prior for s in spaces]
     if options.signed == "auto":
         signed = np.nanmin(values, axis=(1, 2)) < 0
     else:
         signed = np.full(len(values), bool(options.signed))
-    if not active:
-        return Models(
-            measurements, active, spaces, centred, _constants(centred), None, sign, signed, left_out
-        )
-    scale = scale_of(centred.centre)
-    problem = Problem(
-        points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
-    )
-    found = _in_chunks(problem, terms, prior, signed, options)
-    # Values that span decades, with nothing to tell their errors: the large ones count most.
+    active = _active(measurements.points, centred.centre)
+    points = measurements.points[:, active]
+    space = TermSpace.of(options.space)
+    spaces = [space.above(column.min()) for column in points.T]
+    found = _constants(centred)
     absolute = None
-    rest = np.flatnonzero(~found.trusted)
-    if len(active) == 1 and rest.size:
-        centre = centred.centre[rest]
-        even = np.repeat(scale[rest].max(axis=1, keepdims=True), len(points), axis=1)
-        unknown = np.full(centre.shape, np.nan)
-        problem = replace(problem.take(rest), error=unknown, scale=even)
-        absolute = _in_chunks(problem, terms, prior, signed[rest], options)
-    return Models(measurements, active, spaces, centred, found, absolute, sign, signed, left_out)
+    if active:
+        terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
+        prior = [s.prior for s in spaces]
+        scale = scale_of(centred.centre)
+        problem = Problem(
+            points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
+        )
+        found = _in_chunks(problem, terms, prior, signed, options)
+        rest = np.flatnonzero(~found.trusted)
+        if len(active) == 1 and rest.size:
+            # Nothing tells the errors of these: fitted once more so that large values count most.
+            even = np.repeat(scale[rest].max(axis=1, keepdims=True), len(points), axis=1)
+            unknown = np.full(even.shape, np.nan)
+            problem = replace(problem.take(rest), error=unknown, scale=even)
+            absolute = _in_chunks(problem, terms, prior, signed[rest], options)
+    return Models(
+        measurements,
+        Fitted(active, points, spaces, centred, sign, signed, left_out, found, absolute),
+    )
 
 
 def _signs(values: Array) -> Array:
-    """-1 for call paths of which most points are negative, of equally many the first; else 1."""
+    """Return -1 where most points are negative, the first one deciding a tie; else 1."""
     if (np.isnan(values) | (values >= 0)).all():
         return np.ones(len(values))
     mean = np.sign(np.nanmean(values, axis=2))
@@ -160,7 +161,7 @@ def _in_chunks(
     signed: NDArray[np.bool_],
     options: FitOptions,
 ) -> Hypotheses:
-    """Search in chunks that fit the cache, signed and unsigned call paths apart."""
+    """Search in chunks that fit the cache, with signed and unsigned call paths apart."""
     step = max(1, _CHUNK // largest_block(problem.points, terms))
     parts: list[Hypotheses] = []
     places: list[NDArray[np.intp]] = []
@@ -178,7 +179,7 @@ def _in_chunks(
 
 
 def _constants(centred: Centres) -> Hypotheses:
-    """The one hypothesis left for a single point."""
+    """Return the one hypothesis that is possible without a varied parameter."""
     shape = (len(centred.centre), 1)
     return Hypotheses(
         terms=np.zeros((*shape, 1, 0), dtype=np.intp),
@@ -193,7 +194,7 @@ def _constants(centred: Centres) -> Hypotheses:
 
 
 def _active(points: Array, centre: Array) -> list[int]:
-    """Parameters that were varied; of many, those that change the values most."""
+    """Return the varied parameters; if there are many, those that change the values most."""
     varied = [q for q in range(points.shape[1]) if np.unique(points[:, q]).size > 1]
     if len(varied) <= _MOST_PARAMETERS:
         return varied

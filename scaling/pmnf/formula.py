@@ -17,7 +17,7 @@ Exponents = tuple[tuple[float, float], ...]
 Term = tuple[float, Exponents]
 
 NAME = re.compile(r"[A-Za-z_]\w*")
-# Names that are something else where a formula is read.
+# Names that mean something else in a formula.
 RESERVED = frozenset(("log2", "log", "ln", "log10", "nan", "inf", "infinity"))
 
 
@@ -51,7 +51,7 @@ def text(terms: Sequence[Term], parameters: Sequence[str], digits: int = 4) -> s
 
 
 def quoted(name: str) -> str:
-    """Name of a parameter as it stands in a formula: in backquotes if it would be misread.
+    """Return the name of a parameter for a formula, in backquotes if it would be misread.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def quoted(name: str) -> str:
 
 
 def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
-    """Terms with equal exponents added up, the constant first; one term at least.
+    """Add up terms with equal exponents; the constant comes first, and there is at least one term.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
 
 
 def named(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
-    """Terms as plain numbers: a coefficient, and [i, j] for each parameter.
+    """Return terms as plain numbers: a coefficient, and [i, j] for each parameter.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Growth near the largest measured values, for data that no hypothesis meets within its noise.
+"""Growth between the nearest measured values, for data that no hypothesis meets within its noise.
 
-Real code changes regime: a cache overflows, a protocol switches. Where the repetitions say that a
-model misses the points by more than noise, or where nothing tells the noise, the nearest points say
-more about the next one than a formula for the whole range.
+The growth of real code changes where a cache overflows or a protocol switches. If a model misses
+the points by more than the noise, or the noise is unknown, the nearest points say more about the
+next one than a formula for the whole range.
 """
 
 # p = call paths, n = points, m = places to predict, q = parameters
@@ -16,26 +16,26 @@ from .noise import scale_of
 
 Array = NDArray[np.float64]
 
-# Each step of the measured grid away from a place divides a point's weight by these.
+# A point's weight is divided by this for each step of the measured grid between it and a place.
 NEAR = 1000.0
 WIDE = 2.0
-# Logarithm of the largest value told: of values close together, powers have no bounds.
+# Logarithm of the largest prediction: values close together can give a power without bounds.
 _LARGEST = 690.0
-# Beyond the measured range no power above this is believed.
+# Beyond the measured range, no power above this is accepted.
 _STEEPEST = 8.0
 _ANCHOR_DECAY = 100.0
 _RIDGE = 1e-3
-# From the largest value on, no model grows by so many times more a step than the measured values
-# ever did: what only the last point shows may have any exponent.
+# Beyond the largest value, a model grows at most this many times as much in a step as the measured
+# values ever did. A term that only the last point shows may have any exponent.
 _STEEPER = 8.0
-# Inside the measured range, no prediction is more times off the measured values beside it.
+# Inside the measured range, a prediction is within this factor of the measured values beside it.
 _OFF = 3.0
-# Steps of the measured grid between places that are one.
+# Places closer than this, in steps of the measured grid, are the same.
 _SAME = 1e-9
 
 
 def steps(points: Array, places: Array) -> Array:
-    """Distance of each place to each point in mean steps of the measured grid; shape (m, n).
+    """Return the distance of each place to each point, in mean steps of the measured grid; (m, n).
 
     Examples
     --------
@@ -53,7 +53,7 @@ def steps(points: Array, places: Array) -> Array:
 
 
 def local_growth(points: Array, centre: Array, places: Array, decay: float = NEAR) -> Array:
-    """Power law through the points near each place.
+    """Predict by a power law through the points near each place.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def local_growth(points: Array, centre: Array, places: Array, decay: float = NEA
         Positive.
     places : array, shape (m, q)
     decay : float
-        `NEAR` for the nearest points, `WIDE` for those around them as well.
+        `NEAR` takes the nearest points, `WIDE` also those around them.
 
     Returns
     -------
@@ -80,11 +80,12 @@ def local_growth(points: Array, centre: Array, places: Array, decay: float = NEA
     logs = np.log(centre)
     for k, place in enumerate(places):
         offset = np.log(points) - np.log(place)
-        # About the middle of the near points, so that points in one place leave no singular system.
+        # Offsets are taken from the middle of the near points, so that the system is never
+        # singular.
         middle = weight[k] @ offset
         design = np.hstack([np.ones((len(points), 1)), offset - middle])
         gram = (design * weight[k, :, None]).T @ design
-        # Slopes that the near points leave open stay small.
+        # Keep slopes small that the near points leave open.
         spread = np.maximum(weight[k] @ (offset - middle) ** 2, 1e-12)
         gram[1:, 1:] += _RIDGE * np.diag(spread)
         solved = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
@@ -93,9 +94,9 @@ def local_growth(points: Array, centre: Array, places: Array, decay: float = NEA
 
 
 def believable(points: Array, centre: Array, places: Array, growth: Array) -> Array:
-    """Growth that beyond what was measured rises by powers of eight at most from the nearest point.
+    """Limit growth outside the measured range to the eighth power from the nearest point.
 
-    Of several parameters, beyond is wherever it was not measured.
+    With several parameters, every place that was not measured is outside.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def believable(points: Array, centre: Array, places: Array, growth: Array) -> Ar
     [[25600.0]]
     """
     distance = steps(points, places)
-    # Of points equally near the one that leaves most room, whatever their order.
+    # Among equally near points, take the one that leaves most room.
     near = distance <= distance.min(axis=1, keepdims=True) + _SAME
     away = np.abs(np.log(places)[:, None] - np.log(points)).sum(axis=2)
     with np.errstate(over="ignore"):
@@ -125,9 +126,10 @@ def believable(points: Array, centre: Array, places: Array, growth: Array) -> Ar
 
 
 def _measured(points: Array, places: Array) -> NDArray[np.bool_]:
-    """Whether places lie in the measured range, of several parameters where it was measured.
+    """Return whether places lie in the measured range.
 
-    Parameters with one value do not count: what they change was not measured anywhere.
+    With several parameters, only measured points do.
+    Parameters with one value do not count, because their effect was not measured.
     """
     if points.shape[1] == 1:
         place = places[:, 0]
@@ -136,7 +138,7 @@ def _measured(points: Array, places: Array) -> NDArray[np.bool_]:
 
 
 def lifted(centre: Array) -> Array:
-    """Values with half of the least clear one in place of each next to nothing, for logarithms.
+    """Replace values next to nothing by half of the smallest other value, for logarithms.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def lifted(centre: Array) -> Array:
 
 
 def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end: Array) -> Array:
-    """Readings of one parameter's growth that go no further than growth was measured.
+    """Limit predictions for one parameter beyond its range by the steepest growth measured.
 
     Parameters
     ----------
@@ -165,24 +167,24 @@ def slowed(points: Array, centre: Array, places: Array, readings: Array, at_end:
     steepest = np.maximum((np.diff(logs, axis=1) / np.diff(x)).max(axis=1), 0.0)
     beyond = np.log(places[:, 0]) - x[-1]
     slope = steepest[:, None] + np.log(_STEEPER) / (x[-1] - x[-2])
-    # What is below zero at the end grows no more; what has no bound may be anything.
+    # A reading below zero at the end grows no more; an infinite bound is no limit.
     with np.errstate(over="ignore"):
         most = np.maximum(at_end, 0.0) * np.exp(slope * np.maximum(beyond, 0.0))
     return np.where(beyond > 0, np.minimum(readings, most), readings)
 
 
 def bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[Array, Array]:
-    """Least and most to predict between the measured values on both sides of a place.
+    """Return the least and largest prediction, given the measured values on both sides of a place.
 
-    Of several parameters only where it was measured. Elsewhere 0 and infinity.
+    With several parameters, only measured places have bounds. Elsewhere they are 0 and infinity.
 
     Parameters
     ----------
     points : array, shape (n, q)
     centre : array, shape (p, n)
-        Next to a value of nothing there is no least.
+        Measured values; beside a 0 the lower bound is 0.
     clear : array, shape (p, n)
-        The same as from `lifted`.
+        The same values from `lifted`.
     places : array, shape (m, q)
     """
     below = above = steps(points, places).argmin(axis=1)
@@ -199,9 +201,9 @@ def bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[A
 
 
 def anchor(points: Array, centre: Array, at_points: Array, places: Array) -> Array:
-    """Factor by which the points near each place exceed a model's values there; shape (p, m).
+    """Return the factor from a model to the points near each place; shape (p, m).
 
-    Of a value that is not positive, no factor makes the point's.
+    A model's value that is not positive is left out: no factor corrects it.
     """
     ratio = np.log(centre / np.where(at_points > 0, at_points, centre))
     factor: Array = np.exp(ratio @ _near(points, places, _ANCHOR_DECAY).T)

@@ -13,7 +13,7 @@ from toruscast.errors import InputError
 
 Array = NDArray[np.float64]
 
-# Sizes of values, and of parameters, whose squares and products of cubes are numbers still.
+# Limits of values and parameters, so that squares and products of cubes do not overflow.
 LARGEST = 1e50
 LEAST = 1e-50
 LARGEST_PARAMETER = 1e20
@@ -30,16 +30,16 @@ class Measurements:
     points : array-like, shape (n_points, n_parameters)
         Not negative, each point once.
     values : array-like, shape (n_paths, n_points, n_repetitions)
-        NaN stands for a repetition that was not made; each point needs one at least.
+        NaN stands for a missing repetition; each point needs at least one.
     callpaths, metrics : sequence of str, optional
         Names, one a path.
 
     Raises
     ------
     InputError
-        If points or values are no real numbers, shapes disagree, a parameter is negative, a value
-        is infinite or larger than 1e50, all values of a path are smaller than 1e-50 and some not
-        0, a parameter beyond 1e-20 to 1e20, or a point is empty or repeated.
+        If points or values are not real numbers, shapes disagree, a parameter is negative or
+        outside 1e-20 to 1e20, a value is infinite or larger than 1e50, all values of a path are
+        smaller than 1e-50 and some are not 0, or a point is empty or repeated.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Measurements:
         names = ("time",) * len(y) if metrics is None else tuple(metrics)
         if not len(paths) == len(names) == len(y):
             raise InputError(f"{len(y)} paths need as many call paths and metrics")
-        # Whatever becomes of the caller's arrays, these are what was checked.
+        # Copies, so that later changes of the caller's arrays have no effect.
         x, y = x.copy(), y.copy()
         x.flags.writeable = y.flags.writeable = False
         for name, value in (
@@ -117,7 +117,7 @@ class Measurements:
 
 
 def check_points(points: Array, parameters: Sequence[str]) -> None:
-    """Refuse parameters' values that no term is defined for.
+    """Raise InputError for values of parameters at which no term is defined.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def check_points(points: Array, parameters: Sequence[str]) -> None:
 
 
 def logarithms(points: Array) -> Array:
-    """Logarithms of points; of a 0 that of half the least positive value of its parameter.
+    """Return logarithms of points; a 0 counts as half of the least positive value of its parameter.
 
     Examples
     --------
@@ -153,9 +153,9 @@ def logarithms(points: Array) -> Array:
 
 
 def off_zero(points: Array, places: Array) -> Array:
-    """Places for logarithms: a 0 taken to half of the least positive value measured of a parameter.
+    """Prepare places for logarithms: a 0 becomes half of the least positive value of its parameter.
 
-    Where 0 was measured, a place nearer to it than that is taken there too: none lies beyond it.
+    Where 0 was measured, smaller places are raised to that value too.
 
     Examples
     --------
@@ -194,30 +194,30 @@ def from_rows(
     callpath: str | None = None,
     metric: str | None = None,
 ) -> list[Measurements]:
-    """Gather a table with a row a repetition; call paths measured at the same points go together.
+    """Gather a table with a row for each repetition.
 
     Parameters
     ----------
     rows : DataFrame
-        Levels of its index that have a name count as columns.
+        Named levels of its index count as columns.
     parameters : sequence of str
         Columns that hold the parameters.
     value : str
         Column that holds the measured value.
     callpath, metric : str, optional
-        Columns that name what was measured. Without `metric`, all rows are of one metric; a column
-        "metric" or "callpath" (in capitals or not) with several values must then be absent.
+        Columns that name what was measured. Without `metric`, all rows have one metric. A column
+        "metric" or "callpath" with several values must be named here.
 
     Returns
     -------
     list of Measurements
-        One for each set of points.
+        One for each set of points; call paths measured at the same points stay together.
 
     Raises
     ------
     InputError
-        If `rows` is no DataFrame, a column is missing, there twice, meant for two things or without
-        real numbers, or the rows give no `Measurements`.
+        If `rows` is not a DataFrame, a column is missing, repeated, used twice or without real
+        numbers, or the rows make no valid `Measurements`.
 
     Examples
     --------
@@ -287,7 +287,7 @@ def from_rows(
 
 
 def gather(x: Array, y: Array) -> tuple[Array, Array]:
-    """Points and their repetitions from one row a repetition, missing ones filled with NaN.
+    """Gather the repetitions of each point from one row each; NaN fills missing ones.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def gather(x: Array, y: Array) -> tuple[Array, Array]:
 def join(
     parameters: Sequence[str], points: Array, parts: Sequence[tuple[str, str, Array]]
 ) -> Measurements:
-    """Measurements of several (call path, metric, values (n_points, n_repetitions))."""
+    """Join several (call path, metric, values (n_points, n_repetitions)) to Measurements."""
     most = max(values.shape[1] for _, _, values in parts)
     stacked = np.full((len(parts), len(points), most), np.nan)
     for k, (_, _, values) in enumerate(parts):

@@ -1,9 +1,8 @@
-"""How far models, and the power law near the largest values, miss what was measured.
+"""Errors of the models, and of the power law near the largest values, at measured points.
 
-A formula misses points where no term grows or falls as they do, the power law where growth changes
-from step to step. Both are told from the measured points alone: of models by what they miss of the
-points they were fitted to, of the power law by what it would have made of each parameter's largest
-value had that not been measured.
+A formula misses points if no term grows as they do. The power law misses them if growth changes
+from step to step. The error of a model is taken at the points it was fitted to. The error of the
+power law is taken at each parameter's largest value, predicted from the others.
 """
 
 # p = call paths, n = points, q = parameters
@@ -17,20 +16,20 @@ from .local_growth import local_growth
 
 Array = NDArray[np.float64]
 
-# Values of a parameter that tell a growth.
+# Least number of values of a parameter that shows its growth.
 _FEWEST = 2
-# Models that predict nothing, or less, miss a value as if they predicted this part of it.
+# A prediction of 0 or less counts as this part of the value.
 _NOTHING = 1e-6
-# Below this, nothing is missed.
+# Smaller errors are rounding.
 _EXACT = 1e-9
-# The power law is told from one step; it must miss less than this part of what models miss to count
-# for more. Of fourth powers the smaller one takes nearly all.
+# The power law is judged by one step only, so it must miss by less than this part of the models'
+# error to count more. Fourth powers give nearly all weight to the smaller error.
 _CLEARLY = 0.7
 _POWER = 4
 
 
 def share_of_models(points: Array, measured: Array, clear: Array, at_points: Array) -> Array:
-    """What models count for beside the power law.
+    """Return the weight of models beside the power law.
 
     Parameters
     ----------
@@ -38,14 +37,14 @@ def share_of_models(points: Array, measured: Array, clear: Array, at_points: Arr
         Positive.
     measured : array, shape (p, n)
     clear : array, shape (p, n)
-        The same from `lifted`: positive. Of values next to nothing no miss is told.
+        The same values from `lifted`: positive. Values next to nothing do not count.
     at_points : array, shape (p, n)
-        What the models make of the points.
+        Predictions of the models at the points.
 
     Returns
     -------
     array, shape (p,)
-        0 to 1; 1 where models meet the points, and where no parameter has three values.
+        0 to 1; it is 1 where models meet the points, or no parameter has three values.
 
     Examples
     --------
@@ -77,9 +76,9 @@ def _missed_by_models(measured: Array, clear: Array, at_points: Array) -> Array:
 
 
 def _missed_by_growth(points: Array, clear: Array) -> Array | None:
-    """The same of the power law at a parameter's largest value, told from the others; shape (p,).
+    """The same for the power law at a parameter's largest value, from the others; shape (p,).
 
-    The mean over the parameters; None if each has two values at most.
+    It is the mean over the parameters; None if each has at most two values.
     """
     missed = []
     for column in points.T:

@@ -1,4 +1,4 @@
-"""What weighted hypotheses predict: values, their quantiles, and the range that holds most."""
+"""Predictions of weighted hypotheses, their quantiles, and the range that holds most weight."""
 
 # p = call paths, h = hypotheses, g = alternatives of a hypothesis, m = places
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 def predicted(
     found: Hypotheses, spaces: Sequence[TermSpace], places: Array, most: int | None = None
 ) -> Array:
-    """Prediction of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
+    """Return the prediction of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
     terms = [
         np.vstack([np.ones(len(places)), space.values(column)])
         for space, column in zip(spaces, places.T, strict=True)
@@ -38,7 +38,7 @@ def predicted(
 def alternatives(
     found: Hypotheses, spaces: Sequence[TermSpace], places: Array
 ) -> tuple[Array, Array]:
-    """Prediction of every alternative (p, h * g, m), and its probability (p, h * g)."""
+    """Return the prediction of every alternative (p, h * g, m) and its probability (p, h * g)."""
     n_paths, n_kept, n_nodes, n_columns = found.nodes.shape
     if n_nodes == 1:
         return predicted(found, spaces, places), weights(found)
@@ -52,14 +52,14 @@ def alternatives(
 
 
 def weights(found: Hypotheses) -> Array:
-    """Probability of each hypothesis; shape (p, h)."""
+    """Return the probability of each hypothesis; shape (p, h)."""
     weight = np.exp(found.log_evidence - found.log_evidence[:, :1])
     normalised: Array = weight / weight.sum(axis=1, keepdims=True)
     return normalised
 
 
 def quantiles(values: Array, weight: Array, level: float) -> Array:
-    """Smallest value in each row that at least `level` of the row's weight does not exceed.
+    """Return the quantile of each row: `level` of its weight is at or below it.
 
     Parameters
     ----------
@@ -100,18 +100,18 @@ def spread(values: Array, weight: Array, levels: Sequence[float] | Array) -> Arr
 
 
 def densest(values: Array, weight: Array, width: float) -> Array:
-    """Leave in each row the weight of the range that holds most, if that is more than half of all.
+    """Set weights outside the densest range of a row to zero, if it holds more than half of all.
 
     Parameters
     ----------
     values, weight : array, shape (n_rows, n_values)
     width : float
-        Of the range, as a part of the row's median.
+        Width of the range, as a part of the row's median.
 
     Returns
     -------
     array, shape (n_rows, n_values)
-        The weights, outside such a range zero.
+        The weights.
 
     Examples
     --------

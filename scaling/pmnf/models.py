@@ -1,6 +1,6 @@
 """Fitted models of many call paths: formulas, predictions, quality."""
 
-# p = call paths, h = hypotheses, m = places, k = columns, q = parameters
+# p = call paths, m = places, q = parameters
 
 from __future__ import annotations
 
@@ -14,26 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 from . import formula, notes
-from ._exact import Hypotheses
-from .local_growth import WIDE, anchor, believable, bounds, lifted, local_growth, slowed
-from .measurements import Measurements, check_points, off_zero, real_numbers
-from .misses import share_of_models
-from .mixture import alternatives, densest, predicted, quantiles, spread, weights
-from .noise import Centres
+from .measurements import Measurements, check_points, real_numbers
+from .mixture import alternatives, spread, weights
+from .notes import Note
+from .prediction import Fitted
 from .quality import farthest, quality
-from .term_space import TermSpace
 
 Array = NDArray[np.float64]
 Term = formula.Term
-
-# Where all parameters are so many times their largest values, hypotheses that lie within a range of
-# this part of the median, and hold more than half of all probability, are the likely ones: what
-# they predict is not drawn towards the others. If none is trusted, their sizes there tell which are
-# wild; of one, two and four times the largest values, the last predicts real measurements best.
-_FAR = 4.0
-_DENSEST = 0.15
-# Part of the median prediction below which the size of another one no longer counts.
-_LEAST_SIZE = 0.1
 
 
 class Models:
@@ -44,43 +32,27 @@ class Models:
     measurements : Measurements
         What was fitted.
     trusted : array of bool, shape (n_paths,)
-        Some hypothesis meets the points within the noise that the repetitions show. Where this is
-        false, predictions follow the growth near the largest values too.
+        Some hypothesis meets the points within the noise of the repetitions. Where this is false,
+        predictions also follow the growth near the largest values.
     bounded : array of bool, shape (n_paths,)
         The noise among repetitions looks bounded rather than normal.
     sign : array, shape (n_paths,)
-        -1 where most points are negative: the opposites of the values were fitted, and all that the
-        model says is mirrored.
+        -1 where most points are negative: the opposites of the values were fitted, and everything
+        that the model says is mirrored.
     signed : array of bool, shape (n_paths,)
         Coefficients of both signs were searched.
     left_out : array of bool, shape (n_paths, n_points, n_repetitions)
         Repetitions so far from the others that they were not fitted.
     """
 
-    def __init__(
-        self,
-        measurements: Measurements,
-        active: Sequence[int],
-        spaces: Sequence[TermSpace],
-        centred: Centres,
-        found: Hypotheses,
-        absolute: Hypotheses | None,
-        sign: Array,
-        signed: NDArray[np.bool_],
-        left_out: NDArray[np.bool_],
-    ) -> None:
+    def __init__(self, measurements: Measurements, fitted: Fitted) -> None:
         self.measurements = measurements
-        self.trusted = found.trusted
-        self.bounded = centred.bounded > 0.5
-        self._active = list(active)
-        self._spaces = list(spaces)
-        self._points = measurements.points[:, self._active]
-        self._centred = centred
-        self._found = found
-        self._absolute = absolute
-        self.sign = sign
-        self.signed = signed
-        self.left_out = left_out
+        self._fitted = fitted
+        self.trusted = fitted.found.trusted
+        self.bounded = fitted.centred.bounded > 0.5
+        self.sign = fitted.sign
+        self.signed = fitted.signed
+        self.left_out = fitted.left_out
 
     @property
     def n_paths(self) -> int:
@@ -89,13 +61,13 @@ class Models:
 
     @property
     def n_varied(self) -> int:
-        """Number of parameters that were varied, at most four of which are searched."""
-        return len(self._active)
+        """Number of parameters that were varied; at most four of them are searched."""
+        return len(self._fitted.active)
 
     @property
     def probabilities(self) -> Array:
         """Probability of each hypothesis kept, the best first; shape (n_paths, n_kept)."""
-        return weights(self._found)
+        return weights(self._fitted.found)
 
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
         """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
@@ -112,17 +84,18 @@ class Models:
         InputError
             If there is no such path, or no such hypothesis was kept.
         """
+        found, n_parameters = self._fitted.found, len(self.measurements.parameters)
         for value, size, what in (
             (path, self.n_paths, "call path"),
-            (rank, self._found.used.shape[1], "hypothesis"),
+            (rank, found.used.shape[1], "hypothesis"),
         ):
             if not isinstance(value, numbers.Integral) or not 0 <= value < size:
                 raise InputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
-        found, n_parameters = self._found, len(self.measurements.parameters)
+        searched = list(zip(self._fitted.active, self._fitted.spaces, strict=True))
         result: list[Term] = []
         for k in np.flatnonzero(found.used[path, rank]):
             exponents = [(0.0, 0.0)] * n_parameters
-            for q, (place, space) in enumerate(zip(self._active, self._spaces, strict=True)):
+            for q, (place, space) in enumerate(searched):
                 number = int(found.terms[path, rank, k, q]) - 1
                 if number >= 0:
                     exponents[place] = (
@@ -156,17 +129,7 @@ class Models:
         array, shape (n_paths, m)
         """
         places = self._places(X)
-        sign = self.sign[:, None]
-        if not average:
-            return sign * predicted(self._found, self._spaces, places, 1)[:, 0]
-        result = self._middle(self._found, places)
-        centre = self._centred.centre
-        # Of values of both signs nothing grows by factors.
-        growing = ~self.signed | (centre >= 0).all(axis=1)
-        which = np.flatnonzero(~self.trusted & (centre > 0).any(axis=1) & growing)
-        if which.size and len(places):
-            result[which] = self._with_local_growth(which, places, result[which])
-        return sign * result
+        return self._fitted.average(places) if average else self._fitted.best(places)
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
         """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
@@ -178,7 +141,7 @@ class Models:
         return self._spread(self._places(X), parts)
 
     def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
-        values, weight = alternatives(self._found, self._spaces, places)
+        values, weight = alternatives(self._fitted.found, self._fitted.spaces, places)
         result = spread(values, weight, levels)
         mirrored = np.flatnonzero(self.sign < 0)
         if mirrored.size:
@@ -195,32 +158,34 @@ class Models:
         """
         fitted = self.predict(self.measurements.points, average=False)
         columns = [self.terms(p) for p in range(self.n_paths)]
-        centre = self.sign[:, None] * self._centred.centre
-        scores = quality(self.measurements.points, centre, fitted, columns)
+        centred = self._fitted.centred
+        scores = quality(
+            self.measurements.points, self.sign[:, None] * centred.centre, fitted, columns
+        )
         return pd.DataFrame(
             {
                 "callpath": self.measurements.callpaths,
                 "metric": self.measurements.metrics,
                 "formula": [formula.text(terms, self.measurements.parameters) for terms in columns],
                 **scores,
-                "variation": self._centred.variation,
+                "variation": centred.variation,
                 "probability": self.probabilities[:, 0],
                 "trusted": self.trusted,
             }
         )
 
-    def notes(self) -> list[list[str]]:
+    def notes(self) -> list[list[Note]]:
         """For each call path, plain sentences on what its measurements cannot tell."""
-        data = self.measurements
-        common = notes.of_points(data.parameters, data.points, self._active)
+        data, centred, active = self.measurements, self._fitted.centred, self._fitted.active
+        common = notes.of_points(data.parameters, data.points, active)
         far = 4 * data.points.max(axis=0, keepdims=True)
-        low, high = self._spread(far[:, self._active], (0.05, 0.95))[:, :, 0]
-        # Predictions may follow the nearest points, whatever the formula says.
+        low, high = self._spread(far[:, active], (0.05, 0.95))[:, :, 0]
+        # Predictions may follow the nearest points, so the formula itself is judged.
         told = self.predict(data.points, average=False)
-        off = farthest(self.sign[:, None] * self._centred.centre, told)
-        paths = zip(self._centred.variation, self.trusted, low, high, off, strict=True)
+        off = farthest(self.sign[:, None] * centred.centre, told)
+        paths = zip(centred.variation, self.trusted, low, high, off, strict=True)
         result = [common + notes.of_path(*path) for path in paths]
-        for p in np.flatnonzero((self._centred.centre < 0).any(axis=1) & ~self.signed):
+        for p in np.flatnonzero((centred.centre < 0).any(axis=1) & ~self.signed):
             result[p].append(notes.NEGATIVE)
         for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
             result[p].append(
@@ -228,15 +193,15 @@ class Models:
             )
         return result
 
-    def notes_at(self, X: ArrayLike) -> list[str]:
-        """Plain sentences on places to predict at that the measurements say nothing of.
+    def notes_at(self, X: ArrayLike) -> list[Note]:
+        """Plain sentences on places that the measurements say nothing about.
 
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
         """
         data = self.measurements
-        return notes.of_places(data.parameters, data.points, self._active, self.places(X))
+        return notes.of_places(data.parameters, data.points, self._fitted.active, self.places(X))
 
     def places(self, X: ArrayLike) -> Array:
         """Check places to predict at; their columns in the order of the parameters measured.
@@ -253,8 +218,8 @@ class Models:
         Raises
         ------
         InputError
-            If a place is no real numbers, columns are missing, too many or of other names, or a
-            parameter has a value that no term is defined for.
+            If a place does not consist of real numbers, columns are missing, too many or of other
+            names, or a parameter has a value that no term is defined for.
         """
         names = list(self.measurements.parameters)
         if isinstance(X, pd.DataFrame):
@@ -273,71 +238,11 @@ class Models:
                 expected=f"(places, {len(names)})",
             )
         check_points(places, names)
-        for q, space in zip(self._active, self._spaces, strict=True):
+        for q, space in zip(self._fitted.active, self._fitted.spaces, strict=True):
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
                 raise InputError(f"parameter {names[q]} must be positive", found=0)
         return places
 
     def _places(self, X: ArrayLike) -> Array:
         """Values of the parameters searched."""
-        return self.places(X)[:, self._active]
-
-    def _middle(self, found: Hypotheses, places: Array) -> Array:
-        values, weight = alternatives(found, self._spaces, places)
-        counts = self._counts(found, weight)
-        result = np.empty((len(values), len(places)))
-        for m in range(len(places)):
-            result[:, m] = quantiles(values[:, :, m], counts, 0.5)
-        return result
-
-    def _counts(self, found: Hypotheses, weight: Array) -> Array:
-        """What each alternative counts for in the median.
-
-        The same wherever something is predicted, so that what grows never falls.
-        """
-        largest = self._points.max(axis=0, keepdims=True)
-        far = alternatives(found, self._spaces, _FAR * largest)[0][:, :, 0]
-        clear, doubtful = found.trusted, ~found.trusted
-        counts = weight.copy()
-        counts[clear] = densest(far[clear], weight[clear], _DENSEST)
-        if doubtful.any():
-            # Probabilities that none of the hypotheses deserves: least expected |relative error|,
-            # the median weighed by 1 / value, keeps wild ones from counting.
-            size = np.maximum(np.abs(far[doubtful]), 1e-300)
-            size = size / np.median(size, axis=1, keepdims=True)
-            counts[doubtful] = weight[doubtful] / np.maximum(size, _LEAST_SIZE)
-        return counts
-
-    def _with_local_growth(self, which: NDArray[np.intp], places: Array, median: Array) -> Array:
-        """Middle one of three readings, weighed against one that growth alone has a larger part in.
-
-        The readings are two of the models and the growth near each place. Of one parameter the
-        models are fitted with equal relative errors and with equal absolute ones, where the large
-        values count most. Of several, they are taken as they are and corrected by their errors at
-        the nearest points. What counts beside them, the more the models miss, is the middle one of
-        this reading and of growth near the place and in wider surroundings.
-        """
-        points, near = off_zero(self._points, self._points), off_zero(self._points, places)
-        measured = self._centred.centre[which]
-        clear = lifted(measured)
-        centre = np.where(measured > 0, measured, clear)
-        growth = local_growth(points, centre, near)
-        laws = np.stack([growth, local_growth(points, centre, near, WIDE)])
-        at_points = self._middle(self._found, self._points)[which]
-        if self._absolute is not None:
-            place = np.searchsorted(np.flatnonzero(~self.trusted), which)
-            there = np.vstack([places, self._points.max(axis=0)])
-            first = self._middle(self._absolute, there)[place]
-            second = predicted(self._found, self._spaces, there, 1)[which, 0]
-            models = np.stack([first, second])
-            first, second = slowed(points, clear, near, models[..., :-1], models[..., -1:])
-        else:
-            first = median
-            second = median * anchor(points, centre, at_points, near)
-        middle = np.median(np.stack([first, second, growth]), axis=0)
-        laws = believable(points, clear, near, laws)
-        powers = np.median(np.stack([middle, *laws]), axis=0)
-        share = share_of_models(points, measured, clear, at_points)[:, None]
-        least, most = bounds(points, measured, clear, near)
-        result: Array = np.clip(share * middle + (1 - share) * powers, least, most)
-        return result
+        return self.places(X)[:, self._fitted.active]

@@ -1,10 +1,10 @@
-"""What the repetitions say of each point: its centre and how well it is known.
+"""Centre and standard error of each point, from its repetitions.
 
 Two laws of noise are weighed against each other for every call path. Under the normal law the mean
 of the repetitions is the best centre, and all points share one relative spread. Under bounded
-(uniform) noise of relative half-width h the true value lies within h of every repetition, so that
-the smallest and the largest of them carry all the information: the centre is the mid-range, and a
-point whose repetitions nearly fill the width 2 h is known far better than its neighbours.
+(uniform) noise of relative half-width h, the true value lies within h of every repetition. So the
+smallest and the largest repetition carry all the information, and their middle is the centre. A
+point whose repetitions nearly fill the width 2 h is known far better than the others.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 EXACT = 1e-9
 # Share of the call path's median below which a value is next to nothing.
 _SMALL = 1e-3
-# Call paths that the share of bounded noise is guessed from before any is seen: bounded, normal.
+# Prior for the share of bounded noise, as numbers of call paths: bounded, normal.
 _PRIOR_PATHS = (3.0, 1.0)
-# Half-widths tried, as excess over the least possible, and their integration weights.
+# Half-widths that are tried, relative to the least possible one, less 1.
 _EXCESS = np.geomspace(0.004, 3.0, 20)
 
 
@@ -36,7 +36,8 @@ class Centres:
     Attributes
     ----------
     centre, error : array, shape (n_paths, n_points)
-        In the metric's unit. `error` is 0 where repetitions agree, and NaN for a path without any.
+        In the metric's unit. `error` is 0 where repetitions agree, and NaN for a path without
+        repetitions.
     bounded : array, shape (n_paths,)
         Probability of the bounded law.
     variation : array, shape (n_paths,)
@@ -61,10 +62,10 @@ def centres(values: Array, law: str = "auto") -> Centres:
     Parameters
     ----------
     values : array, shape (n_paths, n_points, n_repetitions)
-        NaN stands for a repetition that is missing; every point has one at least.
+        NaN stands for a missing repetition; every point has at least one.
     law : {"auto", "normal", "bounded"}
-        Law of the noise; "auto" weighs both for each call path, and learns from the call paths
-        together which is the usual one.
+        Law of the noise; "auto" weighs both for each call path, and learns the usual one from all
+        call paths.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     >>> c.centre.tolist(), float(c.bounded[0]), round(float(c.variation[0]), 3)
     ([[10.0, 20.0]], 0.0, 0.1)
     """
-    # Repetitions first: sums along a short last axis are slow.
+    # Repetitions come first, because sums along a short last axis are slow.
     values = np.ascontiguousarray(np.moveaxis(values, 2, 0))
     there = np.isfinite(values)
     n = there.sum(axis=0)
@@ -90,7 +91,7 @@ def centres(values: Array, law: str = "auto") -> Centres:
     lowest = np.where(there, values, np.inf).min(axis=0)
     highest = np.where(there, values, -np.inf).max(axis=0)
     repetitions = Repetitions(lowest, highest, n.astype(float))
-    # Half-widths are shares of the mid-range, which a single far-off repetition can pull below 0.
+    # Half-widths are shares of the mid-range, which a single outlying repetition can make negative.
     positive = ((mean > 0) & (lowest + highest > 0)).all(axis=1)
     candidates = (freedom >= 3) & (variation > EXACT) & positive
     if law == "normal" or not candidates.any():
@@ -109,9 +110,9 @@ def centres(values: Array, law: str = "auto") -> Centres:
 
 
 def scale_of(centre: Array) -> Array:
-    """What errors are proportional to: the size of a value; positive.
+    """Return the size of a value, which errors are proportional to; positive.
 
-    Of a value next to nothing, it is the size of the smallest other one.
+    A value next to nothing has the size of the smallest other one.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def scale_of(centre: Array) -> Array:
     scale: Array = size.copy()
     small = size <= _SMALL * np.median(size, axis=1, keepdims=True)
     for p in np.flatnonzero(small.any(axis=1)):
-        # A value next to nothing says that it is less than the others, not how much.
+        # A value next to nothing is less than the others; how much less is not known.
         some = size[p, size[p] > 0]
         clear = some[some > _SMALL * np.median(some)] if some.size else np.ones(1)
         scale[p] = np.maximum(size[p], clear.min())
@@ -134,9 +135,9 @@ def scale_of(centre: Array) -> Array:
 
 
 def _shares(log_odds: Array) -> Array:
-    """Probability of bounded noise for each call path, all being measured on one machine.
+    """Return the probability of bounded noise for each call path.
 
-    The share of call paths with bounded noise is estimated along with them.
+    All were measured on one machine, so the share with bounded noise is estimated together.
     """
     bounded, normal = _PRIOR_PATHS
     share = bounded / (bounded + normal)
@@ -148,7 +149,7 @@ def _shares(log_odds: Array) -> Array:
 
 
 def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array, Array]:
-    """Mid-range, its standard error and the log evidence of the law, each half-width weighed."""
+    """Return the mid-range, its standard error and the log evidence, averaged over half-widths."""
     middle, spread = (low + high) / 2, _spread(low, high)
     width, log_weight = widths(low, high, n)
     evidence = logsumexp(log_weight, axis=1)
@@ -161,21 +162,21 @@ def _bounded(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array
 
 
 def widths(low: Array, high: Array, n: NDArray[np.int_]) -> tuple[Array, Array]:
-    """Whole widths that bounded noise may have, as shares of a value, and their log weights.
+    """Return possible widths of bounded noise, as shares of a value, and their log weights.
 
     Parameters
     ----------
     low, high, n : array, shape (p, points)
-        Smallest and largest repetition, and how many there are.
+        Smallest and largest repetition, and their number.
 
     Returns
     -------
     width, log_weight : array, shape (p, widths)
     """
     spread = _spread(low, high)
-    # A point measured once has no width of its own; any value within h of it is possible.
+    # A point measured once has no width; any value within h of it is possible.
     width = spread.max(axis=1)[:, None] * (1 + _EXCESS)
-    # One width after the other: all at once, most of the time went into fetching memory.
+    # One width after the other; all at once would spend most of the time on memory.
     rooms = (each[:, None] - spread for each in width.T)
     log_weight = (
         np.stack([np.log(room).sum(axis=1) for room in rooms], axis=1)
@@ -190,7 +191,7 @@ def _spread(low: Array, high: Array) -> Array:
 
 
 def _normal_evidence(squares: Array, n: NDArray[np.int_]) -> Array:
-    """Log evidence of normal noise, free means and a log-uniform standard deviation."""
+    """Return the log evidence of normal noise; the means and the deviation are free."""
     freedom = (n - 1).sum(axis=1)
     value: Array = (
         gammaln(freedom / 2)

@@ -1,8 +1,9 @@
-"""What measurements cannot tell, in plain sentences. What stands before a colon is their kind."""
+"""Notes: what measurements cannot tell, in plain sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,9 @@ from .measurements import logarithms
 
 Array = NDArray[np.float64]
 
-# Share of a direction's length below which logarithms of points do not extend along it.
+# Logarithms of points are flat along a direction if their length along it is below this share.
 _FLAT = 1e-6
-# Part of a column's unit vector by which flat directions link it to another one.
+# Two columns belong together if the flat directions link them by at least this much.
 _LINKED = 1e-3
 _LEVELS = 5
 _VARIATION = 0.1
@@ -22,24 +23,41 @@ _APART = 0.2
 _OFF = 0.1
 # Relative size from which a percentage is hard to read.
 _MANY = 10.0
-# What differs from a limit by less is the limit, but for rounding.
+# A smaller difference from a limit is rounding.
 _MOST_DECIMALS = 6
-NEGATIVE = "negative values were measured, which models without negative coefficients never are"
 
 
-def kind(note: str) -> str:
-    """Return the part of a note that is the same for all call paths it is true of.
+class Note(str):
+    """A sentence on one call path.
+
+    Attributes
+    ----------
+    kind : str
+        The part that is the same for every call path with such a note.
 
     Examples
     --------
-    >>> kind("the repetitions vary by more than 10 %: 23 %")
+    >>> note = Note("the repetitions vary by more than 10 %", "23 %")
+    >>> print(note)
+    the repetitions vary by more than 10 %: 23 %
+    >>> note.kind
     'the repetitions vary by more than 10 %'
     """
-    return note.partition(": ")[0]
+
+    kind: str
+
+    def __new__(cls, kind: str, detail: str = "") -> Self:
+        """Return the sentence "kind: detail"."""
+        note = super().__new__(cls, f"{kind}: {detail}" if detail else kind)
+        note.kind = kind
+        return note
 
 
-def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[str]:
-    """Notes on the points of a fit, of which the parameters `active` were searched.
+NEGATIVE = Note("negative values were measured, but a model without negative coefficients has none")
+
+
+def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[Note]:
+    """Return notes on the points of a fit that searched the parameters `active`.
 
     Examples
     --------
@@ -48,39 +66,38 @@ def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> lis
     """
     counts = [np.unique(column).size for column in points.T]
     result = [
-        f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model"
+        Note(f"parameter {name} has {n} value{'s' * (n > 1)}; five are needed for a reliable model")
         for name, n in zip(names, counts, strict=True)
         if n < _LEVELS
     ]
     for q in active:
         least = points[:, q].min()
         if least == 0:
-            result.append(
-                f"no logarithm and no falling power of parameter {names[q]} was searched: it has "
-                "the value 0"
-            )
+            what = f"no logarithm and no falling power of parameter {names[q]} was searched"
+            result.append(Note(what, "it has the value 0"))
         elif least < 1:
-            result.append(
-                f"no logarithm of parameter {names[q]} was searched: it has values below 1"
-            )
+            what = f"no logarithm of parameter {names[q]} was searched"
+            result.append(Note(what, "it has values below 1"))
     if not active:
-        result.append("no parameter was varied: the model is a constant")
+        result.append(Note("no parameter was varied", "the model is a constant"))
     left_out = [name for q, name in enumerate(names) if q not in active and counts[q] > 1]
     if left_out:
-        result.append(f"parameters {', '.join(left_out)} were left out: at most four are searched")
+        what = f"parameters {', '.join(left_out)} were left out"
+        result.append(Note(what, "at most four are searched"))
     for group in confounded(points[:, active]):
         together = ", ".join(names[active[q]] for q in group)
-        result.append(
-            f"parameters {together} were only varied together: which of them changes "
-            "the values is not known, and predictions where they are not varied so are guesses"
+        why = (
+            "which of them changes the values is not known, and predictions where they are not "
+            "varied so are guesses"
         )
+        result.append(Note(f"parameters {together} were only varied together", why))
     return result
 
 
 def of_places(
     names: Sequence[str], points: Array, active: Sequence[int], places: Array
-) -> list[str]:
-    """Notes on places asked for, where a parameter that no model holds has other values.
+) -> list[Note]:
+    """Return notes on places where a parameter that is in no model has other values.
 
     Examples
     --------
@@ -92,22 +109,23 @@ def of_places(
         measured = np.unique(points[:, q])
         if q not in active and not np.isin(places[:, q], measured).all():
             why = "left out" if measured.size > 1 else "not varied"
-            result.append(f"parameter {name} was {why}: predictions take it to change nothing")
+            note = Note(f"parameter {name} was {why}", "predictions take it to change nothing")
+            result.append(note)
     return result
 
 
 def of_path(
     variation: float, trusted: bool, low: float, high: float, off: float = 0.0
-) -> list[str]:
-    """Notes on one call path.
+) -> list[Note]:
+    """Return notes on one call path.
 
     Parameters
     ----------
     variation : float
-        Of the repetitions; NaN without any.
+        Coefficient of variation of the repetitions; NaN without any.
     trusted : bool
     low, high : float
-        What hypotheses predict at four times the range.
+        Range of what the hypotheses predict at four times the largest values.
     off : float
         Largest relative error of the formula at the points.
 
@@ -118,22 +136,20 @@ def of_path(
     """
     result = []
     if variation > _VARIATION:
-        result.append(
-            f"the repetitions vary by more than {percent(_VARIATION)}: "
-            f"{_more_than(variation, _VARIATION)}"
-        )
+        what = f"the repetitions vary by more than {percent(_VARIATION)}"
+        result.append(Note(what, _more_than(variation, _VARIATION)))
     if high - low > _APART * abs(high + low) / 2:
         result.append(
-            "the measurements cannot tell hypotheses apart: at four times the largest values they "
-            f"predict {low:.3g} to {high:.3g}"
+            Note(
+                "the measurements cannot tell hypotheses apart",
+                f"at four times the largest values they predict {low:.3g} to {high:.3g}",
+            )
         )
     if np.isfinite(variation) and not trusted:
-        result.append("no hypothesis meets the points within the noise of the repetitions")
+        result.append(Note("no hypothesis meets the points within the noise of the repetitions"))
     if not trusted and off > _OFF:
-        result.append(
-            f"the formula is off by more than {percent(_OFF)} where it was measured: up to "
-            f"{_more_than(off, _OFF)}"
-        )
+        what = f"the formula is off by more than {percent(_OFF)} where it was measured"
+        result.append(Note(what, f"up to {_more_than(off, _OFF)}"))
     return result
 
 
@@ -166,8 +182,8 @@ def _more_than(relative: float, limit: float) -> str:
 
 def of_left_out(
     names: Sequence[str], points: Array, values: Array, left_out: NDArray[np.bool_]
-) -> str:
-    """Say which repetitions of one call path were not fitted.
+) -> Note:
+    """Return a note on the repetitions of one call path that were not fitted.
 
     Parameters
     ----------
@@ -185,14 +201,16 @@ def of_left_out(
         if out.any():
             where = ", ".join(f"{name}={x:g}" for name, x in zip(names, point, strict=True))
             others = np.nanmedian(row[~out])
-            # Of values next to nothing there is no ratio.
+            # A value next to nothing has no ratio.
             by = f"{row[out][0] / others:.2g} times" if others else f"{row[out][0]:.3g} beside 0,"
             said.append(f"at {where} it is {by} their median")
-    return "a repetition far from the others is left out: " + "; ".join(said)
+    return Note("a repetition far from the others is left out", "; ".join(said))
 
 
 def confounded(points: Array) -> list[list[int]]:
-    """Groups of columns whose powers multiply to the same at all points: (4, 4), (8, 8), ...
+    """Return groups of columns whose powers multiply to a constant at all points.
+
+    Such columns were only varied together, as in (4, 4), (8, 8), ...
 
     Examples
     --------

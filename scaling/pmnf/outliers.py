@@ -1,7 +1,7 @@
-"""Single repetitions far outside what the others show.
+"""Single repetitions far from the others.
 
-A repetition that an interruption made three times as long says nothing of the code. Yet the mean
-follows it, and so do the extremes that bounded noise is told by.
+A repetition that an interruption made three times as long says nothing about the code. But the mean
+follows it, and so do the extremes that determine bounded noise.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from .noise import scale_of
 
 Array = NDArray[np.float64]
 
-# Robust standard deviations, and share of the median, that an outlying repetition is off by more.
+# An outlying repetition is off by more than this many robust standard deviations, and more than
+# this share of the median.
 _FAR = 7.0
 _LEAST = 0.1
-# Repetitions of a point that tell which of them is off.
+# Least number of repetitions of a point that shows which of them is off.
 _REPETITIONS = 3
-# Part of the points that may have one, each so many times farther off than any at the others:
-# where more are far off, such repetitions are what noise is like.
+# At most this part of the points may have one, and each is this many times farther off than any at
+# the other points. If more are far off, they are part of the noise.
 _RARE = 0.2
 _BEYOND = 2.0
-# Standard deviation of normal noise, in medians of its size.
+# Standard deviation of normal noise over its median deviation.
 _NORMAL = 1.4826
 
 
 def suspects(farthest: Array, variation: Array, n: NDArray[np.int_]) -> NDArray[np.intp]:
-    """Call paths that may have an outlying repetition, by their variances alone.
+    """Return the call paths that may have an outlying repetition, judged by variances alone.
 
-    Medians are slow, and hardly any call path has one.
+    Medians are slow, and hardly any call path has such a repetition.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def suspects(farthest: Array, variation: Array, n: NDArray[np.int_]) -> NDArray[
     most = n.max(axis=1)
     share = 1.0 - 1.0 / most
     among = np.maximum((n - 1).sum(axis=1), 1) / _most(n.shape[1])
-    # An outlying repetition is far from its mean, and makes the standard deviation larger.
+    # An outlying repetition is far from its mean, and enlarges the standard deviation.
     least = _FAR * share / np.sqrt(1.0 + _FAR**2 * share / among)
     large = farthest * variation > _LEAST / 2
     return np.flatnonzero((most >= _REPETITIONS) & large & (farthest > 0.9 * least))
@@ -55,7 +56,7 @@ def outlying(values: Array) -> NDArray[np.bool_]:
     """Find repetitions that are as far from the others of their point as no others are.
 
     Deviations from the median of a point, relative to it, are pooled over the points of a call
-    path. A point has one outlying repetition at most, and needs three.
+    path. A point needs three repetitions, and at most one of them is outlying.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def outlying(values: Array) -> NDArray[np.bool_]:
     farthest = np.where(np.isnan(size), -1.0, size).max(axis=2)
     most = _most(values.shape[1])
     for p in np.flatnonzero((farthest > _LEAST).any(axis=1)):
-        # The middle repetition itself deviates by nothing, and tells nothing.
+        # The middle repetition has no deviation, and says nothing.
         usual = _NORMAL * np.nanmedian(np.sort(size[p, enough[p]], axis=1)[:, 1:])
         ranked = np.sort(farthest[p])[::-1]
         common = ranked[most] if most < ranked.size else 0.0
@@ -92,5 +93,5 @@ def outlying(values: Array) -> NDArray[np.bool_]:
 
 
 def _most(n_points: int) -> int:
-    """How many points may have an outlying repetition."""
+    """Return how many points may have an outlying repetition."""
     return max(1, int(_RARE * n_points))

@@ -1,4 +1,4 @@
-"""How well models meet the measurements."""
+"""Measures of how well models meet the measurements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def quality(
     total = ((centre - centre.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     count = np.array([len(terms) for terms in models])
     with np.errstate(invalid="ignore", divide="ignore"):
-        # The constant takes one degree of freedom on both sides.
+        # The constant takes one degree of freedom from both.
         adjusted = 1 - (rss / np.maximum(n - count, 1)) / (total / (n - 1))
         size = np.abs(centre) + np.abs(fitted)
         smape = 200 * np.where(size > 0, np.abs(residual) / size, 0.0).mean(axis=1)
@@ -66,8 +66,8 @@ def quality(
 def farthest(centre: Array, fitted: Array) -> Array:
     """Largest relative error of each model at the points.
 
-    Of a value next to nothing it is only known that it is less than the others, and what is less
-    is no error.
+    A value next to nothing is only known to be less than the others, so a smaller model value is no
+    error.
 
     Parameters
     ----------
@@ -94,11 +94,12 @@ def farthest(centre: Array, fitted: Array) -> Array:
 def _leave_one_out(
     points: Array, residual: Array, scale: Array, models: Sequence[Sequence[Term]]
 ) -> Array:
-    """Root mean square of the residuals that each model would have without each point."""
+    """Return the root mean square of the errors at each point when it is left out."""
     value = {e: evaluate([(1.0, e)], points) for e in {e for terms in models for _, e in terms}}
     count = np.array([len(terms) for terms in models])
     result = np.empty(len(models))
-    # Models of as many terms together: one at a time takes half as long as fitting them does.
+    # Models with equally many terms are solved together; one at a time takes half as long as the
+    # fit.
     for k in np.unique(count):
         which = np.flatnonzero(count == k)
         columns = np.array([[value[e] for _, e in models[p]] for p in which.tolist()])

@@ -1,4 +1,4 @@
-"""Measurements of a call path as they might have come out as well."""
+"""Random redraws of the measurements of a call path."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .noise import scale_of, widths
 
 Array = NDArray[np.float64]
 
-# Relative misfit that is drawn at most.
+# Largest relative misfit that is drawn.
 _LARGEST = 1.0
-# Misfits that a model may miss by more, a whole measured range beyond the last point.
+# A model may miss by this many misfits more, one measured range beyond the last point.
 _A_RANGE = 4.0
 
 
 def repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:
     """Draw the repetitions of every point anew.
 
-    Bounded noise has one half-width at all points, drawn from what the repetitions leave possible.
-    Otherwise the deviations from the means are drawn with replacement, those of all points
-    together, as one relative spread is theirs.
+    Bounded noise has one half-width at all points, drawn from those that the repetitions allow.
+    Otherwise deviations from the means are drawn with replacement from those of all points, which
+    share one relative spread.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> 
     else:
         mean = np.nanmean(values, axis=1, keepdims=True)
         scale = scale_of(mean[None, :, 0])[0][:, None]
-        # Deviations from a mean are smaller than those from the value behind it.
+        # Deviations from a mean are smaller than those from the true value.
         short = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
         deviation = ((values - mean) / scale * short)[count > 1]
         drawn = mean + scale * rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
@@ -71,7 +71,7 @@ def single(values: Array, error: Array, rng: np.random.Generator) -> Array:
     Returns
     -------
     array, shape (n, n_points)
-        Of the same signs.
+        The signs stay.
 
     Examples
     --------
@@ -85,16 +85,16 @@ def single(values: Array, error: Array, rng: np.random.Generator) -> Array:
 def misfits(
     values: Array, fitted: Array, n_chosen: int, n: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Draw how far a model may be off: in all, and by more than the noise of the means.
+    """Draw how far a model may be off: in total, and beyond the noise of the means.
 
-    Without repetitions nothing tells noise from misfit, and both are the same.
+    Without repetitions, noise and misfit cannot be told apart, and both are the same.
 
     Parameters
     ----------
     values : array, shape (n_points, n_repetitions)
         NaN stands for a repetition that is missing.
     fitted : array, shape (n_points,)
-        By a model of so many coefficients and exponents as `n_chosen` says.
+        Values of a model with `n_chosen` coefficients and exponents.
     n_chosen, n : int
 
     Returns
@@ -112,7 +112,8 @@ def misfits(
     mean = np.nanmean(values, axis=1)
     scale = scale_of(mean[None])[0]
     freedom = max(mean.size - n_chosen, 1)
-    # Even parts of the law in any order: of a few draws, one far out would make the whole interval.
+    # Draws are evenly spaced quantiles in random order; otherwise one extreme draw of a few would
+    # determine the interval.
     lengths = rng.permutation(chdtri(freedom, (np.arange(n) + 0.5) / n))
     square = (((mean - fitted) / scale) ** 2).sum() / lengths
     squares = np.nansum(((values - mean[:, None]) / scale[:, None]) ** 2)
@@ -122,10 +123,10 @@ def misfits(
 
 
 def reach(points: Array, places: Array) -> Array:
-    """How many times a model's misfit at the points it may miss by at each place; shape (m,).
+    """Return the factor by which a misfit may grow at each place; shape (m,).
 
-    Once where it was measured; beyond, once more for each quarter of the measured range, the usual
-    step, on a logarithmic scale. Beyond in several parameters, so many times so many.
+    It is 1 in the measured range, and grows by 1 for each quarter of that range beyond it, the
+    usual step, on a logarithmic scale. With several parameters, the factors are multiplied.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def reach(points: Array, places: Array) -> Array:
     >>> reach(np.array([[4.0], [64.0]]), np.array([[32.0], [128.0], [2.0]])).round(6).tolist()
     [1.0, 2.0, 2.0]
     """
-    # What was never varied is taken to change nothing.
+    # A parameter that was never varied is taken to change nothing.
     varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
     points, places = points[:, varied], places[:, varied]
     here, there = np.log(off_zero(points, points)), np.log(off_zero(points, places))

@@ -54,7 +54,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     models_ : Models
         The fit with all its hypotheses.
     options_ : FitOptions
-        Those of the fit, of its intervals too, whatever parameters were set since.
+        Options of the fit, which its intervals use too, even if parameters are set later.
     n_features_in_ : int
         Number of parameters.
 
@@ -109,7 +109,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         names = self._names()
         check_points(x, names)
         goal = np.asarray(target, dtype=float)
-        # Of objects, scikit-learn lets None pass.
+        # scikit-learn lets None pass in an array of objects.
         if not np.isfinite(goal).all():
             raise InputError("y holds NaN; leave such rows out")
         points, values = gather(x, goal)
@@ -118,7 +118,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.models_: Models = fit_many(data, self.options_)
         self.terms_: list[Term] = self.models_.terms()
         self.formula_: str = self.models_.formulas()[0]
-        self.notes_: list[str] = self.models_.notes()[0]
+        self.notes_: list[str] = [*self.models_.notes()[0]]
         if self.warn:
             for note in self.notes_:
                 warnings.warn(note, ScalingWarning, stacklevel=2)
@@ -140,10 +140,10 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Array, Array]:
         """Interval that should hold the true value with probability `level`.
 
-        The repetitions of each point are drawn anew, the search is repeated on each draw, and the
-        predictions of all its probable hypotheses are pooled. Without repetitions, or where no
-        hypothesis is trusted, the means are drawn anew instead, as far off as the formula misses
-        them. The prediction itself is always inside.
+        The repetitions of each point are drawn anew, and the search is repeated on each draw. The
+        predictions of all probable hypotheses are pooled. Without repetitions, or where no
+        hypothesis is trusted, the means are drawn instead, with the error of the formula. The
+        prediction itself is always inside.
 
         Returns
         -------
@@ -164,6 +164,6 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        # Random points in many dimensions are not what a scaling model is for.
+        # The checks use random points in many dimensions, which a scaling model is not made for.
         tags.regressor_tags.poor_score = True
         return tags

@@ -1,8 +1,8 @@
-"""Which parameters act together: the shapes a model may have, whatever its exponents.
+"""Structures: which parameters act together in a model, whatever its exponents.
 
-A structure lists columns; a column names the parameters whose terms it multiplies. All columns
-share one term per parameter, as a kernel's loop bound does; only a one-parameter model with several
-terms draws a separate term for each.
+A structure lists columns, and a column lists the parameters whose terms it multiplies. All columns
+share one term per parameter. Only a one-parameter model with several terms has a separate term for
+each.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-# Beforehand: probability that nothing depends on anything; that one term has no constant; that two
-# terms of one parameter add.
+# Prior probabilities: of a constant; of a single term without a constant; of two added terms of one
+# parameter.
 _CONSTANT = 0.07
 _NO_CONSTANT = 0.08
 _SECOND_TERM = 0.15
@@ -29,7 +29,7 @@ class Structure:
     columns : tuple of tuple of int
         At most four.
     prior : float
-        Probability beforehand, the exponents not counted.
+        Prior probability, without that of the exponents.
     """
 
     columns: tuple[Column, ...]
@@ -42,10 +42,10 @@ class Structure:
 
 
 def structures(n_parameters: int) -> list[Structure]:
-    """All structures of several parameters, each parameter with one term.
+    """Return all structures of several parameters, each parameter with one term.
 
-    Every split of the active parameters into groups that multiply within and add between, and a
-    product of all with one of its factors (or a part of them) added once more.
+    The active parameters are split into groups in every way; terms multiply within a group, and
+    groups add. There is also the product of all, with some of its factors added once more.
 
     Examples
     --------
@@ -63,13 +63,13 @@ def structures(n_parameters: int) -> list[Structure]:
     found = [Structure(((),), _CONSTANT)]
     for size in range(1, n_parameters + 1):
         subsets = list(combinations(range(n_parameters), size))
-        # The more parameters were varied on purpose, the likelier each matters.
+        # Parameters are varied on purpose, so each is likely to matter.
         share = (1 - _CONSTANT) * 2.0 ** (size - 1) / (2.0**n_parameters - 1) / len(subsets)
         for active in subsets:
             shapes = list(_shapes(active))
             for shape in shapes:
                 prior = share / len(shapes)
-                # A sum of terms hides a constant's absence; a single one is a power law.
+                # A sum of terms always has a constant; a single term may be a power law.
                 without = _NO_CONSTANT if len(shape) == 1 else 0.0
                 found.append(Structure(((), *shape), prior * (1 - without)))
                 if without:
@@ -78,7 +78,7 @@ def structures(n_parameters: int) -> list[Structure]:
 
 
 def second_term_prior() -> float:
-    """Probability beforehand that a one-parameter model has a further term."""
+    """Return the prior probability that a one-parameter model has a second term."""
     return _SECOND_TERM
 
 
@@ -91,7 +91,7 @@ def _shapes(active: Column) -> Iterator[tuple[Column, ...]]:
 
 
 def _splits(items: Column) -> Iterator[list[Column]]:
-    """Every split of the items into groups, one group first."""
+    """Return every split of the items into groups; a single group comes first."""
     if len(items) == 1:
         yield [items]
         return

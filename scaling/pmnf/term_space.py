@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 
 Array = NDArray[np.float64]
 
-# The pairs that Extra-P searches by default, per polynomial exponent the logarithms allowed.
+# The pairs that Extra-P searches by default: for each exponent of a power, those of the logarithm.
 _USUAL = {
     "0": (1, 2),
     "1/4": (0, 1, 2),
@@ -50,13 +50,13 @@ _FALLING = {
 }
 _FALLING_PRIOR = 0.2
 _FINE_PRIOR = 0.1
-# Largest size of an exponent: beyond it a power of a parameter may be no number any more.
+# Largest size of an exponent; a larger power of a parameter may overflow.
 _LARGEST = 10
 
 
 @dataclass(frozen=True, eq=False)
 class TermSpace:
-    """Exponents of the terms to search, with the probability given to each beforehand.
+    """Exponents of the terms to search, with their prior probabilities.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class TermSpace:
     Raises
     ------
     InputError
-        If there is no term, one stands twice, an exponent is beyond -10 to 10, or one of a
-        logarithm negative.
+        If there is no term, one is repeated, an exponent is outside -10 to 10, or that of a
+        logarithm is negative.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class TermSpace:
         return list(zip(self.polynomial.tolist(), self.logarithm.tolist(), strict=True))
 
     def above(self, least: float) -> TermSpace:
-        """Return the terms that hold for every x >= `least`.
+        """Return the terms that are defined for every x >= `least`.
 
         Below 1 a logarithm turns negative; at 0 a falling power has no value.
 

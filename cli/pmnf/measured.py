@@ -1,0 +1,98 @@
+"""What is fitted, and how: the options that the commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..records import as_record
+
+if TYPE_CHECKING:
+    from toruscast.scaling import FitOptions, Models
+
+SPACES = ("default", "published", "fine")
+# Each has the name of the field of FitOptions that it sets.
+_SEARCH = (
+    click.option(
+        "--terms",
+        "space",
+        type=click.Choice(SPACES),
+        default="default",
+        show_default=True,
+        help="Exponents to build models from.",
+    ),
+    click.option(
+        "--max-terms",
+        type=click.IntRange(1, 2),
+        default=2,
+        show_default=True,
+        help="Terms of a model of one parameter, its constant not counted.",
+    ),
+    click.option(
+        "--noise",
+        type=click.Choice(["auto", "normal", "bounded"]),
+        default="auto",
+        show_default=True,
+        help="Law of the noise among repetitions.",
+    ),
+    click.option(
+        "--signed",
+        is_flag=True,
+        callback=lambda _context, _option, value: value or "auto",
+        help="Let coefficients be negative where no value is: 20 - 2 log2(p). Predictions can be "
+        "too.",
+    ),
+)
+
+
+def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add how models are searched."""
+    for option in reversed(_SEARCH):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Which part of a file of measurements a user wants."""
+
+    callpath: str | None
+    value: tuple[str, ...]
+
+
+measured_options = as_record(
+    "measured",
+    Measured,
+    click.option("--callpath", metavar="TEXT", help="Only call paths whose name contains this."),
+    click.option(
+        "--value",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column of a table with the measured values, if not \"value\"; 'rep*', or one given "
+        "again, for repetitions side by side.",
+    ),
+)
+
+
+def fitted_tables(
+    file: str, measured: Measured, search: FitOptions
+) -> list[tuple[Models, list[int]]]:
+    """Fit each table of a file, and return its models with the numbers of those wanted.
+
+    All call paths are fitted even where one is wanted, because the law of noise is learned from
+    all of them.
+    """
+    from toruscast.scaling import fit_many, read_measurements
+
+    part = measured.callpath or ""
+    tables = [
+        (data, [k for k in range(data.n_paths) if part in data.callpaths[k]])
+        for data in read_measurements(file, measured.value)
+    ]
+    wanted = [(fit_many(data, search), keep) for data, keep in tables if keep]
+    if not wanted:
+        raise click.UsageError(f"no call path contains {part}")
+    return wanted
