@@ -28,6 +28,7 @@ COMMANDS = {
     "simulate": "Simulate one mapping packet by packet, or rank many so.",
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
+    "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",
     "fugaku": "Rank the orders of a job's ranks on Fugaku, and write a vcoordfile.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",

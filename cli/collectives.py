@@ -7,7 +7,6 @@ import click
 from toruscast.report.units import seconds
 
 from . import options
-from .collective import read_size
 from .inputs import load_torus
 from .output import Output, records
 from .records import Traffic, as_record
@@ -58,6 +57,7 @@ def command(
     """  # noqa: D301
     from toruscast.errors import InputError
     from toruscast.simulation.collectives import rank_collectives
+    from toruscast.validation import read_bytes
 
     from .inputs import load_mapping
 
@@ -65,7 +65,7 @@ def command(
     kind, colon, size = what.partition(":")
     if not colon:
         raise InputError("bad collective", found=what, expected="such as allreduce:64MB")
-    nbytes = read_size(size)
+    nbytes = read_bytes(size)
     torus = load_torus(traffic)
     tasks = torus.n_nodes * (tasks_per_node or 1) if traffic.tasks is None else traffic.tasks
     # A strategy looks at the ring of ranks, the commonest of the patterns.

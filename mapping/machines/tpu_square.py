@@ -62,7 +62,7 @@ def tpu_v3(shape: Sequence[int] = (32, 32)) -> Torus:
 
 
 def tpu_v5e(shape: Sequence[int] = (16, 16)) -> Torus:
-    """Return a TPU v5e slice: 2-D, 50 GB/s a link each way.
+    """Return a TPU v5e slice: 2-D, 45 GB/s a link each way.
 
     An axis wraps if it has 16 chips.
 
@@ -73,22 +73,23 @@ def tpu_v5e(shape: Sequence[int] = (16, 16)) -> Torus:
 
     Notes
     -----
-    Published: 400 GB/s of interconnect a chip, both ways together, here divided over four links and
-    two ways; pods of 16x16 chips, a 2-D torus; memory 819 GB/s a chip (Cloud TPU v5e
-    documentation); an axis closes only with all 16 chips ("How to scale your model", Austin et al.,
-    2025). Sources differ: that book gives 45 GB/s a link each way. Not public, assumed: packet
-    format and latency (the defaults), routing order, an injection queue a port.
+    Published: 45 GB/s a link each way, an axis closes only with all 16 chips ("How to scale your
+    model", Austin et al., 2025); pods of 16x16 chips, a 2-D torus; memory 819 GB/s a chip (Cloud
+    TPU v5e documentation). Sources differ: that documentation gives 400 GB/s of interconnect a
+    chip, both ways together, which is 50 GB/s for each of four links and two ways; ``--network
+    bandwidth=50e9`` takes that. Not public, assumed: packet format and latency (the defaults),
+    routing order, an injection queue a port.
 
     Examples
     --------
     >>> str(tpu_v5e((4, 8))), str(tpu_v5e((8, 16)))
     ('tpu_v5e 4mx8m', 'tpu_v5e 8mx16')
     """
-    return _square(shape, "tpu_v5e", side=16, link=50e9, memory=819e9)
+    return _square(shape, "tpu_v5e", side=16, link=45e9, memory=819e9)
 
 
 def tpu_v6e(shape: Sequence[int] = (16, 16)) -> Torus:
-    """Return a TPU v6e (Trillium) slice: 2-D, 100 GB/s a link each way.
+    """Return a TPU v6e (Trillium) slice: 2-D, 90 GB/s a link each way.
 
     An axis wraps if it has 16 chips.
 
@@ -99,18 +100,18 @@ def tpu_v6e(shape: Sequence[int] = (16, 16)) -> Torus:
 
     Notes
     -----
-    Published: 800 GB/s of interconnect a chip, both ways together, here divided over four links and
-    two ways; pods of 16x16 chips, a 2-D torus; memory 1,638 GB/s a chip (Cloud TPU v6e
-    documentation); an axis closes only with all 16 chips ("How to scale your model", Austin et al.,
-    2025). Sources differ: that book gives 90 GB/s a link each way. Not public, assumed: as for
-    `tpu_v5e`.
+    Published: 90 GB/s a link each way, an axis closes only with all 16 chips ("How to scale your
+    model", Austin et al., 2025); pods of 16x16 chips, a 2-D torus; memory 1,638 GB/s a chip (Cloud
+    TPU v6e documentation). Sources differ: that documentation gives 800 GB/s of interconnect a
+    chip, both ways together, which is 100 GB/s for each of four links and two ways. Not public,
+    assumed: as for `tpu_v5e`.
 
     Examples
     --------
     >>> tpu_v6e((8, 16)).wrap
     (False, True)
     """
-    return _square(shape, "tpu_v6e", side=16, link=100e9, memory=1638e9)
+    return _square(shape, "tpu_v6e", side=16, link=90e9, memory=1638e9)
 
 
 def _square(shape: Sequence[int], name: str, *, side: int, link: float, memory: float) -> Torus:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         save_predictor,
         train_for,
     )
+    from toruscast.training.mesh import MeshForecast, mesh
     from toruscast.training.search import search
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ __all__ = [
     "CommGraph",
     "Forecast",
     "InputError",
+    "MeshForecast",
     "Network",
     "TaskMapping",
     "TimePredictor",
@@ -74,6 +76,7 @@ __all__ = [
     "machine",
     "machines",
     "mapping",
+    "mesh",
     "parse_torus",
     "patterns",
     "read_comm",
@@ -106,6 +109,7 @@ _NAMES = {
     "write_mapping write_mappings",
     "simulation": "simulate simulate_flows",
     "training": "Budget Forecast TimePredictor forecast load_predictor save_predictor train_for",
+    "training.mesh": "MeshForecast mesh",
     "training.search": "search",
 }
 _HOME = {name: package for package, names in _NAMES.items() for name in names.split()}

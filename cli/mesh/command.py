@@ -1,0 +1,70 @@
+"""``toruscast mesh``: the command."""
+
+from __future__ import annotations
+
+import click
+
+from .. import options
+from ..inputs import load_torus
+from ..output import Output
+from ..records import Traffic, as_record
+from .files import check_files, write_files
+from .options import Step, step_options
+from .report import content, show
+
+
+@click.command("mesh")
+@as_record(
+    "traffic",
+    Traffic,
+    click.option("--torus", required=True, metavar="TORUS", help=options.TORUS_HELP),
+    options.network_option,
+)
+@as_record("step", Step, step_options)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Layouts to list.",
+)
+@click.option(
+    "--write",
+    "files",
+    multiple=True,
+    metavar="[FORM=]FILE",
+    help="Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
+    "program (.py); neuron=FILE, the device of each rank on a line; or as any format of mappings, "
+    "such as .map, vcoord=FILE or tt-rank-bindings=FILE. May be given several times.",
+)
+@as_record("output", Output, options.output_options)
+def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], output: Output) -> None:
+    """Rank the ways to lay the axes of a sharded model over a torus.
+
+    Axes get pieces of the torus's dimensions and walk them line by line, as a snake, round a loop
+    or folded. Times are of what is sent on the busiest links; the fastest few are simulated.
+
+    \b
+    toruscast mesh --torus tpu_v5p:4x4x8 --axes data=8,fsdp=4,tensor=4 \\
+        --traffic tensor:allreduce:64MB,fsdp:allgather:32MB,data:allreduce:1GB
+    toruscast mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 \\
+        --traffic tensor:exchange:4MB,data:exchange:4MB --write mesh.py
+    """  # noqa: D301
+    from toruscast.training.mesh import mesh
+
+    targets = check_files(files, output)
+    torus = load_torus(traffic)
+    with output.progress("Simulating") as progress:
+        answer = mesh(
+            torus,
+            step.axes or "",
+            step.sends or "",
+            overlap=step.order == "overlap",
+            top=top,
+            progress=progress,
+        )
+    output.write(content(answer), answer.lines())
+    write_files(answer, targets)
+    if output.for_people:
+        show(answer, output, targets)

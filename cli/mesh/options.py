@@ -1,0 +1,53 @@
+"""What ``toruscast mesh`` is told of the model's step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import click
+
+from ..records import F, with_options
+
+Order = Literal["in-turn", "overlap"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The axes of the mesh, what a step sends along them, and the devices that there are."""
+
+    axes: str | None = None
+    sends: str | None = None
+    order: Order = "in-turn"
+    devices: str | None = None
+
+
+def step_options(function: F) -> F:
+    """Add them."""
+    return with_options(
+        function,
+        click.option(
+            "--axes",
+            required=True,
+            metavar="NAME=SIZE,...",
+            help="Axes of the mesh, the last one varying fastest.",
+        ),
+        click.option(
+            "--traffic",
+            "sends",
+            required=True,
+            metavar="AXIS:COLLECTIVE:SIZE,...",
+            help="What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
+            "the next round the axis), pipeline (the last one sends to none) or exchange (with "
+            "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
+            "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
+            "the size is how often a step runs it.",
+        ),
+        click.option(
+            "--order",
+            type=click.Choice(["in-turn", "overlap"]),
+            default="in-turn",
+            show_default=True,
+            help="Whether collectives run one after another, or all at once.",
+        ),
+    )

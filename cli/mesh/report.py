@@ -1,0 +1,90 @@
+"""What ``toruscast mesh`` says, for people and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..output import Output, records
+from ..tables import new_table, print_table
+from ..units import nbytes, percent, seconds
+
+if TYPE_CHECKING:
+    from toruscast.training.mesh import MeshForecast
+
+    from .files import Targets
+
+# Meshes of more devices are written to a file, not shown.
+_MOST_SHOWN = 64
+
+
+def content(answer: MeshForecast) -> dict[str, Any]:
+    """Return the answer for JSON."""
+    return {
+        "torus": str(answer.torus),
+        "axes": dict(zip(answer.axes.names, answer.axes.sizes, strict=True)),
+        "order": "overlap" if answer.overlap else "in-turn",
+        "layouts_considered": answer.considered,
+        "all_considered": answer.all_considered,
+        "ranking": records(answer.table),
+        "devices_in_order": {"time": answer.in_order.time, "how": answer.in_order.how},
+        "gain": answer.gain,
+        "traffic": records(answer.lines()),
+        "ids": answer.ids,
+        "nodes": answer.best.nodes,
+    }
+
+
+def show(answer: MeshForecast, output: Output, targets: Targets) -> None:
+    """Print the ranking, a line for everything that is sent, and the mesh."""
+    console = output.console()
+    how = "at once" if answer.overlap else "one after another"
+    every = "" if answer.all_considered else ", not all that there are"
+    console.print(
+        f"{answer.axes} on {answer.torus}, what a step sends {how}; {answer.considered} layouts"
+        f"{every}. simulated: packet by packet; forecast: by the busiest link",
+        soft_wrap=True,
+    )
+    table = new_table("#", "time", "how", "layout", left=("how", "layout"))
+    for number, layout in enumerate(answer.layouts, 1):
+        table.add_row(str(number), seconds(layout.time), layout.how, layout.words)
+    table.add_row("", seconds(answer.in_order.time), answer.in_order.how, "devices in order")
+    print_table(table, console, 4)
+    console.print()
+    _show_lines(answer, output)
+    if answer.gain > 1 + 1e-6:
+        text = f"The best is {answer.gain:.2f} times as fast as the devices in order."
+        console.print(text, soft_wrap=True)
+    if answer.ids.size <= _MOST_SHOWN:
+        console.print()
+        console.print(answer.jax_program(), end="", soft_wrap=True)
+    elif not targets:
+        console.print("--write mesh.py writes the mesh for JAX.", soft_wrap=True)
+    for _, path in targets:
+        console.print(f"the best layout is in {path}", soft_wrap=True)
+
+
+def _show_lines(answer: MeshForecast, output: Output) -> None:
+    console = output.console()
+    lines = records(answer.lines())
+    table = new_table(
+        "what", "devices", "size", "time", "bound", "GB/s", "share", "how", left=("what", "how")
+    )
+    for row in lines:
+        often = f" x {row['times']}" if row["times"] > 1 else ""
+        table.add_row(
+            row["what"],
+            str(row["devices"]),
+            nbytes(row["nbytes"]) + often,
+            seconds(row["time"]),
+            seconds(row["bound"]),
+            f"{row['GBps']:.3g}",
+            percent(row["share"]),
+            f"{row['algorithm']}, {row['how']}",
+        )
+    print_table(table, console, 6)
+    for row in lines:
+        console.print(f"{row['what']}: {row['why']}.", soft_wrap=True)
+    slowest = max(lines, key=lambda row: row["share"])
+    if len(lines) > 1 and slowest["share"] > 0:
+        share = percent(slowest["share"])
+        console.print(f"Slowest: {slowest['what']}, {share} of the time.", soft_wrap=True)

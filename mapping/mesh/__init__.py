@@ -1,0 +1,17 @@
+"""Logical meshes: the axes of a sharded model, what is sent along them, and how they may lie."""
+
+from .axes import MeshAxes, parse_axes
+from .layouts import Laid, cut_curves, lines_along, mesh_of
+from .traffic import COLLECTIVES, MeshTraffic, along
+
+__all__ = [
+    "COLLECTIVES",
+    "Laid",
+    "MeshAxes",
+    "MeshTraffic",
+    "along",
+    "cut_curves",
+    "lines_along",
+    "mesh_of",
+    "parse_axes",
+]

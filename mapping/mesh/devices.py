@@ -1,0 +1,107 @@
+"""The devices of a slice: their numbers, and the nodes of the torus that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+from toruscast.validation import whole_array
+from toruscast.wording import counted
+
+from ..torus import Torus
+
+
+@dataclass(frozen=True, eq=False)
+class Devices:
+    """Devices that are there, by number.
+
+    Attributes
+    ----------
+    ids : ndarray of int, shape (n,)
+        Their numbers, rising.
+    nodes : ndarray of int, shape (n,)
+        The node of each.
+
+    Examples
+    --------
+    >>> usual_devices(Torus((2, 2), name="tpu_v5e")).nodes
+    array([0, 2, 1, 3])
+    """
+
+    ids: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+
+    def places(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the place of each node's device among all, as sorted by their numbers."""
+        place = np.full(int(self.nodes.max()) + 1, -1, dtype=np.int64)
+        place[self.nodes] = np.arange(self.nodes.size)
+        return np.asarray(place[nodes])
+
+
+def usual_devices(torus: Torus) -> Devices:
+    """Return the devices of a whole slice, numbered as their machine does.
+
+    JAX numbers the devices of a TPU slice with X fastest, then Y and Z, the two of a TPU7x chip
+    side by side; others are numbered in C order, the last dimension fastest.
+    """
+    order = np.arange(torus.n_nodes).reshape(torus.shape)
+    if torus.name.startswith("tpu"):
+        # The cores of a chip stay fastest.
+        chips, cores = min(torus.ndim, 3), tuple(range(3, torus.ndim))
+        order = order.transpose(*reversed(range(chips)), *cores)
+    return Devices(np.arange(torus.n_nodes), order.ravel().astype(np.int64))
+
+
+def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
+    """Return devices from their coordinates, ``(n, dimensions)``, and numbers.
+
+    A part of a larger machine may have coordinates that do not begin at 0: they are counted from
+    the least. Coordinates with more entries than the torus has dimensions end in zeros (TPU v5e
+    lists Z, a chip with one core its core).
+
+    Raises
+    ------
+    InputError
+        If a place lies outside the torus, or two devices share a number or a place.
+
+    Examples
+    --------
+    >>> devices_at(Torus((2, 2)), [[4, 0, 0], [5, 1, 0]]).nodes
+    array([0, 3])
+    """
+    rows = np.asarray(coords)
+    expected = f"a row of {torus.ndim} coordinates for each device"
+    if rows.ndim != 2 or not len(rows) or rows.shape[1] < torus.ndim:
+        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
+    rows = whole_array(rows.ravel(), "coordinate of a device").reshape(rows.shape)
+    numbers = np.arange(len(rows)) if ids is None else whole_array(ids, "number of a device")
+    if numbers.size != len(rows):
+        raise InputError("numbers of devices missing", found=numbers.size, expected=len(rows))
+    if np.unique(numbers).size < numbers.size:
+        raise InputError("two devices have one number", expected="different numbers")
+    low = rows.min(axis=0)
+    spare = rows[:, torus.ndim :]
+    if (spare != low[torus.ndim :]).any():
+        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
+    size = np.array(torus.shape)
+    places = rows[:, : torus.ndim]
+    if (places >= size).any():
+        places = places - low[: torus.ndim]
+    if (places < 0).any() or (places >= size).any():
+        bad = rows[((places < 0) | (places >= size)).any(axis=1)][0]
+        raise InputError(
+            "device outside the torus", found=tuple(bad.tolist()), expected=f"within {torus}"
+        )
+    order = np.argsort(numbers)
+    nodes = torus.node(places)[order].astype(np.int64)
+    if np.unique(nodes).size < nodes.size:
+        twice = np.flatnonzero(np.bincount(nodes) > 1)[0]
+        found = (
+            f"{counted(int((nodes == twice).sum()), 'device')} at {torus.coords[twice].tolist()}"
+        )
+        raise InputError("two devices share a place", found=found, expected="different places")
+    return Devices(numbers[order].astype(np.int64), nodes)

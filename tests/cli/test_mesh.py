@@ -1,0 +1,92 @@
+"""``toruscast mesh``: what it says and writes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import toruscast as tc
+from toruscast.cli import main
+
+ASKED = ["--torus", "tpu_v5e:4x2", "--axes", "data=2,tensor=4"]
+SENT = "tensor:allreduce:64MB,data:allgather:8MB:3"
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(["mesh", *words])
+    return ended.value.code
+
+
+def test_the_ranking_and_a_line_for_all_that_is_sent(capsys):
+    assert run(*ASKED, "--traffic", SENT) == 0
+    said = capsys.readouterr().out
+    for words in ("devices in order", "tensor allreduce", "8.00 MB x 3", "Slowest:", "ids = np.ar"):
+        assert words in said
+
+
+def test_json_tells_the_same(capsys):
+    assert run(*ASKED, "--traffic", SENT, "--json", "-") == 0
+    said = json.loads(capsys.readouterr().out)
+    answer = tc.mesh(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
+    assert said["ids"] == answer.ids.tolist()
+    assert said["ranking"][0]["time"] == pytest.approx(answer.best.time)
+    assert [row["what"] for row in said["traffic"]] == ["tensor allreduce", "data allgather"]
+
+
+def test_every_form_is_the_same_mesh(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    files = ["ids.json", "ids.npy", "mesh.py", "neuron=ranks.txt", "best.map"]
+    assert run(*ASKED, "--traffic", SENT, *(w for f in files for w in ("--write", f))) == 0
+    ids = np.array(json.loads((tmp_path / "ids.json").read_text()))
+    assert ids.shape == (2, 4)
+    assert (np.load("ids.npy") == ids).all()
+    ranks = (tmp_path / "ranks.txt").read_text()
+    assert ranks == ",".join(map(str, ids.ravel())) + "\n"
+    torus = tc.machine("tpu_v5e:4x2")
+    nodes = tc.read_mapping("best.map", torus).node
+    # Devices of a TPU slice are numbered with X fastest.
+    assert (torus.coords[nodes] @ [1, 4] == ids.ravel()).all()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--axes", "data=3,tensor=4", "--traffic", SENT],
+        ["--axes", "data=2", "--traffic", SENT],
+        ["--axes", "data", "--traffic", SENT],
+        ["--axes", "data=2,tensor=4", "--traffic", "tensor:allsum:1MB"],
+        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "x.unknown"],
+        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "no/such/folder.npy"],
+        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "-"],
+        ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "a.npy", "--write", "a.npy"],
+    ],
+)
+def test_wrong_words_end_in_one_line(words, capsys):
+    assert run("--torus", "tpu_v5e:4x2", *words) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_program_makes_the_mesh_that_was_meant_in_jax(tmp_path):
+    pytest.importorskip("jax", reason="JAX is not installed")
+    answer = tc.mesh(tc.machine("tpu_v5e:4x4"), {"data": 2, "tensor": 8}, "tensor:allreduce:64MB")
+    check = (
+        "import os\n"
+        "os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=16'\n"
+        "os.environ['JAX_PLATFORMS'] = 'cpu'\n"
+        f"{answer.jax_program()}"
+        "import json\n"
+        "ids = [[device.id for device in row] for row in mesh.devices]\n"
+        "print(json.dumps([ids, mesh.axis_names]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=True, timeout=120
+    )
+    ids, names = json.loads(done.stdout)
+    assert ids == answer.ids.tolist()
+    assert tuple(names) == ("data", "tensor")
+    # Neighbours along the tensor axis are neighbours in the slice.
+    coords = answer.torus.coords[answer.devices.nodes[np.array(ids)]]
+    assert (np.abs(np.diff(coords, axis=1)).sum(axis=2) == 1).all()

@@ -1,0 +1,177 @@
+"""What `mesh` answers: layouts by their time, and a line for everything that is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping.mesh import MeshAxes, MeshTraffic
+from toruscast.mapping.mesh.devices import Devices
+from toruscast.mapping.mesh.written import jax_program, nested, rank_list
+
+from .reasons import reason
+from .score import least_time
+from .scored import Score
+
+How = Literal["simulated", "forecast"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """One collective in one layout.
+
+    Attributes
+    ----------
+    score : Score
+        Its time in closed form.
+    simulated : float or None
+        Its time by simulated packets.
+    """
+
+    score: Score
+    simulated: float | None = None
+
+    @property
+    def time(self) -> float:
+        """Seconds, by the surer of both."""
+        return self.score.time if self.simulated is None else self.simulated
+
+
+@dataclass(frozen=True, eq=False)
+class RankedLayout:
+    """A layout and what a step takes with it.
+
+    Attributes
+    ----------
+    nodes : ndarray of int, in the shape of the mesh
+        The node of the torus at each place of the mesh.
+    words : str
+        How the axes lie.
+    sent : tuple of Sent
+        For each collective of the step.
+    time : float
+        Seconds that a step communicates.
+    how : {"simulated", "forecast"}
+        Whether the time is of simulated packets, or of link loads in closed form.
+    """
+
+    nodes: NDArray[np.int64]
+    words: str
+    sent: tuple[Sent, ...]
+    time: float
+    how: How
+
+
+@dataclass(frozen=True, eq=False)
+class MeshForecast:
+    """The layouts of a mesh on a torus, the fastest first.
+
+    Attributes
+    ----------
+    torus, axes, traffic
+        What was asked.
+    devices : Devices
+        The numbers of the devices.
+    layouts : tuple of RankedLayout
+        Those that differ in time, the fastest first.
+    in_order : RankedLayout
+        The devices in the order of their numbers, for comparison.
+    considered : int
+        Layouts that were looked at.
+    all_considered : bool
+        Whether these are all that the enumeration has.
+    overlap : bool
+        Whether the collectives of a step run at once.
+    """
+
+    torus: Torus
+    axes: MeshAxes
+    traffic: tuple[MeshTraffic, ...]
+    devices: Devices
+    layouts: tuple[RankedLayout, ...]
+    in_order: RankedLayout
+    considered: int
+    all_considered: bool
+    overlap: bool
+
+    @property
+    def best(self) -> RankedLayout:
+        """The fastest layout."""
+        return self.layouts[0]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The device at each place of the mesh in the best layout, in mesh shape.
+
+        A device is counted by its place among all devices sorted by their ids.
+        """
+        return self.ids_of(self.best)
+
+    def ids_of(self, layout: RankedLayout) -> NDArray[np.int64]:
+        """Return the device at each place of the mesh in a layout, as `ids` does."""
+        return self.devices.places(layout.nodes)
+
+    def jax_program(self) -> str:
+        """Return the lines that make the best mesh in a JAX program."""
+        return jax_program(self.ids, self.axes)
+
+    def ids_as_json(self) -> str:
+        """Return `ids` as JSON."""
+        return nested(self.ids)
+
+    def rank_list(self) -> str:
+        """Return the device of each rank with commas between, as AWS Neuron's tools list cores."""
+        return rank_list(self.ids)
+
+    @property
+    def mapping(self) -> TaskMapping:
+        """The best layout as a task mapping, tasks in C order of the mesh."""
+        return TaskMapping(self.best.nodes.ravel(), self.torus, name="mesh")
+
+    @property
+    def gain(self) -> float:
+        """How many times faster a step communicates than with the devices in order."""
+        return self.in_order.time / self.best.time if self.best.time else 1.0
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each layout: ``layout``, ``time`` (seconds), ``how``."""
+        rows = [{"layout": each.words, "time": each.time, "how": each.how} for each in self.layouts]
+        return pd.DataFrame(rows)
+
+    def lines(self, layout: RankedLayout | None = None) -> pd.DataFrame:
+        """Return a row for each collective of a step, in the best layout or another.
+
+        Columns ``what``, ``collective``, ``devices`` (of a group), ``nbytes``, ``times``, ``time``
+        and ``bound`` (seconds of one run; below the bound no layout comes), ``GBps`` (the buffer
+        over the time), ``share`` (of the times of the step), ``algorithm``, ``how`` and ``why``.
+        """
+        layout = layout or self.best
+        total = sum(s.time * t.times for s, t in zip(layout.sent, self.traffic, strict=True))
+        rows = []
+        for traffic, sent in zip(self.traffic, layout.sent, strict=True):
+            group = traffic.group_table(self.axes)
+            n = group.shape[1]
+            time = sent.time
+            rows.append(
+                {
+                    "what": traffic.label,
+                    "collective": traffic.collective,
+                    "devices": n,
+                    "nbytes": traffic.nbytes,
+                    "times": traffic.times,
+                    "time": time,
+                    "bound": least_time(traffic, n, self.torus),
+                    "GBps": traffic.nbytes / time / 1e9 if time else float("nan"),
+                    "share": time * traffic.times / total if total else 0.0,
+                    "algorithm": sent.score.algorithm,
+                    "how": "forecast" if sent.simulated is None else "simulated",
+                    "why": reason(sent.score, self.torus),
+                }
+            )
+        return pd.DataFrame(rows)

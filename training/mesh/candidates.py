@@ -1,0 +1,158 @@
+"""Layouts of a mesh, each with the times of what is sent, computed once for what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import Torus
+from toruscast.mapping.mesh import Laid, MeshAxes, MeshTraffic, along, cut_curves, lines_along
+from toruscast.mapping.mesh.curves import curves
+from toruscast.mapping.mesh.devices import Devices
+from toruscast.mapping.mesh.layouts import mesh_of
+from toruscast.mapping.mesh.pieces import Pieces, splits
+
+from .rings import PARTS, RingSteps, ring_seconds
+from .score import box_score, score
+from .scored import Score
+
+# Ways to cut the dimensions that are looked at; beyond, the plainest have been seen.
+MOST_SPLITS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A layout with its scores: axes laid piece by piece, or a mesh of nodes."""
+
+    scores: tuple[Score, ...]
+    laid: tuple[Laid, ...] = ()
+    mesh: NDArray[np.int64] | None = None
+    name: str = ""
+
+    def nodes(self, torus: Torus) -> NDArray[np.int64]:
+        """The node at each place of the mesh."""
+        return mesh_of(torus, self.laid) if self.mesh is None else self.mesh
+
+    def in_words(self, torus: Torus, axes: MeshAxes) -> str:
+        """How the axes lie."""
+        pairs = zip(axes.names, self.laid, strict=True) if self.laid else ()
+        return self.name or "; ".join(f"{name}: {laid.in_words(torus)}" for name, laid in pairs)
+
+
+@dataclass(eq=False)
+class Scored:
+    """Scores of layouts; what is sent along an axis depends on where that axis lies alone."""
+
+    torus: Torus
+    axes: MeshAxes
+    traffic: tuple[MeshTraffic, ...]
+    overlap: bool
+    _best: dict[tuple[int, Pieces], Laid] = field(default_factory=dict)
+    _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
+    _walks: dict[Pieces, list[tuple[Laid, RingSteps | None]]] = field(default_factory=dict)
+
+    def of_mesh(self, mesh: NDArray[np.int64]) -> tuple[Score, ...]:
+        """Return the scores of a mesh of nodes."""
+        return tuple(self._timed(t, self.lines(t, mesh)) for t in self.traffic)
+
+    def lines(self, traffic: MeshTraffic, mesh: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes of each group."""
+        if traffic.axes:
+            return along(mesh, self.axes, traffic.axes)
+        return mesh.ravel()[traffic.group_table(self.axes)]
+
+    def of_pieces(self, cut: Sequence[Pieces]) -> Candidate:
+        """Return the layout of axes on these pieces, each walking its own in the best order."""
+        laid = tuple(self._laid(axis, pieces) for axis, pieces in enumerate(cut))
+        return Candidate(tuple(self._score(i, laid) for i in range(len(self.traffic))), laid)
+
+    def _timed(
+        self,
+        traffic: MeshTraffic,
+        lines: NDArray[np.int64],
+        steps: RingSteps | None = None,
+        bucket: Score | None = None,
+    ) -> Score:
+        found = score(traffic, lines, self.torus, steps=steps, bucket=bucket)
+        if not self.overlap:
+            # What links do counts only where several collectives share them.
+            return found.without_links()
+        if found.link_seconds.size:
+            return found
+        ways = 1 if found.algorithm == "ring" else 2
+        return replace(found, link_seconds=ring_seconds(traffic, lines, self.torus, ways))
+
+    def _laid(self, axis: int, pieces: Pieces) -> Laid:
+        """The axis on these pieces, walked so that what is sent along it alone is fastest."""
+        key = (axis, pieces)
+        if key in self._best:
+            return self._best[key]
+        name = self.axes.names[axis]
+        alone = [i for i, t in enumerate(self.traffic) if t.axes == (name,)]
+        walks = self._walked(pieces)
+        boxes = {i: self._box(i, walks[0][0]) for i in alone}
+        times = []
+        for laid, steps in walks if alone else walks[:1]:
+            lines = lines_along(self.torus, [laid])
+            each = [
+                self.traffic[i].times
+                * score(self.traffic[i], lines, self.torus, steps=steps, bucket=boxes[i]).time
+                for i in alone
+            ]
+            times.append(sum(each))
+        # What differs by rounding is equal: the plainest is the first.
+        best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
+        laid, steps = walks[best]
+        lines = lines_along(self.torus, [laid])
+        for i in alone:
+            self._seen[(i, (pieces,))] = self._timed(self.traffic[i], lines, steps, boxes[i])
+        self._best[key] = laid
+        return laid
+
+    def _walked(self, pieces: Pieces) -> list[tuple[Laid, RingSteps | None]]:
+        """The ways to walk pieces, with what their steps ask of links where rings run there."""
+        if pieces not in self._walks:
+            walks = []
+            for curve in curves([piece.size for piece in pieces]):
+                laid = Laid(pieces, curve)
+                steps = None
+                if pieces and any(t.collective in PARTS for t in self.traffic):
+                    steps = RingSteps(lines_along(self.torus, [laid]), self.torus)
+                walks.append((laid, steps))
+            self._walks[pieces] = walks
+        return self._walks[pieces]
+
+    def _box(self, item: int, laid: Laid) -> Score | None:
+        traffic = self.traffic[item]
+        if traffic.collective not in PARTS or traffic.algorithm not in ("", "bucket"):
+            return None
+        return box_score(traffic, lines_along(self.torus, [laid]), self.torus)
+
+    def _score(self, item: int, laid: Sequence[Laid]) -> Score:
+        traffic = self.traffic[item]
+        if traffic.axes:
+            own = [laid[self.axes.number(name)] for name in traffic.axes]
+        else:
+            own = list(laid)
+        key = (item, tuple(each.pieces for each in own))
+        if key not in self._seen:
+            if traffic.axes:
+                lines = lines_along(self.torus, own)
+            else:
+                lines = self.lines(traffic, mesh_of(self.torus, own))
+            self._seen[key] = self._timed(traffic, lines)
+        return self._seen[key]
+
+
+def candidates(scored: Scored, devices: Devices) -> Iterator[Candidate]:
+    """Give layouts: those of pieces where the mesh fills the torus, and those cut from a walk."""
+    torus, axes = scored.torus, scored.axes
+    if axes.n_tasks == torus.n_nodes:
+        for cut in islice(splits(torus.shape, axes.sizes), MOST_SPLITS + 1):
+            yield scored.of_pieces(cut)
+    for name, mesh in cut_curves(torus, axes, devices.nodes):
+        yield Candidate(scored.of_mesh(mesh), mesh=mesh, name=name)

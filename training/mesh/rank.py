@@ -1,0 +1,201 @@
+"""Rank the ways to lay the axes of a mesh over a torus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from toruscast.errors import InputError
+from toruscast.mapping import Torus
+from toruscast.mapping.mesh import MeshAxes, MeshTraffic, parse_axes
+from toruscast.mapping.mesh.devices import Devices, usual_devices
+from toruscast.mapping.mesh.traffic_text import parse_traffic
+from toruscast.mapping.task_mapping import check_torus
+
+from .answer import MeshForecast, RankedLayout, Sent
+from .candidates import MOST_SPLITS, Candidate, Scored, candidates
+from .rounds import simulated_time
+
+# Layouts whose times differ by less are told apart by none.
+_ALIKE = 1e-6
+
+
+def mesh(
+    torus: Torus,
+    axes: MeshAxes | Mapping[str, int] | str,
+    traffic: Sequence[MeshTraffic] | MeshTraffic | str,
+    *,
+    devices: Devices | None = None,
+    overlap: bool = False,
+    top: int = 5,
+    simulate: int = 3,
+    progress: Callable[[int, int], object] | None = None,
+) -> MeshForecast:
+    """Return the layouts of a sharded model's mesh on a torus, the fastest first.
+
+    Every way is looked at to give the axes pieces of the torus's dimensions, each walked line by
+    line, as a snake, round a loop or folded; besides, walks over the whole torus that are cut to
+    the axes. Their times are of link loads in closed form; the fastest few are simulated packet by
+    packet where that is affordable, as are the devices in order.
+
+    Parameters
+    ----------
+    torus : Torus
+    axes : MeshAxes, mapping or str
+        Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``.
+    traffic : sequence of MeshTraffic or str
+        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``.
+    devices : Devices, optional
+        The devices that are there; all, numbered as the machine does, if not given.
+    overlap : bool
+        Whether the collectives of a step run at once and share the links; else one after another.
+        Times of such steps are never simulated.
+    top : int
+        Layouts to return, at most.
+    simulate : int
+        Layouts to simulate, at most.
+    progress : callable, optional
+        Called with the simulations done and those there are.
+
+    Returns
+    -------
+    MeshForecast
+
+    Raises
+    ------
+    InputError
+        If the mesh has more places than there are devices, or the traffic names no axis of it.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import machine
+    >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> answer.ids.tolist(), round(answer.gain, 2)
+    ([0, 2, 3, 1], 1.98)
+    """
+    check_torus(torus)
+    axes, sends = _axes(axes), _traffic(traffic)
+    for each in sends:
+        each.check(axes)
+    devices = devices or usual_devices(torus)
+    if axes.n_tasks > devices.nodes.size:
+        expected = f"at most the {devices.nodes.size} devices of {torus}"
+        raise InputError("mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected)
+    scored = Scored(torus, axes, sends, overlap)
+    kept: dict[tuple[int, ...], tuple[float, Candidate]] = {}
+    number = 0
+    for candidate in candidates(scored, devices):
+        number += 1
+        times = [
+            found.time * each.times for found, each in zip(candidate.scores, sends, strict=True)
+        ]
+        total = _total(candidate, sends, overlap)
+        alike = tuple(round(float(np.log(t)) / _ALIKE) if t else 0 for t in (*times, total))
+        if alike not in kept:
+            kept[alike] = (total, candidate)
+        if len(kept) > 50 * max(top, simulate, 1):
+            kept = dict(sorted(kept.items(), key=lambda each: each[1][0])[: max(top, simulate, 1)])
+    first = [each for _, each in sorted(kept.values(), key=lambda each: each[0])]
+    plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
+    in_order = Candidate(scored.of_mesh(plain), mesh=plain, name="devices in order")
+    chosen = [*first[: max(top, simulate, 1)], in_order]
+    runs = _Simulations(scored, overlap, simulate, progress)
+    ranked = runs.rank(chosen)
+    layouts = sorted(ranked[:-1], key=lambda each: each.time)
+    full = axes.n_tasks == torus.n_nodes
+    return MeshForecast(
+        torus=torus,
+        axes=axes,
+        traffic=sends,
+        devices=devices,
+        layouts=tuple(layouts[: max(top, 1)]),
+        in_order=ranked[-1],
+        considered=number,
+        all_considered=not full or number <= MOST_SPLITS,
+        overlap=overlap,
+    )
+
+
+class _Simulations:
+    """Simulated times of the layouts that decide, once for each collective that lies alike."""
+
+    def __init__(
+        self,
+        scored: Scored,
+        overlap: bool,
+        simulate: int,
+        progress: Callable[[int, int], object] | None,
+    ) -> None:
+        self.scored = scored
+        self.overlap = overlap
+        self.simulate = 0 if overlap else simulate
+        self.progress = progress
+        self.seen: dict[tuple[int, bytes], float | None] = {}
+
+    def rank(self, chosen: Sequence[Candidate]) -> list[RankedLayout]:
+        """Return them with their times; the last one is simulated if any is."""
+        last = len(chosen) - 1
+        return [
+            self._one(each, self.simulate > 0 and (i < self.simulate or i == last), i, last)
+            for i, each in enumerate(chosen)
+        ]
+
+    def _one(self, candidate: Candidate, decides: bool, number: int, last: int) -> RankedLayout:
+        scored = self.scored
+        nodes = candidate.nodes(scored.torus)
+        sent = tuple(Sent(found) for found in candidate.scores)
+        if decides:
+            sent = tuple(
+                replace(each, simulated=self._time(i, nodes, each)) for i, each in enumerate(sent)
+            )
+            if self.progress is not None:
+                self.progress(min(number, self.simulate) + 1, min(last, self.simulate) + 1)
+        simulated = decides and all(each.simulated is not None for each in sent)
+        if self.overlap:
+            time = _total(candidate, scored.traffic, overlap=True)
+        else:
+            pairs = zip(sent, scored.traffic, strict=True)
+            time = sum(each.time * traffic.times for each, traffic in pairs)
+        words = candidate.in_words(scored.torus, scored.axes)
+        return RankedLayout(nodes, words, sent, time, "simulated" if simulated else "forecast")
+
+    def _time(self, item: int, nodes: np.ndarray, sent: Sent) -> float | None:
+        traffic = self.scored.traffic[item]
+        if sent.score.algorithm == "none":
+            return 0.0
+        lines = self.scored.lines(traffic, nodes)
+        key = (item, lines.tobytes())
+        if key not in self.seen:
+            self.seen[key] = simulated_time(traffic, lines, self.scored.torus, sent.score)
+        return self.seen[key]
+
+
+def _total(candidate: Candidate, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
+    """Seconds of a step: one after the other, or together as long as the busiest link works."""
+    pairs = list(zip(candidate.scores, traffic, strict=True))
+    times = [found.time * each.times for found, each in pairs]
+    if not overlap:
+        return sum(times)
+    busy = sum(found.link_seconds * each.times for found, each in pairs)
+    return max(float(np.max(busy)), *times)
+
+
+def _axes(axes: MeshAxes | Mapping[str, int] | str) -> MeshAxes:
+    if isinstance(axes, str):
+        return parse_axes(axes)
+    if isinstance(axes, Mapping):
+        return MeshAxes(tuple(axes), tuple(axes.values()))
+    if not isinstance(axes, MeshAxes):
+        raise InputError("bad axes", found=repr(axes), expected='such as {"data": 8, "tensor": 4}')
+    return axes
+
+
+def _traffic(traffic: Sequence[MeshTraffic] | MeshTraffic | str) -> tuple[MeshTraffic, ...]:
+    if isinstance(traffic, str):
+        return parse_traffic(traffic)
+    sends = (traffic,) if isinstance(traffic, MeshTraffic) else tuple(traffic)
+    if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
+        raise InputError("bad traffic", found=repr(traffic), expected="MeshTraffic, one or several")
+    return sends
