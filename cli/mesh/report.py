@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toruscast.report.units import nbytes, percent, seconds
+
 from ..output import Output, records
 from ..tables import new_table, print_table
-from ..units import nbytes, percent, seconds
 
 if TYPE_CHECKING:
     from toruscast.training.mesh import MeshForecast

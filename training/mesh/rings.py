@@ -98,4 +98,4 @@ def ring_seconds(
     n = lines.shape[1]
     wire = on_the_wire(traffic.nbytes / n / ways, torus)
     rounds = PARTS[traffic.collective] * (n - 1)
-    return RingSteps(lines, torus).link_seconds(ways) * (rounds * wire)
+    return np.asarray(RingSteps(lines, torus).link_seconds(ways) * (rounds * wire))
