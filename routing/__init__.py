@@ -1,4 +1,4 @@
-"""Where messages go: routes and ties, link loads, dilation, injection FIFOs, bounds of the time."""
+"""Routes and ties, link loads, dilation, injection FIFOs, and lower bounds of the time."""
 
 from toruscast.typing import Routing
 

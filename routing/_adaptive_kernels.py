@@ -22,12 +22,12 @@ def widen_reach(
     minus: NDArray[np.int64],
     plus: NDArray[np.int64],
 ) -> None:
-    """Widen the most hops on either way to those of every edge. (E,) (E,) -> (D,) (D,)."""
+    """Widen the most hops each way to those of every edge. (E,) (E,) -> (D,) (D,)."""
     for e in range(start.size):
         for k in range(minus.size):
             gap = _gap(grid, start[e], end[e], k)
             plus[k] = max(plus[k], gap)
-            # Of a tie, a step minus leaves one less on that way.
+            # A tie may also be crossed in minus direction.
             tied = grid.wrap[k] and 2 * gap == grid.shape[k]
             minus[k] = max(minus[k], gap - 1 if tied else -gap)
 
@@ -44,18 +44,18 @@ def add_adaptive_loads(
 ) -> None:
     """Spread every edge evenly over its minimal routes. (E,) (E,) (E,) (E,) -> (N * 2 * D,).
 
-    Of the minimal routes that are left, as large a share begins with a step along one dimension as
-    of the hops left are along it: what goes to one node, from wherever, can go on together. All
-    that is on its way to a node takes N * D steps then, or fewer; edge by edge, an all-to-all of
-    65,536 tasks takes a hundred times as long.
+    The share of the remaining minimal routes that begins along a dimension equals the share of the
+    remaining hops along it. So all traffic to one node can be moved together, wherever it comes
+    from, in at most N * D steps. Edge by edge, an all-to-all of 65,536 tasks takes a hundred times
+    as long.
 
-    ``by_end`` lists the edges so that those of one end stand together.
+    ``by_end`` lists the edges ordered by destination.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
     last = table.distance.size - 1
     flow = np.zeros(last + 1)
-    # A bit for each offset that something is at: of many they are few, as a rule.
+    # One bit for each offset with traffic; usually few of the offsets have any.
     filled = np.zeros((last >> 6) + 1, dtype=np.uint64)
     e = 0
     while e < by_end.size:
@@ -70,7 +70,7 @@ def add_adaptive_loads(
             _put(table, place, weight[edge], flow, filled)
             farthest = max(farthest, table.distance[table.at[place]])
             e += 1
-        # What an offset passes on comes later, perhaps in the same word.
+        # An offset passes traffic to later offsets, perhaps in the same word.
         for word in range(table.first[farthest] >> 6, filled.size):
             while filled[word] != 0:
                 at = 64 * word + trailing_zeros(filled[word])
@@ -90,7 +90,7 @@ def add_adaptive_loads(
                     share = one_hop * abs(gap)
                     tied = grid.wrap[k] and 2 * gap == grid.shape[k]
                     if tied and not grid.tie.adaptive_fixed:
-                        # The other way round it is as far, and a step leaves one less of those.
+                        # A tie is as far the other way round, where a step leaves one hop less.
                         share /= 2
                         load[node * ports + 2 * k + 1] += share
                         _put(table, place + (1 - 2 * gap) * table.stride[k], share, flow, filled)
@@ -101,7 +101,7 @@ def add_adaptive_loads(
 
 @bare_kernel
 def _gap(grid: Grid, start: int, end: int, k: int) -> int:
-    """Hops along one dimension, minus those on the way minus; of a tie plus unless all go minus."""
+    """Return signed hops along one dimension; a tie counts as plus unless all ties go minus."""
     gap: int = np.int64(grid.coords[end, k]) - grid.coords[start, k]
     if grid.wrap[k]:
         size = grid.shape[k]
@@ -119,7 +119,7 @@ def _put(
     flow: NDArray[np.float64],
     filled: NDArray[np.uint64],
 ) -> None:
-    """Add to what is at an offset."""
+    """Add traffic at an offset."""
     at = np.int64(table.at[place])
     flow[at] += amount
     filled[at >> 6] |= np.uint64(1) << np.uint64(at & 63)

@@ -19,17 +19,19 @@ from ._step_kernels import Places, Random, Steps, propose_step, uniform
 
 
 class Objective(NamedTuple):
-    """What is to become small."""
+    """The quantity that annealing makes small."""
 
-    rate: NDArray[np.float64]  # (P * R,) of a part of a load, relative to the busiest at first
+    rate: NDArray[
+        np.float64
+    ]  # (P * R,) weight of a part of a load, relative to the busiest one at first
     n_phases: int
     doublings: int  # the norm's power is 2 ** doublings
-    by_loads: bool  # or by hops alone
-    hop_share: float  # of a unit of weight times a hop
+    by_loads: bool  # whether loads count; else only hops
+    hop_share: float  # weight of a unit of traffic times a hop
 
 
 class Walker(NamedTuple):
-    """A mapping on its way."""
+    """The mapping that annealing changes."""
 
     ends: Ends
     uses: Uses
@@ -43,7 +45,7 @@ class Walker(NamedTuple):
 
 @bare_kernel
 def raised(value: float, doublings: int) -> float:
-    """Value to the power of 2 ** doublings."""
+    """Return a value to the power of 2 ** doublings."""
     for _ in range(doublings):
         value *= value
     return value
@@ -51,7 +53,7 @@ def raised(value: float, doublings: int) -> float:
 
 @kernel
 def sums_of_powers(objective: Objective, load: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Sum of the loads' powers in each phase. (P * R,) -> (P,)."""
+    """Return the sum of the loads' powers in each phase. (P * R,) -> (P,)."""
     n_resources = load.size // objective.n_phases
     sums = np.zeros(objective.n_phases)
     for place in range(load.size):
@@ -69,7 +71,7 @@ def heat_of_tasks(
     node: NDArray[np.int32],
     load: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """How much each task's traffic adds to the sums of powers, as it stands. -> (T,)."""
+    """Return how much each task's traffic adds to the sums of powers now. -> (T,)."""
     slope = np.zeros(load.size)
     for place in range(load.size):
         if load[place]:
@@ -96,9 +98,9 @@ def anneal(
     hot_at: float,
     cold_at: float,
 ) -> tuple[float, float, int]:
-    """Propose so many steps, the temperature falling; return energy, its change, and proposals.
+    """Propose steps while the temperature falls; return energy, its change, and proposals.
 
-    The energy's change counts from the start of the call. ``hot`` lists the tasks to begin with.
+    The change of the energy is that of this call. ``hot`` lists the tasks to begin with.
     """
     load, change = walker.load, walker.change
     steps = walker.steps
@@ -138,7 +140,7 @@ def anneal(
                 )
             new_smooth = 0.0
             for phase in range(sums.size):
-                # Rounding may leave less than nothing.
+                # Rounding may give a value below zero.
                 new_smooth += max(new_sums[phase], 0.0) ** root
         worse = new_smooth - smooth + more_hops * objective.hop_share
         temperature = hot_at * math.exp(cooling * step)

@@ -1,7 +1,7 @@
 """Kernels that keep loads up to date while tasks change places.
 
-Letters in the comments: N nodes, T tasks, I incidences (each edge stands at both of its ends), U
-uses (an edge's way over one resource), P phases, R resources.
+Letters in the comments: N nodes, T tasks, I incidences (each edge is listed at both of its ends), U
+uses (of one resource by one edge), P phases, R resources.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Uses(NamedTuple):
 
     first: NDArray[np.int32]  # (N * N + 1,)
     resource: NDArray[np.unsignedinteger]  # (U,)
-    share: NDArray[np.int32]  # (U,) of each unit, in parts; empty if it is one part everywhere
+    share: NDArray[np.int32]  # (U,) share of each unit, in parts; empty if every share is one part
     hops: NDArray[np.uint16]  # (N * N,)
     n_nodes: int
 
 
 class Change(NamedTuple):
-    """What a proposed change does to the loads; ``load`` is all zero between proposals."""
+    """Effect of a proposed change on the loads; ``load`` is all zero between proposals."""
 
     load: NDArray[np.int64]  # (P * R,) parts
     listed: NDArray[np.int64]  # (2 * P * R,) the loads that the change touches
@@ -58,9 +58,9 @@ def propose(
     with_loads: bool,
     change: Change,
 ) -> tuple[int, int]:
-    """Work out what it changes if tasks go where ``change.node`` has them.
+    """Compute the effect of moving tasks to the nodes of ``change.node``.
 
-    Return how many loads it changes, and what the hops times units change by.
+    Return the number of loads that change, and the change of hops times units.
     """
     n_listed = 0
     hops = 0
@@ -70,12 +70,12 @@ def propose(
         task = moved[i]
         old, new = np.int64(node[task]), np.int64(change.node[task])
         n = 0
-        # Where the uses stand is looked up for all edges before the first is walked along: else
-        # each waits for the memory.
+        # The places of the uses are looked up for all edges first; otherwise each edge waits for
+        # memory.
         for e in range(ends.first[task], ends.first[task + 1]):
             partner = ends.partner[e]
             sends = ends.sends[e]
-            # An edge between two that move is changed once, at its source.
+            # An edge between two moving tasks is changed once, at its source.
             if not sends and change.is_moved[partner]:
                 continue
             there, then = np.int64(node[partner]), np.int64(change.node[partner])
@@ -103,7 +103,7 @@ def propose(
 
 @bare_kernel
 def _add_uses(uses: Uses, n: int, change: Change, n_listed: int) -> int:
-    """Add weights to what edges use; list what was zero, and return how many are listed."""
+    """Add weights to the resources of edges; list those that were zero, and return their number."""
     for i in range(n):
         weight, base = change.weight[i], change.base[i]
         for u in range(change.begin[i], change.end[i]):
@@ -120,7 +120,7 @@ def _add_uses(uses: Uses, n: int, change: Change, n_listed: int) -> int:
 
 @bare_kernel
 def _once(n_listed: int, change: Change) -> int:
-    """List each load once that is not zero; what came back to zero may stand there twice."""
+    """Keep each load that is not zero once; one that came back to zero may be listed twice."""
     n = 0
     for i in range(n_listed):
         place = change.listed[i]
@@ -136,7 +136,7 @@ def _once(n_listed: int, change: Change) -> int:
 
 @bare_kernel
 def _gather(n_listed: int, change: Change) -> int:
-    """Move the changes of loads into ``amount``, each once; return how many there are."""
+    """Move each change of a load into ``amount``; return the number of changes."""
     n = 0
     for i in range(n_listed):
         place = change.listed[i]
@@ -182,7 +182,7 @@ def move_tasks(
     moved: NDArray[np.int64],
     change: Change,
 ) -> int:
-    """Move tasks to where ``change.node`` has them; return what hops times units change by."""
+    """Move tasks to the nodes of ``change.node``; return the change of hops times units."""
     n_listed, hops = propose(ends, uses, node, moved, moved.size, True, change)
     accept(node, load, moved, moved.size, n_listed, change)
     return hops
@@ -196,7 +196,7 @@ def evaluate_exchanges(
     tasks: NDArray[np.int64],
     change: Change,
 ) -> int:
-    """Work out exchanges of two tasks one by one, and carry none out; return the loads changed."""
+    """Compute exchanges of two tasks one by one, without doing them; return the loads changed."""
     total = 0
     moved = np.zeros(2, dtype=np.int64)
     for i in range(tasks.shape[0]):

@@ -29,9 +29,9 @@ class Grid(NamedTuple):
 
 @kernel
 def goes_plus(source: int, target: int, size: int, wrap: bool, tie: Tie, others: int = 0) -> bool:
-    """Whether the way along one dimension is plus; a split or random tie counts as plus.
+    """Return whether the way along one dimension is plus; a split or random tie counts as plus.
 
-    ``others`` is what `other_coordinates` returns: the rule by the sum of coordinates needs it.
+    ``others`` comes from `other_coordinates`: the rule by the sum of coordinates needs it.
     """
     gap = target - source
     if not wrap:
@@ -48,7 +48,7 @@ def goes_plus(source: int, target: int, size: int, wrap: bool, tie: Tie, others:
 
 @kernel
 def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
-    """Sum of a node's coordinates in the other dimensions; 0 where the tie rule does not ask."""
+    """Return the sum of a node's other coordinates; 0 if the tie rule does not need it."""
     total = 0
     if grid.tie.with_others:
         for k in range(grid.shape.size):
@@ -59,13 +59,13 @@ def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
 
 @kernel
 def is_halved(source: int, target: int, size: int, wrap: bool, tie: Tie) -> bool:
-    """Whether half of the traffic along one dimension is expected each way."""
+    """Return whether half of the traffic along one dimension is expected each way."""
     return tie.is_open != 0 and wrap and 2 * abs(target - source) == size
 
 
 @kernel
 def hops_along(source: int, target: int, size: int, wrap: bool) -> int:
-    """Links between two coordinates the shorter way."""
+    """Return the links between two coordinates on the shorter way."""
     gap = abs(target - source)
     return min(gap, size - gap) if wrap else gap
 
@@ -81,12 +81,11 @@ def add_loads(
 ) -> None:
     """Add the weight of every edge to the links of its route. (E,) (E,) (T,) (E,) -> (N * 2 * D,).
 
-    For few edges on a large torus, where a table of runs costs more than it saves. A walk hop by
-    hop costs a random update a hop and mispredicts every turn, and is half as fast or less. Here an
-    edge marks, for each dimension, where its run of links begins and ends and, if it wraps, the
-    edge of the line: three updates a dimension, however long the run, with the direction computed
-    and not branched upon. One pass over the links then adds the marks up. Sums of integers cancel
-    exactly, so an idle link reads exactly 0.
+    It serves few edges on a large torus, where a table of runs costs more than it saves. In each
+    dimension an edge marks where its run of links begins and ends and, if it wraps, the end of the
+    line. That is three updates a dimension, however long the run, without a branch on the
+    direction. One pass over the links then sums the marks. Sums of integers cancel exactly, so an
+    idle link has exactly 0. A walk hop by hop is half as fast or less.
     """
     ndim = grid.shape.size
     ports = 2 * ndim
@@ -119,7 +118,7 @@ def add_loads(
             there = here + gap * stride
             edge = here + (minus * (size - 1) - s) * stride
             if halves and ring and 2 * ahead == size:
-                # The minus way of the half: from the high end of the line if it wraps.
+                # The minus half begins at the high end of the line if it wraps.
                 half = w // 2
                 w -= half
                 load[here * ports + port + 1] += half
@@ -157,7 +156,7 @@ def count_hops(
     node: NDArray[np.int32],
     hops: NDArray[np.int32],
 ) -> None:
-    """Hops of every edge. (E,) (E,) (T,) -> (E,)."""
+    """Count the hops of every edge. (E,) (E,) (T,) -> (E,)."""
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]
@@ -175,7 +174,7 @@ def list_links(
     first: NDArray[np.int64],
     links: NDArray[np.int64],
 ) -> None:
-    """Links of every route in the order of travel. nodes (R,) (R,), places (R + 1,) -> (hops,)."""
+    """List every route's links in the order of travel. (R,) (R,), places (R + 1,) -> (hops,)."""
     ndim = grid.shape.size
     for r in range(src.size):
         here = src[r]
@@ -209,7 +208,7 @@ def pick_fifos(
     node: NDArray[np.int32],
     fifo: NDArray[np.int32],
 ) -> None:
-    """Injection FIFO of every edge, -1 within a node. (E,) (E,) (T,) -> (E,).
+    """Pick the injection FIFO of every edge, -1 within a node. (E,) (E,) (T,) -> (E,).
 
     Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus.
     """
@@ -254,7 +253,7 @@ def sum_along_routes(
     total: NDArray[np.float64],
     most: NDArray[np.float64],
 ) -> None:
-    """Sum and maximum of the loads along each route. (E,) (E,) (T,) (links,) -> (E,) (E,)."""
+    """Find sum and maximum of loads along each route. (E,) (E,) (T,) (links,) -> (E,) (E,)."""
     ndim = grid.shape.size
     for e in range(src.size):
         a = node[src[e]]
@@ -295,7 +294,7 @@ def take_turns(
     order: NDArray[np.int64],
     ready: NDArray[np.float64],
 ) -> None:
-    """Edges of each task from the partner above and round. (T + 1,) (E,) (E,) -> (E,) (E,)."""
+    """Order each task's edges from the next higher partner on. (T + 1,) (E,) (E,) -> (E,) (E,)."""
     for task in range(first.size - 1):
         begin, end = first[task], first[task + 1]
         e = begin

@@ -1,14 +1,14 @@
 """Kernels over runs: the straight pieces of dimension-ordered routes.
 
-A run is a node and a coordinate to reach along one dimension, and under the tie rule by the sum of
-coordinates also the parity of the destination's other coordinates. Of every route there is one run
-a dimension, so that a message costs one update a dimension without a branch.
+A run is a node and a coordinate to reach along one dimension. Under the tie rule by the sum of
+coordinates, the parity of the destination's other coordinates belongs to it too. Every route has
+one run a dimension, so a message costs one update a dimension without a branch.
 
-What costs time in a large torus is memory. So the tasks come in blocks of neighbouring nodes, whose
-runs fit the cache together (`by_block`); the next task's messages are asked for early; and of a
-destination a message brings its coordinates in one word, noted while tasks are still in their own
-order and partners near each other. Blocks of few nodes are slower again: an update then waits for
-one of the last few, to the same run.
+Memory limits the speed on a large torus. So tasks are taken in blocks of neighbouring nodes whose
+runs fit the cache (`by_block`), and the next task's messages are prefetched. A message carries the
+coordinates of its destination in one word, written while tasks are still in their own order and
+partners are near each other. Very small blocks are slower, because an update then waits for a
+recent one to the same run.
 
 Letters in the comments: N nodes, D dimensions, R = N * (sum of the sizes) * parities runs, E edges,
 T tasks, L links.
@@ -59,7 +59,7 @@ def add_to_runs(
 
 @bare_kernel
 def begin_runs(table: RunTable, node: int, start: NDArray[np.int64]) -> None:
-    """Where a node's runs would stand if its routes' ends were coordinates of 0. -> (D,)."""
+    """Find the places of a node's runs to coordinate 0. -> (D,)."""
     row = np.int64(table.row[node])
     for i in range(start.size):
         start[i] = table.base[i] + row * table.parities * table.size[i]
@@ -70,7 +70,7 @@ def begin_runs(table: RunTable, node: int, start: NDArray[np.int64]) -> None:
 def run_to(
     table: RunTable, i: int, start: np.int64, row: np.int64, t: np.int64, code: np.int64
 ) -> np.uint64:
-    """The run to coordinate t, `row` rows beyond where those of its source start."""
+    """Return the place of the run to coordinate t, `row` rows after those of its source."""
     place = start + row * table.parities * table.size[i] + t
     if table.parities == 2:
         place += (((code >> table.shift[-1]) ^ t) & 1) * table.size[i]
@@ -81,7 +81,7 @@ def run_to(
 def codes_of(
     code: NDArray[np.int32], node: NDArray[np.int32], dst: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Code of every edge's destination. (N,) (T,) (E,) -> (E,)."""
+    """Return the code of every edge's destination. (N,) (T,) (E,) -> (E,)."""
     there = np.empty(dst.size, dtype=np.int32)
     for e in range(dst.size):
         there[e] = code[node[dst[e]]]
@@ -90,7 +90,7 @@ def codes_of(
 
 @kernel
 def by_block(row: NDArray[np.int32], node: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Tasks by the blocks of rows that their nodes are in. (N,) (T,) -> (T,)."""
+    """Order tasks by the blocks of rows of their nodes. (N,) (T,) -> (T,)."""
     place = np.zeros(row.size // _BLOCK_NODES + 2, dtype=np.int64)
     for t in range(node.size):
         place[row[node[t]] // _BLOCK_NODES + 1] += 1
@@ -117,7 +117,7 @@ def spread_runs(
         size = grid.shape[k]
         stride = grid.stride[k]
         wrap = grid.wrap[k] == 1
-        # Marks along a line laid out twice: where a run, wrapping or not, begins and ends.
+        # The line is laid out twice, so that a run begins and ends once, whether it wraps or not.
         plus = np.zeros(2 * size + 1, dtype=np.int64)
         minus = np.zeros(2 * size + 1, dtype=np.int64)
         for start in range(grid.coords.shape[0]):
@@ -137,7 +137,7 @@ def spread_runs(
                         up = w - w // 2
                     plus[s] += up
                     plus[t if t > s else t + size] -= up
-                    # Downwards the line is read from its far end.
+                    # In minus direction the line is read from its far end.
                     minus[size - 1 - s] += w - up
                     minus[size - 1 - t if t < s else 2 * size - 1 - t] -= w - up
             upward = np.int64(0)
@@ -158,7 +158,7 @@ def sum_over_runs(
     total: NDArray[np.float64],
     most: NDArray[np.float64],
 ) -> None:
-    """Sum and maximum of the loads along every run. (L,) -> (R,) (R,)."""
+    """Find the sum and maximum of the loads along every run. (L,) -> (R,) (R,)."""
     ndim = grid.shape.size
     parities = table.parities
     for i in range(ndim):
@@ -201,7 +201,7 @@ def sum_over_routes(
     total: NDArray[np.float64],
     most: NDArray[np.float64],
 ) -> None:
-    """Sum and maximum over the runs of every edge. (E,) (T + 1,) (T,) (R,) (R,) -> (E,) (E,)."""
+    """Find sum and maximum over each edge's runs. (E,) (T + 1,) (T,) (R,) (R,) -> (E,) (E,)."""
     there = codes_of(table.code, node, dst)
     start = np.empty(table.size.size, dtype=np.int64)
     for task in by_block(table.row, node):

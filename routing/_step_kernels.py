@@ -15,15 +15,15 @@ from toruscast._jit import bare_kernel
 from ._delta_kernels import Ends
 
 Random = NDArray[np.uint64]
-# Up to which random number a step is an exchange with a place near a partner, with any place, or a
-# chain of three; the rest permutes boxes.
+# Limits of a random number below which a step is an exchange with a place near a partner, with any
+# place, or a chain of three; other steps permute boxes.
 _NEAR, _ANY, _CHAIN = 0.62, 0.80, 0.95
-# Steps that begin at one of the tasks on the busiest resources.
+# Share of the steps that begin at a task on the busiest resources.
 _FROM_HOT = 0.35
 
 
 class Places(NamedTuple):
-    """Where tasks may be moved to; those of node n from ``first[n]`` to ``first[n + 1]``."""
+    """Places for tasks; those of node n from ``first[n]`` to ``first[n + 1]``."""
 
     first: NDArray[np.int64]  # (N + 1,)
     node: NDArray[np.int32]  # (S,)
@@ -35,10 +35,10 @@ class Places(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """A proposed step: the content of each place goes to another, all at once."""
+    """A proposed step: contents of places move to other places, all at once."""
 
     to: NDArray[np.int64]  # (S,)
-    task: NDArray[np.int32]  # (S,) what goes there; -1 for nothing
+    task: NDArray[np.int32]  # (S,) new content of the place; -1 for nothing
     moved: NDArray[np.int64]  # (T,) the tasks whose node changes
     count: NDArray[np.int64]  # (1,) places in the step
     box: NDArray[np.int32]  # (2, N) nodes of one or two boxes
@@ -49,7 +49,7 @@ class Steps(NamedTuple):
 
 @bare_kernel
 def draw(random: Random) -> int:
-    """31 random bits (xorshift64*, Vigna, 2016)."""
+    """Draw 31 random bits (xorshift64*, Vigna, 2016)."""
     x = random[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -60,13 +60,13 @@ def draw(random: Random) -> int:
 
 @bare_kernel
 def below(random: Random, n: int) -> int:
-    """A random number from 0 on, less than n."""
+    """Draw a random number from 0 to n - 1."""
     return (draw(random) * n) >> 31
 
 
 @bare_kernel
 def uniform(random: Random) -> float:
-    """A random number from 0 to 1."""
+    """Draw a random number from 0 to 1."""
     return draw(random) * 2.0**-31
 
 
@@ -80,7 +80,7 @@ def propose_step(
     random: Random,
     new_node: NDArray[np.int32],
 ) -> int:
-    """Fill in a step; return how many tasks change nodes, 0 for a turn without a step."""
+    """Fill in a step; return how many tasks change nodes, 0 if there is no step."""
     steps.count[0] = 0
     kind = uniform(random)
     if kind >= _CHAIN:
@@ -118,7 +118,7 @@ def propose_step(
 
 @bare_kernel
 def _put(places: Places, steps: Steps, place: int, target: int) -> None:
-    """Add to the step that what is on a place goes to another."""
+    """Add the move of one place's content to another place."""
     i = steps.count[0]
     steps.task[i] = places.content[place]
     steps.to[i] = target
@@ -129,7 +129,7 @@ def _put(places: Places, steps: Steps, place: int, target: int) -> None:
 def _near_partner(
     places: Places, ends: Ends, node: NDArray[np.int32], task: int, random: Random
 ) -> int:
-    """A place on the node of one of a task's partners, or on one beside it; -1 if there is none."""
+    """Return a place on, or beside, the node of one of a task's partners; -1 if there is none."""
     degree = ends.first[task + 1] - ends.first[task]
     if degree == 0:
         return -1
@@ -147,7 +147,7 @@ def _near_partner(
 
 @bare_kernel
 def _permute_boxes(places: Places, steps: Steps, random: Random) -> None:
-    """Exchange two boxes of nodes, or mirror, turn or shift one in itself."""
+    """Exchange two boxes of nodes; or mirror, turn or shift one box."""
     ndim = places.size.size
     n_nodes = places.first.size - 1
     corner = below(random, n_nodes)
@@ -202,7 +202,7 @@ def _permute_boxes(places: Places, steps: Steps, random: Random) -> None:
 
 @bare_kernel
 def _list_box(places: Places, steps: Steps, corner: int) -> bool:
-    """List the nodes of a box; False if it cannot be permuted."""
+    """List the nodes of a box; return False if it cannot be permuted."""
     n = 1
     steps.box[0, 0] = corner
     room = places.first[corner + 1] - places.first[corner]
@@ -217,7 +217,7 @@ def _list_box(places: Places, steps: Steps, corner: int) -> bool:
                     return False
                 steps.box[0, i + inner] = there
             n += inner
-    # Round a twisted ring a box may meet itself.
+    # On a twisted ring a box may meet itself.
     twice = False
     for i in range(n):
         twice |= steps.is_in_box[steps.box[0, i]]
@@ -229,7 +229,7 @@ def _list_box(places: Places, steps: Steps, corner: int) -> bool:
 
 @bare_kernel
 def _exchange_box(places: Places, steps: Steps, volume: int, along: int, shift: int) -> None:
-    """Exchange a box with the one so many hops further, unless they meet or differ in places."""
+    """Exchange a box with another some hops away, unless they overlap or differ in places."""
     fits = True
     for i in range(volume):
         steps.is_in_box[steps.box[0, i]] = True
@@ -258,6 +258,6 @@ def _exchange_box(places: Places, steps: Steps, volume: int, along: int, shift: 
 
 @bare_kernel
 def _put_node(places: Places, steps: Steps, source: int, target: int) -> None:
-    """Add to the step that all of a node goes to another."""
+    """Add the move of all of a node's content to another node."""
     for i in range(places.first[source + 1] - places.first[source]):
         _put(places, steps, places.first[source] + i, places.first[target] + i)

@@ -1,4 +1,4 @@
-"""Simulated annealing: a mapping on its way to lower loads."""
+"""Simulated annealing of a mapping towards lower loads."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ._step_kernels import Places, Steps
 from .moving import MovingLoads
 from .uses import seconds_of_uses
 
-# Tasks of a box that is permuted, at most, and the share of tasks that count as hot.
+# Most tasks in a box that is permuted, and the share of tasks that count as hot.
 _MOST_TASKS, _HOT = 512, 0.1
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What annealing makes small.
+    """The quantity that annealing makes small.
 
     Attributes
     ----------
     doublings : int
-        The loads of a phase count by their norm of power ``2 ** doublings``: the larger, the more
-        the busiest one alone.
+        The loads of a phase count by their norm of power ``2 ** doublings``. A larger power gives
+        the busiest one more weight.
     hop_share : float
-        Weight of the mean link load, of hop-bytes that is, beside the norm.
+        Weight of the mean link load (hop-bytes) beside the norm.
     by_loads : bool
-        Whether loads count at all; else it is hop-bytes alone.
+        Whether loads count; else only hop-bytes do.
     links_only : bool
-        Whether injection FIFOs and receivers count for nothing, and each link by its bytes.
+        Whether only links count, each by its bytes, and no injection FIFO or receiver.
     """
 
     doublings: int = 4
@@ -45,17 +45,17 @@ class Goal:
 
 
 class Annealer:
-    """A mapping whose tasks change places, seeded and in turns of any length.
+    """A mapping whose tasks change places, in turns of any length.
 
     Parameters
     ----------
     workload, torus, start
-        What is sent, over which network, and where the tasks are at first.
+        What is sent, over which network, and the first mapping.
     places : (NDArray, NDArray)
         Node of every place that a task may be moved to, sorted, and the tasks that may move.
     goal : Goal
     uses : (Uses, int)
-        As `usable` gives them.
+        Result of `usable`.
     seed : int
         Seed of all random choices.
     routing : Routing
@@ -116,7 +116,7 @@ class Annealer:
 
     @property
     def energy(self) -> float:
-        """What is to become small, now: loads over a mean one, or hops a byte."""
+        """Current value of the goal: loads over a mean one, or hops a byte."""
         objective = self.objective
         energy = float(self.loads.units_of_hops * objective.hop_share)
         if objective.by_loads:
@@ -125,7 +125,7 @@ class Annealer:
         return energy
 
     def turn(self, n_steps: int, hot_at: float, cold_at: float) -> None:
-        """Propose steps, the temperature falling between shares of the energy; keep the best."""
+        """Propose steps while the temperature falls between shares of the energy; keep the best."""
         hot = np.zeros(0, dtype=np.int32)
         if self.objective.by_loads:
             hot = self._hot_tasks()
@@ -134,7 +134,7 @@ class Annealer:
             self.walker, self.objective, hot, n_steps, hot_at * scale, cold_at * scale
         )
         self.proposals += int(proposals)
-        # Loads are exact; hops are counted anew, which costs little beside a turn.
+        # Loads stay exact; hops are counted again, which costs little compared with a turn.
         self.loads.units_of_hops = self._hops()
         energy = self.energy
         if energy < self.best_energy:
@@ -190,7 +190,7 @@ class Annealer:
         seconds = seconds * loads.unit
         mean_second = float(seconds[: torus.n_links][torus.link_exists].mean())
         rate = np.tile(seconds / loads.parts, loads.n_phases)
-        # The same for all mappings, so that energies can be compared.
+        # The scale is the same for all mappings, so that energies can be compared.
         traffic = float(loads.ends.weight.sum()) / 2 / n_links
         scale = traffic * float(seconds.max()) or 1.0
         hop_share = goal.hop_share * mean_second / n_links / scale

@@ -21,14 +21,14 @@ from .tally import Tally, tally
 
 
 class Bounds(NamedTuple):
-    """Seconds that each resource needs at least, summed over the phases."""
+    """Least seconds of each resource, summed over the phases."""
 
     link: float
     injection: float
     reception: float
     latency: float
     total: float
-    """Largest of the four, summed over the phases; of dependent rounds, the largest of the sums."""
+    """Largest of the four, summed over the phases; dependent rounds are summed first."""
 
 
 def time_bounds(
@@ -40,14 +40,14 @@ def time_bounds(
 ) -> Bounds:
     """Return the time below which no schedule of the packets can fall.
 
-    The busiest link must carry its bytes (headers included) at its bandwidth, the busiest injection
-    FIFO its messages at the bandwidth of the fastest link, the busiest receiver its bytes at the
-    memory bandwidth; and every message needs its software overhead, its hops and its serialisation
-    (an edge of several messages that of all of them, for they are handed over together).
-    With adaptive routing the link bound is that of an even split, an estimate and not a bound;
-    where ties are open (`Torus.ties_are_open`), it is that of the expected load. Rounds of a
-    dependent workload overlap, so their loads count together, and the latency is that of the
-    longest chain of messages that wait for each other.
+    The busiest link must carry its bytes (headers included) at its bandwidth. The busiest injection
+    FIFO must send its messages at the bandwidth of the fastest link, and the busiest receiver must
+    take its bytes at the memory bandwidth. Every message needs its software overhead, its hops and
+    its serialisation; the messages of an edge are handed over together. With adaptive routing the
+    link bound is that of an even split, which is an estimate. Where ties are open
+    (`Torus.ties_are_open`), it is that of the expected load. Rounds of a dependent workload
+    overlap, so their loads count together, and the latency is that of the longest chain of messages
+    that wait for each other.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def time_bounds(
             for phase, way in zip(workload, ways, strict=True)
         ]
         *shared, latencies = zip(*phases, strict=True)
-        # Rounds overlap: what a link, FIFO or receiver takes of all of them counts together.
+        # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
         most = [float(sum(part).max(initial=0.0)) for part in shared]
         on_links, injected, received = most
         latency = _longest_chain(workload, torus.network, latencies)
@@ -98,11 +98,11 @@ def _maxima(
 def _longest_chain(
     workload: Workload, network: Network, latencies: Iterable[NDArray[np.float64]]
 ) -> float:
-    """Seconds until the last arrival if each task enters a round as soon as it can."""
+    """Return the seconds until the last arrival if each task enters a round as soon as it can."""
     entered = np.zeros(workload.n_tasks)
     last = 0.0
     for comm, latency in zip(workload, latencies, strict=True):
-        # What is sent may take no time, and still be waited for.
+        # A message may take no time, but its receiver still waits for it.
         arrived = np.where(comm.whole_messages > 0, entered[comm.src] + latency, 0.0)
         last = max(last, float(arrived.max(initial=0.0)))
         software = software_times(comm, network)
@@ -114,7 +114,7 @@ def _longest_chain(
 def _phase_seconds(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds of work of each link, injection FIFO and receiver; those of each edge, alone."""
+    """Return the seconds of work of each link, injection FIFO, receiver and single edge."""
     network = torus.network
     packets, per_packet = packet_counts(comm, torus)
     wire = packets * per_packet
@@ -134,7 +134,7 @@ def _phase_seconds(
     reception = np.bincount(receiver[remote], wire[remote], minlength=torus.n_nodes)
     alone = serialisation
     if network.fifo_rule == "first_free":
-        # From several FIFOs, packets that have two ways leave side by side.
+        # Packets with two ways may leave side by side from several FIFOs.
         one_packet = np.where(packets > 0, per_packet, 0.0) / max(torus.bandwidth)
         alone = np.where(_have_two_ways(comm, torus, mapping, routing), one_packet, alone)
     copying = comm.nbytes / network.memory_bandwidth
@@ -151,10 +151,10 @@ def _phase_seconds(
 def _have_two_ways(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
 ) -> NDArray[np.bool_]:
-    """Whether the packets of an edge may take different routes; shape ``(n_edges,)``."""
+    """Return whether packets of each edge may take different routes; shape ``(n_edges,)``."""
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     if torus.twist:
-        # Packets keep to the hops of their message, in any order where they choose.
+        # Adaptive packets take the hops of their message in any order.
         several = (hops_along(torus, src, dst) != 0).sum(axis=1) > 1
         return np.asarray(several & (routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])

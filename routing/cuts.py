@@ -1,4 +1,4 @@
-"""A lower bound of the time that holds whichever minimal way packets choose: cuts of the torus."""
+"""A lower bound of the time for any minimal routing: cuts of the torus."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Floats = NDArray[np.float64]
 
 
 def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Floats) -> float:
-    """Return the seconds that the narrowest cut needs at least for what must cross it.
+    """Return the least seconds that the narrowest cut needs for the traffic that must cross it.
 
     Cuts are the planes between neighbouring coordinates of a dimension, one way at a time, and the
-    links into and out of a node. A minimal route crosses the planes between its ends whatever else
-    it does; messages that go half round a ring may go either way and are left out.
+    links into and out of a node. Every minimal route crosses the planes between its ends. Messages
+    that go half round a ring may go either way, and are left out.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def cut_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping, nbytes: Float
     if not src.size:
         return 0.0
     through_nodes = _nodes(torus, src, dst, weight)
-    # A twisted wrap link shifts along other dimensions: planes are no cuts there.
+    # A twisted wrap link also moves along other dimensions, so planes are not cuts there.
     return through_nodes if torus.twist else max(through_nodes, _planes(torus, src, dst, weight))
 
 
@@ -54,7 +54,8 @@ def _planes(torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32], weight
         for way in (1, -1):
             hops = np.maximum(way * gap, 0)
             first = start if way == 1 else start - hops
-            # Planes first .. first + hops - 1, by differences, the ring laid out twice.
+            # Planes first .. first + hops - 1 are marked by differences, with the ring laid out
+            # twice.
             steps = np.bincount(first % size, weight * (hops > 0), minlength=2 * size + 1)
             steps -= np.bincount(first % size + hops, weight * (hops > 0), minlength=2 * size + 1)
             crossing = np.cumsum(steps)[: 2 * size].reshape(2, size).sum(axis=0)

@@ -1,4 +1,4 @@
-"""Times that no mapping can beat."""
+"""Lower bounds of the time over all mappings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .packets import packet_counts
 
 
 def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1) -> float:
-    """Return seconds below which no mapping, and no minimal routing, can bring the traffic.
+    """Return a lower bound of the time over all mappings and all minimal routings.
 
-    The largest of three, summed over the phases (of dependent rounds, of all together). *Degree*:
-    what a task sends, or receives, but for its ``tasks_per_node - 1`` heaviest partners goes over
-    the links of its node. *Hops*: each task's partners are at best on its own node, then one hop
-    away, then two; all links together carry those bytes times hops. *Reception*: what it receives
-    from others than these goes through its node's memory.
+    It is the largest of three bounds, summed over the phases (dependent rounds count together).
+    *Degree*: a task can share its node with its ``tasks_per_node - 1`` heaviest partners; all its
+    other traffic goes over the links of the node. *Hops*: at best a task's partners are on its own
+    node, then one hop away, then two, and all links together carry those bytes times hops.
+    *Reception*: traffic from partners on other nodes goes through the memory of its node.
 
     Examples
     --------
@@ -32,11 +32,11 @@ def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int 
 
 
 def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float, float]:
-    """Seconds by degree and reception, and by hops."""
+    """Return the seconds by degree and reception, and by hops."""
     packets, each = packet_counts(comm, torus)
     wire = packets * each
     away = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
-    # A mesh's corner has the fewest neighbours, its middle the most: no node has more than these.
+    # The middle of a mesh has the most neighbours; no node has more.
     ring = np.minimum(np.arange(1, away.size + 1) // (2 * torus.ndim) + 1, max(torus.diameter, 1))
     nearest = np.minimum(away, ring) if not all(torus.wrap) else away
     hops_of_partner = np.concatenate([np.zeros(capacity - 1), np.repeat(nearest, capacity)])

@@ -1,4 +1,4 @@
-"""Link loads: what messages put on each link, and what stands along their routes."""
+"""Link loads, and the loads along the routes of messages."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def link_loads(
     Parameters
     ----------
     comm, torus, mapping
-        What is sent, over which network, from where.
+        What is sent, over which network, and the mapping.
     weights : array-like of float, shape (n_edges,), optional
-        What to count instead of bytes, such as packets; their sum finite, none negative.
+        Numbers to count instead of bytes, such as packets. None is negative, and their sum is
+        finite.
     routing : {"deterministic", "adaptive", "by_size"}
-        Dimension order, where half of a tie that is split or random is expected each way; or
-        minimal adaptive, as the expected load when every message is split evenly over its minimal
-        routes, those of each of its zones in turn; or the second where the longest message
-        has more than ``torus.network.deterministic_limit`` bytes, else the first.
+        Dimension order; half of a split or random tie is expected each way. Or minimal adaptive:
+        every message is split evenly over its minimal routes, zone after zone. Or the second if the
+        longest message has more than ``torus.network.deterministic_limit`` bytes, else the first.
 
     Returns
     -------
@@ -50,10 +50,9 @@ def link_loads(
 
     Notes
     -----
-    On a twisted torus the even split is over the orders of the hops of a message's way. On others,
-    sums in dimension order are kept in 64-bit fixed point, scaled by the power of two that makes
-    the total fit: whole byte counts below 2**61 in all are exact, fractions are rounded to 2**-61
-    of the total.
+    On a twisted torus the even split is over the orders of a message's hops. On others, sums in
+    dimension order are kept in 64-bit fixed point, scaled by a power of two so that the total fits.
+    Whole byte counts below 2**61 in total are exact; fractions are rounded to 2**-61 of the total.
 
     Examples
     --------
@@ -87,12 +86,12 @@ def loads_along_routes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sum and the maximum of link loads along each edge's dimension-ordered route.
 
-    Of a tie that is split or random, the plus way counts.
+    A split or random tie counts as plus.
 
     Parameters
     ----------
     comm, torus, mapping
-        What is sent, over which network, from where.
+        What is sent, over which network, and the mapping.
     load : ndarray, shape (n_links,)
         A number for every link, such as `link_loads` returns.
 
@@ -170,13 +169,13 @@ def _spread_over_zones(
     weight: NDArray[np.float64],
     load: NDArray[np.float64],
 ) -> None:
-    """Spread over minimal routes, zone by zone; (n,) (n,) (n,) -> (N * 2 * D,)."""
+    """Spread weights over minimal routes, zone by zone; (n,) (n,) (n,) -> (N * 2 * D,)."""
     grid = grid_of(torus)
-    # All routes of a zone end at one node: the next zone's start there.
+    # All routes of a zone end at one node, where the next zone starts.
     for zone in zones:
         part = torus.coords[:, zone] @ grid.stride[list(zone)]
         there = here - part[here] + part[target]
-        # Of 16 bits, sorting takes a pass.
+        # Keys of 16 bits are sorted in one pass.
         by_end = np.argsort(there.astype(np.min_scalar_type(torus.n_nodes - 1)), kind="stable")
         minus, plus = np.zeros((2, torus.ndim), dtype=np.int64)
         widen_reach(grid, here, there, minus, plus)

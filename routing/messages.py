@@ -1,4 +1,4 @@
-"""The messages that the packet simulator sends, in the order in which tasks hand them over."""
+"""The messages that the simulators send, in the order in which tasks hand them over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .routing import injection_fifos
 
 
 class Messages(NamedTuple):
-    """The edges of one or more rounds that send something, in the order of task, round, turn.
+    """The edges of one or more rounds that send something, ordered by task, round and turn.
 
     All arrays are of shape ``(n_messages,)``.
     """
@@ -25,12 +25,12 @@ class Messages(NamedTuple):
     src: NDArray[np.int32]  # nodes
     dst: NDArray[np.int32]
     receiver: NDArray[np.int32]  # task
-    fifo: NDArray[np.int32]  # of its node, NONE within a node
+    fifo: NDArray[np.int32]  # number within its node, NONE for a message within a node
     nbytes: NDArray[np.float64]
     packets: NDArray[np.int64]
     wire: NDArray[np.float64]
     software: NDArray[np.float64]
-    asks: NDArray[np.bool_]  # whether it waits for its receiver's answer first
+    asks: NDArray[np.bool_]  # whether it first waits for the receiver's answer
     merged: float  # real packets that one simulated packet carries, on average
 
 
@@ -81,7 +81,7 @@ def list_messages(
 
 
 def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
-    """FIFO of its node in which each edge's messages wait, NONE within a node."""
+    """Return the FIFO of the node in which each edge's messages wait, NONE within a node."""
     if torus.network.fifo_rule != "first_free":
         return injection_fifos(comm, torus, mapping)
     node = mapping.node

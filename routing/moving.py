@@ -1,4 +1,4 @@
-"""Loads of a mapping that are kept up to date while tasks change places."""
+"""Loads of a mapping, updated while tasks change places."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _MOST = 2.0**61
 class MovingLoads:
     """Loads of links, injection FIFOs and receivers under a mapping whose tasks may be moved.
 
-    Loads are whole numbers: whatever the moves, they are to the last byte what a new count gives.
+    Loads are whole numbers, so after any moves they equal a new count to the last byte.
 
     Parameters
     ----------
     traffic : Workload or CommGraph
-        What is sent. Phases are counted apart, the rounds of a dependent workload together.
+        What is sent. Phases are counted apart; the rounds of a dependent workload count together.
     torus : Torus
         The host, of at most `MOST_NODES` nodes.
     mapping : TaskMapping
@@ -38,7 +38,7 @@ class MovingLoads:
     count : {"nbytes", "wire_bytes"}
         Bytes of the messages, or with the headers of their packets.
     routing : {"deterministic", "adaptive", "by_size"}
-        Of adaptive routing the even split over the minimal ways, rounded to 2**-16.
+        Adaptive routing is an even split over the minimal ways, rounded to 2**-16.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class MovingLoads:
         self.load = np.zeros(size, dtype=np.int64)
         self.node = mapping.node.copy()
         self.units_of_hops = add_all(self.ends, self.uses, self.node, self.load)
-        # An edge may list as many loads as its way has before the list is cleared up.
+        # An edge may list all loads of its way before repeated ones are removed.
         listed, most = 2 * size + 1, 2 * int(np.diff(self.ends.first).max(initial=0))
         self.change = Change(
             load=np.zeros(size, dtype=np.int64),
@@ -94,9 +94,9 @@ class MovingLoads:
         )
 
     def move(self, tasks: ArrayLike, nodes: ArrayLike) -> float:
-        """Move tasks to other nodes; return what that changes hop-bytes by.
+        """Move tasks to other nodes; return the change of hop-bytes.
 
-        An exchange is a move of two tasks. Whether nodes have room is not looked at.
+        An exchange is a move of two tasks. Room on the nodes is not checked.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class MovingLoads:
 
     @property
     def hop_bytes(self) -> float:
-        """Bytes times hops over all phases."""
+        """Bytes times hops, summed over all phases."""
         return float(self.units_of_hops * self.unit)
 
     @property
@@ -134,9 +134,9 @@ class MovingLoads:
 
 
 def usable(workload: Workload, torus: Torus, routing: Routing) -> tuple[Uses, int]:
-    """Return the ways between all nodes as the workload is routed, and the parts of a unit.
+    """Return the ways between all nodes under the workload's routing, and the parts of a unit.
 
-    Where some phases are adaptive and some are not, all are taken as adaptive.
+    If some phases are adaptive, all are taken as adaptive.
     """
     check_routing(routing)
     ways = phase_routings(routing, workload, torus)
@@ -174,7 +174,7 @@ def ends_of(
 
 
 def _whole(weight: NDArray[np.float64], most: int) -> tuple[NDArray[np.int64], float]:
-    """Weights as whole numbers of a unit, of which ``most`` times the sum fits; bytes if it can."""
+    """Return weights in whole units so that ``most`` times their sum fits; in bytes if possible."""
     total = float(weight.sum()) * most
     if total < _MOST and (weight == np.rint(weight)).all():
         return weight.astype(np.int64), 1.0

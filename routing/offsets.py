@@ -9,22 +9,23 @@ from numpy.typing import NDArray
 
 
 class OffsetTable(NamedTuple):
-    """Hops left along each dimension, minus those on the way minus; the farthest offset first.
+    """Signed hops left along each dimension; the farthest offset comes first.
 
-    That of some hops left is ``at[place]``, ``place`` the sum of ``(hops + minus) * stride``.
+    The offset of some hops is ``at[place]``, where ``place`` is the sum of ``(hops + minus) *
+    stride``.
     """
 
     gap: NDArray[np.int32]  # (M, D)
     distance: NDArray[np.int32]  # (M,)
     place: NDArray[np.int64]  # (M,)
     at: NDArray[np.int32]  # (M,) by place
-    first: NDArray[np.int64]  # (farthest + 1,) first offset that is not farther
-    minus: NDArray[np.int64]  # (D,) most hops on the way minus
+    first: NDArray[np.int64]  # (farthest + 1,) first offset that is at most so far
+    minus: NDArray[np.int64]  # (D,) most hops in minus direction
     stride: NDArray[np.int64]  # (D,)
 
 
 def offset_table(minus: NDArray[np.int64], plus: NDArray[np.int64]) -> OffsetTable:
-    """Return the offsets of at most so many hops along each dimension on either way.
+    """Return all offsets up to a number of hops in each direction of each dimension.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How messages become packets, and when a task has them ready."""
+"""Packets of messages, and the times at which tasks have messages ready."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def hand_over_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the edges in the order of their hand-over, and the second at which each is ready.
 
-    Those of a task stand together, the tasks in order. A task starts with the partner next above it
-    and goes round, so that an all-to-all does not begin with everybody sending to task 0.
+    Edges are grouped by task, in order of the tasks. A task starts with its next higher partner and
+    goes round, so that not all tasks of an all-to-all send to task 0 first.
     """
     order = np.empty(comm.n_edges, dtype=np.int64)
     ready = np.empty(comm.n_edges)
@@ -60,7 +60,7 @@ def hand_over_times(
 
 
 def common_message(workload: Workload, torus: Torus) -> int:
-    """Packets of a message of such a length that half of all packets belong to longer ones or it.
+    """Return the packets of the median message: half of all packets are in ones at least as long.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def common_message(workload: Workload, torus: Torus) -> int:
 
 
 def longest_message(workload: Workload, torus: Torus) -> int:
-    """Packets of the longest message of all phases.
+    """Return the packets of the longest message of all phases.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How phases are routed, and the routes, hops and FIFOs of messages in dimension order."""
+"""Routing of phases; routes, hops and FIFOs of messages in dimension order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_fit(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> None:
 
 
 def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
-    """Return how a phase is routed: ``by_size`` is adaptive where its longest message is long.
+    """Return the routing of a phase: ``by_size`` is adaptive if its longest message is long.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def phase_routing(routing: Routing, comm: CommGraph, torus: Torus) -> Routing:
 def phase_routings(
     routing: Routing, traffic: Workload | CommGraph, torus: Torus
 ) -> tuple[Routing, ...]:
-    """Return how each phase is routed; rounds of a dependent workload are all routed alike.
+    """Return the routing of each phase; the rounds of a dependent workload have the same.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def phase_routings(
 
 
 def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing) -> bool:
-    """Return whether packets of a message may go different ways; loads of links are estimates then.
+    """Return whether packets of a message may go different ways, so that loads are estimates.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def ways_are_open(traffic: Workload | CommGraph, torus: Torus, routing: Routing)
 
 
 def grid_of(torus: Torus) -> kernels.Grid:
-    """Return the arrays by which the kernels know a torus."""
+    """Return the arrays that describe a torus to the kernels."""
     stride = np.cumprod((1, *torus.shape[:0:-1]))[::-1]
     return kernels.Grid(
         np.array(torus.shape, dtype=np.int64),
@@ -123,7 +123,7 @@ def routes(
     Parameters
     ----------
     torus : Torus
-        Of a tie that is split or random, the plus way is listed.
+        A split or random tie is listed as plus.
     src, dst : array-like of int, shape (n_routes,)
         First and last node of each route.
 
@@ -156,11 +156,11 @@ def routes(
 def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
     """Return the torus injection FIFO of every edge, shape ``(n_edges,)``; -1 within a node.
 
-    The rule is that of ``torus.network``. Blue Gene/Q's, as in IBM's messaging library (PAMI): a
-    destination that differs in one dimension only takes the FIFO of that dimension and direction,
-    any other the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo the
-    FIFOs. The direction of a tie that is split or random counts as plus. Where FIFOs take turns,
-    they do so in the order of the edges, those that send nothing last.
+    ``torus.network`` has the rule. Blue Gene/Q's is that of IBM's messaging library (PAMI): a
+    destination that differs in one dimension only takes the FIFO of that dimension and direction.
+    Any other takes the FIFO numbered by the sum of the (unwrapped) coordinate differences, modulo
+    the FIFOs. A split or random tie counts as plus. Where FIFOs take turns, they do so in the order
+    of the edges; edges that send nothing come last.
 
     Examples
     --------

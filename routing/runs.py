@@ -1,4 +1,4 @@
-"""Tables of the straight runs of a torus, for graphs large enough to pay for them."""
+"""Tables of the straight runs of a torus, for large graphs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 from toruscast.mapping import Torus
 from toruscast.mapping.ties import TIE_RULES
 
-# Runs an edge up to which the tables are worth their making: fewer where they leave the cache.
+# Most runs an edge for which the tables save time; fewer if the tables exceed the cache.
 _RUNS_AN_EDGE, _IN_MEMORY = 8, 2
 _IN_CACHE = 2**20
 
 
 class RunTable(NamedTuple):
-    """Where the runs of a route stand, the dimensions in routing order.
+    """Places of the runs of a route; dimensions are in routing order.
 
     The run along dimension ``i`` stands at ``base[i] + (row * parities + parity) * size[i] + t``:
-    ``row`` is that of the node where it starts, ``t`` the coordinate where it ends and ``parity``
-    that of the destination's other coordinates, where the tie rule asks for it. A step along the
-    dimension is worth ``stride[i]`` rows: the dimension routed last counts most, so that the runs
-    of all routes out of neighbouring nodes lie in one short piece a dimension.
+    ``row`` belongs to the node where the run starts, ``t`` is the coordinate where it ends, and
+    ``parity`` is that of the destination's other coordinates, if the tie rule needs it. A step
+    along the dimension is ``stride[i]`` rows. The dimension routed last has the largest stride, so
+    the runs of all routes out of neighbouring nodes lie close together.
     """
 
-    code: NDArray[np.int32]  # (N,) coordinates side by side, the parity of their sum above them: at
+    code: NDArray[np.int32]  # (N,) coordinates side by side, with the parity of their sum above: at
     # most 31 bits, as a torus has at most 2**24 nodes
     row: NDArray[np.int32]  # (N,)
     shift: NDArray[np.int64]  # (D + 1,) where each coordinate begins in a code, then the parity
@@ -39,7 +39,7 @@ class RunTable(NamedTuple):
 
 
 def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
-    """Return the table of a torus, or None where walking the routes costs less."""
+    """Return the table of a torus, or None if walking the routes costs less."""
     n_runs = torus.n_nodes * sum(torus.shape) * _parities(torus)
     an_edge = _RUNS_AN_EDGE if n_runs <= _IN_CACHE else _IN_MEMORY
     if n_runs > max(an_edge * n_edges, 2**12):
@@ -48,7 +48,7 @@ def worthwhile_runs(torus: Torus, n_edges: int) -> RunTable | None:
 
 
 def _parities(torus: Torus) -> int:
-    """Ways that runs of one start and one end may go, by the parity of other coordinates."""
+    """Return the number of parities that the runs of a torus depend on."""
     return 1 + TIE_RULES[torus.tie].with_others
 
 

@@ -1,7 +1,7 @@
-"""Routes, loads and injection FIFOs on a twisted torus, walked hop by hop through its neighbours.
+"""Routes, loads and injection FIFOs on a twisted torus, found hop by hop.
 
-The other modules of this room ask here where a torus is twisted; `mapping.twist` says how messages
-are routed.
+The other modules of this room call these functions for a twisted torus; `mapping.twist` defines the
+routes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Links = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def steps(torus: Torus, src: Nodes, hops: NDArray[np.int32]) -> Iterator[Links]:
-    """Give the links of routes in dimension order: which routes go on, and over which links."""
+    """Yield the steps of routes in dimension order: which routes go on, and over which links."""
     here = src.astype(np.int64)
     ports = 2 * torus.ndim
     for k in torus.order:
@@ -71,7 +71,7 @@ def loads_along(
 def adaptive_loads(
     torus: Torus, zones: Groups, src: Nodes, dst: Nodes, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the loads if every message is spread evenly over the orders of its hops, by zones."""
+    """Return the loads if every message is spread evenly over the orders of its hops."""
     load = np.zeros(torus.n_links)
     hops, which = np.unique(hops_along(torus, src, dst), axis=0, return_inverse=True)
     by_way = np.argsort(which, kind="stable")
@@ -92,19 +92,19 @@ def _spread(
     weight: NDArray[np.float64],
     load: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Spread messages of one way over the orders of its hops in a zone; where they end."""
+    """Spread messages over the orders of their hops in a zone; return where they end."""
     port = [2 * k + int(way[k] < 0) for k in zone]
     size = [abs(int(way[k])) for k in zone]
     share: dict[tuple[int, ...], float] = defaultdict(float)
     share[(0,) * len(zone)] = 1.0
     nodes = {(0,) * len(zone): start}
-    # In C order every cell comes after those from which a hop leads to it.
+    # In C order every cell comes after the cells that lead to it.
     for cell in product(*(range(k + 1) for k in size)):
         left = sum(size) - sum(cell)
         for i in range(len(zone)):
             if cell[i] == size[i]:
                 continue
-            # As large a share of the orders goes on so as hops are left that way.
+            # The share of orders that goes on this way equals the share of hops left this way.
             part = share[cell] * (size[i] - cell[i]) / left
             link = nodes[cell] * 2 * torus.ndim + port[i]
             np.add.at(load, link, weight * part)
@@ -117,7 +117,7 @@ def _spread(
 def pick_fifos(torus: Torus, by_first: bool, src: Nodes, dst: Nodes) -> NDArray[np.int32]:
     """Return the FIFO of each message by its first dimension, or by Blue Gene/Q's rule; -1 within.
 
-    That rule's sum of coordinate differences is that of the hops here.
+    On a twisted torus that rule sums hops instead of coordinate differences.
     """
     hops = hops_along(torus, src, dst)[:, torus.order]
     differ = hops != 0

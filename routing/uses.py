@@ -1,4 +1,4 @@
-"""What a message between two nodes uses: its injection FIFO, the links of its way, the receiver."""
+"""Resources of a message between two nodes: injection FIFO, links of its way, receiver."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ._delta_kernels import Uses
 from .loads import link_loads
 from .routing import FIFO_RULES, grid_of, routes
 
-# Nodes up to which the ways between all pairs are kept in memory.
+# Most nodes for which the ways between all pairs are kept in memory.
 MOST_NODES = 2048
-# Uses of ways that divide, up to which they are.
+# Most uses of divided ways that are kept.
 _MOST_USES = 2**26
-# Parts of a unit to which even splits are rounded.
+# Even splits are rounded to this many parts of a unit.
 _PARTS = 2**16
 
 
@@ -30,7 +30,7 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
     """Return the resources between all pairs of nodes, and the parts of a unit of traffic.
 
     Resources are numbered: links as in `Torus`, then the injection FIFOs ``node * fifos + fifo``,
-    then a receiver for each node. Where FIFOs take turns, all of a node count as its first.
+    then a receiver for each node. Where FIFOs take turns, all FIFOs of a node count as its first.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
         parts = _PARTS
         count, link, share = _split_ways(torus, routing, parts)
     elif torus.ties_are_open:
-        # A tie splits in two in each dimension on its own.
+        # Ties in different dimensions split independently.
         parts = 2
         count, link, share = _split_ways(torus, "deterministic", parts)
     else:
@@ -82,9 +82,9 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
 
 
 def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
-    """Return the seconds that a byte takes of each resource, ``(n_resources,)``.
+    """Return the seconds of a byte on each resource, ``(n_resources,)``.
 
-    Links at their bandwidth, a FIFO at that of the fastest dimension, receivers at the memory's.
+    Links have their own bandwidth, FIFOs that of the fastest dimension, receivers the memory's.
     """
     network = torus.network
     turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
@@ -101,7 +101,7 @@ def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
 def _fifo_between(
     torus: Torus, src: NDArray[np.int32], dst: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Resource number of the FIFO that each pair of nodes uses, ``(n_pairs,)``."""
+    """Return the resource number of the FIFO of each pair of nodes, ``(n_pairs,)``."""
     network = torus.network
     rule = FIFO_RULES[network.fifo_rule]
     fifo = np.zeros(src.size, dtype=np.int32)
@@ -112,10 +112,10 @@ def _fifo_between(
 
 
 def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, Any]:
-    """Links of each pair of nodes, their number, and their shares where ways divide.
+    """Return the links of each pair of nodes, their number, and their shares where ways divide.
 
-    The ways of a pair are those of another one of the same hops along each dimension, shifted;
-    where the source's parity settles a tie, of one whose source has the same parity there.
+    Pairs with the same hops along each dimension have the same ways, shifted. If the source's
+    parity settles a tie, the parities must be equal too.
     """
     if torus.twist:
         raise InputError(
@@ -139,7 +139,7 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
         tied = wrap & (2 * step == shape) & bool(by_parity)
         if (odd > tied).any():
             continue
-        # From the corner out of which so many hops lead nowhere over the edge of a mesh.
+        # Start at the corner from which these hops stay inside a mesh.
         corner = np.where(step < 0, shape - 1, odd)
         ends = torus.node([corner, (corner + step) % shape])
         if ends[0] == ends[1]:

@@ -1,4 +1,4 @@
-"""When messages arrive: the packet simulator, the flow simulator, their counters and traces."""
+"""The packet simulator and the flow simulator, with their counters and traces."""
 
 from .flow import FlowSimulation, simulate_flows
 from .simulation import Simulation

@@ -1,4 +1,4 @@
-"""The packet simulator's clock: how long a tick is, and what is too long for it."""
+"""The packet simulator's clock: the length of a tick, and times that are too long for it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ._state import DELIVERED, PARTS, SLOTS, State
 
 _TICKS_A_PACKET = 1024
 _TICKS_A_HOP = 64
-# Parts of ticks that the shortest packet takes if it can be done, and those that it must take.
+# Parts of ticks that the shortest packet should take, and those that it must take.
 _PARTS_A_PACKET = 128
 _LEAST_PARTS = 16
 _LARGEST_WHEEL = 2**22
-# Times of a packet on the fastest link that anything in the network may take at most.
+# Nothing in the network may take longer than this many times a packet on the fastest link.
 _LARGEST_REACH = 2**23
-# The network will have carried everything by this many times what `_carrying` says.
+# The network has carried everything after this many times the result of `_carrying`.
 _SPARE = 8
 _MOST_TICKS = 2**31
-# Ticks from one look at the waits to the next, and the longest wait found there that still goes on:
-# what waits longer is found before its ticks are too many.
+# Ticks between two checks of the waits, and the longest wait that a check accepts. A longer wait is
+# found before its ticks overflow.
 BETWEEN_LOOKS = 2**28
 _LONGEST_WAIT = _MOST_TICKS - 2 * BETWEEN_LOOKS
 # Parts of a run's ticks are counted in 64 bits.
@@ -32,18 +32,17 @@ _LAST_TICK = 2 ** (62 - PARTS)
 
 
 def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, int]:
-    """Seconds of a tick, and the ticks of a wheel longer than any delay of the network.
+    """Return the seconds of a tick, and the ticks of a wheel longer than any delay of the network.
 
-    The longest packet takes a whole number of ticks on the fastest link, so that its rate is exact,
-    and the shortest one many of the parts in which links count. Packets keep 32 bits of their
-    ticks: no wait may be longer, so ticks grow where it all takes very long. How long a packet
-    waits nobody knows before: where it was too long (`waits_too_long`), the number of ticks is
-    halved once more.
+    The longest packet takes a whole number of ticks on the fastest link, so that its rate is exact.
+    The shortest one takes many of the parts in which links count. Packets keep 32 bits of their
+    ticks, which limits a wait, so ticks are longer in very long runs. The waits are not known
+    before the run: if one was too long (`waits_too_long`), ticks are made twice as long.
 
     Raises
     ------
     InputError
-        If something takes far too long to be counted in the same ticks as a packet on that link.
+        If something takes too long to be counted in the same ticks as a packet on that link.
     """
     remote = messages.src != messages.dst
     largest_packet = float(messages.wire.max(initial=1.0, where=remote))
@@ -91,18 +90,19 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
 
 
 def waits_too_long(state: State, now: int) -> bool:
-    """Whether a packet has waited for so many ticks that they soon cannot be counted."""
+    """Return whether a packet has waited for so many ticks that they may soon overflow."""
     on_way = state.packet["route"] != DELIVERED
     on_way[state.free[: state.clock[SLOTS]]] = False
-    # Past 2^31 ticks the packets' own 32 bits have gone round: so does the difference.
+    # After 2^31 ticks the packets' own 32 bits overflow, and so does the difference.
     waits = (np.int64(now) - state.packet["since"][on_way]).astype(np.int32)
     return bool(waits.max(initial=0) > _LONGEST_WAIT)
 
 
 def _carrying(messages: Messages, torus: Torus) -> float:
-    """Seconds in which the busiest node sends or takes in its packets over the slowest part.
+    """Return the seconds that the busiest node needs to send or take its packets.
 
-    Where few packets find room behind a link, its rate is that at which the room falls free.
+    They go over the slowest part. If few packets find room behind a link, its rate is that at which
+    the room becomes free.
     """
     places = max(1, torus.network.buffer_packets - 1)
     each = messages.wire + torus.network.hop_latency / places * _slowest(torus)
@@ -114,7 +114,7 @@ def _carrying(messages: Messages, torus: Torus) -> float:
 
 
 def _slowest(torus: Torus) -> float:
-    """Bytes per second of the slowest part."""
+    """Return the bytes per second of the slowest part."""
     return min(*torus.bandwidth, torus.network.memory_bandwidth)
 
 

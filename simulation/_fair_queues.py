@@ -1,4 +1,4 @@
-"""Lay out what fair queueing keeps of links and messages."""
+"""Layout of the arrays that fair queueing keeps for links and messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fair_queues(
     tick: float,
     n_slots: int,
 ) -> records.FairQueues:
-    """Return clocks and tags at rest; empty ones where packets do not queue so."""
+    """Return clocks and tags at the start; empty ones without fair queueing."""
     if torus.network.arbitration != "fair":
         none = np.zeros(0, dtype=np.int64)
         return records.FairQueues(none, none, none, none, none.astype(np.int32), none, none)

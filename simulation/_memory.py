@@ -1,4 +1,4 @@
-"""Put the arrays of a kernel side by side, many of them into huge pages."""
+"""One block of memory, with huge pages, for the arrays of a kernel."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _SMALL = _HUGE // 2
 
 
 def blank(size: int, dtype: np.dtype[Any] | type) -> NDArray[Any]:
-    """Return a stand-in for zeros, which takes no memory until `side_by_side` lays it out."""
+    """Return a placeholder for zeros, which takes no memory until `side_by_side` lays it out."""
     return np.broadcast_to(np.zeros((), dtype=dtype), (size,))
 
 
 def side_by_side(arrays: T) -> T:
     """Return a (nested) named tuple with its arrays copied into one block, each on its own lines.
 
-    The event loop jumps about in tens of megabytes: with pages of 4 KiB nearly every jump misses
-    the translation cache too, and the system clears a huge page faster than it finds the 512 small
-    ones of it. What would fill less than half of one stays in small ones.
+    The event loop jumps within tens of megabytes. With pages of 4 KiB nearly every jump also misses
+    the translation cache, and the system clears one huge page faster than it finds 512 small ones.
+    Arrays that would fill less than half of a huge page stay in small ones.
     """
     flat = _arrays(arrays)
     size = sum(-(-array.nbytes // _LINE) * _LINE for array in flat)
     small = size <= _SMALL
     align = _LINE if small else _HUGE
-    # Systems that have no such flags give the same memory without.
+    # Systems without such flags give the same memory.
     private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
     block = mmap.mmap(-1, size + 2 * align, **({"flags": private} if private else {}))
     if not small and hasattr(mmap, "MADV_HUGEPAGE"):
-        # Where the system has none, the pages stay small and all else is the same.
+        # If the system has no huge pages, small ones are used; nothing else changes.
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)
     memory = np.frombuffer(block, dtype=np.uint8)
@@ -45,7 +45,7 @@ def side_by_side(arrays: T) -> T:
     for array in flat:
         view = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
         if array.strides != (0,):
-            # As bytes: records go field by field.
+            # The copy is made as bytes, because NumPy copies records field by field.
             memory[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
         moved[id(array)] = view
         start += -(-array.nbytes // _LINE) * _LINE

@@ -1,7 +1,7 @@
-"""The simulator's records of messages and handshakes, and what of them each task's rounds wait for.
+"""The simulator's records of messages and handshakes, and the messages that each round waits for.
 
-Message ``i`` is message ``i`` of `Messages`; the handshakes of those that ask follow, each with its
-answer behind it.
+Record ``i`` is message ``i`` of `Messages`. The handshakes of messages that ask first follow; each
+question stands before its answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NONE = records.NONE
 
 
 class Rounds(NamedTuple):
-    """What a task hands over, and what it waits for; letters as in `_simulator_state`."""
+    """The messages that each task hands over and waits for; letters as in `_state`."""
 
     then: NDArray[np.int32]  # (E,) or (0,)
     first: NDArray[np.int32]  # (messages,)
@@ -39,7 +39,7 @@ class Rounds(NamedTuple):
 def message_records(
     messages: Messages, torus: Torus, tick: float, fields: records.Fields, adaptive: bool
 ) -> NDArray[np.void]:
-    """Records of messages and handshakes, ``(E,)``; with zones, both ways of a tie are left."""
+    """Return records of messages and handshakes, ``(E,)``; with zones, ties are left open."""
     network = torus.network
     asking = np.flatnonzero(messages.asks)
     n = messages.task.size
@@ -78,7 +78,7 @@ def message_records(
 
 
 def _pack_hops(fields: records.Fields, hops: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """Routes as `pack_routes` packs them, of hops along each dimension."""
+    """Return routes packed as by `pack_routes`, from hops along each dimension."""
     route = np.zeros(len(hops), dtype=np.uint64)
     for k in range(hops.shape[1]):
         along = np.abs(hops[:, k]).astype(np.uint64)
@@ -108,12 +108,12 @@ def _fifos_of_answers(
 
 
 def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> Rounds:
-    """Lay out what the rounds of each task hand over and wait for."""
+    """Return the messages that each round of each task hands over and waits for."""
     asking = np.flatnonzero(messages.asks)
     n, dependent = messages.task.size, n_rounds > 1
     reacts = dependent or asking.size > 0
     then = np.full(n + 2 * asking.size if reacts else 0, NONE, dtype=np.int32)
-    # What a task hands over of a message that asks is the question.
+    # A task first hands over only the question of a message that asks.
     first = np.arange(n)
     if asking.size:
         first[asking] = n + 2 * np.arange(asking.size)

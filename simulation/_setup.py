@@ -1,4 +1,4 @@
-"""Lay out the packet simulator's state: links, messages, workers, wheel."""
+"""Layout of the packet simulator's state: links, messages, workers, wheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._records import message_records, rounds_of
 from .coarsening import PLACES
 
 _LOG_ENTRIES = 2**20
-# Bytes free behind a link are counted in 32 bits.
+# Free bytes behind a link are counted in 32 bits.
 LARGEST_PACKET = 2**26
 _MOST_ROOM = 2**30
 # Packets of a message are counted in 32 bits.
@@ -36,9 +36,9 @@ NONE = records.NONE
 
 
 def is_usual(network: Network, routing: Routing, looked_at: bool) -> bool:
-    """Whether a network is of the kind for which there is a kernel of its own.
+    """Return whether a network is of the usual kind, which has a kernel of its own.
 
-    ``looked_at``: whether its counters are, before all packets have arrived.
+    ``looked_at``: whether counters are read before all packets have arrived.
     """
     return (
         routing == "deterministic"
@@ -50,11 +50,11 @@ def is_usual(network: Network, routing: Routing, looked_at: bool) -> bool:
 
 
 def fields_of(torus: Torus) -> records.Fields:
-    """Return where routes keep the hops left through each port."""
+    """Return the fields in which routes keep the hops left through each port."""
     ports = 2 * torus.ndim
     shift, mask = np.zeros(ports, dtype=np.uint64), np.zeros(ports, dtype=np.uint64)
     width = np.zeros(torus.ndim, dtype=np.uint64)
-    # Of an empty route any port will do: it is only looked ahead at.
+    # An empty route may name any port, which is only prefetched.
     port_of = np.zeros(65, dtype=np.int64)
     at = 0
     for i, k in enumerate(torus.order):
@@ -73,7 +73,7 @@ def fields_of(torus: Torus) -> records.Fields:
 
 
 def _most_hops(torus: Torus, dimension: int) -> int:
-    """Hops along a dimension that a message takes at most."""
+    """Return the most hops of a message along a dimension."""
     if torus.twist:
         return int(np.abs(torus.ways.hops[:, dimension]).max())
     size = torus.shape[dimension]
@@ -95,8 +95,8 @@ def build_state(
 ) -> tuple[records.State, float]:
     """Return the state before the first event, and the seconds of a tick.
 
-    ``places`` are the merged packets for which a buffer has room at least, if it has that for real
-    ones; ``halved`` is how often the ticks are coarser, as in `clock_of`.
+    A buffer has room for at least ``places`` merged packets, if it has room for as many real ones.
+    ``halved`` tells how often the number of ticks was halved, as in `clock_of`.
     """
     network = torus.network
     fields = fields_of(torus)
@@ -137,8 +137,8 @@ def build_state(
     held = sum(int((credit // smallest).sum()) for credit in credits)
     ratio = _real_places(network) / (room // whole) if messages.merged > 1 else 1.0
     outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
-    # All that a buffer holds queues for a link together, while of a FIFO there is one packet, or a
-    # few, however long they are.
+    # All packets of a buffer queue for a link together; a FIFO has only one packet, or a few, at
+    # the router, however long they are.
     gives_way = (
         network.fifo_packets < ratio
         and network.arbitration == "first_come"
@@ -153,7 +153,7 @@ def build_state(
     worker = np.full((int(worker_of.max(initial=0)) + 1, 3), NONE, dtype=np.int32)
     inputs, turns = 1, max(1, network.virtual_channels)
     if network.arbitration in ("round_robin", "age"):
-        # All lanes of a link stand in one 64-bit number: what does not fit shares its turn.
+        # All lanes of a link are bits of one 64-bit number; lanes that do not fit share a turn.
         most = 64 // records.KINDS
         turns = turns if 2 * torus.ndim * turns < most else 1
         inputs = min(2 * torus.ndim * turns + network.fifos, most)
@@ -233,7 +233,7 @@ def build_state(
         watched=watched,
     )
     state = side_by_side(state)
-    # A link's memory holds either; see `_simulator_state`.
+    # The memory of a link holds either of them; see `_state`.
     if special is None:
         state = state._replace(lane=state.link.view(np.uint8).view(records.LANE))
     else:
@@ -242,7 +242,7 @@ def build_state(
 
 
 def _queues(credits: NDArray[np.int32], virtual_channels: int) -> NDArray[np.void]:
-    """Virtual channels at rest, each with the room of its channel. (3, L) -> (places,)."""
+    """Return empty virtual channels, each with the room of its channel. (3, L) -> (places,)."""
     n_links = credits.shape[1]
     queue = np.zeros(n_links * virtual_channels * 4, dtype=records.QUEUE)
     queue["head"] = queue["tail"] = NONE
@@ -252,16 +252,15 @@ def _queues(credits: NDArray[np.int32], virtual_channels: int) -> NDArray[np.voi
 
 
 def _real_places(network: Network) -> int:
-    """Real packets that a channel holds."""
+    """Return the real packets that a channel holds."""
     return min(network.buffer_packets, _MOST_ROOM // (network.payload + network.header))
 
 
 def _room(network: Network, merged: float, largest: int, places: int) -> int:
-    """Bytes that a channel holds; ``places`` of the longer packets where it held that many.
+    """Return the bytes of a channel, enough for ``places`` merged packets if it held as many.
 
-    Three are the usual ones: with two, which the bubble rule needs, a packet enters a ring only
-    where nothing is buffered; with more, whole messages fit into the buffers
-    (docs/reference/simulator-cost.md).
+    Three is usual. With two, which the bubble rule needs, a packet enters a ring only where nothing
+    is buffered; with more, whole messages fit into the buffers (docs/reference/simulator-cost.md).
     """
     whole = network.payload + network.header
     least = 1 if merged <= 1 else min(network.buffer_packets, places)
@@ -269,20 +268,19 @@ def _room(network: Network, merged: float, largest: int, places: int) -> int:
 
 
 def _credits(torus: Torus, adaptive: bool, room: int) -> NDArray[np.int32]:
-    """Bytes that each channel behind a link holds: of dimension order, second, adaptive. (3, L)."""
+    """Return the bytes of each link's channels: dimension order, second, adaptive. (3, L)."""
     channels = np.array([[True], [torus.network.deadlock == "dateline"], [adaptive]])
     return np.where(channels & torus.link_exists, np.int32(room), np.int32(0))
 
 
 def _links(torus: Torus) -> NDArray[np.void]:
-    """Links at rest, without credits."""
+    """Return idle links, without credits."""
     link = np.zeros(torus.n_links, dtype=records.LINK)
     link["far"] = torus.neighbors.ravel()
     link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
     link["entry"] = 1
     if torus.network.deadlock == "bubble":
-        # A ring of up to three nodes is crossed in one hop: no packet stays on it, nothing to keep
-        # free.
+        # A ring of up to three nodes is crossed in one hop, so no packet stays on it.
         circular = [
             2 if w and k > 3 else 1 for k, w in zip(torus.ring_lengths, torus.wrap, strict=True)
         ]
@@ -291,7 +289,7 @@ def _links(torus: Torus) -> NDArray[np.void]:
 
 
 def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32]) -> None:
-    """Fill in what networks that are not usual need of links."""
+    """Fill in the fields of links that only unusual networks need."""
     _, rest["second_credit"], rest["adaptive_credit"] = credits
     rest["second_channel"] = torus.network.deadlock == "dateline"
     last, here = np.array(torus.ring_lengths) - 1, torus.ring_places

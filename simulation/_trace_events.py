@@ -9,12 +9,12 @@ Event = dict[str, Any]
 
 
 def microseconds(seconds: float) -> float:
-    """Return a time as the format wants it, to the picosecond."""
+    """Return a time in the unit of the format, rounded to the picosecond."""
     return round(1e6 * float(seconds), 6)
 
 
 def named(process: int, name: str, thread: int | None = None) -> Iterator[Event]:
-    """Name and rank of a process, or of one of its threads."""
+    """Return name and rank of a process, or of one of its threads."""
     what = "process" if thread is None else "thread"
     place = {"ph": "M", "pid": process, "tid": thread or 0}
     yield place | {"name": f"{what}_name", "args": {"name": name}}
@@ -25,8 +25,8 @@ def named(process: int, name: str, thread: int | None = None) -> Iterator[Event]
 def slice_of(
     name: str, category: str, process: int, thread: int, span: tuple[float, float], args: Event
 ) -> Event:
-    """A slice of a thread; those of one thread must not overlap."""
-    # From one rounded end to the other: slices that follow each other do not come to overlap.
+    """Return a slice of a thread; slices of one thread must not overlap."""
+    # Both ends are rounded, so that consecutive slices do not overlap.
     begin, end = (microseconds(moment) for moment in span)
     return {
         "ph": "X",
@@ -43,14 +43,14 @@ def slice_of(
 def overlapping(
     name: str, key: str, process: int, thread: int, span: tuple[float, float], args: Event
 ) -> Iterator[Event]:
-    """The two ends of a slice that may overlap others, found by ``key``: category and number."""
+    """Return both ends of a slice that may overlap others; ``key`` is category and number."""
     place = {"name": name, "cat": key.split()[0], "id": key, "pid": process, "tid": thread}
     yield {"ph": "b", **place, "ts": microseconds(span[0]), "args": args}
     yield {"ph": "e", **place, "ts": microseconds(span[1])}
 
 
 def count(name: str, process: int, thread: int, time: float, args: dict[str, float]) -> Event:
-    """A counter's value, which holds until its next."""
+    """Return a counter's value, which holds until the next one."""
     return {
         "ph": "C",
         "name": name,

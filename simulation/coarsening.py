@@ -1,4 +1,4 @@
-"""Choose how long simulated packets may be from the error that a user accepts."""
+"""Choice of the length of simulated packets from the error that a user accepts."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import math
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-# How much less than the error accepted the time may change when packets are halved once more. Less
-# than half would do if errors fell evenly; they do not where a network is full
-# (docs/reference/simulator-cost.md). With an eighth, twice in a row, one mapping of fifty was
-# 15 % off.
+# Part of the accepted error by which the time may change when packets are halved once more. Half
+# would be enough if errors fell evenly, but they do not in a full network
+# (docs/reference/simulator-cost.md). With an eighth, twice in a row, one mapping of fifty was 15 %
+# off.
 _STEP = 1 / 16
-# How often in a row: once or twice may be by chance.
+# How often in a row; once or twice may be chance.
 _TIMES = 3
-# From here on two more steps cost about as much as real packets, which are certain.
+# From here on, two more steps cost about as much as real packets, which are certain.
 _NEARLY_REAL = 8
-# Packet-hops that take less than a second: nothing to save.
+# Fewer packet-hops take less than a second, so nothing is merged.
 _CHEAP = 2**22
-# Packets of the longest message in the first, coarsest attempt: fewer would fit into the buffers on
-# its way, and times of messages that do change little for a while, far from the true ones.
+# Packets of the longest message in the first, coarsest attempt. Fewer would fit into the buffers on
+# its way; the time would then change little for several steps, far from the true one.
 _FEWEST = 64
-# Places that a buffer of merged packets keeps at least, where it has that many for real ones.
+# Least places of a buffer for merged packets, if it has as many for real ones.
 PLACES = 3
-# Places with which the time must be nearly the same, if there are fewer: with eight a mapping was a
-# fifth off that was right with sixteen.
+# With fewer places than this, the time must be nearly the same as with this many. With eight, one
+# mapping was 20 % off that was right with sixteen.
 _MANY = 16
-# How much of the error accepted they may change.
+# Part of the accepted error by which the time may differ then.
 _ROOM = 1 / 8
 
 
 class Timed(Protocol):
-    """What has a time in seconds."""
+    """A result with a time in seconds."""
 
     @property
     def time(self) -> float:
@@ -48,34 +48,34 @@ def refine(
     run: Callable[[int, int], T],
     most: float = math.inf,
 ) -> tuple[T, float]:
-    """Simulate with ever shorter packets until the time changes by little.
+    """Simulate with shorter and shorter packets until the time changes little.
 
-    It must do so three times in a row, six after a change by more than the error, which shows a
-    network about to tip over, and then with many places behind every link, if they are few: in a
-    full network these tell the time, and it stands still while packets are halved and the places
-    stay as few.
+    The change must be small three times in a row, or six times after a change by more than the
+    error, because such a network may change abruptly. If there are few places behind every link,
+    the time must then stay nearly the same with many places: in a full network the places decide
+    the time, and it does not change while only the packets are halved.
 
     Parameters
     ----------
     error : float
-        Relative error of the time that will do.
+        Accepted relative error of the time.
     longest : int
         Packets of the longest message.
     hops : int
-        Packet-hops without merging; few are simulated as they are.
+        Packet-hops without merging; if there are few, nothing is merged.
     depth : int
         Real packets that a buffer holds.
     run : callable
-        Simulates with the given number of real packets in one, and of places at least.
+        Simulates with a number of real packets in one, and a least number of places.
     most : float
-        Real packets that one may stand for at most.
+        Most real packets that one may stand for.
 
     Returns
     -------
     result, change
         The last simulation, and the relative change of its time from the one before; 0 if nothing
-        is merged in it. Each attempt costs about twice the one before it, and at most every second
-        one is repeated with more places: all together cost less than four times the last.
+        is merged in it. Each attempt costs about twice the one before, and at most every second one
+        is repeated with more places. So all together cost less than four times the last.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def refine(
         if change <= error * _STEP:
             calm += 1
         else:
-            # Below zero so many more are owed.
+            # A negative count asks for as many more small changes.
             calm = 0 if change <= error else -_TIMES
         result = finer
         few = coarsening > 1 and depth / coarsening < _MANY
@@ -110,5 +110,5 @@ def refine(
 
 
 def _change(before: Timed, after: Timed) -> float:
-    """Relative change of the time; 0 if there is none to compare with."""
+    """Return the relative change of the time; 0 if the time is 0."""
     return abs(after.time - before.time) / after.time if after.time else 0.0

@@ -12,7 +12,7 @@ from toruscast.routing import time_bounds
 
 from .flow import simulate_flows
 
-# More messages than this are not simulated: a table of algorithms is to be there in a moment.
+# Algorithms with more messages are not simulated, so that the table takes little time.
 _MOST_MESSAGES = 2_000_000
 
 
@@ -27,19 +27,20 @@ def rank_collectives(
 ) -> pd.DataFrame:
     """Return the algorithms of a collective, the fastest first, by simulated flows.
 
-    Each runs on one port, and where it drives several on as many as the torus has directions, or
-    both ways round a ring. Algorithms see the torus where there is a task on every node.
+    Each runs on one port. If it can drive several, it also runs on as many as the torus has
+    directions, or both ways round a ring. Algorithms know the torus if there is a task on every
+    node.
 
     Parameters
     ----------
     collective : str
         Such as ``allreduce``.
     nbytes : float
-        Size of the whole buffer, as of `mapping.collectives.schedule`.
+        Size of the whole buffer, as in `mapping.collectives.schedule`.
     torus, mapping
-        Where its tasks run, in the order of their ranks.
+        Nodes of the tasks, in the order of their ranks.
     error : float
-        As of `simulate_flows`.
+        As in `simulate_flows`.
     progress : callable, optional
         Called with the algorithms done and those there are.
 
@@ -47,8 +48,8 @@ def rank_collectives(
     -------
     DataFrame
         Columns ``algorithm``, ``ports``, ``time`` and ``lower_bound`` (seconds), ``rounds``,
-        ``messages`` and ``GBps``, the buffer over the time; ``why`` tells, with an empty time, what
-        keeps an algorithm from running so.
+        ``messages`` and ``GBps``, the buffer over the time. If an algorithm cannot run, the time is
+        empty and ``why`` gives the reason.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def _try(
     mapping: TaskMapping,
     error: float,
 ) -> dict[str, object] | None:
-    """Time of an algorithm, or why it has none; nothing for ports that it does not drive."""
+    """Return an algorithm's time or the reason for none; None for ports it does not drive."""
     try:
         plan = collectives.schedule(name, mapping.n_tasks, nbytes, shape, ports=ports)
         rounds = list(plan.rounds())
@@ -100,7 +101,7 @@ def _try(
         return _row(messages=messages, why="too many messages to simulate here")
     workload = plan.workload()
     bound = time_bounds(workload, torus, mapping).total
-    # What error is accepted may shorten a time below what is possible.
+    # The accepted error may give a time below the lower bound.
     time = max(simulate_flows(workload, torus, mapping, error=error).time, bound)
     return _row(
         time=time,

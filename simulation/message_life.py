@@ -1,4 +1,4 @@
-"""Where the packets of a watched message were at each moment, from the simulator's log."""
+"""Stations of the packets of a watched message, from the simulator's log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FIFO, WIRE, HOP, BUFFER, RECEPTION = "FIFO", "wire", "hop", "buffer", "reception
 
 
 class WatchedMessage(NamedTuple):
-    """The message that a simulation has watched; times in seconds.
+    """The message that a simulation watched; times in seconds.
 
-    One that has to ask its receiver is released to its FIFO when the answer is back, any other when
-    it is handed over.
+    A message that asks its receiver first is released to its FIFO when the answer is back, any
+    other when it is handed over.
     """
 
     phase: int
@@ -33,7 +33,7 @@ class WatchedMessage(NamedTuple):
 
 
 def watched_message(simulation: Simulation) -> WatchedMessage | None:
-    """Return the message whose packets the simulation has logged, None if there is none.
+    """Return the message whose packets the simulation logged, None if there is none.
 
     Examples
     --------
@@ -79,8 +79,8 @@ def message_life(simulation: Simulation) -> pd.DataFrame:
 
     Notes
     -----
-    Where the tail is follows from the log as in the simulator: a packet takes its bytes over the
-    link's bandwidth, and longer if it comes off a slower link.
+    The place of the tail follows from the log as in the simulator: a packet takes its bytes over
+    the link's bandwidth, and longer if it comes from a slower link.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def waits_by_place(simulation: Simulation) -> pd.DataFrame:
     """
     life = message_life(simulation)
     hops = life[life["station"] == HOP]
-    # With adaptive routing, the same link may be the first of one packet and the second of another.
+    # With adaptive routing, a link may be the first of one packet and the second of another.
     turn = hops.groupby("packet").cumcount().groupby(hops["place"]).mean()
     waits = life[life["station"].isin([FIFO, BUFFER]) & (life["end"] > life["begin"])]
     waits = waits.assign(wait=waits["end"] - waits["begin"])
@@ -145,7 +145,7 @@ def station_name(simulation: Simulation, station: str, place: int) -> str:
 
 
 def _watched(simulation: Simulation) -> tuple[Stretch, int] | None:
-    """The stretch with the log, and the message in it that was watched."""
+    """Return the stretch with the log, and the watched message in it."""
     for stretch in simulation.stretches:
         if len(stretch.log):
             return stretch, stretch.watched
@@ -161,9 +161,9 @@ def _stations(
     wire = float(stretch.messages.wire[m])
     reception = wire * network.reception_ports / network.memory_bandwidth
     start = float(stretch.log[0, 0])
-    # When each link is free again: the log's ticks may put the next packet a little before.
+    # The time at which each link is free; rounded ticks may put the next packet a little before it.
     free: dict[int, float] = {}
-    # Of the packet in each slot of the simulator: number, when its head came where, its tail.
+    # For the packet in each slot: number, time and place of its head's arrival, time of its tail.
     number: dict[int, int] = {}
     since: dict[int, tuple[float, int]] = {}
     tail: dict[int, float] = {}
@@ -192,7 +192,7 @@ def _stations(
             since[slot] = (time, place)
         elif kind == TAKEN_IN:
             came, behind = since[slot]
-            # It has waited for a port if it comes to its end later than a packet that has not.
+            # A packet has waited for a port if it ends later than one that did not wait.
             waited = time > max(came + reception, tail[slot]) + 1e-3 * wire / max(torus.bandwidth)
             begin = time - reception if waited else came
             if waited:

@@ -1,4 +1,4 @@
-"""What happened to the packets of a watched message, event by event."""
+"""Events of the packets of a watched message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_rows(stretch: Stretch, torus: Torus) -> Iterator[tuple[float, str, int, 
     injected = 0
     for time, code, slot, place in stretch.log.tolist():
         if code == INJECTED:
-            # A slot of the simulator carries one packet after the other.
+            # A slot of the simulator holds one packet after the other.
             number[slot] = injected
             injected += 1
         where = (
@@ -43,5 +43,5 @@ def log_rows(stretch: Stretch, torus: Torus) -> Iterator[tuple[float, str, int, 
         )
         yield time, names[int(code)], number.get(slot, -1), where
     if stretch.messages.fifo[m] < 0:
-        # Copied in its node, it has no packet that could be taken in.
+        # A message that is copied within its node has no packet.
         yield float(stretch.arrived[m]), names[TAKEN_IN], -1, ""

@@ -1,4 +1,4 @@
-"""When messages, tasks and phases were done, as arrays and as tables: what both simulators tell."""
+"""Times of messages, tasks and phases, as arrays and tables, for both simulators."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Span(Protocol):
 
     @property
     def begin(self) -> float:
-        """When the first begins."""
+        """Begin of the first phase."""
 
     @property
     def end(self) -> float:
-        """When the last message has arrived."""
+        """Time at which the last message has arrived."""
 
     @property
     def messages(self) -> Messages:
-        """What was sent."""
+        """The messages that were sent."""
 
     @property
     def handed_over(self) -> NDArray[np.float64]:
-        """When each message was, of shape ``(n_messages,)``."""
+        """Time at which each message was handed over, ``(n_messages,)``."""
 
     @property
     def arrived(self) -> NDArray[np.float64]:
-        """When each message had, of the same shape."""
+        """Time at which each message has arrived, ``(n_messages,)``."""
 
 
 S = TypeVar("S", bound=Span)
@@ -71,13 +71,13 @@ class MessageTimes(Generic[S]):
 
     @property
     def phase_times(self) -> tuple[float, ...]:
-        """Seconds of each phase; of a round, from its first hand-over to its last arrival."""
+        """Seconds of each phase; a round lasts from its first hand-over to its last arrival."""
         spans = self.phases()
         return tuple((spans["end"] - spans["begin"]).tolist())
 
     @lazy
     def message_times(self) -> tuple[NDArray[np.float64], ...]:
-        """For each phase, seconds from its stretch's start to each edge's last arrival.
+        """For each phase, seconds from the start of its stretch to each edge's last arrival.
 
         Of shape ``(n_edges,)``; 0 for an edge without a message.
         """
@@ -91,7 +91,7 @@ class MessageTimes(Generic[S]):
         return tuple(times)
 
     def messages(self) -> pd.DataFrame:
-        """Return what was sent, an edge of a phase a row: its messages go together.
+        """Return the messages, with a row for each edge of a phase.
 
         Columns: ``phase``, ``edge`` (its number in the phase), ``src`` and ``dst`` (tasks),
         ``n_messages``, ``nbytes``, ``hops``, ``fifo`` (of its node, -1 within a node), ``packets``
@@ -123,7 +123,7 @@ class MessageTimes(Generic[S]):
         return table.sort_values(["phase", "edge"], kind="stable", ignore_index=True)
 
     def _n_messages(self, stretch: S) -> NDArray[np.int64]:
-        """Messages of each edge that a stretch sent."""
+        """Return the number of messages of each edge in a stretch."""
         listed = stretch.messages
         counts = np.zeros(listed.edge.size, dtype=np.int64)
         for number, phase in enumerate(stretch.phases):
@@ -134,8 +134,8 @@ class MessageTimes(Generic[S]):
     def tasks(self) -> pd.DataFrame:
         """Return the tasks, one a row: node, messages and bytes sent and received, last arrivals.
 
-        ``sent`` and ``received`` are the seconds at which the last message that the task sent, and
-        the last that it received, has arrived; ``finish`` is the later of them.
+        ``sent`` is the second at which the last message from the task has arrived, ``received``
+        that of the last message to it; ``finish`` is the later one.
         """
         import pandas as pd
 
@@ -161,8 +161,8 @@ class MessageTimes(Generic[S]):
     def phases(self) -> pd.DataFrame:
         """Return the phases, one a row: when each began and ended, its messages and its bytes.
 
-        A round begins with its first hand-over and ends with its last arrival; one without a
-        message takes no time and stands at the beginning of the one before it.
+        A round begins with its first hand-over and ends with its last arrival. A round without a
+        message takes no time, and has the begin of the round before it.
         """
         import pandas as pd
 

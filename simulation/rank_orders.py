@@ -1,7 +1,7 @@
 """Rank orders of a job on Fugaku, ranked by simulated flows.
 
-``rank-map-bynode=XYZ`` lays a job's ranks out node by node, the first letter fastest, and begins
-anew when every node has one; ``--vcoordfile`` takes any other placement.
+``rank-map-bynode=XYZ`` places a job's ranks node by node, the first letter fastest, and starts
+again when every node has one. ``--vcoordfile`` takes any other placement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toruscast.validation import machine_shape, whole_number
 
 from .flow import simulate_flows
 
-# Placements that no order of letters gives, as candidates for a vcoordfile.
+# Placements that no order of letters gives; they need a vcoordfile.
 _OTHERS = ("bisect-refined", "greedy-heaviest")
 _UNIT = (2, 3, 2)
 
@@ -43,16 +43,16 @@ def rank_order(shape: Sequence[int], order: str, n_tasks: int) -> NDArray[np.int
 def job_torus(
     shape: Sequence[int], coords: NDArray[np.int64] | None = None
 ) -> tuple[Torus, NDArray[np.int32]]:
-    """Return the network of a job, and the network's node of each of the job's.
+    """Return the network of a job, and the network's node of each node of the job.
 
-    Without coordinates it is the torus that was asked for, its sides of one or two nodes lines.
-    With those of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it is the box
-    of the machine around them, whose X, Y and Z do not close.
+    Without coordinates it is the torus that the job asks for; sides of one or two nodes are lines.
+    With the coordinates of its nodes in the machine, ``(n_nodes, 6)`` in C order of the shape, it
+    is the box of the machine around them, whose X, Y and Z do not wrap.
 
     Raises
     ------
     InputError
-        If the coordinates are not as many as the nodes, or two of them are alike.
+        If the number of coordinates is not that of the nodes, or two of them are equal.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def rank_orders(
     Parameters
     ----------
     traffic : Workload or CommGraph
-        Of all ranks; they are spread over the nodes as evenly as can be.
+        Traffic of all ranks, which are spread over the nodes as evenly as possible.
     shape : sequence of int
         Nodes that the job asks for, along one to three dimensions.
     coords : ndarray of int, shape (n_nodes, 6), optional
-        Where they are, as of `job_torus`.
+        Their coordinates, as in `job_torus`.
     error : float
-        As of `simulate_flows`.
+        As in `simulate_flows`.
     progress : callable, optional
         Called with the orders done and those there are.
 
@@ -104,10 +104,9 @@ def rank_orders(
     -------
     table : DataFrame
         Columns ``order``, ``time`` and ``lower_bound`` (seconds of simulated flows), ``gain`` (the
-        part of the default's time that is saved) and ``how``: an option of the job, or a
-        vcoordfile.
+        saved part of the default's time) and ``how``: an option of the job, or a vcoordfile.
     node : dict of ndarray, shape (n_tasks,)
-        By the names in ``order``.
+        The nodes for each name in ``order``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Run the phases between two barriers: the passes of the clock, the snapshots and the log."""
+"""A run of the phases between two barriers, with the clock, the snapshots and the log."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Progress = Callable[[int, int], object]
 # Packet-hops between two calls of `progress`: about a tenth of a second.
 _SLICE = 2**20
 _NEVER = 2**62
-# From one phase's seed to the next: far from those that people choose.
+# Difference of the seeds of two phases; such seeds are far from those that people choose.
 SEED_STEP = 0x1E3779B97F4A7C15
-# Snapshots, and bytes that they may take together.
+# Most snapshots, and most bytes that they may take together.
 _MOST_SNAPSHOTS = 100_000
 _MOST_SNAPSHOT_BYTES = 2 * 10**9
-# About what a snapshot takes.
+# Approximate bytes of a snapshot.
 _SNAPSHOT_BYTES, _BYTES_A_LINK = 1000, 12
 
 
 class Options(NamedTuple):
-    """What all attempts at a simulation share."""
+    """Options that all attempts at a simulation share."""
 
     phases: Sequence[CommGraph]
     torus: Torus
@@ -50,7 +50,7 @@ class Options(NamedTuple):
 
 
 class Steps:
-    """Reports how far the simulation has come, and counts its snapshots."""
+    """Progress of a simulation, and its number of snapshots."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.before = progress, total, 0
@@ -59,9 +59,9 @@ class Steps:
         self.size = _NEVER if progress is None else _SLICE
 
     def report(self, done: int) -> None:
-        """Tell how many packet-hops of this run are done."""
+        """Report how many packet-hops of this run are done."""
         if self.progress is not None:
-            # A run that begins again does not go back.
+            # Progress does not go back if a run starts again.
             self.told = max(self.told, min(self.before + done, self.total))
             self.progress(self.told, self.total)
 
@@ -71,7 +71,7 @@ class Steps:
 
 
 def packet_hops(messages: Messages, torus: Torus) -> int:
-    """Return the hops of all packets, those of questions and answers included."""
+    """Return the hops of all packets, including questions and answers."""
     hops = torus.distance(messages.src, messages.dst)
     # A question and its answer are a packet each.
     return int((messages.packets * hops).sum() + 2 * hops[messages.asks].sum())
@@ -89,7 +89,7 @@ def run_stretch(
         watched = int(which[0]) if which.size else records.NONE
     together = Workload([options.phases[i] for i in numbers], dependent=len(numbers) > 1)
     routing = phase_routings(options.routing, together, torus)[0]
-    # What is drawn falls anew after each barrier.
+    # Random draws differ after each barrier.
     seed = (options.seed + numbers[0] * SEED_STEP) % 2**63
     snapshots = None
     halved = 0
@@ -142,7 +142,7 @@ def run_stretch(
 def _pass(
     state: records.State, tick: float, begin: float, options: Options, steps: Steps
 ) -> list[Snapshot] | None:
-    """Let all of a run's time pass; returns its snapshots, or None if a packet waits too long."""
+    """Run to the end; return the snapshots, or None if a packet waits too long."""
     start(state)
     snapshots: list[Snapshot] = []
     every = _NEVER
@@ -159,7 +159,7 @@ def _pass(
             if waits_too_long(state, look):
                 steps.snapshots = taken
                 return None
-            # Where nothing happens nothing waits.
+            # If nothing happens, nothing waits.
             look = following + BETWEEN_LOOKS
         if following > snapshot:
             steps.snapshots += 1
@@ -175,14 +175,14 @@ def _pass(
 
 
 def _by_queue(values: NDArray[np.float64], shared_by: int) -> NDArray[np.float64]:
-    """Sum of the FIFOs that take from one queue, at the first of them."""
+    """Return the sum over the FIFOs of one queue, at the first of them."""
     sums = np.zeros_like(values)
     sums[::shared_by] = values.reshape(-1, shared_by).sum(axis=1)
     return sums
 
 
 def most_snapshots(torus: Torus) -> int:
-    """Snapshots that a run keeps at most."""
+    """Return the most snapshots that a run keeps."""
     each = _SNAPSHOT_BYTES + _BYTES_A_LINK * torus.n_links
     return min(_MOST_SNAPSHOTS, _MOST_SNAPSHOT_BYTES // each)
 

@@ -1,4 +1,4 @@
-"""What the packet-level simulator saw, as arrays and as tables."""
+"""Results of the packet-level simulator, as arrays and as tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHUNK_BYTES = 32
-# Bytes of packets are kept in single precision: a chunk is not begun for its rounding.
+# Bytes of packets have single precision, so a rounding error must not begin another chunk.
 _EXACT = 1 - 1e-7
 
 
@@ -34,9 +34,9 @@ class Simulation(MessageTimes[Stretch]):
     coarsening : int
         Real packets carried by one simulated packet, at most.
     error : float, optional
-        Relative error of the time that was asked for.
+        Requested relative error of the time.
     change : float
-        Relative change of the time when packets were last made shorter for it; 0 if none is merged.
+        Relative change of the time at the last halving of packets; 0 if none is merged.
     stretches : tuple of Stretch
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
 
@@ -74,21 +74,21 @@ class Simulation(MessageTimes[Stretch]):
 
     @lazy
     def buffer_length(self) -> NDArray[np.int64]:
-        """Packets that each arrival found in the buffer behind the link, summed up.
+        """Sum over arrivals of the packets found in the buffer behind the link, ``(n_links,)``.
 
-        The arriving packet counts too. Of shape ``(n_links,)``.
+        The arriving packet counts too.
         """
         return np.asarray(self._sum("found"), dtype=np.int64)
 
     @lazy
     def most_buffered(self) -> NDArray[np.int64]:
-        """Most packets in that buffer at once, shape ``(n_links,)``."""
+        """Most packets in that buffer at one time, ``(n_links,)``."""
         most = np.maximum.reduce([stretch.most for stretch in self.stretches])
         return np.asarray(most, dtype=np.int64)
 
     @lazy
     def buffered_seconds(self) -> NDArray[np.float64]:
-        """Seconds that packets spent in that buffer, summed up, shape ``(n_links,)``."""
+        """Sum of the seconds that packets spent in that buffer, ``(n_links,)``."""
         return np.asarray(self._sum("waited"), dtype=np.float64)
 
     @property
@@ -109,10 +109,10 @@ class Simulation(MessageTimes[Stretch]):
     def links(self) -> pd.DataFrame:
         """Return the counters of every existing link, one a row, indexed by link number.
 
-        ``chunks`` are units of 32 bytes; ``busy_share`` is the share of the time that its bytes
-        take at its bandwidth (fed by a slower link, it is held for longer); ``buffer_length``,
-        ``mean_buffered``, ``most_buffered`` and ``delay`` count packets in the buffer behind it
-        (more than ``buffer_packets`` where short ones take less room); ``mean_wait`` is the seconds
+        ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that its bytes
+        take at its bandwidth; packets from a slower link occupy it for longer. ``buffer_length``,
+        ``mean_buffered``, ``most_buffered`` and ``delay`` count packets in the buffer behind it,
+        which may be more than ``buffer_packets`` if they are short. ``mean_wait`` is the seconds
         that a packet spends there.
         """
         import pandas as pd
@@ -144,12 +144,12 @@ class Simulation(MessageTimes[Stretch]):
     def fifos(self) -> pd.DataFrame:
         """Return the injection FIFOs, one a row: messages, bytes, packets and how long they waited.
 
-        Messages of ``most_edges`` were in the FIFO at once; ``mean_stay`` is the seconds that those
-        of an edge were there, until their last packet was at the router; ``mean_wait`` those that
-        packets wait at the router for their links, over ``packets``. All three include the
-        questions and answers of messages that ask first (rendezvous), which the other columns do
-        not count. With the rule ``first_free`` all FIFOs of a node take from one queue, which
-        stands at the first.
+        ``most_edges`` is the most edges with messages in the FIFO at one time. ``mean_stay`` is the
+        seconds that an edge's messages were there, until their last packet was at the router.
+        ``mean_wait`` is the seconds that a packet waits at the router for its link, a mean over
+        ``packets``. These three include the questions and answers of messages that ask first
+        (rendezvous); the other columns do not. With the rule ``first_free`` all FIFOs of a node
+        take from one queue, which is listed as the first FIFO.
         """
         import pandas as pd
 
@@ -180,11 +180,11 @@ class Simulation(MessageTimes[Stretch]):
         )
 
     def series(self) -> pd.DataFrame:
-        """Return the snapshots asked for by ``interval``: what each link did until each moment.
+        """Return the snapshots of ``interval``: the bytes and the buffer of each link.
 
-        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (of the
-        packets whose heads came through in the interval, whole: in a short one more than the link
-        can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
+        Columns: ``time`` (seconds, the end of the interval), ``link``, ``wire_bytes`` (whole
+        packets whose heads came through in the interval; in a short one this may exceed what the
+        link can send) and ``buffered`` (packets in the buffer at its end). Idle links are left out.
         """
         import pandas as pd
 
@@ -209,13 +209,13 @@ class Simulation(MessageTimes[Stretch]):
         )
 
     def log(self) -> pd.DataFrame:
-        """Return what happened to the packets of the watched message, in the order of time.
+        """Return the events of the packets of the watched message, in the order of time.
 
         Columns: ``time`` (seconds), ``event``, ``packet`` (its number; -1 for the message) and
         ``place``: the link's label, the FIFO, or nothing where its node takes it in. The first
-        event is ``handed over``, or of a message that asks its receiver ``released``: to its FIFO,
-        after the answer. It ends after a million events; `not_logged` tells how many more there
-        were.
+        event is ``handed over``. If the message asks its receiver, it is ``released``: it goes to
+        its FIFO after the answer. The log ends after a million events; `not_logged` counts the
+        others.
         """
         import pandas as pd
 

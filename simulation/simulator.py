@@ -39,37 +39,37 @@ def simulate(
     Parameters
     ----------
     traffic : Workload or CommGraph
-        Phases run one after the other, a barrier between them; those of a workload with
-        ``dependent=True`` are rounds, which each task enters when it has finished the one before.
-        An edge sends its bytes in `CommGraph.whole_messages`, spread evenly over their packets; one
-        of half a message or less sends nothing.
+        Phases run one after the other, with a barrier between them. Those of a workload with
+        ``dependent=True`` are rounds: each task enters a round when it has finished the one before.
+        An edge sends its bytes in `CommGraph.whole_messages`, spread evenly over their packets; an
+        edge of half a message or less sends nothing.
     torus, mapping
         Where the tasks run. The constants are those of ``torus.network``.
     routing : {"deterministic", "adaptive", "by_size"}
-        Dimension order; or minimal adaptive, which takes the emptiest productive output of the zone
-        and falls back to dimension order; or the second for phases whose longest message has more
-        than ``torus.network.deterministic_limit`` bytes and the first for the others (dependent
-        rounds are one phase here).
+        Dimension order. Or minimal adaptive: a packet takes the emptiest productive output of its
+        zone, and falls back to dimension order. Or the second for phases whose longest message has
+        more than ``torus.network.deterministic_limit`` bytes, and the first for the others
+        (dependent rounds are one phase here).
     coarsening : int
-        Real packets that one simulated packet carries, header and payload of each; a message of
-        fewer is one packet. Buffers hold fewer of the longer packets, but three where they held
-        that many; first come, first served, a longer packet of a FIFO lets the others go first as
-        often as the real ones would. Loads stay as they are; pipelining becomes coarser.
+        Real packets that one simulated packet carries, with header and payload of each; a shorter
+        message is one packet. Buffers hold fewer of the longer packets, but at least three if they
+        held as many real ones. With ``first_come``, a longer packet of a FIFO lets others go first
+        as often as the real packets would. Loads do not change; pipelining becomes coarser.
     error : float, optional
-        Relative error of the time that will do, such as 0.03: packets are halved until the time
-        changes by much less three times in a row (six after a jump), and with more room behind the
-        links, or are real ones. Not together with `coarsening`.
+        Accepted relative error of the time, such as 0.03. Packets are halved until the time changes
+        by much less, three times in a row (six after a jump) and with more room behind the links,
+        or until they are real ones. Not together with `coarsening`.
     seed : int
-        Of what is drawn: the way round at ties if the torus has that rule, and with datelines the
-        channel of packets that cross none.
+        Seed of random choices: the way round at ties if the torus has that rule, and with datelines
+        the channel of packets that cross none.
     interval : float, optional
         Seconds between the snapshots that `Simulation.series` shows: at most 100,000 of them and
         2 GB.
     watch : (int, int), optional
-        Phase and edge of the message whose packets `Simulation.log` follows, for the first million
+        Phase and edge of the message whose packets `Simulation.log` follows, up to a million
         events.
     progress : callable, optional
-        Called now and then with the packet-hops done and those there are.
+        Called from time to time with the packet-hops done and those of the whole run.
 
     Returns
     -------
@@ -87,17 +87,18 @@ def simulate(
     -----
     A task prepares its messages one after the other, starting with its next higher partner and
     going round, and hands each to an injection FIFO. A FIFO sends one packet after the other. A
-    router forwards a packet when its head has arrived (virtual cut-through; off a slower link no
-    faster than it comes) and the buffer behind the next link has room; a place is free again when
-    its packet begins to leave. Entering a ring takes two free places, staying on it one, so that a
-    ring never fills up (the bubble rule), or there are two channels: one for packets whose way
-    crosses the ring's edge, one for those that cross its middle, either for others (datelines).
-    `docs/reference/simulator.md` has the model in full, with its sources.
+    router forwards a packet when its head has arrived (virtual cut-through) and the buffer behind
+    the next link has room; a packet from a slower link goes on no faster than it comes. A place is
+    free again when its packet begins to leave. With the bubble rule, entering a ring takes two free
+    places and staying on it one, so that a ring never fills up. With datelines there are two
+    channels: one for packets that cross the ring's edge, one for packets that cross its middle;
+    other packets take either. `docs/reference/simulator.md` has the model in full, with its
+    sources.
 
-    The first call on a machine compiles the simulator, once, which takes up to half a minute.
+    The first call on a machine compiles the simulator, which takes up to half a minute.
 
-    Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link; in longer ones
-    where the run would take more than 2**31 of them.
+    Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link. Ticks are
+    longer if the run would take more than 2**31 of them.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def simulate(
     if torus.network.arbitration == "fair" and "adaptive" in phase_routings(
         routing, workload, torus
     ):
-        # What share of a link a message has had cannot be told before it is known to take it.
+        # A message's share of a link is not known before it is known to take that link.
         raise InputError(
             "fair arbitration under adaptive routing",
             expected="packets in dimension order, or another arbitration",
@@ -160,7 +161,7 @@ def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:
 
 
 def _simulate(workload: Workload, options: Options, coarsening: int) -> Simulation:
-    """Simulate the phases, those between two barriers at a time."""
+    """Simulate the phases; those between two barriers run together."""
     torus, mapping = options.torus, options.mapping
     phases = list(workload)
     numbers = range(len(phases))

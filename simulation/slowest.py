@@ -1,4 +1,4 @@
-"""Which messages took longest, and where on their way packets wait."""
+"""The messages that took longest, and the places where their packets wait."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The columns of `Simulation.messages`, then ``took``; ``alone``, the seconds that it needs in
-        an idle network with room in every buffer, question and answer included (not a number where
-        it may go several ways at once, faster than over one of them, or where it depends on these
-        or on virtual channels how many slow reception ports take it in); and ``queued``, the
-        seconds after which the messages before it in its FIFO have arrived: at most so long it
-        waits behind them. Where routes are fixed also ``place``, the FIFO or the buffer on its way
-        at which packets wait longest, and ``wait``, the seconds that a packet waits there on
-        average over all packets that pass.
+        The columns of `Simulation.messages`, then ``took`` (seconds). ``alone`` is the time in an
+        idle network with room in every buffer, with question and answer. It is NaN if the message
+        may go several ways at once, or if these ways or virtual channels decide how many slow
+        reception ports take it. ``queued`` is the time until the messages before it in its FIFO
+        have arrived; it waits behind them at most so long. With fixed routes there are also
+        ``place``, the FIFO or buffer on its way where packets wait longest, and ``wait``, the mean
+        wait there over all packets that pass.
 
     Examples
     --------
@@ -72,7 +71,7 @@ def slowest_messages(simulation: Simulation, n: int = 5) -> pd.DataFrame:
 
 
 def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
-    """Seconds of an edge with all links to itself: hops, then its bytes at the slowest rate."""
+    """Return the seconds of an edge in an idle network: hops, then bytes at the slowest rate."""
     torus, workload = simulation.torus, simulation.workload
     network, comm = torus.network, workload.phases[phase]
     nbytes = float(comm.nbytes[edge])
@@ -86,13 +85,13 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     link = float(np.array(torus.bandwidth)[gap > 0].min())
     port = network.memory_bandwidth / network.reception_ports
     rate = min(link, network.memory_bandwidth)
-    # Rounds without a barrier are routed alike.
+    # Rounds without a barrier have the same routing.
     together = workload if workload.dependent else comm
     fed = min(max(torus.bandwidth), network.memory_bandwidth)
     fixed = torus.twist or TIE_RULES[torus.tie].adaptive_fixed
     tied = np.array(torus.wrap) & (2 * gap == np.array(torus.shape))
     several = (gap > 0).sum() > 1 or (tied.any() and not fixed)
-    # Several slow ports at once: how many work depends on how packets come.
+    # With several slow ports, the arrival of packets decides how many work at one time.
     ports_share = port < rate
     if (
         several
@@ -106,7 +105,7 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     head = hops * network.hop_latency
     nth = int(packets[edge]) - 1
     each, last = (float(wire[edge]) / speed for speed in (link, min(link, port)))
-    # The last one arrives behind the others, or its port has them to take in first.
+    # The last packet arrives behind the others, or its port takes them first.
     before, turn = divmod(nth, network.reception_ports)
     alone = head + max(nth * each, turn * each + before * last) + last
     if nbytes / comm.whole_messages[edge] > network.eager_limit:
@@ -118,7 +117,7 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
 def _queued(
     simulation: Simulation, messages: pd.DataFrame, chosen: NDArray[np.int64]
 ) -> list[float]:
-    """Seconds until the messages before each chosen one in its FIFO have arrived."""
+    """Return the seconds until the messages before each chosen one in its FIFO have arrived."""
     node = simulation.mapping.node[messages["src"]]
     fifo, ready, arrived, took = (
         messages[name].to_numpy() for name in ("fifo", "handed_over", "arrived", "took")
@@ -139,7 +138,7 @@ def _longest_wait(
     links: NDArray[np.float64],
     fifos: NDArray[np.float64],
 ) -> tuple[str, float]:
-    """The place between two nodes where packets wait longest."""
+    """Return the place between two nodes where packets wait longest."""
     if fifo < 0:
         return "", 0.0
     torus = simulation.torus

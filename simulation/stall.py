@@ -1,4 +1,4 @@
-"""Name the ring of full buffers in which a simulation has stalled."""
+"""The error that names the ring of full buffers of a stalled simulation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from toruscast.mapping import Torus
 from . import _state as records
 from .kernels.network import lane_of
 
-# Links of a ring that are named at most.
+# Most links of a ring that the message names.
 _NAMED = 8
 _CHANNEL_NAMES = ("", " (second channel)", " (adaptive channel)")
 
 
 class StallError(RuntimeError):
-    """Packets wait for each other's places and none can move."""
+    """Packets wait for each other's places, and none can move."""
 
 
 def check_finished(state: records.State, torus: Torus) -> None:
-    """Raise `StallError` if packets are left although nothing moves any more."""
+    """Raise `StallError` if packets are left but nothing can move."""
     left = int(state.receipt["left"].sum())
     if left == 0:
         return

@@ -1,4 +1,4 @@
-"""What the packet simulator saw of phases that no barrier separates."""
+"""Raw results of the packet simulator for phases without a barrier between them."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class Stretch(NamedTuple):
     fifo_stay: NDArray[np.float64]
     snapshots: tuple[Snapshot, ...]
     log: NDArray[np.float64]  # (entries, 4) time, kind, packet slot, place
-    not_logged: int  # events that the log had no room for
+    not_logged: int  # events after the log was full
     watched: int  # message that it follows, -1 if none

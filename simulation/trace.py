@@ -1,4 +1,4 @@
-"""A simulation as a trace to look at in Perfetto (ui.perfetto.dev) or chrome://tracing."""
+"""A simulation as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .simulation import Simulation
 LONGEST = 10_000
 BUSIEST = 16
 PACKETS = 256
-# Processes of the trace; the viewers take process 0 and thread 0 for the idle ones. Nodes follow.
+# Processes of the trace, before those of the nodes. Viewers take process 0 and thread 0 as idle.
 _PHASES, _LINKS, _WATCHED, _NODES = 1, 2, 3, 4
 
 
@@ -29,7 +29,7 @@ def write_trace(
     longest: int = LONGEST,
     busiest: int = BUSIEST,
 ) -> None:
-    """Write a simulation as a Chrome trace in JSON, which appears whole or not at all.
+    """Write a simulation as a Chrome trace in JSON; the file appears complete or not at all.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def trace_events(
     ----------
     simulation : Simulation
     longest : int
-        Messages to show at most: those that took longest.
+        Most messages to show: those that took longest.
     busiest : int
-        Links to show counters of: those that sent most bytes in relation to their bandwidth.
+        Number of links with counters: those that sent most bytes over their bandwidth.
 
     Raises
     ------
     InputError
-        If one of these is no whole number of 0 or more.
+        If one of these is not a whole number of 0 or more.
 
     References
     ----------
@@ -107,12 +107,12 @@ def trace_events(
     longest, busiest = whole_number(longest, "longest", 0), whole_number(busiest, "busiest", 0)
     events = [*_phases(simulation), *_messages(simulation, longest)]
     events += [*_links(simulation, busiest), *_packets(simulation)]
-    # Viewers expect names first, then the order of time.
+    # Viewers expect names first, then events in the order of time.
     return sorted(events, key=lambda event: event.get("ts", -1.0))
 
 
 def _about(simulation: Simulation, events: list[Event]) -> dict[str, Any]:
-    """What was simulated, and how much of it the trace shows."""
+    """Describe the simulation, and how much of it the trace shows."""
     shown = sum(event["ph"] == "b" and event["cat"] == "message" for event in events)
     counters = {event["tid"] for event in events if event["ph"] == "C"}
     sent = sum(int(stretch.messages.task.size) for stretch in simulation.stretches)
@@ -197,12 +197,12 @@ def _counters(simulation: Simulation, link: int) -> Iterator[Event]:
     for stretch in simulation.stretches:
         begin, sent, buffered = stretch.begin, 0.0, 0
         for snapshot in stretch.snapshots:
-            # The last interval goes on when all is over.
+            # The last interval may end after the last event.
             end, until = min(snapshot.time, stretch.end), float(snapshot.wire_bytes[link])
             if end > begin:
                 yield from values(begin, (until - sent) / (end - begin), buffered)
             begin, sent, buffered = end, until, int(snapshot.occupied[link])
-        # Nothing happens after the last one.
+        # Counters are 0 after the last interval.
         yield from values(begin, 0.0, 0)
 
 

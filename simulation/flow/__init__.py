@@ -1,4 +1,4 @@
-"""The flow simulator: messages share links, no packets are made."""
+"""The flow simulator: messages share links, without packets."""
 
 from .flows import FlowSimulation, simulate_flows
 

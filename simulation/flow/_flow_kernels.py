@@ -1,4 +1,4 @@
-"""Kernels of the flow-level simulator: what happens when messages begin, flow and arrive."""
+"""Kernels of the flow-level simulator: messages begin, flow and arrive."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ._heap_kernels import rise, take_top
 from ._sharing_kernels import share
 
 NONE = -1
-# What happens: a message's head has come through, it has been copied within its node, or a task has
-# handed over its round.
+# Kinds of events: a message's head has come through, a message was copied within its node, or a
+# task has handed over its round.
 FLOWS, COPIED, HANDED_OVER = 0, 1, 2
 KINDS = 3
 
 
 @entry_kernel
 def begin(flows: Flows, state: FlowState) -> None:
-    """Let every task begin its first round."""
+    """Begin every task's first round."""
     for task in range(flows.thread.size):
         _go_on(flows, state, task)
 
 
 @entry_kernel
 def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
-    """Let some events happen; returns whether any are left.
+    """Process some events; return whether any are left.
 
-    Messages begin and end together where that moves none by more than the part `near` of its own
-    time: the rates are worked out once for all of them.
+    Messages begin or end together if this moves none by more than the part `near` of its own time.
+    The rates are then computed once for all of them.
     """
     clock, counts = state.clock, state.counts
     for _ in range(steps):
@@ -52,7 +52,7 @@ def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
 
 @bare_kernel
 def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
-    """Whether the next event may happen now: what begins to flow, a little early too."""
+    """Return whether the next event may happen now; messages may begin to flow a little early."""
     due = state.clock[NOW]
     m, kind = state.event[0] // KINDS, state.event[0] % KINDS
     if kind == FLOWS:
@@ -64,7 +64,7 @@ def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
 
 @bare_kernel
 def _go_on(flows: Flows, state: FlowState, task: int) -> None:
-    """Let a task enter its next round if it may, and hand over what it sends in it."""
+    """Start a task's next round if it may begin, and hand over its messages."""
     rounds = state.missing.shape[0]
     if state.entered[task] + 1 < rounds and (
         state.entered[task] < 0 or state.missing[state.entered[task], task] == 0
@@ -83,13 +83,13 @@ def _go_on(flows: Flows, state: FlowState, task: int) -> None:
             m += 1
         state.following[task] = m
         state.free[thread] = ready
-        # Also of nothing: a task waits for its turn at a thread that others use too.
+        # This also holds for an empty round: a task waits for its turn at a shared thread.
         _put(state, ready, task * KINDS + HANDED_OVER)
 
 
 @bare_kernel
 def _send(flows: Flows, state: FlowState, m: int) -> None:
-    """Send a message that is handed over, or its question."""
+    """Send a message that was handed over, or its question."""
     ready = state.handed_over[m]
     if flows.copying[m] >= 0:
         _put(state, ready + flows.copying[m], m * KINDS + COPIED)
@@ -104,7 +104,7 @@ def _send(flows: Flows, state: FlowState, m: int) -> None:
 
 @bare_kernel
 def _answer(flows: Flows, state: FlowState, task: int) -> None:
-    """Answer the questions that were waiting for the task's round."""
+    """Answer the questions that waited for the task's round."""
     m = state.asked[task]
     state.asked[task] = NONE
     while m != NONE:
@@ -121,7 +121,7 @@ def _answer(flows: Flows, state: FlowState, task: int) -> None:
 
 @bare_kernel
 def _happen(flows: Flows, state: FlowState) -> None:
-    """Let the next event happen."""
+    """Process the next event."""
     key = state.event[0]
     state.counts[EVENTS] -= 1
     take_top(state.event_time, state.event, state.counts[EVENTS])
@@ -141,7 +141,7 @@ def _happen(flows: Flows, state: FlowState) -> None:
 
 @bare_kernel
 def _arrive(flows: Flows, state: FlowState, m: int) -> None:
-    """Let a message have arrived, and its tasks go on."""
+    """Record the arrival of a message, and let its tasks go on."""
     state.arrived[m] = state.clock[NOW]
     state.counts[ARRIVED] += 1
     state.missing[flows.round[m], flows.receiver[m]] -= 1
@@ -153,14 +153,14 @@ def _arrive(flows: Flows, state: FlowState, m: int) -> None:
 
 @bare_kernel
 def _flow(flows: Flows, state: FlowState, flowing: int, near: float) -> None:
-    """Take what has gone off the messages that were flowing, and end those that have ended."""
+    """Subtract the bytes sent since from flowing messages, and end those that are complete."""
     now = state.clock[NOW]
     passed = now - state.clock[SINCE]
     state.clock[SINCE] = now
     for i in range(flowing):
         m = state.active[i]
         state.left[m] -= state.rate[m] * passed
-    # From the last on, so that what takes an ended one's place has been looked at.
+    # The loop runs backwards, so a message that takes the place of an ended one is already done.
     for i in range(flowing - 1, -1, -1):
         m = state.active[i]
         if state.end[m] - now <= near * (now - state.begun[m]):
@@ -172,14 +172,14 @@ def _flow(flows: Flows, state: FlowState, flowing: int, near: float) -> None:
 
 @bare_kernel
 def _expect(state: FlowState, near: float) -> None:
-    """Work out when messages end if rates stay as they are, and the first of them."""
+    """Compute when messages end if rates do not change, and the first of them."""
     clock, counts = state.clock, state.counts
     until = np.inf
     for i in range(counts[ACTIVE]):
         m = state.active[i]
         state.end[m] = clock[NOW] + max(state.left[m], 0.0) / state.rate[m]
         until = min(until, state.end[m] + near * (state.end[m] - state.begun[m]))
-    # The first to end waits a little for those that end soon after it.
+    # The first message to end waits a little for those that end soon after it.
     clock[NEXT] = np.inf if until == np.inf else 0.0
     for i in range(counts[ACTIVE]):
         if state.end[state.active[i]] <= until:
@@ -190,6 +190,6 @@ def _expect(state: FlowState, near: float) -> None:
 
 @bare_kernel
 def _put(state: FlowState, time: float, key: int) -> None:
-    """Let an event happen at a time."""
+    """Add an event at a time."""
     rise(state.event_time, state.event, state.counts[EVENTS], time, key)
     state.counts[EVENTS] += 1

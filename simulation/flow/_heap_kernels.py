@@ -1,4 +1,4 @@
-"""Kernels of a heap: keys and what they belong to, the least key on top."""
+"""Kernels of a heap of keys and their items, with the least key on top."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toruscast._jit import bare_kernel
 def rise(
     key: NDArray[np.float64], what: NDArray[np.int64], size: int, new: float, item: int
 ) -> None:
-    """Put an item into a heap of a size."""
+    """Put an item into a heap of a given size."""
     i = size
     while i > 0:
         above = (i - 1) >> 1
@@ -27,7 +27,7 @@ def rise(
 
 @bare_kernel
 def take_top(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
-    """Take the top of a heap out, which leaves it a size."""
+    """Take the top item out of a heap, which then has the given size."""
     last, item = key[size], what[size]
     i = 0
     while 2 * i + 1 < size:

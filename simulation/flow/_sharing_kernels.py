@@ -1,4 +1,4 @@
-"""Kernels of max-min fairness: what each message gets of the places that it shares with others."""
+"""Kernels of max-min fairness: each message's rate at the places that it shares with others."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from toruscast._jit import bare_kernel
 from ._flow_state import ACTIVE, Flows, FlowState
 from ._heap_kernels import rise, take_top
 
-# Levels that differ by less than rounding are one.
+# Levels that differ by rounding only are equal.
 _EVEN = 1 + 1e-9
-# While a pass gives rates to this part of the messages left, it costs less than place after place.
+# As long as a pass gives rates to this part of the messages, it is cheaper than place after place.
 _WORTH_A_PASS = 1 / 4
 
 
 @bare_kernel
 def share(flows: Flows, state: FlowState) -> None:
-    """Work out the rates: the shares of each place by weight, what one cannot use for the others.
+    """Compute the rates: shares of each place by weight; the others get what a message cannot use.
 
-    A place all of whose messages get least there, for their weight, is full: they keep that, and
-    what they take is no longer free elsewhere. So again, with the messages that are left. A pass
-    finds all such places. Regular traffic takes few of them; irregular traffic would take up to a
-    hundred, so that it is left to `_fill_one_by_one` what few would get in the next.
+    A place is full if all its messages get less there, for their weight, than anywhere else. They
+    keep these rates, and their bandwidth is no longer free at other places. This is repeated with
+    the remaining messages. One pass finds all such places. Regular traffic takes few passes;
+    irregular traffic would take up to a hundred, so `_fill_one_by_one` takes over when a pass gives
+    rates to few.
     """
     used = _gather(flows, state)
     left = state.counts[ACTIVE]
@@ -41,14 +42,14 @@ def share(flows: Flows, state: FlowState) -> None:
 
 @bare_kernel
 def _fill(flows: Flows, state: FlowState, left: int, reached: float) -> int:
-    """Give the messages of all full places their rates; returns how many are left."""
+    """Give the messages of all full places their rates; return how many are left."""
     i = 0
     while i < left:
         m = state.unshared[i]
         if state.held_up[state.least[m]]:
             i += 1
             continue
-        # Rounding must not let a level fall to nothing.
+        # Rounding must not make a level zero.
         _give(flows, state, m, max(state.level[state.least[m]], reached) * flows.weight[m])
         left -= 1
         state.unshared[i] = state.unshared[left]
@@ -57,7 +58,7 @@ def _fill(flows: Flows, state: FlowState, left: int, reached: float) -> int:
 
 @bare_kernel
 def _fill_one_by_one(flows: Flows, state: FlowState, left: int, used: int, reached: float) -> None:
-    """Give the messages left their rates: those of the lowest place next, again and again."""
+    """Give the remaining messages their rates, always those of the lowest place next."""
     _list_sharers(flows, state, left, used)
     size = 0
     for k in range(used):
@@ -71,7 +72,7 @@ def _fill_one_by_one(flows: Flows, state: FlowState, left: int, used: int, reach
         take_top(state.height, state.lowest, size)
         if state.sharing[q] == 0:
             continue
-        # What others have taken since can only have raised it.
+        # Rates given since can only have raised the level.
         level = state.free_part[q] / state.wanted[q]
         if level > height * _EVEN:
             rise(state.height, state.lowest, size, level, q)
@@ -87,7 +88,7 @@ def _fill_one_by_one(flows: Flows, state: FlowState, left: int, used: int, reach
 
 @bare_kernel
 def _list_sharers(flows: Flows, state: FlowState, left: int, used: int) -> None:
-    """List the messages left by the places on their ways; none of them has a rate."""
+    """List the messages without a rate by the places on their ways."""
     end = 0
     for k in range(used):
         q = state.in_use[k]
@@ -104,7 +105,7 @@ def _list_sharers(flows: Flows, state: FlowState, left: int, used: int) -> None:
 
 @bare_kernel
 def _set_levels(state: FlowState, used: int) -> float:
-    """Set what each place would give for a weight of one; returns the lowest level."""
+    """Set the level of each place, its rate for a weight of one; return the lowest."""
     lowest = np.inf
     for k in range(used):
         q = state.in_use[k]
@@ -119,7 +120,7 @@ def _set_levels(state: FlowState, used: int) -> float:
 
 @bare_kernel
 def _gather(flows: Flows, state: FlowState) -> int:
-    """Add up what the messages want of each place; returns how many places any want."""
+    """Sum up the weights at each place; return the number of places in use."""
     used = 0
     for i in range(state.counts[ACTIVE]):
         m = state.active[i]
@@ -138,7 +139,7 @@ def _gather(flows: Flows, state: FlowState) -> int:
 
 @bare_kernel
 def _look(flows: Flows, state: FlowState, m: int) -> None:
-    """Find the place where a message gets least; it holds up the others on its way."""
+    """Find the place where a message gets least; mark the other places on its way."""
     least = flows.place[flows.first[m]]
     for h in range(flows.first[m] + 1, flows.first[m + 1]):
         if state.level[flows.place[h]] < state.level[least]:
@@ -152,7 +153,7 @@ def _look(flows: Flows, state: FlowState, m: int) -> None:
 
 @bare_kernel
 def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
-    """Give a message its rate everywhere."""
+    """Give a message its rate at all its places."""
     state.rate[m] = rate
     for h in range(flows.first[m], flows.first[m + 1]):
         q = flows.place[h]

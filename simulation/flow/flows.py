@@ -1,4 +1,4 @@
-"""The flow-level simulator: messages share the links as connections do, whatever their length."""
+"""The flow-level simulator: messages share the links as connections do."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from ._flow_state import ARRIVED, Flows, FlowState
 if TYPE_CHECKING:
     import pandas as pd
 
-# Steps between two calls of `progress`, at most: rates for the messages of one step take from a
-# microsecond to tens of milliseconds.
+# Most steps between two calls of `progress`; a step takes from a microsecond to tens of
+# milliseconds.
 _SLICE = 64
-# Places of all messages of a run, and of all tasks in all rounds: about 4 GB.
+# Most places of all messages of a run, and of all tasks in all rounds: about 4 GB.
 _MOST_PLACES = 2**27
 _MOST_ROUNDS = 2**28
-# Beyond, the weights of some messages are lost in the sums with those of others.
+# With a larger ratio, sums of weights would lose those of some messages.
 _MOST_UNLIKE = 1e12
 
 
@@ -57,7 +57,7 @@ class FlowSimulation(MessageTimes[FlowStretch]):
     stretches : tuple of FlowStretch
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
     error : float
-        The part of a message's own time that was asked for.
+        Requested error, as a part of a message's own time.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class FlowSimulation(MessageTimes[FlowStretch]):
         """Return every existing link, one a row, indexed by link number.
 
         Columns: ``node``, ``dimension``, ``direction``, ``wire_bytes`` (with the headers of
-        packets) and ``busy_share``, the share of the time that these take at its bandwidth.
+        packets) and ``busy_share``, the share of the time that the bytes take at its bandwidth.
         """
         import pandas as pd
 
@@ -108,13 +108,13 @@ def simulate_flows(
     error: float = 0.01,
     progress: Callable[[int, int], object] | None = None,
 ) -> FlowSimulation:
-    """Let the messages of each phase flow side by side, and tell when each has arrived.
+    """Simulate messages that flow side by side, and return when each has arrived.
 
-    No packets are made: what it costs depends on the number of messages, not on their bytes (with
-    an error of 0 on its square where no two end together). It tells what connections take that
-    share the links and fill no buffers, as with windows or rates that adapt. Where routers push
-    back on each other, packets take longer; only `simulate` shows by how much
-    (`docs/reference/flows.md`).
+    There are no packets: the cost depends on the number of messages, not on their bytes. (With an
+    error of 0 it grows with the square of that number if no two end together.) The times are those
+    of connections that share the links and fill no buffers, such as those with windows or adaptive
+    rates. Where full buffers stop other packets, packets take longer; only `simulate` shows by how
+    much (`docs/reference/flows.md`).
 
     Parameters
     ----------
@@ -122,17 +122,17 @@ def simulate_flows(
         As for `simulate`: phases one after the other, or dependent rounds.
     torus, mapping
         Where the tasks run. Routes are in dimension order; half of a message goes each way where
-        the torus splits ties or draws them at random. Of ``torus.network`` the packets' sizes
-        (for the headers), latency, software, whether a node's tasks share a thread, injection
-        FIFOs (those of a node together with ``first_free``), memory bandwidth and the limit of
-        eager messages count; buffers, virtual channels, arbitration and the number of
-        reception ports do not.
+        the torus splits ties or draws them at random. These parts of ``torus.network`` count: sizes
+        of packets (for the headers), latency, software, whether a node's tasks share a thread,
+        injection FIFOs (those of a node together with ``first_free``), memory bandwidth and the
+        limit of eager messages. Buffers, virtual channels, arbitration and the number of reception
+        ports do not count.
     error : float
-        Messages begin and end together where that moves none by more than half this part of its
-        own time: the larger, the fewer steps. What follows from one that has moved, in dependent
-        rounds above all, may move by more. From 0, for each to end on its own, to less than 1.
+        Messages begin and end together if this moves none by more than half this part of its own
+        time; a larger value gives fewer steps. Messages that depend on a moved one, above all in
+        dependent rounds, may move by more. From 0 (each ends on its own) to less than 1.
     progress : callable, optional
-        Called now and then with the messages arrived and those there are.
+        Called from time to time with the messages arrived and those of the whole run.
 
     Returns
     -------
@@ -146,15 +146,15 @@ def simulate_flows(
 
     Notes
     -----
-    A message that is handed over flows when its head has come through: after hops times latency,
-    and before that a question's way and its answer's if it asks first. All messages that flow share
-    the links, the FIFOs and the memory bandwidth of receivers by max-min fairness: none can get
-    more without one that has less for its weight losing some (Bertsekas and Gallager, *Data
-    Networks*, 1992). The weight is one over the sum of 1 / bandwidth along the way: connections
-    that keep a window of bytes on their way get the less the longer their round trip (Lakshman and
-    Madhow, IEEE/ACM Trans. Networking 5, 1997). Short messages do not wait behind long ones, as
-    packets do in a queue. Flow-level models of that kind are validated in Velho, Schnorr, Casanova
-    and Legrand, ACM Trans. Modeling and Computer Simulation 23, 2013.
+    A message flows when its head has come through: after hops times latency, and before that the
+    ways of question and answer if it asks first. All flowing messages share the links, the FIFOs
+    and the memory bandwidth of receivers by max-min fairness: no message can get more unless one
+    with a smaller rate for its weight gets less (Bertsekas and Gallager, *Data Networks*, 1992).
+    The weight is one over the sum of 1 / bandwidth along the way, because connections with a window
+    of bytes get less if their round trip is longer (Lakshman and Madhow, IEEE/ACM Trans. Networking
+    5, 1997). Short messages do not wait behind long ones, unlike packets in a queue. Such
+    flow-level models are validated in Velho, Schnorr, Casanova and Legrand, ACM Trans. Modeling and
+    Computer Simulation 23, 2013.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def simulate_flows(
 
 
 def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
-    """Return the messages as the kernels see them."""
+    """Return the messages as arrays for the kernels."""
     network = torus.network
     remote = messages.src != messages.dst
     if int(torus.distance(messages.src, messages.dst).sum()) > _MOST_PLACES:
@@ -227,7 +227,7 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     latency = hops * network.hop_latency
     question = latency + network.header / max(torus.bandwidth)
     n_fifos = torus.n_nodes * network.fifos
-    # With this rule all of a node take from one queue, the first.
+    # With this rule all FIFOs of a node take from one queue, the first.
     feeds = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
@@ -235,7 +235,7 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     place = np.insert(place, np.repeat(ends, 2), np.ravel([fifo[remote], receiver[remote]], "F"))
     part = np.insert(part, np.repeat(ends, 2), np.float32(1.0))
     first = first + 2 * np.append(0, np.cumsum(remote))
-    # Only what is used has a place: links, FIFOs and nodes of a large torus are many.
+    # Only used links, FIFOs and nodes get a place, because a large torus has many.
     used, number = np.unique(place, return_inverse=True)
     capacity = np.full(used.size, network.memory_bandwidth)
     capacity[used < torus.n_links + n_fifos] = feeds * max(torus.bandwidth)
@@ -262,12 +262,12 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
 def _ways(
     messages: Messages, torus: Torus
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Return where each message's links begin, the links, and what part of it goes over each."""
+    """Return where each message's links begin, the links, and the part of it on each."""
     if not torus.ties_are_open:
         first, links = routes(torus, messages.src, messages.dst)
         return first, links, np.ones(links.size, dtype=np.float32)
-    # One half takes the plus way of each tie, the other the minus way: that is the plus way of the
-    # torus seen from its other end.
+    # One half takes the plus way of each tie, the other the minus way, which is the plus way in
+    # reversed coordinates.
     plus = replace(torus, tie="plus")
     mirrored = torus.node(np.array(torus.shape) - 1 - torus.coords)
     first, links = routes(plus, messages.src, messages.dst)
@@ -280,7 +280,7 @@ def _ways(
 
 
 def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
-    """Return the state before anything has happened."""
+    """Return the state at the start."""
     n, tasks, places = flows.task.size, flows.thread.size, flows.capacity.size
     if rounds * tasks > _MOST_ROUNDS:
         raise InputError(
@@ -290,7 +290,7 @@ def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
         )
     sender = messages.round * tasks + messages.task
     missing = np.bincount(messages.round * tasks + messages.receiver, minlength=rounds * tasks)
-    # The hand-over of a round, and all messages whose answer a task waits for.
+    # The hand-over of a round, and all messages whose answers a task waits for.
     missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
     return FlowState(
         clock=np.array([0.0, 0.0, np.inf]),

@@ -1,4 +1,4 @@
-"""Kernels that choose: the link a packet takes, the channel it enters, the packet a link sends."""
+"""Kernels that choose the link of a packet, the channel it enters, and the packet a link sends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .random import drawn
 
 @bare_kernel
 def emptiest_link(state: State, node: int, p: int) -> int:
-    """Link of the zone with the most room behind it, less what waits for it; NONE without zone."""
+    """Return the zone's link with the most room, less what waits for it; NONE without zone."""
     ports = state.fields.shift.size
     zone = zone_of(state, p)
     best = NONE
@@ -44,13 +44,13 @@ def emptiest_link(state: State, node: int, p: int) -> int:
 
 @bare_kernel
 def kind_of(state: State, p: int, out: int, came: int) -> int:
-    """What a packet needs to enter a link in dimension order: FIRST or SECOND.
+    """Return how a packet enters a link in dimension order: FIRST or SECOND.
 
     ``came`` is the port through which it goes on straight. On the usual network this is known when
-    it is sent (`serve`). With datelines no packet in the first channel crosses a ring's edge and
-    none in the second its middle, so that no ring fills up; who crosses neither draws one. An
-    adaptive packet that comes back may draw the other: it holds one buffer at a time, so that only
-    packets that go straight on make channels wait for each other.
+    it is sent (`serve`). With datelines no packet in the first channel crosses a ring's edge, and
+    none in the second crosses its middle, so that no ring fills up. A packet that crosses neither
+    draws a channel. An adaptive packet that comes back may draw the other one: it holds one buffer
+    at a time, so only packets that go straight on make channels wait for each other.
     """
     packet = at(state.packet, p)
     link = at(state.link, out)
@@ -67,14 +67,14 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     if hops > np.int64(rest.to_middle):
         return FIRST
     of_link = drawn(np.uint64(state.seed), np.uint64(0), np.uint64(out))
-    # When its tail was there, which stays as it is while the packet waits.
+    # The time of its tail does not change while the packet waits.
     tail = np.uint64(np.uint32(packet.tail))
     return SECOND if drawn(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
 
 
 @bare_kernel
 def _first_of(state: State, out: int, ready: int) -> int:
-    """Which of some lanes goes first, NONE if there are none."""
+    """Return the lane that goes first, NONE if there is none."""
     if ready == 0:
         return NONE
     best = trailing_zeros(ready)
@@ -97,7 +97,7 @@ def _first_of(state: State, out: int, ready: int) -> int:
 
 @bare_kernel
 def _is_older(state: State, q: int, p: int) -> bool:
-    """Whether one packet goes before another that is as near."""
+    """Return whether one packet goes before another that has waited equally long."""
     if arbitration(state) == AGE:
         return (
             at(state.message, at(state.packet, q).message).ready
@@ -110,7 +110,7 @@ def _is_older(state: State, q: int, p: int) -> bool:
 
 @bare_kernel
 def _next_in_turn(state: State, turn: int, ready: int) -> int:
-    """Lane of the next input; of one input those of the first kind."""
+    """Return the lane of the next input; within an input, the first kind goes first."""
     best = NONE
     nearest = KINDS * inputs(state)
     while ready != 0:
@@ -129,9 +129,9 @@ def _next_in_turn(state: State, turn: int, ready: int) -> int:
 
 @bare_kernel
 def open_channels(state: State, out: int) -> int:
-    """Bits of what is free behind a link: to stay on a ring, to enter it, to be adaptive."""
+    """Return bits of the room behind a link: to stay on a ring, to enter it, to be adaptive."""
     link = at(state.link, out)
-    # Sums, not branches: a processor cannot guess how full a buffer is.
+    # Sums instead of branches, because a processor cannot predict how full a buffer is.
     free = np.int64(room(state, out, 0) >= state.largest) << FIRST
     needed = link.entry * state.largest
     free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
@@ -142,7 +142,7 @@ def open_channels(state: State, out: int) -> int:
 
 @bare_kernel
 def choose(state: State, out: int, free: int) -> int:
-    """Lane whose packet a link sends next, NONE if none may; dimension order."""
+    """Return the lane whose packet a link sends next in dimension order, NONE if none may go."""
     if state.special is None:
         return _first_of_two(state, out, free & np.int64(at(state.link, out).lanes))
     kind = (np.uint64(1) << np.uint64(inputs(state))) - np.uint64(1)
@@ -156,17 +156,17 @@ def choose(state: State, out: int, free: int) -> int:
 
 @bare_kernel
 def _first_of_two(state: State, out: int, ready: int) -> int:
-    """Lane of the one that has waited longer, NONE if none is ready; one lane a kind, no branch."""
+    """Return the lane that has waited longer, NONE if none is ready; one lane a kind, no branch."""
     first = at(state.lane, lane_of(state, out, FIRST)).since
     second = at(state.lane, lane_of(state, out, SECOND)).since
-    # Of both bits the one that counts is left: 1 or 2, which is a lane more than its number.
+    # Keep the winner's bit (1 or 2); minus one, that is its lane.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
 
 
 @bare_kernel
 def enters_as(state: State, p: int, out: int, free: int) -> int:
-    """How an adaptive packet may enter a link now: FREE, in dimension order, or not (NONE)."""
+    """Return how an adaptive packet may enter a link: FREE, in dimension order, or NONE."""
     route = at(state.packet, p).route
     link = at(state.link, out)
     ours = state.fields.mask[np.uint64(link.port)]
@@ -176,7 +176,7 @@ def enters_as(state: State, p: int, out: int, free: int) -> int:
     stays = state.stays and held >= 0 and channel_of(held) != ADAPTIVE_CHANNEL
     if free & (1 << FREE) and zone_of(state, p) & ours and not stays:
         return FREE
-    # Only the way in dimension order has the channel in which no ring fills up.
+    # Only dimension order may use the channel in which no ring fills up.
     if port_of(state, route) != link.port:
         return NONE
     came = NONE
@@ -188,11 +188,11 @@ def enters_as(state: State, p: int, out: int, free: int) -> int:
 
 @bare_kernel
 def choose_adaptive(state: State, out: int, free: int) -> int:
-    """Lane whose packet a link sends next, NONE if none may, counted over all lanes of all links.
+    """Return the lane, of all links' lanes, whose packet a link sends next; NONE if none may go.
 
-    The link's own lanes come first, then those of the node's other links: a link does not stand
-    idle while the first packet of any lane could take it. Which of them may want it stands in its
-    claims, so that the others need not be looked at.
+    The link's own lanes come first, then those of the node's other links, so that a link is not
+    idle while the first packet of any lane could take it. The link's claims name the lanes that may
+    want it, so the others are not searched.
     """
     if free == 0:
         return NONE
@@ -207,7 +207,7 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
             ready |= np.uint64(1) << np.uint64(lane)
     if ready != 0:
         return own + _first_of(state, out, ready)
-    # Of those that have waited as long, the next one round from its own lanes.
+    # Among equally long waits, take the next one round from its own lanes.
     around = state.fields.shift.size * KINDS * inputs(state)
     base = own - np.int64(link.port) * KINDS * inputs(state)
     best = NONE

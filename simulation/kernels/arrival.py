@@ -18,7 +18,7 @@ from .trace import note
 
 @bare_kernel
 def arrive(state: State, p: int, now: int) -> int:
-    """Take a packet into the buffer behind its link; returns it if it can ask for more."""
+    """Take a packet into the buffer behind its link; return it if it can ask for its next link."""
     packet = at(state.packet, p)
     if packet.route == DELIVERED:
         return p
@@ -48,9 +48,9 @@ def arrive(state: State, p: int, now: int) -> int:
 
 @bare_kernel
 def next_in_queue(state: State, place: int, now: int) -> int:
-    """Take the first packet of a virtual channel out as soon as the one before has gone.
+    """Take the first packet out of a virtual channel as soon as the one before is gone.
 
-    Returns NONE if that is later, or if there is none.
+    Return NONE if that is later, or if there is none.
     """
     queue = at(state.queue, place)
     if queue.free_at > now:
@@ -67,7 +67,7 @@ def next_in_queue(state: State, place: int, now: int) -> int:
 
 @bare_kernel
 def proceed(state: State, p: int, now: int) -> int:
-    """Let a packet ask for what it needs next; returns a link that may send now, or NONE."""
+    """Let a packet ask for its next link or port; return a link that may send now, or NONE."""
     packet = at(state.packet, p)
     ports = state.fields.shift.size
     held = packet.place
@@ -93,7 +93,7 @@ def proceed(state: State, p: int, now: int) -> int:
 
 @bare_kernel
 def _deliver(state: State, p: int, node: int, now: int) -> int:
-    """Give a packet to the reception port that is free first; returns a link that may send now."""
+    """Give a packet to the reception port that is free first; return a link that may send now."""
     packet = at(state.packet, p)
     if packet.route == 0:
         best = node * state.reception_ports
@@ -110,7 +110,7 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
         packet.route = DELIVERED
     wait = np.int64(np.int32(packet.since - now))
     if wait > 0:
-        # More than a turn of the wheel perhaps.
+        # This may be more than a turn of the wheel.
         schedule(state, p, now + min(wait, state.wheel.size - 1), link_of(state, packet.place))
         return NONE
     ticks = take_in(state, p, now)

@@ -1,4 +1,4 @@
-"""Kernels of the buffers behind links: places, free bytes, what a packet takes and gives back."""
+"""Kernels of the buffers behind links: places, and the bytes that packets take and give back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .network import has_queues
 
 @bare_kernel
 def size_of(state: State, wire: float) -> int:
-    """Bytes of a buffer that a packet takes; an empty one takes a byte too.
+    """Return the bytes of a buffer that a packet takes; an empty packet takes one byte.
 
-    The bubble rule counts places: in bytes, a bubble could fall apart into pieces too small for any
-    packet.
+    The bubble rule counts whole places: in bytes, a bubble could break into pieces too small for
+    any packet.
     """
     if state.whole_places:
         return state.largest
@@ -26,20 +26,20 @@ def size_of(state: State, wire: float) -> int:
 
 @bare_kernel
 def channel_of(place: int) -> int:
-    """Channel of a place."""
+    """Return the channel of a place."""
     return place & ((1 << CHANNEL_BITS) - 1)
 
 
 @bare_kernel
 def link_of(state: State, place: int) -> int:
-    """Link behind which a place is."""
+    """Return the link of a place."""
     behind = place >> CHANNEL_BITS
     return behind // state.virtual if has_queues(state) else behind
 
 
 @bare_kernel
 def count(counter: Any, packets: int, wire: float) -> None:
-    """Count a packet that comes into a buffer or goes, and how many are in it, itself included."""
+    """Count a packet that enters or leaves a buffer, and the packets in it, including itself."""
     counter.packets += 1
     counter.wire_bytes += wire
     counter.found += packets
@@ -48,7 +48,7 @@ def count(counter: Any, packets: int, wire: float) -> None:
 
 @bare_kernel
 def roomiest(state: State, out: int, channel: int) -> int:
-    """Place in the virtual channel with the most room."""
+    """Return the place in the virtual channel with the most room."""
     best = ((out * state.virtual) << CHANNEL_BITS) | channel
     for v in range(1, state.virtual):
         place = ((out * state.virtual + v) << CHANNEL_BITS) | channel
@@ -59,7 +59,7 @@ def roomiest(state: State, out: int, channel: int) -> int:
 
 @bare_kernel
 def room(state: State, out: int, channel: int) -> int:
-    """Free bytes in a channel behind a link; of the virtual channel with the most."""
+    """Return the free bytes in a channel behind a link, or in its roomiest virtual channel."""
     if has_queues(state):
         return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
     if state.special is None or channel == 0:

@@ -1,7 +1,7 @@
-"""Kernels of claims: the first packets of lanes that may take a link, under adaptive routing.
+"""Kernels of claims: which first packets of lanes may take a link, under adaptive routing.
 
-A link has a bit for every lane of its node, set while the packet at the lane's head may take it:
-of ten links' lanes only those need be looked at.
+A link has a bit for every lane of its node. The bit is set while the packet at the lane's head may
+take the link, so only few of ten links' lanes are searched.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .network import inputs, lane_of, port_of, ways_of
 
 @bare_kernel
 def claim_words(state: State) -> int:
-    """Words that the claims on a link take, as `build_state` lays them out."""
+    """Return the number of words of the claims on a link, as laid out by `build_state`."""
     return (state.fields.shift.size * KINDS * inputs(state) + 63) >> 6
 
 
@@ -43,7 +43,7 @@ def withdraw(state: State, holder: int, lane: int) -> None:
 
 @bare_kernel
 def bring_claims(state: State, out: int, followers: bool) -> None:
-    """Bring the packets that claim a link into the cache, or those behind them."""
+    """Prefetch the packets that claim a link, or those behind them."""
     base = (out - np.int64(at(state.link, out).port)) * KINDS * inputs(state)
     words = claim_words(state)
     for w in range(words):

@@ -1,4 +1,4 @@
-"""Kernels of departures: a free link takes the next packet, whose place falls free."""
+"""Kernels of departures: a free link takes the next packet, whose place becomes free."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .trace import note
 
 @bare_kernel
 def announce(state: State, now: int) -> None:
-    """Claim every link that the first packet of a lane may take, which looks for it when free."""
+    """Claim every link that a lane's first packet may take; a free link looks at its claims."""
     holder = state.clock[FIRSTS] >> 6
     lane = state.clock[FIRSTS] & 63
     own = np.int64(at(state.link, holder).port)
@@ -72,9 +72,9 @@ def announce(state: State, now: int) -> None:
 
 @bare_kernel
 def serve(state: State, out: int, now: int) -> int:
-    """Put the next packet on a free link; returns the link behind which it made room, or NONE.
+    """Put the next packet on a free link; return the link behind which it made room, or NONE.
 
-    A packet that gives way keeps it free: the link itself is returned.
+    If a packet gives way, the link stays free and is itself returned.
     """
     link = at(state.link, out)
     free = open_channels(state, out)
@@ -111,7 +111,7 @@ def serve(state: State, out: int, now: int) -> int:
     if has_queues(state):
         place = roomiest(state, out, channel)
     take_room(state, place, size)
-    # Off a slower link it cannot go faster than it comes.
+    # A packet from a slower link cannot go on faster than it comes.
     port = np.uint64(link.port)
     link.free_at = max(
         max(link.free_at, now << PARTS) + np.int64(packet.wire * state.parts_per_byte[port] + 0.5),
@@ -133,7 +133,7 @@ def serve(state: State, out: int, now: int) -> int:
         leave_fifo(state, -2 - held, waited, now)
     route = packet.route - (np.uint64(1) << state.fields.shift[port])
     if is_adaptive(state):
-        # Of a tie, one way is taken now.
+        # A tie is decided here.
         route &= ~state.fields.mask[port ^ np.uint64(1)]
     packet.route = route
     packet.place = place
@@ -143,7 +143,7 @@ def serve(state: State, out: int, now: int) -> int:
         following = link.far * state.fields.shift.size + onward
         packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
     packet.tail = state.latency + nearest_tick(link.free_at)
-    # A router forwards a packet when its head is there.
+    # A router forwards a packet when its head has arrived.
     schedule(state, p, now + state.latency, following)
     if packet.message == state.watched:
         note(state, SENT, p, out, now)
@@ -152,10 +152,10 @@ def serve(state: State, out: int, now: int) -> int:
 
 @bare_kernel
 def _gives_way(state: State, holder: int, lane: int) -> bool:
-    """Whether the first packet of a lane, which was chosen, lets others go before.
+    """Return whether the chosen first packet of a lane lets others go before it.
 
-    Of many packets that wait for a link, a FIFO has one. If it stands for several, each would have
-    waited for all the others.
+    A FIFO has one packet among the many that wait for a link. If it stands for several real
+    packets, each of these would have waited for all the others.
     """
     p = at(state.lane, lane_of(state, holder, lane)).head
     packet = at(state.packet, p)
@@ -167,7 +167,7 @@ def _gives_way(state: State, holder: int, lane: int) -> bool:
 
 @bare_kernel
 def _go_behind(state: State, p: int, now: int) -> None:
-    """Let a packet of a FIFO ask anew, as the next one of its FIFO would."""
+    """Let a packet of a FIFO ask again, as the next packet of the FIFO would."""
     if is_adaptive(state) and state.clock[FIRSTS] != NONE:
         announce(state, now)
         state.clock[FIRSTS] = NONE
@@ -176,13 +176,13 @@ def _go_behind(state: State, p: int, now: int) -> None:
     state.turns_left[np.uint64(f)] -= 1
     at(state.fifo, f).waited += np.int64(np.int32(now - packet.since))
     packet.since = now
-    # Whoever looks at the link does so again; others that may take it now, `announce` tells.
+    # This link is looked at again by the caller; `announce` wakes other links that may send now.
     join(state, p, node_of(state, f), NONE, 0, now)
 
 
 @bare_kernel
 def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: int) -> int:
-    """Free the place of a packet that begins to leave; returns its link if that may send now."""
+    """Free the place of a packet that begins to leave; return its link if that may send now."""
     take_room(state, held, -size_of(state, wire))
     if has_queues(state):
         queue = at(state.queue, held)
@@ -199,7 +199,7 @@ def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: in
     if not counts_arrivals(state):
         count(counter, link.occupied, wire)
     link.occupied -= 1
-    # Both questions at once: a processor guesses one answer better than two.
+    # Both conditions in one branch, because a processor predicts one branch better than two.
     if (link.armed != 0) | (free_tick(link) > now):
         return NONE
     if link.lanes != 0:

@@ -1,8 +1,8 @@
-"""Kernels of the wheel of ticks, which holds what happens in the network.
+"""Kernels of the wheel of ticks, which holds the events of the network.
 
 Every event of the network lies less than a turn of the wheel ahead, so it goes straight into the
-list of its tick. A list is a chain of chunks of 15 events and not of single ones: the events that
-come next are known early, and their cache misses overlap.
+list of its tick. A list is a chain of chunks of 15 events: the next events are known early, so that
+their cache misses overlap.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .claim import bring_claims
 from .network import inputs, is_adaptive, lane_of, port_of
 
 _LAST = CHUNK - 1
-# An entry is an event and, above it, a link to bring into the cache for it.
+# An entry is an event, with a link to prefetch for it in the upper bits.
 _LINK = 32
 _EVENT = 2**_LINK - 1
 
 
 @bare_kernel
 def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
-    """Let an event happen at a tick less than a turn of the wheel ahead; it will touch a link."""
+    """Add an event, which will touch a link, at a tick less than a turn of the wheel ahead."""
     place = tick & (state.wheel.size - 1)
     slot = at(state.wheel, place)
     end = slot.end
@@ -45,7 +45,7 @@ def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
 
 @bare_kernel
 def next_tick(state: State, now: int) -> int:
-    """Tick of the next event in the wheel, from ``now`` on; NONE if there is none."""
+    """Return the tick of the next event in the wheel, from ``now`` on; NONE if there is none."""
     words = state.filled.size - 1
     word = (now >> 6) & words
     bits = state.filled[np.uint64(word)] >> np.uint64(now & 63)
@@ -63,20 +63,20 @@ def next_tick(state: State, now: int) -> int:
 
 @bare_kernel
 def event_of(entry: int) -> int:
-    """What happens, of an entry of a list."""
+    """Return the event of an entry of a list."""
     return entry & _EVENT
 
 
 @bare_kernel
 def bring(state: State, i: int, end: int) -> None:
-    """Bring what the events of a chunk will touch into the cache, all at once.
+    """Prefetch all records that the events of a chunk will touch.
 
-    An event touches half a dozen records somewhere in tens of megabytes. Asked for together their
-    ways from memory overlap: without this 16,384 tasks take half as long again. First comes what
-    the entries name, then what that leads to, twice. More passes, or looking at the ticks to come
-    as well, cost more than they gain, as do branches on what is still on its way. Events of a kind
-    are looked at together, by the bits of a word: a processor cannot guess of which kind the next
-    one is.
+    An event touches half a dozen records in tens of megabytes. If they are requested together, the
+    waits for memory overlap; without this, 16,384 tasks take 1.5 times as long. The records that
+    the entries name are requested first, then those that they lead to, twice. More passes, or
+    prefetching later ticks, cost more than they gain, as do branches on data that has not arrived
+    yet. Events of one kind are processed together, by the bits of a word, because a processor
+    cannot predict the kind of the next event.
     """
     n_packets = state.packet.size
     n_links = state.link.size
@@ -140,7 +140,7 @@ def bring(state: State, i: int, end: int) -> None:
 
 @bare_kernel
 def _bring_heads(state: State, out: int) -> None:
-    """Bring the packets among which a link will choose."""
+    """Prefetch the packets among which a link will choose."""
     base = lane_of(state, out, 0)
     prefetch(state.packet, at(state.lane, base).head)
     prefetch(state.packet, at(state.lane, base + inputs(state)).head)
@@ -150,7 +150,7 @@ def _bring_heads(state: State, out: int) -> None:
 
 @bare_kernel
 def _bring_behind(state: State, p: int) -> None:
-    """Bring what holds a packet, which is to leave it."""
+    """Prefetch the holder of a packet that will leave it."""
     held = at(state.packet, p).place
     if held >= 0:
         behind = link_of(state, held)
@@ -164,11 +164,11 @@ def _bring_behind(state: State, p: int) -> None:
 
 @bare_kernel
 def _bring_for_arrival(state: State, entry: int) -> None:
-    """Bring what a packet will touch where it arrives."""
+    """Prefetch the records that a packet will touch where it arrives."""
     packet = at(state.packet, event_of(entry))
     came = link_of(state, packet.place)
-    # Wanted at the end of its way only (no hops left, or DELIVERED, which is one less than none):
-    # before, the first one, which is there already.
+    # The receipt is needed at the end of the way only (no hops left, or DELIVERED, which is one
+    # less than none). Before that the first receipt is requested, which is in the cache already.
     at_end = packet.route + np.uint64(1) <= np.uint64(1)
     prefetch(state.receipt, packet.message * np.int64(at_end))
     if state.special is None:
@@ -185,7 +185,7 @@ def _bring_for_arrival(state: State, entry: int) -> None:
 
 @bare_kernel
 def _bring_ways(state: State, p: int, came: int) -> None:
-    """Bring what a packet will touch at the links that it may take."""
+    """Prefetch the records that a packet will touch at the links that it may take."""
     route = at(state.packet, p).route
     first = at(state.link, came).far * state.fields.shift.size
     base = lane_of(state, first + port_of(state, route), 0)

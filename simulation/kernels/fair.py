@@ -1,8 +1,7 @@
 """Kernels of fair queueing: packets wait for a link in the order of their start tags.
 
-Of a message that sends much, many packets wait for one link. A new one comes soon behind the last
-of them, so that is where its place is looked for: from the front, long queues took six times as
-long.
+A long message has many packets that wait for one link. A new packet belongs soon after the last of
+them, so the search for its place starts there. From the front, long queues took six times as long.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from .._state import NONE, State
 
 @bare_kernel
 def stamp(state: State, p: int, out: int, kind: int) -> None:
-    """Give a packet its start tag at a link: where the link is, or its message's last one ended.
+    """Give a packet its start tag at a link: the later of clock and its last packet's end.
 
-    The hops left and the sign tell the link, whichever way a packet goes at ties: both ways end at
-    the same node.
+    The hops left and the sign identify the link, whichever way a packet goes at ties, because both
+    ways end at the same node.
     """
     packet = at(state.packet, p)
     m = np.int64(packet.message)
@@ -38,7 +37,7 @@ def stamp(state: State, p: int, out: int, kind: int) -> None:
 
 @bare_kernel
 def line_up(state: State, lane: Any, p: int) -> None:
-    """Put a packet that has its tag into a lane, behind those with no later tag."""
+    """Put a packet with its tag into a lane, behind packets with an equal or earlier tag."""
     tag = state.fair.tag
     place = np.uint64(state.fair.place[np.uint64(p)])
     before = np.int64(state.fair.last[place]) - 1
@@ -60,9 +59,10 @@ def line_up(state: State, lane: Any, p: int) -> None:
 
 @bare_kernel
 def depart(state: State, p: int, out: int) -> None:
-    """Let a link's clock go on to the tag of the packet that it sends.
+    """Advance a link's clock to the tag of the packet that it sends.
 
-    It may be there already: a packet of an earlier tag that had no room behind the link goes later.
+    The clock may be later already: a packet with an earlier tag may have had no room behind the
+    link.
     """
     tag = state.fair.tag[np.uint64(p)]
     state.fair.clock[np.uint64(out)] = max(state.fair.clock[np.uint64(out)], tag)

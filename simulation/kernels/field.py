@@ -1,6 +1,6 @@
-"""Kernel that packs a route into one number: the hops left through each port, a field for each.
+"""Kernel that packs a route into one number, with a field for the hops left through each port.
 
-A packet then needs no coordinates: its next port in dimension order is that of the lowest bit, the
+So a packet needs no coordinates. Its next port in dimension order is that of the lowest bit, its
 productive ports are the fields that are not empty, and a hop subtracts one.
 """
 
@@ -33,10 +33,9 @@ def pack_routes(
 ) -> None:
     """Write routes between nodes, and the dimensions where a packet is to choose. (E,) -> (E,).
 
-    Of a tie the plus field is filled, or both where a message's packets choose on their way. Where
-    packets are to be split at it, ``coins`` tell which way the odd one goes: a bit for each tie, in
-    routing order. A packet meets a tie in dimension order, or where adaptive packets go minus at
-    ties.
+    At a tie the plus field is filled, or both fields if packets choose on their way. If packets are
+    split at ties, ``coins`` has a bit for each tie, in routing order: the way of the odd packet. A
+    packet meets a tie in dimension order, or if adaptive packets go minus at ties.
     """
     for e in range(src.size):
         both_ways = chooses[e] and not grid.tie.adaptive_fixed
@@ -63,8 +62,8 @@ def pack_routes(
             if tie and by_coin and grid.tie.is_open:
                 open_ties |= 1 << i
                 if not grid.tie.is_drawn:
-                    # Neighbours send theirs different ways, and so do, along the same ring, the
-                    # messages to and from different other coordinates.
+                    # Neighbours send theirs different ways, and so do messages along the same ring
+                    # with different other coordinates.
                     both = grid.coords[src[e]].sum() + grid.coords[dst[e]].sum() - t
                     coin |= (1 - both % 2) << n_ties
                 n_ties += 1

@@ -18,7 +18,7 @@ from .tick import free_tick
 
 @bare_kernel
 def join(state: State, p: int, node: int, came: int, entrance: int, now: int) -> int:
-    """Put a packet into a lane, last or by its tag; returns a link that may send now, or NONE.
+    """Put a packet into a lane, last or by its tag; return a link that may send now, or NONE.
 
     ``came`` is the port through which it goes on straight, ``entrance`` its input.
     """
@@ -48,7 +48,7 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
             lanes.head = NONE
         line_up(state, lanes, p)
     else:
-        # Without a branch: the first one is set behind itself for a moment.
+        # No branch is needed: the first packet is briefly set behind itself.
         at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
         packet.next = NONE
         lanes.head = p if is_first else np.int64(lanes.head)
@@ -72,7 +72,7 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
 
 @bare_kernel
 def take_out(state: State, holder: int, lane: int) -> int:
-    """Take the first packet of a lane out."""
+    """Take the first packet out of a lane."""
     lanes = at(state.lane, lane_of(state, holder, lane))
     if is_adaptive(state):
         withdraw(state, holder, lane)

@@ -24,16 +24,16 @@ _LAST = CHUNK - 1
 
 @entry_kernel
 def start(state: State) -> None:
-    """Let every task begin its first round."""
+    """Begin every task's first round."""
     for task in range(state.current.size):
         begin_round(state, task, state.clock[NOW])
 
 
 @entry_kernel
 def run(state: State, until: int, budget: int) -> int:
-    """Let time pass until a tick, or for some packet-hops; returns whether anything is left.
+    """Run until a tick, or for some packet-hops; return whether any event is left.
 
-    ``HELD`` of the clock is the tick of the next event if that is later than the tick, else 0.
+    ``HELD`` of the clock becomes the tick of the next event if that is later, else 0.
     """
     n_packets = state.packet.size
     n_links = state.link.size
@@ -84,7 +84,7 @@ def run(state: State, until: int, budget: int) -> int:
                 if free_tick(link) <= now:
                     link.armed = 0
                 else:
-                    # It has been served in the meantime.
+                    # It was served in the meantime.
                     schedule(state, event, free_tick(link), out)
                     out = NONE
             elif event < n_packets + n_links + n_fifos:

@@ -1,7 +1,7 @@
-"""Kernels that tell what kind of network is simulated, where its FIFOs are, and a route's ports.
+"""Kernels that return the kind of the network, the places of FIFOs, and the ports of a route.
 
-Of the usual kind (`State.special` is None) the first answers are constants that the compiler sees:
-it leaves out all that the others need.
+For the usual kind (`State.special` is None) the first of them are constants to the compiler, which
+leaves out the code of other kinds.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from .._state import FIRST_COME, KINDS, LANES_A_LINK, OWN_LANES, State
 
 @bare_kernel
 def is_adaptive(state: State) -> bool:
-    """Whether packets may choose among links."""
+    """Return whether packets may choose among links."""
     return state.special is not None and state.adaptive != 0
 
 
 @bare_kernel
 def has_queues(state: State) -> bool:
-    """Whether packets queue in virtual channels."""
+    """Return whether packets queue in virtual channels."""
     return state.special is not None and state.queue.size > 0
 
 
 @bare_kernel
 def arbitration(state: State) -> int:
-    """Which packet a link takes: FIRST_COME, ROUND_ROBIN, AGE or FAIR."""
+    """Return the rule for the next packet of a link: FIRST_COME, ROUND_ROBIN, AGE or FAIR."""
     return FIRST_COME if state.special is None else state.arbitration
 
 
 @bare_kernel
 def counts_arrivals(state: State) -> bool:
-    """Whether a buffer's counters count what comes; else what goes, which is the same in the end.
+    """Return whether buffers count packets that come; else they count those that go.
 
-    Every number of packets that a buffer reaches coming it leaves going. What goes is counted
-    beside its wait, in the same cache line; what comes, only while a run is looked at.
+    The sums are the same at the end of a run. A packet that goes is counted beside its wait, in the
+    same cache line. Packets that come are counted only if counters are read during the run.
     """
     return state.special is not None
 
 
 @bare_kernel
 def inputs(state: State) -> int:
-    """Lanes of each kind at a link."""
+    """Return the number of lanes of each kind at a link."""
     return 1 if state.special is None else state.inputs
 
 
 @bare_kernel
 def lane_of(state: State, out: int, lane: int) -> int:
-    """Place of a link's lane in `State.lane`; the usual network has one of FIRST, one of SECOND."""
+    """Return the place of a link's lane; the usual network has one of FIRST and one of SECOND."""
     if state.special is None:
         return out * LANES_A_LINK + OWN_LANES + lane
     return out * KINDS * state.inputs + lane
@@ -57,13 +57,13 @@ def lane_of(state: State, out: int, lane: int) -> int:
 
 @bare_kernel
 def second_channel(state: State, out: int) -> int:
-    """Channel of the second kind of lane."""
+    """Return the channel of the second kind of lane."""
     return 0 if state.special is None else int(at(state.rest, out).second_channel)
 
 
 @bare_kernel
 def first_fifo(state: State, f: int) -> int:
-    """FIFO whose queue a FIFO takes from."""
+    """Return the FIFO whose queue a FIFO takes from."""
     if state.shared_by == 1:
         return f
     return f - np.int64(np.uint32(f) % np.uint32(state.shared_by))  # type: ignore[return-value]
@@ -71,20 +71,20 @@ def first_fifo(state: State, f: int) -> int:
 
 @bare_kernel
 def node_of(state: State, f: int) -> int:
-    """Node of a FIFO."""
+    """Return the node of a FIFO."""
     return np.int64(np.uint32(f) // np.uint32(state.fifos))  # type: ignore[return-value]
 
 
 @bare_kernel
 def port_of(state: State, route: int) -> int:
-    """Port that a route takes next in dimension order."""
+    """Return the next port of a route in dimension order."""
     port: int = state.fields.port[np.uint64(trailing_zeros(route))]
     return port
 
 
 @bare_kernel
 def zone_of(state: State, p: int) -> int:
-    """Fields of the ports among which an adaptive packet may choose; 0 if among none."""
+    """Return the fields of the ports that an adaptive packet may choose; 0 for none."""
     packet = at(state.packet, p)
     zone: int = np.uint64(0)  # type: ignore[assignment]
     row = np.uint64(0)
@@ -95,7 +95,7 @@ def zone_of(state: State, p: int) -> int:
         if zone != 0:
             break
     if state.ties_minus:
-        # Both ways of a dimension are left at a tie only.
+        # Only a tie leaves both ways of a dimension.
         for port in range(0, state.fields.mask.size, 2):
             if zone & state.fields.mask[np.uint64(port + 1)]:
                 zone &= ~state.fields.mask[np.uint64(port)]
@@ -104,7 +104,7 @@ def zone_of(state: State, p: int) -> int:
 
 @bare_kernel
 def ways_of(state: State, p: int) -> int:
-    """Fields of the ports that an adaptive packet may take: its zone's, and that in order."""
+    """Return the fields of all ports of an adaptive packet: its zone's, and the one in order."""
     ordered = port_of(state, at(state.packet, p).route)
     ways: int = zone_of(state, p) | state.fields.mask[np.uint64(ordered)]
     return ways

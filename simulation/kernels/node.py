@@ -1,4 +1,4 @@
-"""Kernels of the simulator's nodes: tasks hand over messages, FIFOs inject, ports take in."""
+"""Kernels of the nodes: tasks hand over messages, FIFOs inject packets, ports receive them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def hand_over(state: State, w: int, now: int) -> None:
         if m < state.begin[row + 1]:
             put(state, now + at(state.message, m).overhead, w)
             return
-    # The round is handed over: the worker is free for the next task, this one goes on or waits.
+    # The round is handed over. The worker is free for the next task; this task goes on or waits.
     follower = state.following[task]
     state.worker[w, _FIRST_TASK] = follower
     state.current[task] += rounds
@@ -67,9 +67,9 @@ def hand_over(state: State, w: int, now: int) -> None:
 
 @bare_kernel
 def _go_on(state: State, task: int, now: int) -> None:
-    """Begin a task's next round if it has handed over this one and everything has arrived.
+    """Begin a task's next round if this one is handed over and all its messages have arrived.
 
-    ``current`` is the round, plus the number of rounds once it is handed over.
+    ``current`` is the round; once it is handed over, the number of rounds is added.
     """
     rounds = state.waits.size // state.current.size
     done = state.current[task] - rounds
@@ -83,7 +83,7 @@ def _go_on(state: State, task: int, now: int) -> None:
 
 @bare_kernel
 def _answer_questions(state: State, row: int, now: int) -> None:
-    """Answer the questions that came before the round was begun, in the order of their arrival."""
+    """Answer the questions that came before the round began, in the order of their arrival."""
     last = state.asked[row]
     m = last
     while m != NONE:
@@ -95,20 +95,20 @@ def _answer_questions(state: State, row: int, now: int) -> None:
 
 @bare_kernel
 def _send(state: State, m: int, now: int) -> None:
-    """Post a message and wake its FIFO."""
+    """Put a message into its FIFO, and wake the FIFO."""
     _wake(state, _post(state, m, now), now)
 
 
 @bare_kernel
 def _wake(state: State, f: int, now: int) -> None:
-    """Let a FIFO that was idle go on; NONE if none is to."""
+    """Wake an idle FIFO; NONE stands for no FIFO."""
     if f != NONE:
         schedule(state, state.packet.size + state.link.size + f, now)
 
 
 @bare_kernel
 def _post(state: State, m: int, now: int) -> int:
-    """Put a message into its FIFO; returns a FIFO to wake, or NONE."""
+    """Put a message into its FIFO; return a FIFO to wake, or NONE."""
     message = at(state.message, m)
     message.ready = now
     f = message.fifo
@@ -128,7 +128,7 @@ def _post(state: State, m: int, now: int) -> int:
 
 @bare_kernel
 def _enqueue(state: State, m: int) -> int:
-    """Put a message at the end of its queue; returns a FIFO to wake, or NONE."""
+    """Put a message at the end of its queue; return a FIFO to wake, or NONE."""
     message = at(state.message, m)
     first = first_fifo(state, message.fifo)
     queue = at(state.fifo, first)
@@ -148,7 +148,7 @@ def _enqueue(state: State, m: int) -> int:
 
 @bare_kernel
 def feed(state: State, f: int, now: int) -> int:
-    """Let a FIFO put its next packet before the router; NONE if it has none or no room for it."""
+    """Bring a FIFO's next packet to the router; return NONE if there is none or no room."""
     fifo = at(state.fifo, f)
     queue = at(state.fifo, first_fifo(state, f))
     m = queue.head
@@ -201,7 +201,7 @@ def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
 
 @bare_kernel
 def _break_ties(state: State, m: int) -> np.uint64:
-    """Route of a message's next packet: at ties by its number, or at random."""
+    """Return the route of a message's next packet; ties are decided by its number, or at random."""
     message = at(state.message, m)
     coin = np.uint64(message.to_send ^ message.coin)
     if state.draws_ties:
@@ -218,7 +218,7 @@ def _break_ties(state: State, m: int) -> np.uint64:
 
 @bare_kernel
 def take_in(state: State, p: int, now: int) -> int:
-    """Let a node take a packet in; returns the ticks until its tail has left its place."""
+    """Receive a packet at a node; return the ticks until its tail has left its place."""
     packet = at(state.packet, p)
     m = packet.message
     taking = nearest_tick(np.int64(packet.wire * state.reception + 0.5))
@@ -239,7 +239,7 @@ def take_in(state: State, p: int, now: int) -> int:
 
 @bare_kernel
 def message_arrived(state: State, m: int, now: int) -> None:
-    """Let what waited for a message go on: its sequel, or its receiver's round."""
+    """Continue what waited for a message: its sequel, or its receiver's round."""
     sequel = state.then[m]
     if sequel != NONE:
         if state.asked.size == 0 or not _asked_early(state, m, sequel):
@@ -249,15 +249,16 @@ def message_arrived(state: State, m: int, now: int) -> None:
         return
     _count_down(state, state.receiver[m], now)
     if state.first[m] != m:
-        # Who had to ask before sending waits until it has arrived.
+        # A sender that had to ask first waits until the message has arrived.
         _count_down(state, state.sender[m], now)
 
 
 @bare_kernel
 def _asked_early(state: State, m: int, sequel: int) -> bool:
-    """Keep a question whose receiver has not begun the round; whether that is so.
+    """Keep a question if its receiver has not begun the round; return whether it was kept.
 
-    Those of a row form a ring, the last one known: each points to the next, the last to the first.
+    The questions of a row form a ring: each points to the next, the last to the first, and the last
+    one is stored.
     """
     asking = state.then[sequel]
     if asking == NONE:
@@ -278,7 +279,7 @@ def _asked_early(state: State, m: int, sequel: int) -> bool:
 
 @bare_kernel
 def _count_down(state: State, row: int, now: int) -> None:
-    """Let a task's round wait for one message less."""
+    """Reduce the messages that a task's round waits for by one."""
     state.waits[row] -= 1
     rounds = state.waits.size // state.current.size
     task = row // rounds

@@ -1,7 +1,8 @@
-"""Kernels of what may be far away, in a queue and a heap: tasks' next messages, copies in a node.
+"""Kernels of later events, in a queue and a heap: tasks' next messages, copies within a node.
 
-Most events come in the order of their ticks, as where every message costs the same software: those
-stand in the queue, which costs the same for any number of tasks. The others go into the heap.
+Most events come in the order of their ticks, for example if every message costs the same software.
+They go into the queue, whose cost does not depend on the number of tasks. The others go into the
+heap.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .._state import HEAP, NONE, ORDER, QUEUE_FIRST, QUEUE_LENGTH, State
 
 @bare_kernel
 def put(state: State, tick: int, who: int) -> None:
-    """Let an event happen at a tick; those of one tick come out in the order they went in."""
+    """Add an event at a tick; events of one tick come out in the order they went in."""
     order = state.clock[ORDER]
     state.clock[ORDER] = order + 1
     rows = state.task_queue.shape[0]
@@ -32,7 +33,7 @@ def put(state: State, tick: int, who: int) -> None:
 
 @bare_kernel
 def next_task_tick(state: State) -> int:
-    """Tick of the earliest event; NONE if there is none."""
+    """Return the tick of the earliest event; NONE if there is none."""
     tick = NONE
     if state.clock[QUEUE_LENGTH] > 0:
         tick = state.task_queue[state.clock[QUEUE_FIRST], 0]
@@ -43,7 +44,7 @@ def next_task_tick(state: State) -> int:
 
 @bare_kernel
 def take(state: State) -> int:
-    """Take the earliest event out."""
+    """Remove the earliest event, and return it."""
     first = state.clock[QUEUE_FIRST]
     queue, heap = state.task_queue, state.heap
     if state.clock[QUEUE_LENGTH] == 0 or (
@@ -81,7 +82,7 @@ def _push(state: State, tick: int, order: int, who: int) -> None:
 
 @bare_kernel
 def _pop(state: State) -> int:
-    """Take the earliest event out of the heap."""
+    """Remove the earliest event from the heap, and return it."""
     heap = state.heap
     who: int = heap[0, 2]
     size = state.clock[HEAP] - 1

@@ -11,9 +11,10 @@ from .._state import PARTS
 
 @bare_kernel
 def free_tick(server: Any) -> int:
-    """Tick in which a link or a FIFO can begin with its next packet.
+    """Return the tick in which a link or a FIFO can begin its next packet.
 
-    It begins where in the tick the last one ended, so that nothing is lost however short they are.
+    It begins at the part of the tick at which the last one ended, so that short packets lose no
+    time.
     """
     tick: int = server.free_at >> PARTS
     return tick
@@ -21,5 +22,5 @@ def free_tick(server: Any) -> int:
 
 @bare_kernel
 def nearest_tick(parts: int) -> int:
-    """Whole ticks next to a number of parts."""
+    """Return the whole ticks nearest to a number of parts."""
     return (parts + (1 << (PARTS - 1))) >> PARTS

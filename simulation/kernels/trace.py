@@ -9,7 +9,7 @@ from .._state import LOGGED, State
 
 @bare_kernel
 def note(state: State, kind: int, packet: int, link: int, now: int) -> None:
-    """Write down what happened to a packet of the watched message; count what finds no room."""
+    """Log an event of a packet of the watched message; count events after the log is full."""
     i = state.clock[LOGGED]
     if i < state.log.shape[0]:
         state.log[i, 0] = now
