@@ -8,6 +8,8 @@ from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
 from .forecasting import Cost, Forecast, Verdict, forecast
 from .metrics import r2, rcc, regret, tau_b, wrong_pairs
 from .model_file import load_predictor, save_predictor
+from .next_run import Plan, Standing
+from .planning import plan
 from .predictor import TimePredictor
 from .race import Budget
 from .sample_store import read_samples, write_samples
@@ -20,6 +22,8 @@ __all__ = [
     "Budget",
     "Cost",
     "Forecast",
+    "Plan",
+    "Standing",
     "Target",
     "TimePredictor",
     "Training",
@@ -31,6 +35,7 @@ __all__ = [
     "forecast",
     "load_predictor",
     "needed_level",
+    "plan",
     "r2",
     "rcc",
     "read_samples",

@@ -29,6 +29,8 @@ class Kernel(NamedTuple):
     """Distance of features, over the root of their number, at which the likeness fades."""
     freedom: float = 4.0
     """Degrees of freedom of Student's t; infinite where the widths are certain."""
+    offset: float = 0.0
+    """Variance of a factor that all times share, whatever their widths."""
 
     @classmethod
     def of(cls, common: float, deviation: float) -> Self:
@@ -83,8 +85,11 @@ class Belief:
         """Degrees of freedom after the observations."""
         return self.kernel.freedom + self._seen.size
 
-    def given(self, seen: Indices, logs: Floats, variance: float = 0.0) -> Self:
-        """Return the belief once the logarithms of the times of ``seen`` are known."""
+    def given(self, seen: Indices, logs: Floats, variance: float | Floats = 0.0) -> Self:
+        """Return the belief once the logarithms of the times of ``seen`` are known.
+
+        ``variance`` is that of each of them, such as the noise of a machine.
+        """
         other = type(self)(self.centre, self.width, self.features, self.kernel)
         if not len(seen):
             return other
@@ -103,7 +108,7 @@ class Belief:
         """Return centre and scale of each candidate's Student-t, logarithms of seconds."""
         which = np.arange(self.centre.size) if wanted is None else wanted
         k = self.kernel
-        prior = self.width[which] ** 2 * (k.common + k.smooth + k.own)
+        prior = k.offset + self.width[which] ** 2 * (k.common + k.smooth + k.own)
         if self._factor is None:
             return self.centre[which], np.sqrt(prior)
         across = self._covariance(which, self._seen)
@@ -112,8 +117,8 @@ class Belief:
         rest = np.maximum(prior - np.einsum("ij,ji->i", across, weights), 0.0)
         return middle, np.sqrt(self._spread * rest)
 
-    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
+    def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
+        """Return centre and scale matrix of the Student-t of ``wanted`` together."""
         covariance = self._covariance(wanted, wanted)
         middle = self.centre[wanted]
         if self._factor is not None:
@@ -121,6 +126,11 @@ class Belief:
             weights = cho_solve(self._factor, across.T)
             middle = middle + weights.T @ self._missed
             covariance = self._spread * (covariance - across @ weights)
+        return middle, covariance
+
+    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
+        middle, covariance = self.joint(wanted)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         normal = rng.standard_normal((n_draws, len(wanted))) @ root.T
@@ -129,11 +139,15 @@ class Belief:
         scale = np.sqrt(self.freedom / rng.chisquare(self.freedom, size=(n_draws, 1)))
         return np.asarray(middle + scale * normal)
 
-    def _covariance(self, rows: Indices, columns: Indices) -> Floats:
+    def alike(self, rows: Indices, columns: Indices) -> Floats:
+        """Covariance of the misses of candidates, over the product of their widths."""
         k = self.kernel
         a, b = self.features[rows], self.features[columns]
         squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None] - 2 * a @ b.T
         distance = np.maximum(squares, 0.0) / max(1, a.shape[1])
-        alike = k.common + k.smooth * np.exp(-distance / (2 * k.length**2))
-        alike += k.own * (rows[:, None] == columns[None])
-        return np.asarray(alike * self.width[rows][:, None] * self.width[columns][None])
+        shared = k.common + k.smooth * np.exp(-distance / (2 * k.length**2))
+        return np.asarray(shared + k.own * (rows[:, None] == columns[None]))
+
+    def _covariance(self, rows: Indices, columns: Indices) -> Floats:
+        widths = self.width[rows][:, None] * self.width[columns][None]
+        return np.asarray(self.kernel.offset + self.alike(rows, columns) * widths)

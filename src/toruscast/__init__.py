@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         TimePredictor,
         forecast,
         load_predictor,
+        plan,
         save_predictor,
         train_for,
     )
@@ -79,6 +80,7 @@ __all__ = [
     "mesh",
     "parse_torus",
     "patterns",
+    "plan",
     "read_comm",
     "read_mapping",
     "read_mappings",
@@ -108,7 +110,8 @@ _NAMES = {
     "mapping.formats": "read_comm read_mapping read_mappings read_times read_workload write_comm "
     "write_mapping write_mappings",
     "simulation": "simulate simulate_flows",
-    "training": "Budget Forecast TimePredictor forecast load_predictor save_predictor train_for",
+    "training": "Budget Forecast TimePredictor forecast load_predictor plan save_predictor "
+    "train_for",
     "training.mesh": "MeshForecast mesh",
     "training.search": "search",
 }
