@@ -38,7 +38,7 @@ def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Flo
     least = np.zeros(mean.size)
     for outcome in _OUTCOMES:
         least += (mean[:, None] + outcome * moved).min(axis=0)
-    return np.maximum(mean.min() - least / _OUTCOMES.size, 0.0)
+    return np.asarray(np.maximum(mean.min() - least / _OUTCOMES.size, 0.0))
 
 
 def best_batch(mean: Floats, covariance: Floats, variance: float, n: int) -> Indices:
