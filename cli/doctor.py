@@ -18,7 +18,7 @@ from .records import Reading, as_record
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
-    from toruscast.mapping.formats.registry import Dialect
+    from toruscast.mapping.formats.dialect import Dialect
     from toruscast.mapping.formats.source import Source
 
 

@@ -154,7 +154,7 @@ def load_phases(traffic: Traffic) -> tuple[Application, Workload]:
 
 def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
     """The rounds of a collective, in place of graphs."""
-    from toruscast.mapping.machines import parse_torus
+    from toruscast.mapping import parse_torus
 
     from .collective import load_collective
 
@@ -167,7 +167,7 @@ def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
 
 def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:
     """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
-    from toruscast.mapping.machines import parse_torus
+    from toruscast.mapping import parse_torus
 
     if traffic.torus is None:
         raise click.UsageError("--comm needs --torus")

@@ -5,8 +5,8 @@ from toruscast.errors import InputError
 from . import collectives
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
+from .host_text import parse_torus
 from .machines import get as machine
-from .machines import parse_torus
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
 from .ties import TieRule

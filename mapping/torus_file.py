@@ -10,6 +10,7 @@ from typing import Any
 from toruscast.errors import InputError
 from toruscast.files import parse_toml, read_limited
 
+from .machines.registry import get
 from .network import Network
 from .torus import Torus
 from .twist import usual_twist
@@ -51,8 +52,6 @@ def read_torus(path: str | os.PathLike[str]) -> Torus:
 
 
 def _torus(content: dict[str, Any], name: str) -> Torus:
-    from .machines.registry import get
-
     network = content.pop("network", {})
     if not isinstance(network, dict):
         raise InputError("bad network", found=network, expected="a table [network]")

@@ -91,8 +91,7 @@ def train_default(samples: pd.DataFrame) -> TimePredictor:
 
 def default_cases() -> list[Case]:
     """Return the workloads, tori and mappings of the default model."""
-    from toruscast.mapping import strategies
-    from toruscast.mapping.machines import parse_torus
+    from toruscast.mapping import parse_torus, strategies
 
     rng = np.random.default_rng(_SEED)
     hosts = [(Torus(shape), 1) for shape in _SHAPES]

@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 from ..comm_graph import CommGraph
-from .registry import Dialect, Holds, dialects
+from .dialect import Dialect, Holds
+from .registry import dialects
 
 HEAD = """# Files that toruscast reads and writes
 

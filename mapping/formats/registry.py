@@ -14,75 +14,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any
 
 from toruscast.errors import InputError
 
 from ._foreign import foreign_name
+from .dialect import NOUNS, Dialect, Holds
 from .source import Source
-
-Holds = Literal["graph", "mapping", "torus", "hosts", "times"]
-NOUNS: dict[Holds, str] = {
-    "graph": "communication graph",
-    "mapping": "mapping",
-    "torus": "torus",
-    "hosts": "table of hosts",
-    "times": "table of times",
-}
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """One format of files.
-
-    Parameters
-    ----------
-    name : str
-        What ``--format`` and ``--dialect`` call it; each name stands once for what it holds.
-    holds : str
-        "graph", "mapping", "torus", "hosts" or "times".
-    title : str
-        What it is, in a few words.
-    recognise : callable
-        Source -> whether the file is one of these, by its content. It never raises. A file with a
-        fault behind a good start is recognised, so that the reader can name the fault.
-    read : callable, optional
-        The reader. Of a graph: (source, options) -> CommGraph or Workload. Of a mapping: (source,
-        torus, options). None where the dialect is only written.
-    write : callable, optional
-        The writer, with a file to write last; None where the dialect is only read.
-    plain : bool
-        Whether it is made of bare numbers. It gives way to a dialect with a sign of its own.
-    suffixes : tuple of str
-        Suffixes of files to write that mean this dialect where none is named.
-    documentation : str
-        Markdown for the page of formats.
-    example : str or bytes
-        A small file. Empty where the writer makes it.
-    advice : str
-        After writing: how the file is used, with ``{file}`` for its name.
-    needs : str
-        The package that reading it needs and that is not always installed.
-    near : callable
-        Source -> whether a file that no dialect recognises may be a damaged one of these, so that
-        its reader names the fault.
-    """
-
-    name: str
-    holds: Holds
-    title: str
-    recognise: Callable[[Source], bool]
-    read: Callable[..., Any] | None = None
-    write: Callable[..., None] | None = None
-    plain: bool = False
-    suffixes: tuple[str, ...] = ()
-    documentation: str = ""
-    example: str | bytes = ""
-    advice: str = ""
-    needs: str = ""
-    near: Callable[[Source], bool] = lambda _: False
 
 
 def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ._foreign import foreign_name
 from ._source import Text, read_text
 from ._table import NUMBER
-from .registry import Dialect
+from .dialect import Dialect
 from .source import Source
 
 MAPPING = "mapping"

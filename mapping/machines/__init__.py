@@ -10,7 +10,7 @@ from .bluegene import bluegene_l, bluegene_p, bluegene_q
 from .catalogue import Facts, facts
 from .cray import gemini, seastar
 from .fujitsu import k_computer, tofu_d
-from .registry import get, names, parse_torus, preset
+from .registry import get, names, preset
 from .tenstorrent import galaxy
 from .tpu_cube import tpu7x, tpu_v4, tpu_v5p
 from .tpu_square import tpu_v2, tpu_v3, tpu_v5e, tpu_v6e
@@ -28,7 +28,6 @@ __all__ = [
     "get",
     "k_computer",
     "names",
-    "parse_torus",
     "preset",
     "seastar",
     "tofu_d",

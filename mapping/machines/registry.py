@@ -20,9 +20,6 @@ from .tpu_cube import tpu7x, tpu_v4, tpu_v5p
 from .tpu_square import tpu_v2, tpu_v3, tpu_v5e, tpu_v6e
 from .trainium import trainium1, trainium2
 
-# What stands in sizes, however they are mistyped.
-SIZES = frozenset("0123456789xm ")
-
 Preset = Callable[..., Torus]
 
 _PRESETS: dict[str, Preset] = {
@@ -145,30 +142,6 @@ def get(text: str) -> Torus:
             "machine decides itself which dimensions wrap", found=text, expected=expected
         )
     return made
-
-
-def parse_torus(text: str) -> Torus:
-    """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension) or a machine.
-
-    A machine is a preset's short form, as in `get`. The text of any of these tori, ``str(torus)``,
-    reads back as the same torus. What ends in ``.toml`` is a file, as of `read_torus`.
-
-    Raises
-    ------
-    InputError
-        If it is no text, or neither of these.
-
-    Examples
-    --------
-    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
-    ((True, True, False), 128)
-    """
-    if isinstance(text, str) and text.strip().lower().endswith(".toml"):
-        from ..torus_file import read_torus
-
-        return read_torus(text.strip())
-    machine = isinstance(text, str) and text.strip()[:1].isalpha()
-    return get(text) if machine and set(text.lower()) - SIZES else parse_sizes(text)
 
 
 def _split(text: str) -> tuple[str, str, str]:

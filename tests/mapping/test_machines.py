@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus, machines
+from toruscast.mapping import Torus, machines, parse_torus
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_every_preset_is_found_by_name():
     for name in machines.names():
         torus = machines.get(name)
         assert torus.name == name
-        assert machines.parse_torus(f" {name.upper()} ") == torus
+        assert parse_torus(f" {name.upper()} ") == torus
         assert str(torus).startswith(name)
 
 
 @pytest.mark.parametrize("text", ["8x8x8", "8x8x8m", "3", "1mx2"])
 def test_plain_torus(text):
-    host = machines.parse_torus(text)
+    host = parse_torus(text)
     assert str(host) == text
     assert isinstance(host, Torus)
 
@@ -205,7 +205,7 @@ def test_plain_torus(text):
 )
 def test_bad_hosts(text, fault):
     with pytest.raises(InputError, match=fault):
-        machines.parse_torus(text)
+        parse_torus(text)
 
 
 def test_bluegene_q_takes_a_shape_or_a_size():

@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import at_file
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from ._collectives import collective_total
 from ._protobuf import chakra_nodes, is_chakra_start

@@ -14,7 +14,7 @@ from ...comm_graph import MAX_TASKS, CommGraph
 from .._rows import read_rows
 from .._source import Text
 from .._table import Column, Table, fields, whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .build import Array, Told, graph_of
 from .dense import is_dense, square

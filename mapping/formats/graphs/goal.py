@@ -12,7 +12,7 @@ from ...comm_graph import MAX_TASKS, sum_edges
 from ...workload import Workload
 from .._source import Text
 from .._table import whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...comm_graph import MAX_TASKS, CommGraph
 from .._source import at_file
 from .._table import NUMBER, whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
 

@@ -10,7 +10,7 @@ from toruscast.errors import InputWarning
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import Text, at_file
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
 

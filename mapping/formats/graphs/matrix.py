@@ -6,7 +6,7 @@ from toruscast.errors import InputError
 
 from ...comm_graph import CommGraph
 from .._table import NUMBER, fields
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import LINES, Source
 from .build import Told
 from .counts import matrix_graph

@@ -10,7 +10,7 @@ import numpy as np
 from ...comm_graph import MAX_TASKS, CommGraph
 from .._source import Text, at_file
 from .._table import Column, fields, read_table, whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .build import Told, agree, graph_of
 from .counts import matrix_graph

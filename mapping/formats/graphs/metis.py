@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 from ...comm_graph import CommGraph
 from .._source import Text
 from .._table import WHOLE, fields, whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import LINES, Source
 from .options import GraphOptions
 from .undirected import check_symmetric, mean_directions

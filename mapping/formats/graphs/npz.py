@@ -16,7 +16,7 @@ from toruscast.errors import InputError
 from ...comm_graph import CommGraph
 from .. import _source
 from .._source import at_file
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .counts import Entries, matrix_graph
 from .options import GraphOptions

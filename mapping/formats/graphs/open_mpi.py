@@ -14,7 +14,7 @@ from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import Text, at_file, read_text
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .chakra import is_chakra
 from .options import GraphOptions, Include

@@ -12,7 +12,7 @@ from toruscast.errors import InputError
 
 from ...comm_graph import CommGraph, sum_edges
 from .._source import at_file
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from ._collectives import collective_total
 from .options import GraphOptions

@@ -12,7 +12,7 @@ from toruscast.validation import whole_array
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import MAX_BYTES, at_file
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
 from .table import COLUMNS

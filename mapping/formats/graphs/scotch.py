@@ -10,7 +10,7 @@ import numpy as np
 from ...comm_graph import CommGraph
 from .._source import Text
 from .._table import whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
 from .undirected import check_symmetric, mean_directions

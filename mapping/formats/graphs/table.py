@@ -8,7 +8,7 @@ from ...comm_graph import CommGraph
 from .._rows import read_rows
 from .._source import Text
 from .._table import NUMBER, Column, fields
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 from .build import Array, graph_of
 from .edges import ORDER, stated

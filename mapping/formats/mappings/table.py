@@ -16,7 +16,7 @@ from ...torus import Torus
 from .._foreign import are_numbers, refuse_foreign
 from .._source import Text, at_file, label
 from .._table import WHOLE, Column, Table, fields, read_table, whole
-from ..registry import Dialect
+from ..dialect import Dialect
 from ..source import Source
 
 _NAMED = ({"task", "node"}, {"task", "node", "slot"}, {"node", "slot"})

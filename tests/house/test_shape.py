@@ -1,0 +1,72 @@
+"""Files and functions stay small, and files do not import each other in circles."""
+
+import ast
+import re
+
+import networkx as nx
+import pytest
+from source_files import SOURCE, imported, name_of
+
+MOST_LINES, MOST_ARGUMENTS, MOST_UNFORMATTED = 350, 8, 30
+# Not the user's input, but a network that cannot move.
+OTHER_ERRORS = {"StallError"}
+
+
+def nodes(path, kind):
+    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kind))
+
+
+def is_kernel(path):
+    return "kernels" in path.parts or path.stem.endswith("_kernels")
+
+
+def test_files_are_short():
+    lines = {name_of(path): path.read_text().count("\n") for path in SOURCE}
+    assert {name: n for name, n in lines.items() if n > MOST_LINES} == {}
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCE if not is_kernel(p)], ids=name_of)
+def test_functions_take_few_positional_arguments(path):
+    many = {}
+    for function in nodes(path, ast.FunctionDef):
+        arguments = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        given = [name for name in arguments if name not in ("self", "cls")]
+        # Options of a command arrive by name.
+        if len(given) > MOST_ARGUMENTS and "cli" not in path.parts:
+            many[function.name] = len(given)
+    assert many == {}
+
+
+def test_files_do_not_import_each_other_in_circles():
+    modules = {name_of(path): path for path in SOURCE if path.stem != "__init__"}
+    graph = nx.DiGraph()
+    for name, path in modules.items():
+        for other in imported(path, types=False):
+            # A function, or its file.
+            for found in {other, other.rpartition(".")[0]} & set(modules):
+                graph.add_edge(name, found)
+    assert graph.number_of_edges() > len(modules)
+    circles = (sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1)
+    assert list(circles) == []
+
+
+def test_the_formatter_is_rarely_skipped():
+    assert sum(path.read_text().count("# fmt: skip") for path in SOURCE) <= MOST_UNFORMATTED
+
+
+def test_there_is_one_error_family():
+    bases = {
+        node.name: {ast.unparse(base) for base in node.bases}
+        for path in SOURCE
+        for node in nodes(path, ast.ClassDef)
+        if node.name.endswith("Error")
+    }
+    family = {"InputError", *bases}
+    assert {name for name, own in bases.items() if not own & family} == OTHER_ERRORS
+
+
+def test_no_code_decides_on_the_wording_of_an_error():
+    asked = re.compile(
+        r"(error\.message|str\(error\)) (in|not in|==|!=) |in (error\.message|str\(error\))"
+    )
+    assert [name_of(path) for path in SOURCE if asked.search(path.read_text())] == []
