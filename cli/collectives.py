@@ -9,7 +9,7 @@ from toruscast.report.units import seconds
 from . import options
 from .inputs import load_torus
 from .output import Output, records
-from .records import Traffic, as_record
+from .records import Placing, Traffic, as_record
 from .tables import new_table, print_table
 
 
@@ -34,14 +34,14 @@ from .tables import new_table, print_table
     metavar="FILE|STRATEGY",
     help="Where the ranks run.",
 )
-@options.tasks_per_node_option
+@as_record("placing", Placing, *options.placing_options)
 @options.seed_option
 @as_record("output", Output, options.output_options)
 def command(
     what: str,
     traffic: Traffic,
     mapping: str,
-    tasks_per_node: int | None,
+    placing: Placing,
     seed: int,
     output: Output,
 ) -> None:
@@ -67,11 +67,12 @@ def command(
         raise InputError("bad collective", found=what, expected="such as allreduce:64MB")
     nbytes = read_bytes(size)
     torus = load_torus(traffic)
-    tasks = torus.n_nodes * (tasks_per_node or 1) if traffic.tasks is None else traffic.tasks
+    places = torus.n_nodes * (placing.tasks_per_node or 1)
+    tasks = places if traffic.tasks is None else traffic.tasks
     # A strategy looks at the ring of ranks, the commonest of the patterns.
     from toruscast.mapping.patterns import ring
 
-    chosen = load_mapping(ring(tasks, 1), torus, mapping, tasks_per_node, seed)
+    chosen = load_mapping(ring(tasks, 1), torus, mapping, placing, seed)
     with output.progress("Simulating") as progress:
         table = rank_collectives(kind, nbytes, torus, chosen, progress=progress)
     content = {

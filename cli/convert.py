@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,11 +12,11 @@ from toruscast.report.units import nbytes
 
 from . import options
 from .inputs import per_iteration, read_traffic
-from .mapping_files import check_target, is_folder, write_to_folder
+from .mapping_files import MappingFile, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
 from .reading_options import include_option, iterations_option, reading_options
-from .records import Reading, as_record, refuse
+from .records import Placing, Reading, as_record, refuse
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class GraphFile(Reading):
 @click.option(
     "--mapping",
     is_flag=True,
-    help="IN holds mappings, not a communication graph; needs --torus. A folder; a file "
-    f"({options.MAPPING_HELP}); or lines of name,node,node,...",
+    help="IN holds mappings, not a communication graph; needs --torus. A folder; a file in any of "
+    "the formats that are read; or the machine's own word for an order, such as TXYZ.",
 )
 @click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
-@options.tasks_per_node_option
+@as_record("placing", Placing, *options.placing_options)
 @as_record(
     "graph",
     GraphFile,
@@ -54,7 +55,7 @@ def command(
     target: str,
     mapping: bool,
     torus: str | None,
-    tasks_per_node: int | None,
+    placing: Placing,
     graph: GraphFile,
     dialect: str | None,
     output: Output,
@@ -62,27 +63,28 @@ def command(
     """Convert a communication graph or mappings; --dialect or the suffix of OUT names the format.
 
     Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, mappings
-    to .map, .txt, .csv or FOLDER/; 'toruscast formats' lists all. IN is a file in any of the
-    formats that are read, or a shipped dataset; it is not divided by its iterations unless
+    to a launcher's file, .map, .csv or FOLDER/; 'toruscast formats' lists all. IN is a file in any
+    of the formats that are read, or a shipped dataset; it is not divided by its iterations unless
     --iterations says so.
 
     \b
     toruscast convert app.prof app.npz
-    toruscast convert --mapping --torus 8x8x8 nodes.csv best.map
+    toruscast convert --mapping --torus 8x8x8 best.map MPICH_RANK_ORDER
+    toruscast convert --mapping --torus 8x8x8 best.map best.rankfile --hosts hosts.csv
     """  # noqa: D301
     output.check(also={"OUT": target})
     if mapping:
         refuse("without --mapping", GraphFile)
         if torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content = _mappings((source, target, dialect), torus, tasks_per_node, output)
+        content = _mappings(source, MappingFile(target, dialect), torus, placing, output)
     else:
-        refuse("with --mapping", "torus", "tasks_per_node")
+        refuse("with --mapping", "torus", Placing)
         from toruscast.mapping.formats import write_comm
-        from toruscast.mapping.formats.registry import writer_of
+        from toruscast.mapping.formats.registry import dialect_to_write
 
         check_writable(target)
-        writer_of("graph", target, dialect)
+        dialect_to_write("graph", target, dialect)
         traffic, _ = read_traffic(
             source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
         )
@@ -108,18 +110,21 @@ def command(
 
 
 def _mappings(
-    files: tuple[str, str, str | None], torus: str, capacity: int | None, output: Output
+    source: str, to: MappingFile, torus: str, placing: Placing, output: Output
 ) -> dict[str, Any]:
-    """Convert one mapping to a file, or several to a folder; ``files``: from, to, dialect."""
+    """Convert one mapping to a file, or several to a folder."""
     from toruscast.errors import InputError
     from toruscast.mapping import parse_torus
-    from toruscast.mapping.formats import read_mappings, write_mapping
+    from toruscast.mapping.formats import read_mappings
+    from toruscast.mapping.order_words import is_order_word, ordered
 
-    source, target, dialect = files
-    if dialect is None:
-        check_target(target)
+    to.check(placing.hosts, folder=True)
     host = parse_torus(torus)
-    mappings = read_mappings(source, host, tasks_per_node=capacity)
+    if is_order_word(source, host) and not Path(source).exists():
+        mappings = [ordered(source, host, tasks_per_node=placing.tasks_per_node)]
+    else:
+        mappings = read_mappings(source, host, **placing.how)
+    target, advice = to.out or "", ""
     if is_folder(target):
         write_to_folder(mappings, host, target, output)
     elif len(mappings) > 1:
@@ -130,12 +135,13 @@ def _mappings(
             expected="a folder, such as maps/",
         )
     else:
-        write_mapping(mappings[0], host, target, dialect)
+        advice = to.write(mappings[0], host, placing.hosts).partition("; ")[2]
     return {
         "out": target,
         "mappings": len(mappings),
         "tasks": mappings[0].n_tasks,
         "occupancy": occupancy(mappings),
+        "advice": advice,
     }
 
 
@@ -148,4 +154,6 @@ def _words(content: dict[str, Any]) -> str:
             f"{out}: {tasks}, {counted(content['edges'], 'edge')}, {nbytes(content['bytes'])}, "
             f"{counted(round(content['messages']), 'message')}"
         )
-    return f"{out}: {counted(content['mappings'], 'mapping')} of {tasks}, {content['occupancy']}"
+    advice = f"; {content['advice']}" if content["advice"] else ""
+    mappings = counted(content["mappings"], "mapping")
+    return f"{out}: {mappings} of {tasks}, {content['occupancy']}{advice}"

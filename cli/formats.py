@@ -49,6 +49,8 @@ def command(name: str | None, json_path: str | None, csv_path: str | None, quiet
             click.echo(dialect.documentation.strip())
             if isinstance(dialect.example, str) and dialect.example:
                 click.echo(f"\n{dialect.example.rstrip()}")
+            for words in dialect.advices:
+                click.echo(f"\nto use it: {words.replace('{file}', 'FILE')}")
         return
     table = new_table(
         "format",

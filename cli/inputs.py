@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 
 from .names import closest
 from .network import change_network
-from .records import Candidates, Include, Traffic
+from .records import Candidates, Include, Placing, Traffic
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -192,7 +193,8 @@ def load_mappings(
     InputError
         If the mappings are not valid or do not fit the graph and the torus.
     """
-    mappings, n, capacity = candidates.mappings, candidates.candidates, candidates.tasks_per_node
+    mappings, n = candidates.mappings, candidates.candidates
+    capacity = candidates.tasks_per_node
     if mappings is not None and n is not None:
         raise click.UsageError("--mappings and --candidates exclude each other")
     if mappings is None:
@@ -204,30 +206,33 @@ def load_mappings(
         return strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
     from toruscast.mapping.formats import read_mappings
 
-    chosen = read_mappings(mappings, torus, tasks_per_node=capacity)
+    chosen = read_mappings(mappings, torus, n_tasks=comm.n_tasks, **candidates.how)
     check_mappings(chosen, mappings, comm, torus)
     return chosen
 
 
 def load_mapping(
-    comm: CommGraph, torus: Torus, mapping: str, tasks_per_node: int | None, seed: int
+    comm: CommGraph, torus: Torus, mapping: str, placing: Placing, seed: int
 ) -> TaskMapping:
-    """Read one mapping from a file, or make one by the name of its strategy.
+    """Read one mapping from a file, or make one by a strategy's name or the machine's own word.
 
     Raises
     ------
     InputError
         If the text names neither, or the mapping does not fit the graph and the torus.
     """
-    from toruscast.errors import InputError
+    from toruscast.errors import InputError, InputWarning
     from toruscast.mapping import strategies
     from toruscast.mapping.formats import read_mapping
+    from toruscast.mapping.order_words import is_order_word, ordered, remark
 
     is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
     if _is_file(mapping) and not (is_known and Path(mapping).is_dir()):
-        chosen = read_mapping(mapping, torus, tasks_per_node=tasks_per_node)
+        chosen = read_mapping(mapping, torus, n_tasks=comm.n_tasks, **placing.how)
         check_mappings([chosen], mapping, comm, torus)
         return chosen
+    if is_order_word(mapping, torus):
+        return ordered(mapping, torus, comm.n_tasks, placing.tasks_per_node)
     if not is_known:
         known = strategies.examples()
         raise InputError(
@@ -235,7 +240,10 @@ def load_mapping(
             found=mapping,
             expected=f"a file or a name such as {closest(mapping, known, ', '.join(known))}",
         )
-    return strategies.make(mapping, comm, torus, tasks_per_node=tasks_per_node, seed=seed)
+    if said := remark(mapping, torus):
+        warnings.warn(said, InputWarning, stacklevel=2)
+    capacity = placing.tasks_per_node
+    return strategies.make(mapping, comm, torus, tasks_per_node=capacity, seed=seed)
 
 
 def check_mappings(

@@ -4,36 +4,78 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from .output import Output, check_folder, check_writable
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus
 
-SUFFIXES = (".map", ".txt", ".csv")
 _NAMED = 3
+
+
+@dataclass(frozen=True)
+class MappingFile:
+    """Where a mapping goes, and in which format."""
+
+    out: str | None = None
+    dialect: str | None = None
+    """The format's name; by the suffix of ``out`` if None."""
+
+    def check(self, hosts: str | None = None, *, folder: bool = False) -> None:
+        """Raise early what writing would raise after the work.
+
+        Parameters
+        ----------
+        hosts : str, optional
+            The table of hosts that the command is given.
+        folder : bool
+            Whether ``out`` may be a folder for several mappings.
+
+        Raises
+        ------
+        UsageError
+            If there is a format and no file.
+        InputError
+            If nothing names a format that is written, the format needs a table of hosts, or the
+            file cannot be written.
+        """
+        if self.out is None:
+            if self.dialect is not None:
+                raise click.UsageError("--dialect needs --out")
+            return
+        if folder and is_folder(self.out):
+            if self.dialect is not None:
+                raise click.UsageError("a folder takes .map files: --dialect needs a file")
+            check_folder(self.out)
+            return
+        from toruscast.errors import InputError
+        from toruscast.mapping.formats.registry import dialect_to_write
+
+        chosen = dialect_to_write("mapping", self.out, self.dialect)
+        check_writable(self.out)
+        if chosen.on_hosts and hosts is None:
+            expected = "--hosts FILE, a CSV such as host,x,y,z"
+            raise InputError("format that names hosts", found=chosen.name, expected=expected)
+
+    def write(self, mapping: TaskMapping, torus: Torus, hosts: str | None = None) -> str:
+        """Write a mapping where it is wanted; return a line that says where, and how to use it."""
+        from toruscast.mapping.formats import write_mapping
+
+        if self.out is None:
+            return ""
+        advice = write_mapping(mapping, self.out, self.dialect, torus=torus, hosts=hosts)
+        return f"{mapping.name} is in {self.out}" + (f"; to use it: {advice}" if advice else "")
 
 
 def is_folder(path: str) -> bool:
     """Whether mappings that go to ``path`` go into a folder: one that stands, or ends in "/"."""
     # Unlike that of Path, this says no of what can be no name.
     return path.endswith("/") or os.path.isdir(path)  # noqa: PTH112
-
-
-def check_target(path: str) -> None:
-    """Raise early what writing mappings to ``path`` would raise after the work.
-
-    Raises
-    ------
-    InputError
-        If the suffix names no format, or ``path`` cannot be written.
-    """
-    if is_folder(path):
-        check_folder(path)
-    else:
-        check_writable(path, SUFFIXES)
 
 
 def write_to_folder(
@@ -50,7 +92,7 @@ def write_to_folder(
     """
     from toruscast.mapping.formats import write_mappings
 
-    write_mappings(mappings, torus, folder)
+    write_mappings(mappings, folder, torus=torus)
     written = {f"{mapping.name}.map" for mapping in mappings}
     others = sorted({file.name for file in Path(folder).glob("[!.]*.map")} - written)
     if others:

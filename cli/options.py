@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
 from toruscast.typing import Routing
 
 from .output import Output
+from .placing_options import POSITIVE, Positive, placing_options
 from .reading_options import include_option, iterations_option, reading_options
 from .records import (
     Candidates,
@@ -23,31 +24,17 @@ from .records import (
     with_options,
 )
 
-
-class _Positive(click.IntRange):
-    """A whole number of 1 or more."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Say what is expected of what is no whole number at all."""
-        try:
-            int(value)
-        except (ValueError, OverflowError):
-            self.fail(f"found {value}, expected a whole number of 1 or more", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 TRAINING = 168
 """Mappings to learn from, if not told otherwise."""
 MAX_JOBS = 4096
-POSITIVE = _Positive(min=1)
-TASKS = _Positive(1, 2**31 - 1)
+TASKS = Positive(1, 2**31 - 1)
 COMM_HELP = (
     "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
     "matrix, .npz or .mtx"
 )
 MAPPING_HELP = (
-    "a line for each task, with its node's coordinates and a slot or with its node's number; or "
-    "columns below the names task,node"
+    "a map file of Blue Gene, a table below names such as task,node, MPICH_RANK_ORDER, a rankfile "
+    "or another format that 'toruscast formats' lists"
 )
 TORUS_HELP = (
     "Sizes such as 8x8x8 (8x8x8m: a mesh in the last dimension); a machine such as "
@@ -140,9 +127,9 @@ def phased_traffic_options(function: F) -> F:
 
 def candidates_options(function: F) -> F:
     """Add what tells which mappings to look at, as the record ``candidates``."""
-    return as_record(
-        "candidates", Candidates, mappings_option, number_option, tasks_per_node_option
-    )(function)
+    return as_record("candidates", Candidates, mappings_option, number_option, *placing_options)(
+        function
+    )
 
 
 mappings_option = click.option(
@@ -158,16 +145,6 @@ number_option = click.option(
 )
 
 
-def tasks_per_node_option(function: F) -> F:
-    """Add the capacity of a node."""
-    return click.option(
-        "--tasks-per-node",
-        type=POSITIVE,
-        metavar="N",
-        help="Tasks that a node takes; the least that suffices if not given.",
-    )(function)
-
-
 def sample_options(function: F) -> F:
     """Add where samples come from, as the records ``traffic`` and ``source``."""
     return with_options(
@@ -176,7 +153,7 @@ def sample_options(function: F) -> F:
         as_record(
             "source",
             Source,
-            tasks_per_node_option,
+            *placing_options,
             click.option(
                 "-n",
                 "number",
@@ -269,7 +246,7 @@ def jobs_option(function: F) -> F:
     """Add the number of threads."""
     return click.option(
         "--jobs",
-        type=_Positive(1, MAX_JOBS),
+        type=Positive(1, MAX_JOBS),
         metavar="N",
         default=os.cpu_count() or 1,
         help="Threads; all processors if not given.",

@@ -52,7 +52,11 @@ def _is_read_with(source: str, folder: Path, file: Path) -> bool:
         holds_mappings = bool(click.get_current_context().params.get("mapping"))
     elif source not in ("--comm", "--mappings"):
         return False
-    suffixes = (".map", ".txt", ".csv") if holds_mappings else (".prof",)
+    suffixes: tuple[str, ...] = (".prof",)
+    if holds_mappings:
+        from toruscast.mapping.formats.mapping import SUFFIXES
+
+        suffixes = SUFFIXES
     return file.parent == folder and file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
@@ -146,6 +150,11 @@ class Output:
         """Say something on stderr."""
         if not self.quiet:
             click.echo(f"toruscast: {one_line(text)}", err=True)
+
+    def say(self, text: str) -> None:
+        """Say something to people: on stdout, if that is free for them."""
+        if self.for_people and text and not self.quiet:
+            click.echo(one_line(text))
 
     def write(self, content: dict[str, Any], table: pd.DataFrame, *, index: bool = False) -> None:
         """Write JSON and CSV where they are wanted."""

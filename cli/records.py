@@ -70,12 +70,30 @@ class Traffic(Reading):
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Placing:
+    """How files of mappings are read."""
+
+    tasks_per_node: int | None = None
+    hosts: str | None = None
+    """A table of the names of hosts."""
+    mapping_form: Format = "auto"
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What `read_mappings` is told."""
+        return {
+            "tasks_per_node": self.tasks_per_node,
+            "hosts": self.hosts,
+            "format": self.mapping_form,
+        }
+
+
+@dataclass(frozen=True)
+class Candidates(Placing):
     """Which mappings are looked at: those of files, or a number of our own."""
 
     mappings: str | None = None
     candidates: int | None = None
-    tasks_per_node: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +122,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Placing):
     """Where samples come from: simulated, measured, or read."""
 
     number: int | None = None
@@ -113,7 +131,6 @@ class Source:
     """File of measured times, of ``mappings``."""
     mappings: str | None = None
     samples: str | None = None
-    tasks_per_node: int | None = None
 
 
 def as_record(name: str, kind: type, *options: Callable[[F], F]) -> Callable[[F], F]:

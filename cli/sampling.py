@@ -41,7 +41,16 @@ def obtain_samples(
     if traffic.comm is None:
         if source.samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
-        others = ("number", "tasks_per_node", "routing", "level", "times", "mappings")
+        others = (
+            "number",
+            "tasks_per_node",
+            "hosts",
+            "mapping_form",
+            "routing",
+            "level",
+            "times",
+            "mappings",
+        )
         refuse("with --comm", Traffic, *others)
         from toruscast.training import read_samples
 
@@ -56,7 +65,9 @@ def obtain_samples(
     host = load_torus(traffic)
     if source.times is not None:
         refuse("without --times", "number", "samples")
-        files = Candidates(source.mappings, None, source.tasks_per_node)
+        files = Candidates(
+            source.tasks_per_node, source.hosts, source.mapping_form, mappings=source.mappings
+        )
         measured = load_mappings(comm, host, files, work.seed)
         return _measured(comm, host, measured, source.times, names, level, work, output)
     from toruscast.mapping.strategies.sampling import most_mappings
@@ -65,7 +76,7 @@ def obtain_samples(
     n = source.number
     if n is None:
         n = most_mappings(comm, host, source.tasks_per_node, options.TRAINING)
-    chosen = Candidates(None, n, source.tasks_per_node)
+    chosen = Candidates(tasks_per_node=source.tasks_per_node, candidates=n)
     simulated = load_mappings(comm, host, chosen, work.seed)
     with output.progress(f"Simulating {n} mappings") as progress:
         return build_samples(

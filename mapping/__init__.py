@@ -6,6 +6,7 @@ from . import collectives
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
 from .host_text import parse_torus
+from .hosts import Hosts
 from .machines import get as machine
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
@@ -20,6 +21,7 @@ __all__ = [
     "DeadlockRule",
     "Feeding",
     "FifoRule",
+    "Hosts",
     "InputError",
     "Network",
     "TaskMapping",

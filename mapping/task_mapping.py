@@ -60,6 +60,8 @@ class TaskMapping:
     n_nodes: int
     tasks_per_node: int
     name: str
+    torus: Torus | None
+    """The host, where it was given; writers of coordinates ask for it."""
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class TaskMapping:
             array.setflags(write=False)
             object.__setattr__(self, field, array)
         object.__setattr__(self, "n_nodes", n_nodes)
+        object.__setattr__(self, "torus", torus if isinstance(torus, Torus) else None)
         object.__setattr__(self, "tasks_per_node", capacity)
         object.__setattr__(self, "name", name)
 
@@ -157,8 +160,9 @@ class TaskMapping:
 
     def renamed(self, name: str) -> TaskMapping:
         """Return the same mapping under another name."""
+        host = self.n_nodes if self.torus is None else self.torus
         return TaskMapping(
-            self.node, self.n_nodes, slot=self.slot, tasks_per_node=self.tasks_per_node, name=name
+            self.node, host, slot=self.slot, tasks_per_node=self.tasks_per_node, name=name
         )
 
     def __repr__(self) -> str:

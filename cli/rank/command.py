@@ -8,8 +8,9 @@ import click
 
 from .. import options
 from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
-from ..mapping_files import check_target, is_folder, write_to_folder
+from ..mapping_files import MappingFile, is_folder, write_to_folder
 from ..output import Output, records
+from ..placing_options import best_option
 from ..quality import COVERAGE
 from ..records import Candidates, Limits, Traffic, Work
 from ..selection import load_plugin
@@ -37,11 +38,7 @@ _LONG = 2.0
 )
 @options.top_option(10)
 @options.routed_work_options
-@click.option(
-    "--out",
-    metavar="FILE|FOLDER/",
-    help="Write the fastest mapping (.map, .txt, .csv), or all candidates to a folder.",
-)
+@best_option("Write the fastest mapping; or all candidates, to a FOLDER/.")
 @options.output_record
 def command(
     traffic: Traffic,
@@ -52,7 +49,7 @@ def command(
     check: bool,
     top: int,
     work: Work,
-    out: str | None,
+    best: MappingFile,
     output: Output,
 ) -> None:
     """Find the fastest of several mappings of an application on a torus.
@@ -66,9 +63,8 @@ def command(
     """  # noqa: D301
     if plugin is not None and model == "default":
         raise click.UsageError("--plugin needs --model, which reads its features")
-    output.check(also={"--out": out})
-    if out is not None:
-        check_target(out)
+    output.check(also={"--out": best.out})
+    best.check(candidates.hosts, folder=True)
     load_plugin(plugin)
     application = load_application(traffic)
     check_sends(application.comm, traffic.comms[0])
@@ -96,18 +92,15 @@ def command(
             n_jobs=work.jobs,
             progress=progress,
         )
-    if out is not None:
-        if is_folder(out):
-            write_to_folder(mappings, torus, out, output)
-        else:
-            from toruscast.mapping.formats import write_mapping
-
-            write_mapping(found.best, torus, out)
     output.write(_content(application, found, model), found.table)
     if output.for_people:
         from .report import print_answer
 
         print_answer(application, found, model, top, output.console())
+    if best.out is not None and is_folder(best.out):
+        write_to_folder(mappings, torus, best.out, output)
+    elif best.out is not None:
+        output.say(best.write(found.best, torus, candidates.hosts))
 
 
 def _content(application: Application, found: Forecast, model: str) -> dict[str, Any]:

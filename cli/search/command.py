@@ -8,9 +8,10 @@ import click
 
 from .. import options
 from ..inputs import check_mappings, check_sends, load_phases, load_torus
-from ..mapping_files import SUFFIXES
-from ..output import Output, check_writable, records
-from ..records import Traffic, Work
+from ..mapping_files import MappingFile
+from ..output import Output, records
+from ..placing_options import best_option
+from ..records import Placing, Traffic, Work, as_record
 from .places import read_allocation, read_fixed
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("search")
 @options.phased_traffic_options
 @click.option("--mappings", metavar="FILE|FOLDER", help="Yours: the gain counts from the best.")
-@options.tasks_per_node_option
+@as_record("placing", Placing, *options.placing_options)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
@@ -50,19 +51,19 @@ if TYPE_CHECKING:
 )
 @options.top_option(10)
 @options.routed_work_options
-@click.option("--out", metavar="FILE", help="Keep the best so far here (.map, .txt, .csv), whole.")
+@best_option("Keep the best so far here, whole.")
 @options.output_record
 def command(
     traffic: Traffic,
     mappings: str | None,
-    tasks_per_node: int | None,
+    placing: Placing,
     seconds: float,
     objective: str,
     allocation: str | None,
     fixed: tuple[str, ...],
     top: int,
     work: Work,
-    out: str | None,
+    best: MappingFile,
     output: Output,
 ) -> None:
     """Search for a better mapping than those of all strategies, and yours.
@@ -76,9 +77,8 @@ def command(
     """  # noqa: D301
     from toruscast.training.search import search
 
-    output.check(also={"--out": out})
-    if out is not None:
-        check_writable(out, SUFFIXES)
+    output.check(also={"--out": best.out})
+    best.check(placing.hosts)
     application, workload = load_phases(traffic)
     check_sends(workload, traffic.comms[0])
     torus = load_torus(traffic)
@@ -87,14 +87,11 @@ def command(
     if mappings is not None:
         from toruscast.mapping.formats import read_mappings
 
-        given = read_mappings(mappings, torus, tasks_per_node=tasks_per_node)
+        given = read_mappings(mappings, torus, n_tasks=application.comm.n_tasks, **placing.how)
         check_mappings(given, mappings, application.comm, torus)
 
     def keep(mapping: TaskMapping, _value: float) -> None:
-        from toruscast.mapping.formats import write_mapping
-
-        if out is not None:
-            write_mapping(mapping, torus, out)
+        best.write(mapping, torus, placing.hosts)
 
     found = search(
         workload,
@@ -104,7 +101,7 @@ def command(
         objective=objective,
         nodes=nodes,
         fixed=read_fixed(fixed),
-        tasks_per_node=tasks_per_node,
+        tasks_per_node=placing.tasks_per_node,
         routing=work.routing,
         seed=work.seed,
         n_jobs=work.jobs,
@@ -112,7 +109,8 @@ def command(
     )
     output.write(_content(found), found.table)
     if output.for_people:
-        _print(found, top, output, out, "yours" if given else "tasks in order")
+        _print(found, top, output, "yours" if given else "tasks in order")
+        output.say(best.write(found.mapping, torus, placing.hosts))
 
 
 def _content(found: Found) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def _content(found: Found) -> dict[str, Any]:
     }
 
 
-def _print(found: Found, top: int, output: Output, out: str | None, given: str) -> None:
+def _print(found: Found, top: int, output: Output, given: str) -> None:
     is_time = found.objective == "time"
 
     def shown(value: float) -> str:
@@ -147,5 +145,3 @@ def _print(found: Found, top: int, output: Output, out: str | None, given: str) 
         say(f"  {shown(row.value):>14}  {row.mapping}")  # type: ignore[arg-type]
     if found.interrupted:
         say("interrupted: this is the best so far")
-    if out is not None:
-        say(f"written to {out}")

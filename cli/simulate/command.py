@@ -42,7 +42,7 @@ from .report import look, one_row, print_report, summary
         metavar="N",
         help="Instead: N mappings from the strategies, of very different quality, ranked by time.",
     ),
-    options.tasks_per_node_option,
+    *options.placing_options,
 )
 @click.option(
     "--coarsening",
@@ -108,7 +108,7 @@ def command(
         how = How(work.routing, coarsening or 1, error, work.seed)
         rank_simulated(setting, workload, several, how, work.jobs, top, output)
         return
-    chosen = load_mapping(application.comm, host, mapping, candidates.tasks_per_node, work.seed)
+    chosen = load_mapping(application.comm, host, mapping, candidates, work.seed)
     watched = read_watch(details.watch, workload)
     from toruscast.features.reasons import explain
     from toruscast.simulation import simulate

@@ -2,12 +2,14 @@
 
 from ._atomic import atomic_path
 from .comm import read_comm, read_workload, write_comm
+from .host_names import read_hosts
 from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
 from .times import read_runs, read_times
 
 __all__ = [
     "atomic_path",
     "read_comm",
+    "read_hosts",
     "read_mapping",
     "read_mappings",
     "read_runs",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ._source import Text
-
 if TYPE_CHECKING:
     from .source import Source
 
@@ -57,39 +55,6 @@ def foreign_name(source: Source) -> str | None:
             return name
     line = source.first_line()[1]
     return _look(source.start[:START].decode(errors="replace"), line)
-
-
-def refuse_foreign(text: Text, what: str, expected: str) -> None:
-    """Raise if a text looks like JSON, XML, or values separated by semicolons.
-
-    Parameters
-    ----------
-    text : Text
-        A file with data.
-    what : str
-        What it was to hold.
-    expected : str
-        The formats that are read.
-
-    Raises
-    ------
-    InputError
-        Naming what was found.
-
-    Examples
-    --------
-    >>> refuse_foreign(Text("a.csv", b"0 1 64"), "a graph", "commas or blanks")
-    >>> refuse_foreign(Text("a.csv", b"0;1;64"), "a graph", "commas or blanks")
-    Traceback (most recent call last):
-        ...
-    toruscast.errors.InputError: a.csv:1: a graph in a format that is not read: found values
-    separated by ; (0;1;64), expected commas or blanks
-    """
-    number, line = text.first_line()
-    if found := _look(text.data[:START].decode(errors="replace"), line):
-        raise text.fault(
-            f"{what} in a format that is not read", number, f"{found} ({line[:30]})", expected
-        )
 
 
 def _look(start: str, line: str) -> str | None:

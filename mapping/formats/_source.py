@@ -29,6 +29,7 @@ MAX_LINE = 2**24
 SUFFIXES = (
     *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
     *(".parquet", ".mpip", ".goal", ".xml", ".json", ".et"),
+    *(".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap", ".vcoord", ".yaml", ".yml"),
 )
 
 

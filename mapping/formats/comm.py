@@ -12,7 +12,7 @@ from ..workload import Workload, as_workload
 from ._atomic import atomic_path
 from ._source import check_path, label
 from .graphs.options import AnyPath, GraphOptions, Include
-from .registry import identify, reader_of, writer_of
+from .registry import dialect_to_write, identify, reader_of
 from .source import Source
 
 
@@ -151,6 +151,6 @@ def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> No
     0,1,64,1
     """
     check_path(path)
-    write = writer_of("graph", path, dialect)
+    chosen = dialect_to_write("graph", path, dialect)
     with atomic_path(path) as temporary:
-        write(comm, temporary)
+        chosen.write(comm, temporary)  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,14 +40,20 @@ class Dialect:
         The writer, with a file to write last; None where the dialect is only read.
     plain : bool
         Whether it is made of bare numbers. It gives way to a dialect with a sign of its own.
+    weak : callable
+        Source -> whether nothing but the file's name speaks for this dialect, so that it gives
+        way too.
     suffixes : tuple of str
         Suffixes of files to write that mean this dialect where none is named.
     documentation : str
         Markdown for the page of formats.
     example : str or bytes
         A small file. Empty where the writer makes it.
-    advice : str
-        After writing: how the file is used, with ``{file}`` for its name.
+    advice : str or mapping of str to str
+        After writing: how the file is used, with ``{file}`` for its name; or that by the names of
+        machines.
+    on_hosts : bool
+        Whether it names hosts, so that writing it needs a table of them.
     needs : str
         The package that reading it needs and that is not always installed.
     near : callable
@@ -62,9 +68,22 @@ class Dialect:
     read: Callable[..., Any] | None = None
     write: Callable[..., None] | None = None
     plain: bool = False
+    weak: Callable[[Source], bool] = lambda _: False
     suffixes: tuple[str, ...] = ()
     documentation: str = ""
     example: str | bytes = ""
-    advice: str = ""
+    advice: str | Mapping[str, str] = ""
+    on_hosts: bool = False
     needs: str = ""
     near: Callable[[Source], bool] = lambda _: False
+
+    @property
+    def advices(self) -> list[str]:
+        """Every way to use a file that was written, with ``{file}`` for its name."""
+        known = [self.advice] if isinstance(self.advice, str) else self.advice.values()
+        return [words for words in dict.fromkeys(known) if words]
+
+    def how_to_use(self, file: str, machine: str = "") -> str:
+        """Return how a file that was written is used on a machine; empty where nothing is said."""
+        words = self.advice if isinstance(self.advice, str) else self.advice.get(machine, "")
+        return words.replace("{file}", file)

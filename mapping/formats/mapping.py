@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
-from toruscast.validation import whole_number
+from toruscast.validation import whole_number, whole_sizes
 
+from ..comm_graph import MAX_TASKS
+from ..hosts import Hosts
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
 from ._atomic import atomic_path
-from ._source import at_file, check_path, read_text
-from .mappings.table import read_many, read_one
-from .registry import writer_of
+from ._source import at_file, check_path
+from .host_names import read_hosts
+from .mappings.options import MappingOptions, Target
+from .registry import dialect_to_write, identify, reader_of
+from .source import Source
 
-SUFFIXES = (".map", ".txt", ".csv")
+SUFFIXES = (
+    *(".map", ".txt", ".csv", ".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap"),
+    *(".vcoord", ".json", ".yaml", ".yml"),
+)
+AnyHosts = Hosts | str | os.PathLike[str]
 
 
 def read_mapping(
-    path: str | os.PathLike[str], torus: Torus, *, tasks_per_node: int | None = None
+    path: str | os.PathLike[str],
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    format: str = "auto",
 ) -> TaskMapping:
-    r"""Read one task mapping. With D the dimensions of the torus, the first line tells the format.
+    r"""Read one task mapping; the content decides the format. The file may be gzip.
 
-    - A line of D + 1 numbers for each task: a Blue Gene/Q map file, coordinates and slot
-      (``A B C D E T``); the order of the lines is that of the tasks.
-    - One number on each line: the node of each task. All nodes on one line do as well, unless there
-      are D + 1 of them.
-    - Names of columns: task, node and maybe slot, in any order; the tasks too. Without the names
-      such columns are refused, unless they are as many as coordinates and a slot; on a torus of one
-      dimension also where they may be either. Named node and slot, the lines are in the order of
-      the tasks.
-    - A title, then a line of names ending in ``process_id(s)``: MapLib's, on each line D
-      coordinates, the number of tasks there and the tasks. The title is the mapping's name.
-
-    Commas or blanks separate; ``#`` starts a comment; the file may be gzip.
+    ``toruscast formats`` lists what is read, and ``docs/reference/formats.md`` explains it: map
+    files of Blue Gene, ``MPICH_RANK_ORDER``, rankfiles, hostfiles, taskmaps, vcoordfiles, device
+    lists, results of partitioners, tables with named columns, and others.
 
     Parameters
     ----------
@@ -45,12 +50,20 @@ def read_mapping(
         The host.
     tasks_per_node : int, optional
         Capacity of a node; as many as the file needs if not given.
+    n_tasks : int, optional
+        Tasks of the job: a map of a whole partition is then read up to its last task, and some
+        files that fit two formats fit one.
+    hosts : Hosts or path-like, optional
+        Names of hosts and their nodes, or a file of them as of `read_hosts`, for files that name
+        hosts or count them in the order of an allocation.
+    format : str
+        The format's name, for a file that fits several.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or a line is not valid, leaves the torus, takes a place that is
-        taken, or overfills a node.
+        If the file cannot be read or is ambiguous, or a line is not valid, leaves the torus, takes
+        a place that is taken, or overfills a node.
 
     Examples
     --------
@@ -59,30 +72,34 @@ def read_mapping(
     >>> _ = path.write_text("0 1 0\n0 0 0\n0 1 1\n")
     >>> read_mapping(path, Torus((2, 2))).node
     array([1, 0, 1], dtype=int32)
+    >>> _ = path.write_text("# grid_order\n0,2,1,3\n")
+    >>> read_mapping(path, Torus((2, 2))).node
+    array([0, 2, 1, 3], dtype=int32)
     """
-    check_path(path)
-    _check_host(torus, tasks_per_node)
-    text = read_text(path)
-    mappings = read_many(text, torus, tasks_per_node)
-    if mappings is None:
-        return read_one(text, torus, tasks_per_node)
+    mappings = _read(path, _options(torus, tasks_per_node, n_tasks, hosts), format)
     if len(mappings) > 1:
-        raise text.fault("several mappings in the file", None, len(mappings), 1)
+        raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
     return mappings[0]
 
 
 def read_mappings(
-    path: str | os.PathLike[str], torus: Torus, *, tasks_per_node: int | None = None
+    path: str | os.PathLike[str],
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    format: str = "auto",
 ) -> list[TaskMapping]:
     r"""Read many task mappings.
 
     Parameters
     ----------
     path : path-like
-        A folder of files for `read_mapping` (``.map``, ``.txt``, ``.csv``, also ``.gz``; others are
-        passed over), read in the order of their names; or one such file; or a file of lines
-        ``name,node of task 0,node of task 1,...``.
-    torus, tasks_per_node
+        A folder of files for `read_mapping` with the suffixes of their formats (also ``.gz``;
+        others are passed over), read in the order of their names; or one such file; or a file of
+        lines ``name,node of task 0,node of task 1,...``.
+    torus, tasks_per_node, n_tasks, hosts, format
         As for `read_mapping`.
 
     Raises
@@ -98,15 +115,13 @@ def read_mappings(
     >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
     ['identity', 'reversed']
     """
+    options = _options(torus, tasks_per_node, n_tasks, hosts)
     check_path(path)
-    _check_host(torus, tasks_per_node)
     with at_file(path):
         folder = Path(path)
         names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
     if not folder.is_dir():
-        text = read_text(path)
-        mappings = read_many(text, torus, tasks_per_node)
-        return [read_one(text, torus, tasks_per_node)] if mappings is None else mappings
+        return _read(path, options, format)
     files = [
         folder / name
         for name in names
@@ -115,9 +130,13 @@ def read_mappings(
     if not files:
         expected = f"files ending in {', '.join(SUFFIXES)}"
         raise InputError("no mappings in folder", file=path, expected=expected)
-    mappings = [read_mapping(file, torus, tasks_per_node=tasks_per_node) for file in files]
+    mappings: list[TaskMapping] = []
     seen: dict[str, Path] = {}
-    for file, mapping in zip(files, mappings, strict=True):
+    for file in files:
+        several = _read(file, options, format)
+        if len(several) > 1:
+            raise InputError("several mappings in a file of a folder", file=file)
+        mapping = several[0]
         if mapping.name in seen:
             raise InputError(
                 "name of a mapping stands twice",
@@ -125,48 +144,110 @@ def read_mappings(
                 found=f"{mapping.name}, also {seen[mapping.name].name}",
             )
         seen[mapping.name] = file
-        if mapping.n_tasks != mappings[0].n_tasks:
+        if mappings and mapping.n_tasks != mappings[0].n_tasks:
             raise InputError(
                 "mappings differ in their number of tasks",
                 file=file,
                 found=mapping.n_tasks,
                 expected=mappings[0].n_tasks,
             )
+        mappings.append(mapping)
     return mappings
 
 
+def _options(
+    torus: Torus, tasks_per_node: int | None, n_tasks: int | None, hosts: AnyHosts | None
+) -> MappingOptions:
+    check_torus(torus)
+    if tasks_per_node is not None:
+        whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
+    if n_tasks is not None:
+        whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    return MappingOptions(torus, tasks_per_node, n_tasks, _hosts(hosts, torus))
+
+
+def _hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
+    if hosts is None or isinstance(hosts, Hosts):
+        return hosts
+    if torus is None:
+        raise InputError("a table of hosts needs the torus", file=hosts, expected="torus=")
+    return read_hosts(hosts, torus)
+
+
+def _read(path: str | os.PathLike[str], options: MappingOptions, name: str) -> list[TaskMapping]:
+    source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
+    dialect = identify(source, "mapping", name)
+    found = reader_of(dialect)(source, options)
+    return found if isinstance(found, list) else [found]
+
+
 def write_mapping(
-    mapping: TaskMapping, torus: Torus, path: str | os.PathLike[str], dialect: str | None = None
-) -> None:
+    mapping: TaskMapping,
+    path: str | os.PathLike[str],
+    dialect: str | None = None,
+    *,
+    torus: Torus | None = None,
+    hosts: AnyHosts | None = None,
+    shape: Sequence[int] | None = None,
+) -> str:
     """Write a task mapping; without a dialect the suffix of ``path`` names the format.
 
-    ``.map`` or ``.txt``: a Blue Gene/Q map file, on a torus of one dimension below the names of its
-    columns, node and slot; ``.csv``: columns task, node, slot.
-    The file appears whole or not at all.
+    ``toruscast formats`` lists what is written. The file appears whole or not at all.
+
+    Parameters
+    ----------
+    mapping : TaskMapping
+        What to write.
+    path : path-like
+        Where to.
+    dialect : str, optional
+        The format's name, such as "rank-order", "rankfile", "hostfile", "vcoord" or "table".
+    torus : Torus, optional
+        The host, for a mapping that was not made with it.
+    hosts : Hosts or path-like, optional
+        Names of hosts and their nodes, or a file of them as of `read_hosts`.
+    shape : sequence of int, optional
+        Sizes of the mesh of tasks, in which "device-ids" nests its list.
+
+    Returns
+    -------
+    str
+        How the file is used, such as "mpiexec --vcoordfile best.vcoord"; empty where it needs no
+        word.
 
     Raises
     ------
     InputError
-        If the mapping is for another torus, the suffix not one of these, or the path not writable.
+        If the mapping is for another torus, the format cannot hold it or needs what is not given,
+        the suffix is not known, or the path not writable.
 
     Examples
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "two.map"
-    >>> write_mapping(TaskMapping([3, 3], 4), Torus((2, 2)), path)
+    >>> advice = write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
     >>> print(path.read_text(), end="")
     1 1 0
     1 1 1
     """
     check_path(path)
-    write = writer_of("mapping", path, dialect)
-    as_mapping(mapping).check(mapping.n_tasks, torus)
+    mapping = as_mapping(mapping)
+    chosen = dialect_to_write("mapping", path, dialect)
+    host = mapping.torus if torus is None else torus
+    if host is not None:
+        mapping.check(mapping.n_tasks, host)
+    sizes = None if shape is None else whole_sizes(shape, "shape of the mesh")
+    target = Target(host, _hosts(hosts, host), sizes)
     with atomic_path(path) as temporary:
-        write(mapping, torus, temporary)
+        chosen.write(mapping, temporary, target)  # type: ignore[misc]
+    return chosen.how_to_use(os.fspath(path), host.name if host is not None else "")
 
 
 def write_mappings(
-    mappings: Iterable[TaskMapping], torus: Torus, folder: str | os.PathLike[str]
+    mappings: Iterable[TaskMapping],
+    folder: str | os.PathLike[str],
+    *,
+    torus: Torus | None = None,
 ) -> None:
     """Write each mapping as ``<name>.map`` into ``folder``, which is made if missing.
 
@@ -180,7 +261,7 @@ def write_mappings(
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "maps"
-    >>> write_mappings([TaskMapping([0, 1], 4, name="identity")], Torus((2, 2)), folder)
+    >>> write_mappings([TaskMapping([0, 1], Torus((2, 2)), name="identity")], folder)
     >>> [file.name for file in folder.iterdir()]
     ['identity.map']
     """
@@ -188,7 +269,9 @@ def write_mappings(
     mappings = as_mappings(mappings)
     seen: set[str] = set()
     for mapping in mappings:
-        mapping.check(mapping.n_tasks, torus)
+        host = mapping.torus if torus is None else torus
+        if host is not None:
+            mapping.check(mapping.n_tasks, host)
         name = mapping.name
         if name in seen:
             raise InputError("name of a mapping stands twice", found=name)
@@ -201,10 +284,4 @@ def write_mappings(
         found = getattr(error, "strerror", None) or error
         raise InputError("folder cannot be made", file=folder, found=found) from None
     for mapping in mappings:
-        write_mapping(mapping, torus, Path(folder) / f"{mapping.name}.map")
-
-
-def _check_host(torus: Torus, tasks_per_node: int | None) -> None:
-    check_torus(torus)
-    if tasks_per_node is not None:
-        whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
+        write_mapping(mapping, Path(folder) / f"{mapping.name}.map", torus=torus)

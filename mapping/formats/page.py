@@ -75,6 +75,7 @@ def _section(dialect: Dialect) -> str:
     lines = [f"### {dialect.name}\n", dialect.documentation.strip() + "\n"]
     if isinstance(dialect.example, str) and dialect.example:
         lines.append(f"```text\n{dialect.example.rstrip()}\n```\n")
-    if dialect.advice:
-        lines.append(f"To use it: `{dialect.advice.format(file='best')}`.\n")
+    words = [f"`{advice.replace('{file}', 'FILE')}`" for advice in dialect.advices]
+    if words:
+        lines.append(f"To use it: {' or '.join(words)}.\n")
     return "\n".join(lines)

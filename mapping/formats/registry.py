@@ -33,10 +33,11 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     ['times']
     """
     from .graphs import DIALECTS as GRAPHS
+    from .host_table import DIALECTS as HOSTS
     from .mappings import DIALECTS as MAPPINGS
     from .times import DIALECT as TIMES
 
-    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, TIMES)
+    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, *HOSTS, TIMES)
     return tuple(dialect for dialect in every if holds in (None, dialect.holds))
 
 
@@ -70,8 +71,12 @@ def dialect_of(name: object, holds: Holds) -> Dialect:
 def recognised(source: Source, holds: Holds | None = None) -> list[Dialect]:
     """Return the dialects that a file fits; those of bare numbers give way to others."""
     fits = [dialect for dialect in dialects(holds) if dialect.recognise(source)]
-    signed = [dialect for dialect in fits if not dialect.plain]
+    signed = [dialect for dialect in fits if _is_sure(dialect, source)]
     return signed or fits
+
+
+def _is_sure(dialect: Dialect, source: Source) -> bool:
+    return not (dialect.plain or dialect.weak(source))
 
 
 def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
@@ -84,7 +89,9 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
     """
     if name != "auto":
         named = dialect_of(name, holds)
-        if not named.recognise(source) and (_signed(source) or foreign_name(source)):
+        reader_of(named)
+        may_be = named.recognise(source) or named.near(source)
+        if not may_be and (_signed(source) or foreign_name(source)):
             raise _unknown(source, holds, named)
         return named
     fits = recognised(source, holds)
@@ -112,15 +119,20 @@ def reader_of(dialect: Dialect) -> Callable[..., Any]:
     return dialect.read
 
 
-def writer_of(
+def dialect_to_write(
     holds: Holds, path: str | os.PathLike[str], name: str | None = None
-) -> Callable[..., None]:
-    """Return the writer of the dialect that a name says, or else the suffix of a file.
+) -> Dialect:
+    """Return the dialect that a name says, or else the suffix of a file, which is written.
 
     Raises
     ------
     InputError
         If there is no such dialect, or it is only read.
+
+    Examples
+    --------
+    >>> dialect_to_write("mapping", "MPICH_RANK_ORDER").name
+    'rank-order'
     """
     written = [dialect for dialect in dialects(holds) if dialect.write]
     if name is not None:
@@ -128,29 +140,32 @@ def writer_of(
         if dialect.write is None:
             expected = ", ".join(dialect.name for dialect in written)
             raise InputError("a format that is read, not written", found=name, expected=expected)
-        return dialect.write
-    suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
+        return dialect
+    file = os.path.basename(os.fspath(path)).lower()  # noqa: PTH119
+    suffix = os.path.splitext(file)[1]  # noqa: PTH122
     for dialect in written:
-        if suffix in dialect.suffixes and dialect.write:
-            return dialect.write
+        # Launchers look for some files by their whole name.
+        if {suffix, file} & set(dialect.suffixes):
+            return dialect
     known = [suffix for dialect in written for suffix in dialect.suffixes]
-    expected = f"{', '.join(known[:-1])} or {known[-1]}"
+    expected = f"{', '.join(known[:-1])} or {known[-1]}; or --dialect (dialect=) with its name"
     raise InputError("unknown suffix", file=path, found=suffix or "none", expected=expected)
 
 
 def _signed(source: Source) -> Dialect | None:
     """The dialect whose sign a file bears."""
-    return next((dialect for dialect in recognised(source) if not dialect.plain), None)
+    return next((d for d in recognised(source) if _is_sure(d, source)), None)
 
 
 def _ambiguous(source: Source, fits: Sequence[Dialect]) -> InputError:
     names = [dialect.name for dialect in fits]
     choice = " or ".join(f'format="{name}"' for name in names)
+    option = {"mapping": "--mapping-format"}.get(fits[0].holds, "--format")
     return InputError(
         "fits several formats",
         file=source.path,
         found=" and ".join(f"{dialect.name} ({dialect.title})" for dialect in fits),
-        expected=f"{choice} to say which (on the command line --format)",
+        expected=f"{choice} to say which (on the command line {option})",
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toruscast.features import extract
     from toruscast.mapping import (
         CommGraph,
+        Hosts,
         Network,
         TaskMapping,
         Torus,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     )
     from toruscast.mapping.formats import (
         read_comm,
+        read_hosts,
         read_mapping,
         read_mappings,
         read_times,
@@ -59,6 +61,7 @@ __all__ = [
     "Budget",
     "CommGraph",
     "Forecast",
+    "Hosts",
     "InputError",
     "MeshForecast",
     "Network",
@@ -82,6 +85,7 @@ __all__ = [
     "patterns",
     "plan",
     "read_comm",
+    "read_hosts",
     "read_mapping",
     "read_mappings",
     "read_times",
@@ -105,10 +109,10 @@ __all__ = [
 _NAMES = {
     "errors": "InputError",
     "features": "extract",
-    "mapping": "CommGraph Network TaskMapping Torus Workload from_networkx from_pandas from_scipy "
-    "machine machines parse_torus patterns read_torus strategies",
-    "mapping.formats": "read_comm read_mapping read_mappings read_times read_workload write_comm "
-    "write_mapping write_mappings",
+    "mapping": "CommGraph Hosts Network TaskMapping Torus Workload from_networkx from_pandas "
+    "from_scipy machine machines parse_torus patterns read_torus strategies",
+    "mapping.formats": "read_comm read_hosts read_mapping read_mappings read_times read_workload "
+    "write_comm write_mapping write_mappings",
     "simulation": "simulate simulate_flows",
     "training": "Budget Forecast TimePredictor forecast load_predictor plan save_predictor "
     "train_for",

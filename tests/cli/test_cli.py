@@ -24,7 +24,7 @@ def inputs(tmp_path_factory):
     torus = Torus((4, 4))
     halo = patterns.halo_2d((4, 4), 4096)
     write_comm(halo, folder / "halo.csv")
-    write_mapping(strategies.make("identity", halo, torus), torus, folder / "good.map")
+    write_mapping(strategies.make("identity", halo, torus), folder / "good.map", torus=torus)
     (folder / "short.map").write_text("0 0 0\n0 1 0\n")
     (folder / "binary.txt").write_bytes(b"\x00\x01\x02")
     (folder / "empty.txt").write_text("")
@@ -37,7 +37,7 @@ def inputs(tmp_path_factory):
     (folder / "idle.py").write_text("x = 1\n")
     (folder / "a folder").mkdir()
     (folder / "maps").mkdir()
-    write_mapping(strategies.make("random", halo, torus), torus, folder / "maps" / "a.map")
+    write_mapping(strategies.make("random", halo, torus), folder / "maps" / "a.map", torus=torus)
     (folder / "maps" / "app.0.prof").write_text("")
     (folder / "ranks").mkdir()
     (folder / "ranks" / "app.0.prof").write_text(

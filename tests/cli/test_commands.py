@@ -93,7 +93,7 @@ def test_train_saves_samples_and_a_model(folder):
 
 def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     maps = strategies.sample(HALO, TORUS, n=20, seed=5)
-    write_mappings(maps, TORUS, tmp_path / "maps")
+    write_mappings(maps, tmp_path / "maps", torus=TORUS)
     times = {mapping.name: 1.5 * simulate(HALO, TORUS, mapping).time for mapping in maps[1:]}
     lines = [f"x,{time!r},{name}\n" for name, time in times.items()]
     (tmp_path / "t.csv").write_text("host,time,mapping\n" + "".join(lines))
@@ -186,7 +186,7 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
     maps = folder / "maps"
     maps.mkdir()
     for name in ("identity", "random", "random@2"):
-        write_mapping(strategies.make(name, HALO, TORUS), TORUS, maps / f"{name}.map")
+        write_mapping(strategies.make(name, HALO, TORUS), maps / f"{name}.map", torus=TORUS)
     result = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops --json -")
     content = json.loads(result.stdout)
     assert content["ranking"][0]["mapping"] == "identity"
@@ -259,7 +259,7 @@ def test_rank_says_where_the_mapping_hardly_matters(run, folder):
 
 
 def test_rank_of_a_single_mapping(run):
-    write_mapping(strategies.make("identity", HALO, TORUS), TORUS, "one.map")
+    write_mapping(strategies.make("identity", HALO, TORUS), "one.map", torus=TORUS)
     text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout
     assert "one is fastest" in text
 
@@ -630,7 +630,7 @@ def test_convert_to_more_tasks(run, folder):
 
 def test_convert_mappings(run, folder):
     mapping = strategies.make("zigzag-XY", HALO, TORUS)
-    write_mapping(mapping, TORUS, folder / "z.map")
+    write_mapping(mapping, folder / "z.map", torus=TORUS)
     run("convert --mapping --torus 4x4 z.map z.csv")
     assert np.array_equal(read_mapping(folder / "z.csv", TORUS).node, mapping.node)
     several = "\n".join(f"{name},{','.join(map(str, mapping.node))}" for name in "ab")

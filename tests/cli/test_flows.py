@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_comm(LONG, tmp_path / "long.csv")
     write_comm(SECOND, tmp_path / "second.csv")
-    write_mapping(strategies.make("random", LONG, TORUS), TORUS, tmp_path / "one.map")
+    write_mapping(strategies.make("random", LONG, TORUS), tmp_path / "one.map", torus=TORUS)
     (tmp_path / "few.txt").write_text("0 1 10\n")
     (tmp_path / "silent.txt").write_text("4\n0 1 0 0\n")
     (tmp_path / "half.txt").write_text("0 1 10 0.3\n")

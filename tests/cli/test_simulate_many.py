@@ -28,7 +28,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_comm(FIRST, tmp_path / "first.csv")
     write_comm(SECOND, tmp_path / "second.csv")
-    write_mappings(strategies.sample(FIRST, TORUS, n=3, seed=8), TORUS, tmp_path / "maps")
+    write_mappings(strategies.sample(FIRST, TORUS, n=3, seed=8), tmp_path / "maps", torus=TORUS)
 
     def call(line, code=0):
         result = CliRunner().invoke(main, line.split())

@@ -39,7 +39,7 @@ MAPPING = TaskMapping([0, 1, 2], TORUS, name="identity")
         lambda mapping: dilations(COMM, TORUS, mapping),
         lambda mapping: injection_fifos(COMM, TORUS, mapping),
         lambda mapping: link_loads(COMM, TORUS, mapping),
-        lambda mapping: write_mapping(mapping, TORUS, "never.map"),
+        lambda mapping: write_mapping(mapping, "never.map", torus=TORUS),
     ],
 )
 @pytest.mark.parametrize("mapping", ["identity", [0, 1, 2], None], ids=str)

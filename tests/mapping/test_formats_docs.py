@@ -25,7 +25,7 @@ GRAPHS = {
     "goal": (2, 2, 4160),
     "chakra": (3, 2, 4160),
 }
-MAPPINGS = {"nodes": [1, 0, 3, 2], "task-node": [1, 0, 3, 2], "named-lines": [1, 0, 3, 2]}
+MAPPINGS = {"nodes": [1, 0, 3, 2], "table": [1, 0, 3, 2], "named-lines": [1, 0, 3, 2]}
 
 
 def write(folder, dialect):
@@ -67,6 +67,6 @@ def test_columns_without_names_are_told_how_to_get_them(tmp_path, text, width):
         read_mappings(path, Torus((2, 2, 2)))
     assert str(caught.value) == (
         f"{path}:1: columns of a mapping without names: found {width} columns: "
-        f"{text.splitlines()[0]}, expected 4 (coordinates, slot) or 1 (node), or names above them "
-        "such as task,node"
+        f"{text.splitlines()[0]}, expected 4 (coordinates, slot), 3 (coordinates) or 1 (node), or "
+        "names above them such as task,node"
     )

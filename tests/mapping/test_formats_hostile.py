@@ -180,7 +180,11 @@ BAD_MAPS = [
     (f"0 0 0\n0 1 {BIG}\n", 2, "bad slot: found 999"),
     ("0 0 0\n0 1 0.5\n", 2, "bad slot: found 0.5"),
     ("0 0 0\n0 1 nan\n", 2, "bad slot: found nan"),
-    ("0 1 0 0\n0 2 0 0\n", 1, r"unknown layout of a mapping: found 4 columns: 0 1 0 0, expected 3"),
+    (
+        "0 1 0 0\n0 2 0 0\n",
+        1,
+        r"columns of a mapping without names: found 4 columns: 0 1 0 0, expected 3",
+    ),
     ("0\n1\n8\n", 3, "node out of range: found 8, expected 0 to 7"),
     ("0\n1\n1\n0\n1\n", 5, "node overfull: found task number 3 on node 1, expected at most 2"),
     ("0\n" * 17, 3, "node overfull"),
@@ -191,7 +195,7 @@ BAD_MAPS = [
     ("task,node\n1,1\n2,2\n", 2, "task 0 missing"),
     ("task,node,slot\n0,1,0\n1,1,0\n", 3, "place taken"),
     ("task,node\n", None, "mapping without a task"),
-    ("task,core\n0,1\n", 1, "unknown layout of a mapping"),
+    ("task,core\n0,1\n", 1, "mapping in an unknown format"),
     ("scan\nx y n process_id(s)\n0 0 2 1\n", 3, "wrong number of tasks: found 1, expected 2"),
     ("scan\nx y n process_id(s)\n0 4 1 0\n", 3, "bad coordinate 1: found 4"),
     ("scan\nx y n process_id(s)\n0 3 1 0\n0 2 1 0\n", 4, "task stands twice"),
@@ -203,7 +207,7 @@ BAD_MAPS = [
     ("one,0,1\none,1,0\n", 2, "name of a mapping stands twice"),
     ("one,0,1\n,1,0\n", 2, "mapping without a name"),
     ("one,0,0,0\n", 1, "too many tasks on node 0"),
-    ("hello world\n", 1, "unknown layout|bad node"),
+    ("hello world\n", 1, "mapping in an unknown format"),
     (gzip.compress(b"0 0 0\n0 1 0\n" * 99)[:-9], None, "truncated gzip"),
 ]
 

@@ -30,7 +30,7 @@ def same(a, b):
 def test_round_trip(tmp_path_factory, case, suffix):
     torus, mapping = case
     path = tmp_path_factory.mktemp("round") / f"swaps 0.25{suffix}"
-    write_mapping(mapping, torus, path)
+    write_mapping(mapping, path, torus=torus)
     back = read_mapping(path, torus)
     assert same(back, mapping)
     assert back.n_nodes == torus.n_nodes
@@ -82,7 +82,7 @@ def test_folder(tmp_path):
         TaskMapping([1, 0, 2], TORUS, name="b 50%"),
         TaskMapping([0, 1, 2], TORUS, name="a#1"),
     ]
-    write_mappings(mappings, TORUS, tmp_path / "new" / "maps")
+    write_mappings(mappings, tmp_path / "new" / "maps", torus=TORUS)
     folder = tmp_path / "new" / "maps"
     (folder / "README").write_text("not a mapping")
     (folder / ".hidden.map").write_text("not a mapping")
@@ -121,18 +121,18 @@ def test_folder_at_fault(tmp_path):
 def test_bad_names_write_nothing(tmp_path, name):
     mappings = [TaskMapping([0], TORUS, name="ok"), TaskMapping([1], TORUS, name=name)]
     with pytest.raises(InputError, match="name of a mapping"):
-        write_mappings(mappings, TORUS, tmp_path / "maps")
+        write_mappings(mappings, tmp_path / "maps", torus=TORUS)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_targets(tmp_path):
     with pytest.raises(InputError, match="unknown suffix"):
-        write_mapping(EXPECTED, TORUS, tmp_path / "a.json")
+        write_mapping(EXPECTED, tmp_path / "a.xyz", torus=TORUS)
     with pytest.raises(InputError, match="does not fit the torus"):
-        write_mapping(EXPECTED, Torus((2, 2)), tmp_path / "a.map")
+        write_mapping(EXPECTED, tmp_path / "a.map", torus=Torus((2, 2)))
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="folder cannot be made"):
-        write_mappings([EXPECTED.renamed("a")], TORUS, tmp_path / "file")
+        write_mappings([EXPECTED.renamed("a")], tmp_path / "file", torus=TORUS)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping.formats.page import PARTS, example_bytes, formats_page
-from toruscast.mapping.formats.registry import dialect_of, dialects, identify, writer_of
+from toruscast.mapping.formats.registry import dialect_of, dialect_to_write, dialects, identify
 from toruscast.mapping.formats.source import Source
 
 PAGE = Path(__file__).parents[2] / "docs/reference/formats.md"
@@ -57,8 +57,8 @@ def test_a_file_that_fits_two_is_refused_with_both_names(tmp_path):
 
 
 def test_another_kind_of_file_is_called_by_its_name(tmp_path):
-    path = write(tmp_path, dialect_of("task-node", "mapping"))
-    with pytest.raises(InputError, match=r"found a mapping \(task-node: .*expected a comm"):
+    path = write(tmp_path, dialect_of("table", "mapping"))
+    with pytest.raises(InputError, match=r"found a mapping \(table: .*expected a comm"):
         identify(Source(path), "graph")
 
 
@@ -66,4 +66,4 @@ def test_unknown_names():
     with pytest.raises(InputError, match="expected matrix-market"):
         dialect_of("matrixmarket", "graph")
     with pytest.raises(InputError, match="a format that is read, not written"):
-        writer_of("graph", "a.prof", "open-mpi")
+        dialect_to_write("graph", "a.prof", "open-mpi")

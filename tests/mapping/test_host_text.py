@@ -122,8 +122,8 @@ TORUS = Torus((2,))
         lambda path: read_mapping(path, TORUS),
         lambda path: read_mappings(path, TORUS),
         lambda path: write_comm(None, path),
-        lambda path: write_mapping(None, TORUS, path),
-        lambda path: write_mappings([], TORUS, path),
+        lambda path: write_mapping(None, path, torus=TORUS),
+        lambda path: write_mappings([], path, torus=TORUS),
     ],
 )
 def test_what_is_no_path(work, path):

@@ -1,5 +1,33 @@
 """Dialects of task mappings, a file each."""
 
-from . import table
+from . import (
+    bluegene,
+    devices,
+    flux,
+    host_lists,
+    maplib,
+    nodes,
+    rank_order,
+    rankfile,
+    scotch,
+    sst,
+    table,
+    tenstorrent,
+    vcoord,
+)
 
-DIALECTS = table.DIALECTS
+DIALECTS = (
+    bluegene.DIALECT,
+    *nodes.DIALECTS,
+    table.DIALECT,
+    maplib.DIALECT,
+    rank_order.DIALECT,
+    rankfile.DIALECT,
+    *host_lists.DIALECTS,
+    flux.DIALECT,
+    vcoord.DIALECT,
+    sst.DIALECT,
+    *scotch.DIALECTS,
+    *devices.DIALECTS,
+    tenstorrent.DIALECT,
+)
