@@ -61,7 +61,7 @@ def write_files(answer: MeshForecast, targets: Targets) -> None:
         else:
             from toruscast.mapping.formats import write_mapping
 
-            write_mapping(answer.mapping, answer.torus, path, form or None)
+            write_mapping(answer.mapping, path, form or None, torus=answer.torus)
 
 
 def _write_array(answer: MeshForecast, path: str) -> None:
@@ -75,6 +75,6 @@ def _write_array(answer: MeshForecast, path: str) -> None:
 
 def _check_dialect(form: str, path: str) -> None:
     """Raise early what writing a mapping would raise."""
-    from toruscast.mapping.formats.registry import writer_of
+    from toruscast.mapping.formats.registry import dialect_to_write
 
-    writer_of("mapping", path, form or None)
+    dialect_to_write("mapping", path, form or None)
