@@ -9,6 +9,7 @@ from toruscast.report.units import seconds
 from . import options
 from .inputs import load_torus
 from .output import Output, records
+from .placing_options import placing_options
 from .records import Placing, Traffic, as_record
 from .tables import new_table, print_table
 
@@ -34,7 +35,7 @@ from .tables import new_table, print_table
     metavar="FILE|STRATEGY",
     help="Where the ranks run.",
 )
-@as_record("placing", Placing, *options.placing_options)
+@as_record("placing", Placing, *placing_options)
 @options.seed_option
 @as_record("output", Output, options.output_options)
 def command(

@@ -15,6 +15,7 @@ from .inputs import per_iteration, read_traffic
 from .mapping_files import MappingFile, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
+from .placing_options import placing_options
 from .reading_options import include_option, iterations_option, reading_options
 from .records import Placing, Reading, as_record, refuse
 
@@ -38,7 +39,7 @@ class GraphFile(Reading):
     "the formats that are read; or the machine's own word for an order, such as TXYZ.",
 )
 @click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
-@as_record("placing", Placing, *options.placing_options)
+@as_record("placing", Placing, *placing_options)
 @as_record(
     "graph",
     GraphFile,

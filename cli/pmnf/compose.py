@@ -9,6 +9,7 @@ import click
 
 from .. import options
 from ..output import Output, records
+from ..placing_options import POSITIVE
 from ..records import as_record
 from ..tables import new_table, print_table
 from .places import by_name
@@ -52,7 +53,7 @@ _measuring_options = as_record(
     ),
     click.option(
         "--repetitions",
-        type=options.POSITIVE,
+        type=POSITIVE,
         metavar="N",
         help="With --measure: runs of each that count.  [default: 5]",
     ),

@@ -10,7 +10,7 @@ from .. import options
 from ..inputs import check_mappings, check_sends, load_phases, load_torus
 from ..mapping_files import MappingFile
 from ..output import Output, records
-from ..placing_options import best_option
+from ..placing_options import best_option, placing_options
 from ..records import Placing, Traffic, Work, as_record
 from .places import read_allocation, read_fixed
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("search")
 @options.phased_traffic_options
 @click.option("--mappings", metavar="FILE|FOLDER", help="Yours: the gain counts from the best.")
-@as_record("placing", Placing, *options.placing_options)
+@as_record("placing", Placing, *placing_options)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),

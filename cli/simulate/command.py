@@ -11,6 +11,7 @@ from .. import options
 from ..inputs import check_sends, load_mapping, load_mappings, load_phases, load_torus
 from ..occupancy import occupancy
 from ..output import Output, write_text
+from ..placing_options import POSITIVE, placing_options
 from ..records import Candidates, Traffic, Work, as_record
 from ..setting import Setting
 from .details import Details, details_options
@@ -38,15 +39,15 @@ from .report import look, one_row, print_report, summary
     ),
     click.option(
         "--candidates",
-        type=options.POSITIVE,
+        type=POSITIVE,
         metavar="N",
         help="Instead: N mappings from the strategies, of very different quality, ranked by time.",
     ),
-    *options.placing_options,
+    *placing_options,
 )
 @click.option(
     "--coarsening",
-    type=options.POSITIVE,
+    type=POSITIVE,
     metavar="N",
     help="Let a simulated packet stand for up to N real ones: faster, less exact.  [default: 1]",
 )
