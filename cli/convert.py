@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,13 @@ import click
 from toruscast.report.units import nbytes
 
 from . import options
-from .inputs import per_iteration, read_traffic
+from .inputs import load_torus, per_iteration, read_traffic
 from .mapping_files import MappingFile, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
 from .placing_options import placing_options
 from .reading_options import include_option, iterations_option, reading_options
-from .records import Placing, Reading, as_record, refuse
+from .records import Placing, Reading, Traffic, as_record, refuse
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,17 @@ class GraphFile(Reading):
     help="IN holds mappings, not a communication graph; needs --torus. A folder; a file in any of "
     "the formats that are read; or the machine's own word for an order, such as TXYZ.",
 )
-@click.option("--torus", metavar="TORUS", help=options.TORUS_HELP)
+@click.option(
+    "--host",
+    is_flag=True,
+    help="IN is a torus: sizes, a machine or a file of one; --network changes it.",
+)
+@as_record(
+    "traffic",
+    Traffic,
+    click.option("--torus", metavar="TORUS", help=options.TORUS_HELP),
+    options.network_option,
+)
 @as_record("placing", Placing, *placing_options)
 @as_record(
     "graph",
@@ -55,41 +65,49 @@ def command(
     source: str,
     target: str,
     mapping: bool,
-    torus: str | None,
+    host: bool,
+    traffic: Traffic,
     placing: Placing,
     graph: GraphFile,
     dialect: str | None,
     output: Output,
 ) -> None:
-    """Convert a communication graph or mappings; --dialect or the suffix of OUT names the format.
+    """Convert a communication graph, mappings or a torus; --dialect or OUT's suffix says to what.
 
     Graphs go to .txt, .edges, .csv, .npz, .mtx, .graph (METIS), .grf (Scotch) or .parquet, mappings
-    to a launcher's file, .map, .csv or FOLDER/; 'toruscast formats' lists all. IN is a file in any
-    of the formats that are read, or a shipped dataset; it is not divided by its iterations unless
-    --iterations says so.
+    to a launcher's file, .map, .csv or FOLDER/, tori to a machine file or those of other tools;
+    'toruscast formats' lists all. IN is a file in any of the formats that are read, or a shipped
+    dataset; it is not divided by its iterations unless --iterations says so.
 
     \b
     toruscast convert app.prof app.npz
     toruscast convert --mapping --torus 8x8x8 best.map MPICH_RANK_ORDER
     toruscast convert --mapping --torus 8x8x8 best.map best.rankfile --hosts hosts.csv
+    toruscast convert --host bluegene_q:1024 mine.toml --network hop_latency=90ns
     """  # noqa: D301
     output.check(also={"OUT": target})
-    if mapping:
+    if mapping and host:
+        raise click.UsageError("--mapping and --host exclude each other")
+    if host:
+        refuse("without --host", GraphFile, Placing, "torus")
+        content = _host(source, target, dialect, traffic)
+    elif mapping:
         refuse("without --mapping", GraphFile)
-        if torus is None:
+        if traffic.torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content = _mappings(source, MappingFile(target, dialect), torus, placing, output)
+        content = _mappings(source, MappingFile(target, dialect), traffic, placing, output)
     else:
         refuse("with --mapping", "torus", Placing)
+        refuse("with --mapping or --host", "changes")
         from toruscast.mapping.formats import write_comm
         from toruscast.mapping.formats.registry import dialect_to_write
 
         check_writable(target)
         dialect_to_write("graph", target, dialect)
-        traffic, _ = read_traffic(
+        read, _ = read_traffic(
             source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
         )
-        comm = per_iteration(traffic.total, graph.iterations)
+        comm = per_iteration(read.total, graph.iterations)
         write_comm(comm, target, dialect)
         if target.endswith(".mtx") and (comm.n_messages != 1).any():
             output.message(
@@ -111,16 +129,15 @@ def command(
 
 
 def _mappings(
-    source: str, to: MappingFile, torus: str, placing: Placing, output: Output
+    source: str, to: MappingFile, traffic: Traffic, placing: Placing, output: Output
 ) -> dict[str, Any]:
     """Convert one mapping to a file, or several to a folder."""
     from toruscast.errors import InputError
-    from toruscast.mapping import parse_torus
     from toruscast.mapping.formats import read_mappings
     from toruscast.mapping.order_words import is_order_word, ordered
 
     to.check(placing.hosts, folder=True)
-    host = parse_torus(torus)
+    host = load_torus(traffic)
     if is_order_word(source, host) and not Path(source).exists():
         mappings = [ordered(source, host, tasks_per_node=placing.tasks_per_node)]
     else:
@@ -146,10 +163,24 @@ def _mappings(
     }
 
 
+def _host(source: str, target: str, dialect: str | None, traffic: Traffic) -> dict[str, Any]:
+    """Write a torus of text or a file to a file."""
+    from toruscast.mapping.formats import write_torus
+
+    check_writable(target)
+    torus = load_torus(replace(traffic, torus=source))
+    advice = write_torus(torus, target, dialect)
+    return {"out": target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
+
+
 def _words(content: dict[str, Any]) -> str:
     from toruscast.wording import counted
 
-    out, tasks = content["out"], counted(content["tasks"], "task")
+    out = content["out"]
+    if "torus" in content:
+        advice = f"; to use it: {content['advice']}" if content["advice"] else ""
+        return f"{out}: {content['torus']}, {counted(content['nodes'], 'node')}{advice}"
+    tasks = counted(content["tasks"], "task")
     if "edges" in content:
         return (
             f"{out}: {tasks}, {counted(content['edges'], 'edge')}, {nbytes(content['bytes'])}, "

@@ -12,9 +12,11 @@ from toruscast.wording import one_line
 
 from . import options
 from .failures import WRONG_INPUT
+from .inputs import load_torus
 from .output import Output
+from .placing_options import placing_options
 from .reading_options import include_option, reading_options
-from .records import Reading, as_record
+from .records import Placing, Reading, Traffic, as_record
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
@@ -24,21 +26,27 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--torus", metavar="TORUS", help=f"The host of mappings. {options.TORUS_HELP}")
+@as_record(
+    "traffic",
+    Traffic,
+    click.option("--torus", metavar="TORUS", help=f"The host of mappings. {options.TORUS_HELP}"),
+    options.network_option,
+)
+@as_record("placing", Placing, *placing_options)
 @as_record("reading", Reading, *reading_options, include_option)
 @options.output_record
-def command(files: tuple[str, ...], torus: str | None, reading: Reading, output: Output) -> int:
+def command(
+    files: tuple[str, ...], traffic: Traffic, placing: Placing, reading: Reading, output: Output
+) -> int:
     """Say what each FILE is, what is in it and what is wrong with it.
 
     Exit status: 0 if all can be used, 2 if one cannot.
     """
     import pandas as pd
 
-    from toruscast.mapping import parse_torus
-
     output.check()
-    host = None if torus is None else parse_torus(torus)
-    reports = [_report(file, host, reading) for file in files]
+    host = None if traffic.torus is None else load_torus(traffic)
+    reports = [_report(file, host, reading, placing) for file in files]
     output.write({"files": reports}, pd.DataFrame(reports))
     if output.for_people:
         for report in reports:
@@ -47,7 +55,7 @@ def command(files: tuple[str, ...], torus: str | None, reading: Reading, output:
     return WRONG_INPUT if any(report["faults"] for report in reports) else 0
 
 
-def _report(file: str, torus: Torus | None, reading: Reading) -> dict[str, Any]:
+def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) -> dict[str, Any]:
     """What is known of one file."""
     from toruscast.errors import InputError, MissingFileError
     from toruscast.mapping.formats.registry import identify, recognised
@@ -69,7 +77,7 @@ def _report(file: str, torus: Torus | None, reading: Reading) -> dict[str, Any]:
             kinds = [dialect.holds for dialect in fits]
             if kinds.count("graph") > 1:
                 identify(source, "graph")
-            report |= _content(source, fits, torus, reading)
+            report |= _content(source, fits, torus, reading, placing)
         report["notes"] += [str(warning.message) for warning in caught]
     except MissingFileError as error:
         # A name that is none fits every format of folders and prefixes.
@@ -80,19 +88,34 @@ def _report(file: str, torus: Torus | None, reading: Reading) -> dict[str, Any]:
 
 
 def _content(
-    source: Source, fits: list[Dialect], torus: Torus | None, reading: Reading
+    source: Source,
+    fits: list[Dialect],
+    torus: Torus | None,
+    reading: Reading,
+    placing: Placing,
 ) -> dict[str, Any]:
     """What the first dialect that can be read finds in the file."""
-    from toruscast.mapping.formats import read_mappings, read_times, read_workload
+    from toruscast.mapping.formats import (
+        read_hosts,
+        read_mappings,
+        read_times,
+        read_torus,
+        read_workload,
+    )
     from toruscast.mapping.formats.facts import graph_facts
 
     kinds = [dialect.holds for dialect in fits]
     if torus is not None and "mapping" in kinds:
-        mappings = read_mappings(source.path, torus)
+        mappings = read_mappings(source.path, torus, **placing.how)
         return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
     if "graph" in kinds:
         workload = read_workload(source.path, include=reading.include, **reading.how)
         return graph_facts(workload.total) | {"phases": len(workload)}
+    if "torus" in kinds:
+        host = read_torus(source.path)
+        return {"torus": str(host), "nodes": host.n_nodes, "links": int(host.link_exists.sum())}
+    if "hosts" in kinds and torus is not None:
+        return {"hosts": len(read_hosts(source.path, torus).names)}
     if "times" in kinds:
         return {"times": len(read_times(source.path))}
     return {}
@@ -100,9 +123,10 @@ def _content(
 
 def _words(report: dict[str, Any]) -> list[str]:
     """The report in lines for people."""
+    from toruscast.mapping.formats.dialect import NOUNS
     from toruscast.wording import counted
 
-    kinds = [f"{f['format']}, a {f['holds']}: {f['what it is']}" for f in report["fits"]]
+    kinds = [f"{f['format']}, a {NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]]
     lines = [f"{report['file']}: {' or '.join(kinds) or 'not known'}"]
     if "edges" in report:
         parts = [
@@ -126,6 +150,11 @@ def _words(report: dict[str, Any]) -> list[str]:
         if key in report:
             of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""
             lines.append(f"  {counted(report[key], key[:-1])}{of}")
+    if "torus" in report:
+        sizes = f"{counted(report['nodes'], 'node')}, {counted(report['links'], 'link')} one way"
+        lines.append(f"  {report['torus']}: {sizes}")
+    if "hosts" in report:
+        lines.append(f"  {counted(report['hosts'], 'host')}")
     if any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report:
         lines.append("  as a mapping: --torus is needed to look into it")
     lines += [f"  note: {note}" for note in report["notes"]]

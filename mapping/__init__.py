@@ -12,7 +12,6 @@ from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
 from .ties import TieRule
 from .torus import Torus
-from .torus_file import read_torus
 from .workload import Workload, as_workload
 
 __all__ = [
@@ -35,6 +34,5 @@ __all__ = [
     "from_scipy",
     "machine",
     "parse_torus",
-    "read_torus",
     "sum_edges",
 ]

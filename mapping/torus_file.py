@@ -1,54 +1,44 @@
-"""Read a torus of one's own from a TOML file."""
+"""A torus of one's own from the keys of a machine file."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.files import parse_toml, read_limited
 
 from .machines.registry import get
 from .network import Network
 from .torus import Torus
 from .twist import usual_twist
 
-_MAX_BYTES = 2**20
 _OF_NETWORK = tuple(field.name for field in fields(Network))
 _OF_TORUS = tuple(field.name for field in fields(Torus) if field.name != "network")
 
 
-def read_torus(path: str | os.PathLike[str]) -> Torus:
-    r"""Read a torus from a TOML file.
+def torus_of(content: dict[str, Any], name: str) -> Torus:
+    """Return the torus that the keys of a machine file describe.
 
-    The keys are the parameters of `Torus`, and those of `Network` in a table ``[network]``.
-    ``machine`` names a machine, from which what the file does not tell is taken; ``twisted = true``
-    is a twist without its rows.
+    The keys are the parameters of `Torus`, and those of `Network` in a table ``network``.
+    ``machine`` names a machine, from which what the file does not tell is taken; ``twisted`` is a
+    twist without its rows.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is no TOML, has a key that there is not, or a value that is not
-        valid; it names the file.
+        If there is a key that is not known, or a value that is not valid.
 
     Examples
     --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
-    >>> text = 'shape = [4, 8]\nwrap = [true, false]\n[network]\nhop_latency = 1e-7'
-    >>> _ = path.write_text(text)
-    >>> str(read_torus(path)), read_torus(path).network.hop_latency
-    ('mine 4x8m', 1e-07)
+    >>> str(torus_of({"shape": [4, 8], "wrap": [True, False]}, "mine"))
+    'mine 4x8m'
     """
-    content = parse_toml(read_limited(path, _MAX_BYTES), path)
     try:
-        return _torus(content, Path(path).stem)
-    except InputError as error:
-        raise error.replace(file=os.fspath(path)) from None
+        return _torus(dict(content), name)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError("bad torus", file=os.fspath(path), found=error) from None
+        if isinstance(error, InputError):
+            raise
+        raise InputError("bad torus", found=error) from None
 
 
 def _torus(content: dict[str, Any], name: str) -> Torus:

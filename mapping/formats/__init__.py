@@ -5,6 +5,7 @@ from .comm import read_comm, read_workload, write_comm
 from .host_names import read_hosts
 from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
 from .times import read_runs, read_times
+from .torus import read_torus, write_torus
 
 __all__ = [
     "atomic_path",
@@ -14,8 +15,10 @@ __all__ = [
     "read_mappings",
     "read_runs",
     "read_times",
+    "read_torus",
     "read_workload",
     "write_comm",
     "write_mapping",
     "write_mappings",
+    "write_torus",
 ]

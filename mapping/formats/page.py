@@ -33,8 +33,16 @@ A folder for `--mappings` holds one mapping in each file that ends in `.map`, `.
 Nodes are numbered in C order: the last coordinate varies fastest. Several tasks may share a node;
 `--tasks-per-node` sets how many are allowed.
 """,
-    "torus": "## Tori\n\nFor `--torus` and `tc.parse_torus`.\n",
-    "hosts": "## Tables of hosts\n\nFor `--hosts`.\n",
+    "torus": """## Tori
+
+For `--torus`, `tc.parse_torus` and `tc.read_torus`; `tc.write_torus` writes, and so does
+`toruscast convert --host`. On the command line sizes such as `8x8x8m` and machines such as
+`tpu_v4:4x4x8` do as well, and `--network KEY=VALUE` changes what a file says.
+""",
+    "hosts": """## Tables of hosts
+
+For `--hosts` and `tc.read_hosts`.
+""",
     "times": "## Measured times\n\nFor `--times` and `tc.read_times`.\n",
 }
 

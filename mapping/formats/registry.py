@@ -36,8 +36,9 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     from .host_table import DIALECTS as HOSTS
     from .mappings import DIALECTS as MAPPINGS
     from .times import DIALECT as TIMES
+    from .tori import DIALECTS as TORI
 
-    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, *HOSTS, TIMES)
+    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, *TORI, *HOSTS, TIMES)
     return tuple(dialect for dialect in every if holds in (None, dialect.holds))
 
 

@@ -12,7 +12,7 @@ from ._accelerator import accelerator_network
 
 # Chips of one Galaxy along each dimension, and bytes per second of an Ethernet channel each way.
 _GALAXY = (8, 4)
-_CHANNEL = 12.5e9
+CHANNEL = 12.5e9
 
 
 def galaxy(shape: Sequence[int] = (8, 4), *, wrap: bool | Sequence[bool] = True) -> Torus:
@@ -44,6 +44,6 @@ def galaxy(shape: Sequence[int] = (8, 4), *, wrap: bool | Sequence[bool] = True)
     """
     sizes = machine_shape(shape, (2,), "Galaxy")
     pairs = zip(sizes, _GALAXY, strict=True)
-    bandwidth = tuple((4 if size <= own else 2) * _CHANNEL for size, own in pairs)
+    bandwidth = tuple((4 if size <= own else 2) * CHANNEL for size, own in pairs)
     network = accelerator_network(2, 288e9)
     return Torus(sizes, wrap=wraps(wrap, 2), bandwidth=bandwidth, network=network, name="galaxy")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         machines,
         parse_torus,
         patterns,
-        read_torus,
         strategies,
     )
     from toruscast.mapping.formats import (
@@ -36,10 +35,12 @@ if TYPE_CHECKING:
         read_mapping,
         read_mappings,
         read_times,
+        read_torus,
         read_workload,
         write_comm,
         write_mapping,
         write_mappings,
+        write_torus,
     )
     from toruscast.simulation import simulate, simulate_flows
     from toruscast.training import (
@@ -103,6 +104,7 @@ __all__ = [
     "write_comm",
     "write_mapping",
     "write_mappings",
+    "write_torus",
 ]
 
 # Where each public name is defined, by package.
@@ -110,9 +112,9 @@ _NAMES = {
     "errors": "InputError",
     "features": "extract",
     "mapping": "CommGraph Hosts Network TaskMapping Torus Workload from_networkx from_pandas "
-    "from_scipy machine machines parse_torus patterns read_torus strategies",
-    "mapping.formats": "read_comm read_hosts read_mapping read_mappings read_times read_workload "
-    "write_comm write_mapping write_mappings",
+    "from_scipy machine machines parse_torus patterns strategies",
+    "mapping.formats": "read_comm read_hosts read_mapping read_mappings read_times read_torus "
+    "read_workload write_comm write_mapping write_mappings write_torus",
     "simulation": "simulate simulate_flows",
     "training": "Budget Forecast TimePredictor forecast load_predictor plan save_predictor "
     "train_for",

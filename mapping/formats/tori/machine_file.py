@@ -1,0 +1,149 @@
+"""Machine files: the parameters of a torus and its network, in TOML or JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from toruscast.errors import InputError
+from toruscast.files import parse_toml
+
+from ...network import Network
+from ...torus import Torus
+from ...torus_file import torus_of
+from .._source import label
+from ..dialect import Dialect
+from ..source import Source
+
+SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
+OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
+
+
+def is_toml(source: Source) -> bool:
+    """Whether a line sets a shape or a machine."""
+    return any(SIGN.match(line) for line in source.raw_lines)
+
+
+def is_json(source: Source) -> bool:
+    """Whether an object has a shape or a machine."""
+    return bool(OBJECT.match(source.start[:4096]))
+
+
+def _may_be_toml(source: Source) -> bool:
+    return any(re.match(r"\s*(\[network\]|\w+\s*=)", line) for line in source.raw_lines)
+
+
+def read_toml(source: Source) -> Torus:
+    """Return the torus of a TOML file."""
+    return torus_of(parse_toml(source.data, source.path), label(source.path))
+
+
+def read_json(source: Source) -> Torus:
+    """Return the torus of a JSON object with the same keys."""
+    text = source.text
+    try:
+        content = json.loads(text.data)
+    except (ValueError, RecursionError) as error:
+        found = getattr(error, "msg", "nested too deeply")
+        raise text.fault("no JSON", getattr(error, "lineno", None), found) from None
+    if not isinstance(content, dict):
+        raise text.fault("no machine file", 1, str(content)[:60], 'an object with "shape"')
+    return torus_of(content, label(source.path))
+
+
+def content_of(torus: Torus) -> dict[str, Any]:
+    """Return the keys of a machine file that describe a torus; nothing that is a default.
+
+    Examples
+    --------
+    >>> content_of(Torus((4, 4), wrap=(True, False)).with_network(payload=256))
+    {'shape': [4, 4], 'wrap': [True, False], 'network': {'payload': 256}}
+    """
+    plain = Torus(torus.shape)
+    content: dict[str, Any] = {"shape": list(torus.shape)}
+    for field in fields(Torus):
+        value = getattr(torus, field.name)
+        if field.name not in ("shape", "network") and value != getattr(plain, field.name):
+            content[field.name] = _listed(value)
+    if torus.name == "":
+        # Without it a file names its torus.
+        content["name"] = ""
+    changed = {
+        field.name: getattr(torus.network, field.name)
+        for field in fields(Network)
+        if getattr(torus.network, field.name) != getattr(plain.network, field.name)
+    }
+    return content | ({"network": changed} if changed else {})
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def write_toml(torus: Torus, path: Path) -> None:
+    """Write all that is known of a torus as TOML."""
+    content = content_of(torus)
+    network = content.pop("network", {})
+    lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
+    if network:
+        lines += ["", "[network]", *(f"{key} = {_toml(value)}" for key, value in network.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_json(torus: Torus, path: Path) -> None:
+    """Write all that is known of a torus as JSON."""
+    content = content_of(torus)
+    for key, value in content.get("network", {}).items():
+        if value == math.inf:
+            raise InputError("JSON has no infinite number", found=key, expected="TOML")
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # Texts of TOML and JSON have the same form.
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+DIALECTS = (
+    Dialect(
+        name="toml",
+        holds="torus",
+        title="machine file: the parameters of a torus and its network in TOML",
+        recognise=is_toml,
+        near=_may_be_toml,
+        read=read_toml,
+        write=write_toml,
+        suffixes=(".toml",),
+        documentation="""
+The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `order`, `tie`, `twist`,
+`axes`, a value or one for each dimension) and, in a table `[network]`, those of `Network`.
+`machine = "tpu_v4:4x4x8"` in place of `shape` takes what the file does not tell from a machine;
+`twisted = true` is a twist without its rows.
+""",
+        example="""shape = [8, 8, 16]
+wrap = [true, true, false]
+bandwidth = [50e9, 50e9, 25e9]
+[network]
+hop_latency = 2e-7
+""",
+    ),
+    Dialect(
+        name="machine-json",
+        holds="torus",
+        title="machine file in JSON",
+        recognise=is_json,
+        read=read_json,
+        write=write_json,
+        suffixes=(".json",),
+        documentation="\nAn object with the keys of the TOML file.\n",
+        example='{"shape": [4, 4], "wrap": [true, false], "network": {"payload": 256}}\n',
+    ),
+)

@@ -1,0 +1,93 @@
+"""Tori in and out, the format recognised."""
+
+from __future__ import annotations
+
+import os
+
+from toruscast.errors import InputError
+from toruscast.files import read_limited
+
+from ..task_mapping import check_torus
+from ..torus import Torus
+from ._atomic import atomic_path
+from ._source import check_path
+from .registry import dialect_to_write, identify, reader_of
+from .source import Source
+
+_MOST = 2**20
+
+
+def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
+    r"""Read a torus from a file; the content decides the format.
+
+    A machine file in TOML or JSON, a target of Scotch, a platform of SimGrid, a network of
+    ASTRA-sim, settings of SST, or a mesh descriptor of Tenstorrent; ``toruscast formats`` lists
+    them.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    format : str
+        The format's name, for a file that fits several.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is none of these, has a key that there is not, or a value
+        that is not valid; it names the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "mine.toml"
+    >>> text = 'shape = [4, 8]\nwrap = [true, false]\n[network]\nhop_latency = 1e-7'
+    >>> _ = path.write_text(text)
+    >>> str(read_torus(path)), read_torus(path).network.hop_latency
+    ('mine 4x8m', 1e-07)
+    >>> _ = path.write_text("torus3D 4 4 8")
+    >>> str(read_torus(path))
+    'mine 4x4x8'
+    """
+    check_path(path)
+    read_limited(path, _MOST)
+    source = Source(path)
+    dialect = identify(source, "torus", format)
+    try:
+        torus: Torus = reader_of(dialect)(source)
+    except InputError as error:
+        raise error.replace(file=path) from None
+    return torus
+
+
+def write_torus(torus: Torus, path: str | os.PathLike[str], dialect: str | None = None) -> str:
+    """Write a torus; without a dialect the suffix of ``path`` names the format.
+
+    Only a machine file holds everything. The file appears whole or not at all.
+
+    Returns
+    -------
+    str
+        How the file is used; empty where it needs no word.
+
+    Raises
+    ------
+    InputError
+        If the format cannot hold the torus, nothing names a format, or the path is not writable.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "mine.tgt"
+    >>> advice = write_torus(Torus((4, 4, 8)), path)
+    >>> print(path.read_text(), end="")
+    torus3D 4 4 8
+    """
+    check_path(path)
+    check_torus(torus)
+    chosen = dialect_to_write("torus", path, dialect)
+    with atomic_path(path) as temporary:
+        chosen.write(torus, temporary)  # type: ignore[misc]
+    return chosen.how_to_use(os.fspath(path))
