@@ -151,21 +151,19 @@ def sum_hops_ao(traffic: RoutedTraffic) -> float:
 @register("max_path_bytes", unit="B")
 def max_path_bytes(traffic: RoutedTraffic) -> float:
     """Largest sum of link bytes along the route of any message."""
-    return float(traffic.along_routes[0].max(initial=0))
+    return traffic.along_routes.largest
 
 
 @register("avg_path_bytes", unit="B")
 def avg_path_bytes(traffic: RoutedTraffic) -> float:
     """Mean over the messages of the sum of link bytes along the route."""
-    total = traffic.along_routes[0]
-    return float(total.mean()) if total.size else 0.0
+    return _ratio(traffic.along_routes.total, traffic.n_network_edges)
 
 
 @register("avg_bottleneck_bytes", unit="B")
 def avg_bottleneck_bytes(traffic: RoutedTraffic) -> float:
     """Mean over the messages of the bytes on the busiest link of the route."""
-    most = traffic.along_routes[1]
-    return float(most.mean()) if most.size else 0.0
+    return _ratio(traffic.along_routes.most, traffic.n_network_edges)
 
 
 for _bound, _words in (

@@ -13,7 +13,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
 from toruscast.routing.cuts import cut_bound
-from toruscast.routing.loads import link_loads, loads_along_routes
+from toruscast.routing.loads import Along, link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
 from toruscast.routing.release import release_bound
 from toruscast.routing.routing import (
@@ -128,8 +128,6 @@ class RoutedTraffic:
     @lazy
     def all_link_bytes(self) -> NDArray[np.float64]:
         """Bytes routed over every place of a link, existing or not, shape ``(n_links,)``."""
-        if self.tally is not None:
-            return self.tally.link_bytes
         if self.routing != "by_size":
             loads = link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
             return np.asarray(loads, dtype=np.float64)
@@ -172,11 +170,14 @@ class RoutedTraffic:
         return length.astype(np.float64, copy=False)
 
     @lazy
-    def along_routes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sum and maximum of the link bytes along each network edge's dimension-ordered route."""
-        total, most = loads_along_routes(self.comm, self.torus, self.mapping, self.all_link_bytes)
-        remote = self.edge_dilation > 0
-        return total[remote], most[remote]
+    def along_routes(self) -> Along:
+        """Link bytes along the edges' dimension-ordered routes."""
+        return loads_along_routes(self.comm, self.torus, self.mapping, self.all_link_bytes)
+
+    @property
+    def n_network_edges(self) -> int:
+        """Edges that use the network."""
+        return int(self.edges_by_hops[1:].sum())
 
     @lazy
     def bounds(self) -> Bounds:
@@ -203,7 +204,9 @@ class RoutedTraffic:
         bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
         if way == "adaptive":
             return bounds.total
-        return max(bounds.total, release_bound(phase, self.torus, self.mapping))
+        known = self.all_wire_bytes if alone else None
+        own = release_bound(phase, self.torus, self.mapping, wire_bytes=known)
+        return max(bounds.total, own)
 
     @lazy
     def sure_bound(self) -> float:

@@ -172,7 +172,11 @@ class CommGraph:
 
     def renamed(self, name: str, grid: tuple[int, ...] | None = None) -> CommGraph:
         """Return the graph under another name and, if given, with a logical task grid."""
-        return self._with(name=name, grid=self.grid if grid is None else grid)
+        grid = self.grid if grid is None else grid
+        # What is known of a graph is not worked out anew for the same one.
+        if (name, grid) == (self.name, self.grid):
+            return self
+        return self._with(name=name, grid=grid)
 
     def equals(self, other: CommGraph) -> bool:
         """Whether both hold the same tasks, edges, bytes and messages."""

@@ -1,6 +1,7 @@
 """Kernels of the release bound: when messages leave their FIFOs, and what links still have to do.
 
-Letters in the comments: N nodes, D dimensions, E edges, F injection FIFOs.
+Letters in the comments: D dimensions, T tasks, E edges, F injection FIFOs of all nodes, C edges
+that cross the network, L links, R runs.
 """
 
 from __future__ import annotations
@@ -10,136 +11,259 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import kernel
+from toruscast._jit import bare_kernel, kernel, prefetch
 
-from ._route_kernels import Grid, goes_plus, hops_along, is_halved, other_coordinates
+from ._route_kernels import Grid, fifo_between, other_coordinates
+from ._run_kernels import run_to
+from ._sort_kernels import KEY_BITS, LEAST, key_of
+from .edges import Edges
+from .runs import RunTable
 
 # Messages that are ready within this part of a time may enter their FIFO in any order: the
 # simulator's clock rounds software to whole ticks.
 _TIED = 1 + 1e-3
-_DIGIT_BITS = 11
-_DIGITS = 2**_DIGIT_BITS
-
-
-@kernel
-def release_from_fifos(
-    by_ready: NDArray[np.int64],
-    ready: NDArray[np.float64],
-    seconds: NDArray[np.float64],
-    fifo: NDArray[np.int64],
-    n_fifos: int,
-    release: NDArray[np.float64],
-) -> None:
-    """Earliest second at which each edge's first packet leaves its FIFO. (E,) x 4, F -> (E,).
-
-    Of those that are ready together, all as early as the first of them can.
-    """
-    free = np.zeros(n_fifos)
-    together = np.full(n_fifos, -1.0)
-    first = np.zeros(n_fifos)
-    for e in by_ready:
-        f = fifo[e]
-        if ready[e] > together[f]:
-            together[f] = ready[e] * _TIED
-            first[f] = max(ready[e], free[f])
-        release[e] = first[f]
-        free[f] = max(free[f], first[f]) + seconds[e]
-
-
-@kernel
-def in_order(number: NDArray[np.float64], latest_first: bool) -> NDArray[np.int64]:
-    """Places of numbers of 0 or more, the least or the largest first, equal ones as they come.
-
-    The bits of such numbers sort as the numbers do: eleven at a time, from the lowest on, in passes
-    over memory in order. The bits that all have alike take none.
-    """
-    n = number.size
-    key = number.view(np.uint64).copy()
-    if latest_first:
-        for i in range(n):
-            key[i] = ~key[i]
-    place = np.arange(n)
-    other_key, other_place = np.empty_like(key), np.empty_like(place)
-    begin = np.empty(_DIGITS + 1, dtype=np.int64)
-    for shift in range(0, 64, _DIGIT_BITS):
-        begin[:] = 0
-        for i in range(n):
-            begin[((key[i] >> np.uint64(shift)) & np.uint64(_DIGITS - 1)) + np.uint64(1)] += 1
-        if begin.max() == n:
-            continue
-        for digit in range(_DIGITS):
-            begin[digit + 1] += begin[digit]
-        for i in range(n):
-            digit = (key[i] >> np.uint64(shift)) & np.uint64(_DIGITS - 1)
-            at = begin[digit]
-            begin[digit] = at + 1
-            other_key[at] = key[i]
-            other_place[at] = place[i]
-        key, other_key = other_key, key
-        place, other_place = other_place, place
-    return place
+# Links of a run are listed four at a time, and most runs are no longer: a loop of as many turns as
+# a run has links is mispredicted nearly every time.
+_TOGETHER = 4
+# Edges that are asked for before their turn.
+_AHEAD = 8
+# What is kept of a link: the moment, the seconds of work, and those that a byte takes.
+SINCE, WORK, A_BYTE = 0, 1, 2
 
 
 class Crossing(NamedTuple):
     """What crosses the network, an edge each."""
 
-    src: NDArray[np.int32]  # (E,) nodes
-    dst: NDArray[np.int32]  # (E,)
-    release: NDArray[np.float64]  # (E,) seconds
-    wire: NDArray[np.float64]  # (E,) bytes
+    src: NDArray[np.int32]  # (C,) nodes
+    dst: NDArray[np.int32]  # (C,)
+    release: NDArray[np.float64]  # (C,) seconds
+    wire: NDArray[np.float64]  # (C,) bytes
+
+
+class Lines(NamedTuple):
+    """Links along each dimension, as they follow each other on the line through node 0."""
+
+    link: NDArray[np.int32]  # each line twice and a little, plus and then minus
+    plus: NDArray[np.int64]  # (D,) where the way plus from the first coordinate begins
+    minus: NDArray[np.int64]  # (D,) where the way minus from the last coordinate begins
+
+
+class Feeding(NamedTuple):
+    """How messages come to the network."""
+
+    rule: int  # of FIFOs
+    fifos: int  # of a node
+    byte: float  # seconds that one takes a FIFO, 0 where messages do not wait for each other
+    wire_unit: float
+
+
+@kernel
+def release_from_fifos(
+    grid: Grid,
+    by_ready: NDArray[np.int64],
+    edges: Edges,
+    feeding: Feeding,
+    fifo: NDArray[np.int32],
+    node: NDArray[np.int32],
+    crossing: Crossing,
+) -> tuple[int, float, float]:
+    """List what crosses the network, released as early as can be. (E,) (E,) (T,) (C,).
+
+    Returns how many, the first release and the last. Of messages that are ready together, all leave
+    a FIFO as early as the first of them can. ``fifo`` is empty where the nodes tell it.
+    """
+    n_fifos = grid.coords.shape[0] * feeding.fifos
+    free = np.zeros(n_fifos)
+    together = np.full(n_fifos, -1.0)
+    first = np.zeros(n_fifos)
+    earliest, latest = np.inf, 0.0
+    n = 0
+    for place in range(by_ready.size):
+        e = by_ready[place]
+        soon = by_ready[min(place + _AHEAD, by_ready.size - 1)]
+        prefetch(edges.src, soon)
+        prefetch(edges.dst, soon)
+        prefetch(edges.packets, soon)
+        prefetch(edges.wire_units, soon)
+        prefetch(edges.ready, soon)
+        a, b = node[edges.src[e]], node[edges.dst[e]]
+        if a == b or edges.packets[e] == 0:
+            continue
+        wire = edges.wire_units[e] * feeding.wire_unit
+        release = edges.ready[e]
+        if feeding.byte > 0:
+            f = np.int64(a) * feeding.fifos
+            if fifo.size > 0:
+                f += fifo[e]
+            else:
+                f += fifo_between(grid, feeding.rule, feeding.fifos, a, b)
+            if release > together[f]:
+                together[f] = release * _TIED
+                first[f] = max(release, free[f])
+            release = first[f]
+            free[f] = max(free[f], release) + wire * feeding.byte
+        earliest = min(earliest, release)
+        latest = max(latest, release)
+        crossing.src[n] = a
+        crossing.dst[n] = b
+        crossing.release[n] = release
+        crossing.wire[n] = wire
+        n += 1
+    return n, earliest, latest
+
+
+@kernel
+def flag_runs(
+    grid: Grid, table: RunTable, is_hot: NDArray[np.bool_], flag: NDArray[np.bool_]
+) -> None:
+    """Flag the runs that a hot link is on, whichever way they go. (L,) -> (R,)."""
+    ndim = grid.shape.size
+    for i in range(ndim):
+        k = grid.order[i]
+        size = grid.shape[k]
+        reach = size // 2 if grid.wrap[k] else size - 1
+        for node in range(grid.coords.shape[0]):
+            first = table.base[i] + table.row[node] * table.parities * size
+            for sign in range(2):
+                here = np.int64(node)
+                t = np.int64(grid.coords[node, k])
+                step = 1 - 2 * sign
+                hot = False
+                for _ in range(reach):
+                    hot |= is_hot[here * 2 * ndim + 2 * k + sign]
+                    t += step
+                    here += step * grid.stride[k]
+                    if t == size or t < 0:
+                        if not grid.wrap[k]:
+                            break
+                        t -= step * size
+                        here -= step * size * grid.stride[k]
+                    for parity in range(table.parities):
+                        flag[first + parity * size + t] |= hot
+
+
+@kernel
+def choose(
+    grid: Grid,
+    table: RunTable,
+    flag: NDArray[np.bool_],
+    crossing: Crossing,
+    latency: float,
+    byte: float,
+    ends: tuple[float, float],
+    key: NDArray[np.uint64],
+) -> tuple[int, float]:
+    """Keys of the edges with a flagged run, the last release first; (R,) (C,) -> (C,).
+
+    Returns how many, and until when some edge is under way. ``byte`` is the time of one on the
+    fastest link, ``ends`` are the first and the last release. Without flags all edges are taken.
+    """
+    first, last = ends
+    spread = max(last - first, LEAST)
+    ndim = grid.shape.size
+    alone = 0.0
+    n = 0
+    for e in range(crossing.src.size):
+        here, there = np.int64(table.code[crossing.src[e]]), np.int64(table.code[crossing.dst[e]])
+        row = np.int64(table.row[crossing.src[e]])
+        hops = np.int64(0)
+        hot = flag.size == 0
+        for i in range(ndim):
+            k = grid.order[i]
+            s = (here >> table.shift[i]) & table.mask[i]
+            t = (there >> table.shift[i]) & table.mask[i]
+            gap = abs(t - s)
+            hops += np.int64(min(gap, grid.shape[k] - gap) if grid.wrap[k] else gap)
+            if flag.size > 0:
+                hot |= flag[run_to(table, i, table.base[i], row, t, there)]
+            row += (t - s) * table.stride[i]
+        alone = max(alone, crossing.release[e] + crossing.wire[e] * byte + hops * latency)
+        key[n] = key_of(last - crossing.release[e], spread, e)
+        n += 1 if hot else 0
+    return n, alone
 
 
 @kernel
 def latest_link(
     grid: Grid,
+    lines: Lines,
     crossing: Crossing,
-    latest_first: NDArray[np.int64],
-    bandwidth: NDArray[np.float64],
+    latest_first: NDArray[np.uint64],
     latency: float,
-    busy_link: NDArray[np.float64],
+    state: NDArray[np.float64],
 ) -> float:
-    """Second until which some link is busy at least. (E,) (E,) (D,) -> ().
+    """Second until which some link is busy at least. (C,) -> ().
 
     What comes to a link after some moment takes it until that moment plus the time of all that, at
-    least: from the last message to the first, ``busy_link`` keeps the moment and this time,
-    ``(N * 2 * D, 2)``. Where ties are open, half of a message goes each way.
+    least: from the last message to the first, ``state`` keeps the moment and this time, ``(L, 4)``.
+    Where ties are open, half of a message goes each way.
     """
     ndim = grid.shape.size
-    latest = 0.0
     sides = 1 + grid.tie.is_open
-    for e in latest_first:
-        a, b = crossing.src[e], crossing.dst[e]
+    by_parity, by_target = grid.tie.by_parity, grid.tie.by_target
+    link = np.empty(grid.shape.sum() + _TOGETHER * (ndim + 1), dtype=np.int32)
+    latest = 0.0
+    for place in range(latest_first.size):
+        e = np.int64(latest_first[place] & np.uint64(2**KEY_BITS - 1))
+        ahead = latest_first[min(place + _AHEAD, latest_first.size - 1)]
+        soon = np.int64(ahead & np.uint64(2**KEY_BITS - 1))
+        prefetch(crossing.src, soon)
+        prefetch(crossing.dst, soon)
+        prefetch(crossing.release, soon)
+        prefetch(crossing.wire, soon)
+        a, b = np.int64(crossing.src[e]), np.int64(crossing.dst[e])
+        wire = crossing.wire[e] / sides
         for side in range(sides):
-            here = np.int64(a)
-            done = np.int64(0)
-            then = crossing.release[e]
+            here = a
+            n = 0
             for i in range(ndim):
                 k = grid.order[i]
-                s = int(grid.coords[a, k])
-                t = int(grid.coords[b, k])
+                s = np.int64(grid.coords[a, k])
+                t = np.int64(grid.coords[b, k])
                 size = grid.shape[k]
-                wrap = grid.wrap[k] == 1
-                plus = goes_plus(s, t, size, wrap, grid.tie, other_coordinates(grid, b, k))
-                if side == 1 and is_halved(s, t, size, wrap, grid.tie):
-                    plus = False
-                seconds = crossing.wire[e] / bandwidth[k] / sides
-                step = grid.stride[k] if plus else -grid.stride[k]
-                port = 2 * k + 1 - np.int64(plus)
-                edge = size - s if plus else s + 1
-                for hop in range(hops_along(s, t, size, wrap)):
-                    # Past the ring's edge it goes on at the other one.
-                    here -= size * step * np.int64(hop == edge)
-                    link = here * 2 * ndim + port
-                    first = min(busy_link[link, 0], then)
-                    work = busy_link[link, 1] + seconds
-                    busy_link[link, 0] = first
-                    busy_link[link, 1] = work
-                    latest = max(latest, first + work)
-                    here += step
-                    then += latency
-                done += (t - s) * grid.stride[k]
-                here = np.int64(a) + done
+                ring = grid.wrap[k]
+                gap = t - s
+                back = np.int64(gap < 0)
+                forward = gap + size * (back & ring)
+                odd = (s + other_coordinates(grid, int(b), k)) & by_parity
+                # At a tie that is open the other half goes the other way.
+                odd |= (by_target & np.int64(t == 0)) | side
+                minus = (np.int64(2 * forward + odd > size) & ring) | (back & (1 - ring))
+                steps = forward + minus * (size * ring - 2 * forward)
+                first = (
+                    lines.plus[k] + s + minus * (lines.minus[k] - lines.plus[k] + size - 1 - 2 * s)
+                )
+                line = int(here - s * grid.stride[k]) * 2 * ndim
+                _list_four(link, n, lines.link, first, line)
+                for done in range(1, (steps + _TOGETHER - 1) // _TOGETHER):
+                    beyond = done * _TOGETHER
+                    _list_four(link, n + beyond, lines.link, first + beyond, line)
+                n += steps
+                here += gap * grid.stride[k]
+            then = crossing.release[e]
+            for hop in range(n):
+                on = np.uint64(link[hop])
+                since = min(state[on, SINCE], then)
+                work = state[on, WORK] + wire * state[on, A_BYTE]
+                state[on, SINCE] = since
+                state[on, WORK] = work
+                latest = max(latest, since + work)
+                then += latency
     return latest
+
+
+@bare_kernel
+def _list_four(
+    link: NDArray[np.int32], n: int, along: NDArray[np.int32], first: int, line: int
+) -> None:
+    """List links along a line, in one move of four."""
+    put, take, start = np.uint64(n), np.uint64(first), np.int32(line)
+    a, b = along[take], along[take + np.uint64(1)]
+    c, d = along[take + np.uint64(2)], along[take + np.uint64(3)]
+    link[put] = start + a
+    link[put + np.uint64(1)] = start + b
+    link[put + np.uint64(2)] = start + c
+    link[put + np.uint64(3)] = start + d
 
 
 @kernel
@@ -147,21 +271,19 @@ def latest_link_of_routes(
     first: NDArray[np.int64],
     links: NDArray[np.int64],
     crossing: Crossing,
-    latest_first: NDArray[np.int64],
-    bandwidth: NDArray[np.float64],
+    latest_first: NDArray[np.uint64],
     latency: float,
-    busy_link: NDArray[np.float64],
+    state: NDArray[np.float64],
 ) -> float:
-    """The same of routes that are listed. (E + 1,) (hops,) (E,) (E,) (L,) -> ()."""
+    """The same of routes that are listed. (C + 1,) (hops,) (C,) -> ()."""
     latest = 0.0
-    for e in latest_first:
+    for key in latest_first:
+        e = np.int64(key & np.uint64(2**KEY_BITS - 1))
         then = crossing.release[e]
-        for i in range(first[e], first[e + 1]):
-            link = links[i]
-            begin = min(busy_link[link, 0], then)
-            work = busy_link[link, 1] + crossing.wire[e] / bandwidth[link]
-            busy_link[link, 0] = begin
-            busy_link[link, 1] = work
-            latest = max(latest, begin + work)
+        for hop in range(first[e], first[e + 1]):
+            place = links[hop]
+            state[place, SINCE] = min(state[place, SINCE], then)
+            state[place, WORK] += crossing.wire[e] * state[place, A_BYTE]
+            latest = max(latest, state[place, SINCE] + state[place, WORK])
             then += latency
     return latest

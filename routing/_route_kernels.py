@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import kernel
+from toruscast._jit import bare_kernel, kernel
 from toruscast.mapping.ties import Tie
 
 BLUEGENE_Q, FIRST_DIMENSION, ROUND_ROBIN = 0, 1, 2
@@ -212,35 +212,38 @@ def pick_fifos(
 
     Blue Gene/Q numbers its FIFOs A- A+ B- B+ ...: minus before plus.
     """
-    ndim = grid.shape.size
     turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]
         if a == b:
             fifo[e] = -1
-            continue
-        if rule == ROUND_ROBIN:
+        elif rule == ROUND_ROBIN:
             fifo[e] = turn[a]
             turn[a] = (turn[a] + 1) % n_fifos
-            continue
-        differing = 0
-        unwrapped = 0
-        first = 0
-        for i in range(ndim - 1, -1, -1):
-            k = grid.order[i]
-            gap = abs(grid.coords[b, k] - grid.coords[a, k])
-            differing += gap != 0
-            unwrapped += gap
-            first = k if gap != 0 else first
-        if differing == 1 or rule == FIRST_DIMENSION:
-            s = grid.coords[a, first]
-            t = grid.coords[b, first]
-            others = other_coordinates(grid, b, first)
-            plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie, others)
-            fifo[e] = (2 * first + (1 if plus else 0)) % n_fifos
         else:
-            fifo[e] = unwrapped % n_fifos
+            fifo[e] = fifo_between(grid, rule, n_fifos, a, b)
+
+
+@bare_kernel
+def fifo_between(grid: Grid, rule: int, n_fifos: int, a: int, b: int) -> int:
+    """Return the injection FIFO of messages from one node to another."""
+    differing = 0
+    unwrapped = 0
+    first = 0
+    for i in range(grid.shape.size - 1, -1, -1):
+        k = grid.order[i]
+        gap = abs(grid.coords[b, k] - grid.coords[a, k])
+        differing += gap != 0
+        unwrapped += gap
+        first = k if gap != 0 else first
+    if differing != 1 and rule == BLUEGENE_Q:
+        return unwrapped % n_fifos
+    s = grid.coords[a, first]
+    t = grid.coords[b, first]
+    others = other_coordinates(grid, b, first)
+    plus = goes_plus(s, t, grid.shape[first], grid.wrap[first] == 1, grid.tie, others)
+    return (2 * first + (1 if plus else 0)) % n_fifos
 
 
 @kernel
@@ -250,11 +253,10 @@ def sum_along_routes(
     dst: NDArray[np.int32],
     node: NDArray[np.int32],
     load: NDArray[np.float64],
-    total: NDArray[np.float64],
-    most: NDArray[np.float64],
-) -> None:
-    """Find sum and maximum of loads along each route. (E,) (E,) (T,) (links,) -> (E,) (E,)."""
+) -> tuple[float, float, float]:
+    """Find the largest sum along a route, the sums' sum, and that of maxima. (E,) (E,) (T,) (links,)."""
     ndim = grid.shape.size
+    largest, total, most = 0.0, 0.0, 0.0
     for e in range(src.size):
         a = node[src[e]]
         b = node[dst[e]]
@@ -282,8 +284,10 @@ def sum_along_routes(
                 elif s < 0:
                     s = size - 1
                     here += size * grid.stride[k]
-        total[e] = on_route
-        most[e] = highest
+        largest = max(largest, on_route)
+        total += on_route
+        most += highest
+    return largest, total, most
 
 
 @kernel

@@ -36,9 +36,10 @@ def add_to_runs(
     node: NDArray[np.int32],
     weight: NDArray[np.int64],
     run: NDArray[np.int64],
+    there: NDArray[np.int32],
 ) -> None:
     """Add the weight of every edge to its runs. (E,) (T + 1,) (T,) (E,) -> (R,)."""
-    there = codes_of(table.code, node, dst)
+    note_codes(table.code, node, dst, there)
     start = np.empty(table.size.size, dtype=np.int64)
     task = by_block(table.row, node)
     for n in range(task.size):
@@ -78,14 +79,15 @@ def run_to(
 
 
 @kernel
-def codes_of(
-    code: NDArray[np.int32], node: NDArray[np.int32], dst: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the code of every edge's destination. (N,) (T,) (E,) -> (E,)."""
-    there = np.empty(dst.size, dtype=np.int32)
+def note_codes(
+    code: NDArray[np.int32],
+    node: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    there: NDArray[np.int32],
+) -> None:
+    """Note the code of every edge's destination. (N,) (T,) (E,) -> (E,)."""
     for e in range(dst.size):
         there[e] = code[node[dst[e]]]
-    return there
 
 
 @kernel
@@ -106,9 +108,9 @@ def by_block(row: NDArray[np.int32], node: NDArray[np.int32]) -> NDArray[np.int3
 
 @kernel
 def spread_runs(
-    grid: Grid, table: RunTable, run: NDArray[np.int64], load: NDArray[np.int64], step: int, of: int
+    grid: Grid, table: RunTable, run: NDArray[np.int64], load: NDArray[np.int64]
 ) -> None:
-    """Add every run to its links: number ``of`` of each run's ``step``. (R * step,) -> (L,)."""
+    """Add every run to its links. (R,) -> (L,)."""
     ndim = grid.shape.size
     ports = 2 * ndim
     parities = table.parities
@@ -129,7 +131,7 @@ def spread_runs(
                 s, parity = place // parities, place % parities
                 first = table.base[i] + (table.row[start + s * stride] * parities + parity) * size
                 for t in range(size):
-                    w = run[step * (first + t) + of]
+                    w = run[first + t]
                     if w == 0 or s == t:
                         continue
                     up = w if goes_plus(s, t, size, wrap, grid.tie, parity) else np.int64(0)
@@ -155,10 +157,9 @@ def sum_over_runs(
     grid: Grid,
     table: RunTable,
     load: NDArray[np.float64],
-    total: NDArray[np.float64],
-    most: NDArray[np.float64],
+    along: NDArray[np.float64],
 ) -> None:
-    """Find the sum and maximum of the loads along every run. (L,) -> (R,) (R,)."""
+    """Find the sum and maximum of the loads along every run. (L,) -> (R, 2)."""
     ndim = grid.shape.size
     parities = table.parities
     for i in range(ndim):
@@ -186,8 +187,8 @@ def sum_over_runs(
                         break
                     on_run += value
                     highest = max(highest, value)
-                    total[first + t] = on_run
-                    most[first + t] = highest
+                    along[first + t, 0] = on_run
+                    along[first + t, 1] = highest
 
 
 @kernel
@@ -196,13 +197,15 @@ def sum_over_routes(
     dst: NDArray[np.int32],
     first: NDArray[np.int64],
     node: NDArray[np.int32],
-    run_total: NDArray[np.float64],
-    run_most: NDArray[np.float64],
-    total: NDArray[np.float64],
-    most: NDArray[np.float64],
-) -> None:
-    """Find sum and maximum over each edge's runs. (E,) (T + 1,) (T,) (R,) (R,) -> (E,) (E,)."""
-    there = codes_of(table.code, node, dst)
+    along: NDArray[np.float64],
+    there: NDArray[np.int32],
+) -> tuple[float, float, float]:
+    """Find the largest sum along a route, the sums' sum, and that of maxima. (E,) (T + 1,) (T,) (R, 2).
+
+    The codes of destinations are noted in ``there``, ``(E,)``, as in `add_to_runs`.
+    """
+    note_codes(table.code, node, dst, there)
+    largest, total, most = 0.0, 0.0, 0.0
     start = np.empty(table.size.size, dtype=np.int64)
     for task in by_block(table.row, node):
         begin_runs(table, node[task], start)
@@ -214,8 +217,10 @@ def sum_over_routes(
             for i in range(start.size):
                 t = (code >> table.shift[i]) & table.mask[i]
                 place = run_to(table, i, start[i], row, t, code)
-                on_route += run_total[place]
-                highest = max(highest, run_most[place])
+                on_route += along[place, 0]
+                highest = max(highest, along[place, 1])
                 row += t * table.stride[i]
-            total[e] = on_route
-            most[e] = highest
+            largest = max(largest, on_route)
+            total += on_route
+            most += highest
+    return largest, total, most

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toruscast._jit import bare_kernel, kernel, prefetch
 
 from ._route_kernels import BLUEGENE_Q, ROUND_ROBIN, Grid, goes_plus
-from ._run_kernels import TASKS_AHEAD, begin_runs, by_block, codes_of, run_to
+from ._run_kernels import TASKS_AHEAD, begin_runs, by_block, note_codes, run_to
 from .edges import Edges
 from .runs import RunTable
 
@@ -28,14 +28,13 @@ class Constants(NamedTuple):
     memory: float  # seconds a byte at the memory bandwidth
     latency: float  # seconds a hop
     ties_open: int  # whether packets of an edge may leave side by side at a tie
-    byte_unit: float
     wire_unit: float
 
 
 class Sums(NamedTuple):
     """What the pass adds up."""
 
-    run: NDArray[np.int64]  # (2 * R,) units of bytes without and with headers; or (0,)
+    run: NDArray[np.int64]  # (R,) units of bytes with headers, or (0,)
     edges: NDArray[np.int64]  # (farthest + 1,) by hops
     fifo_length: NDArray[np.float64]  # (N * F,) messages
     injected: NDArray[np.float64]  # (N * F,) seconds
@@ -55,10 +54,11 @@ def add_up(
     constants: Constants,
     node: NDArray[np.int32],
     sums: Sums,
+    there: NDArray[np.int32],
 ) -> None:
     """Take every edge once, with its source's node and its destination's at hand."""
     ndim = grid.shape.size
-    there = codes_of(table.code, node, edges.dst)
+    note_codes(table.code, node, edges.dst, there)
     target = np.empty(ndim, dtype=np.int64)
     source = np.empty(ndim, dtype=np.int64)
     start = np.empty(ndim, dtype=np.int64)
@@ -69,7 +69,7 @@ def add_up(
         soon = edges.first[task[min(n + TASKS_AHEAD, task.size - 1)]]
         prefetch(there, soon)
         prefetch(edges.wire_units, soon)
-        prefetch(edges.byte_units, soon)
+        prefetch(edges.nbytes, soon)
         a = int(node[task[n]])
         begin_runs(table, a, start)
         for i in range(ndim):
@@ -95,12 +95,10 @@ def add_up(
                 differing += np.int64(gap != 0)
                 only = max(only, np.int64(gap != 0) * (ndim - i))
                 if has_runs:
-                    place = 2 * run_to(table, i, start[i], row, t, code)
-                    sums.run[place] += edges.byte_units[e]
-                    sums.run[place + np.uint64(1)] += edges.wire_units[e]
+                    sums.run[run_to(table, i, start[i], row, t, code)] += edges.wire_units[e]
                 row += t * table.stride[i]
             sums.edges[hops] += 1
-            nbytes = edges.byte_units[e] * constants.byte_unit
+            nbytes = edges.nbytes[e]
             sums.one[HOP_BYTES] += hops * nbytes
             if hops == 0:
                 if edges.packets[e] > 0:

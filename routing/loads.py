@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast._scratch import scratch
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping.bluegene_routes import Groups
@@ -76,15 +79,32 @@ def link_loads(
         kernels.add_loads(grid, comm.src, comm.dst, mapping.node, fixed, load)
     else:
         run = np.zeros(runs.n_runs, dtype=np.int64)
-        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run)
-        run_kernels.spread_runs(grid, runs, run, load, 1, 0)
+        there = scratch("codes", comm.n_edges, np.int32)
+        run_kernels.add_to_runs(runs, comm.dst, comm.first, mapping.node, fixed, run, there)
+        run_kernels.spread_runs(grid, runs, run, load)
     return np.asarray(load * scale, dtype=np.float64)
+
+
+class Along(NamedTuple):
+    """Loads along the routes of all edges, 0 within a node.
+
+    Attributes
+    ----------
+    largest, total : float
+        Of the sums along each route, the largest one and the sum.
+    most : float
+        Sum over the edges of the largest load on the route.
+    """
+
+    largest: float
+    total: float
+    most: float
 
 
 def loads_along_routes(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, load: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sum and the maximum of link loads along each edge's dimension-ordered route.
+) -> Along:
+    """Return what stands along the edges' dimension-ordered routes.
 
     A split or random tie counts as plus.
 
@@ -95,34 +115,28 @@ def loads_along_routes(
     load : ndarray, shape (n_links,)
         A number for every link, such as `link_loads` returns.
 
-    Returns
-    -------
-    total, most : ndarray, shape (n_edges,)
-        0 within a node.
-
     Examples
     --------
     >>> comm = CommGraph(3, [0, 1], [2, 2], [100, 50])
     >>> mapping = TaskMapping([0, 1, 2], 8)
     >>> loads_along_routes(comm, Torus((8,)), mapping, link_loads(comm, Torus((8,)), mapping))
-    (array([250., 150.]), array([150., 150.]))
+    Along(largest=250.0, total=400.0, most=300.0)
     """
     check_fit(comm, torus, mapping)
     if torus.twist:
-        return twisted.loads_along(torus, mapping.node[comm.src], mapping.node[comm.dst], load)
+        ends = mapping.node[comm.src], mapping.node[comm.dst]
+        total, most = twisted.loads_along(torus, *ends, load)
+        return Along(float(total.max(initial=0.0)), float(total.sum()), float(most.sum()))
     grid = grid_of(torus)
-    ends = (comm.src, comm.dst, mapping.node)
-    total, most = np.empty(comm.n_edges), np.empty(comm.n_edges)
     runs = worthwhile_runs(torus, comm.n_edges)
     if runs is None:
-        kernels.sum_along_routes(grid, *ends, load, total, most)
-    else:
-        run_total, run_most = np.zeros(runs.n_runs), np.zeros(runs.n_runs)
-        run_kernels.sum_over_runs(grid, runs, load, run_total, run_most)
-        run_kernels.sum_over_routes(
-            runs, comm.dst, comm.first, mapping.node, run_total, run_most, total, most
-        )
-    return total, most
+        walked = kernels.sum_along_routes(grid, comm.src, comm.dst, mapping.node, load)
+        return Along(*walked)
+    along = np.zeros((runs.n_runs, 2))
+    run_kernels.sum_over_runs(grid, runs, load, along)
+    there = scratch("codes", comm.n_edges, np.int32)
+    summed = run_kernels.sum_over_routes(runs, comm.dst, comm.first, mapping.node, along, there)
+    return Along(*summed)
 
 
 def _weights(values: ArrayLike, n_edges: int) -> NDArray[np.float64]:

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, Network, TaskMapping, Torus
+from toruscast._scratch import scratch
+from toruscast.mapping import CommGraph, TaskMapping, Torus
 
 from ._release_kernels import (
+    A_BYTE,
     Crossing,
-    in_order,
+    Feeding,
+    Lines,
+    choose,
+    flag_runs,
     latest_link,
     latest_link_of_routes,
     release_from_fifos,
 )
+from ._route_kernels import ROUND_ROBIN
+from ._sort_kernels import keys_of, sort_keys
 from .edges import prepare
-from .routing import check_fit, dilations, grid_of, injection_fifos
+from .loads import link_loads
+from .routing import FIFO_RULES, check_fit, grid_of, injection_fifos
+from .runs import run_table, worthwhile_runs
 from .twisted import list_links
 
+_ROUNDING = 1e-9
 
-def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
+
+def release_bound(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    *,
+    wire_bytes: NDArray[np.float64] | None = None,
+) -> float:
     """Return the second before which a phase in dimension order cannot be over.
 
     `RoutedTraffic.release_bound` is the larger of this and of `time_bounds`, of whole workloads.
@@ -43,6 +62,8 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
         Over which network.
     mapping : TaskMapping
         From which nodes to which.
+    wire_bytes : ndarray, shape (n_links,), optional
+        Loads of the links with the headers of packets, where they are known already.
 
     Returns
     -------
@@ -74,43 +95,101 @@ def release_bound(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> float:
     2.944
     """
     check_fit(comm, torus, mapping)
-    network = torus.network
-    fifo = injection_fifos(comm, torus, mapping)
-    edges, _, wire_unit = prepare(comm, torus)
-    remote = np.flatnonzero((fifo >= 0) & (edges.packets > 0))
-    if not remote.size:
+    crossing, ends = _released(comm, torus, mapping)
+    n = crossing.src.size
+    if not n:
         return 0.0
-    wire = np.asarray(edges.wire_units * wire_unit, dtype=np.float64)[remote]
-    src, dst = mapping.node[comm.src[remote]], mapping.node[comm.dst[remote]]
-    injection = wire / max(torus.bandwidth)
-    release = edges.ready[remote]
-    asks = (comm.nbytes[remote] > network.eager_limit * comm.whole_messages[remote]).any()
-    if _in_turn(network) and not asks:
-        queue = src * np.int64(network.fifos) + fifo[remote]
-        release = _released(release, injection, queue, torus.n_nodes * network.fifos)
-    alone = release + injection + dilations(comm, torus, mapping)[remote] * network.hop_latency
-    crossing = Crossing(src, dst, release, wire)
-    last = in_order(release, True)
-    latency = network.hop_latency
-    busy_link = np.tile([np.inf, 0.0], (torus.n_links, 1))
+    latency = torus.network.hop_latency
+    state = np.tile([np.inf, 0.0, 0.0, 0.0], (torus.n_links, 1))
+    state[:, A_BYTE] = 1 / torus.link_bandwidth
+    grid, byte = grid_of(torus), 1 / max(torus.bandwidth)
+    key, other = (scratch(name, n, np.uint64) for name in ("key", "other key"))
     if torus.twist:
-        listed = list_links(torus, src, dst)
-        speed = torus.link_bandwidth
-        busy = latest_link_of_routes(*listed, crossing, last, speed, latency, busy_link)
-    else:
-        speed = np.array(torus.bandwidth)
-        busy = latest_link(grid_of(torus), crossing, last, speed, latency, busy_link)
-    return max(float(alone.max()), busy + latency)
-
-
-def _in_turn(network: Network) -> bool:
-    """Whether every FIFO sends its messages in the order in which they are handed over."""
-    return network.feeding == "tasks" and network.fifo_rule != "first_free"
+        first, links = list_links(torus, crossing.src, crossing.dst)
+        alone = crossing.release + crossing.wire * byte + np.diff(first) * latency
+        keys_of(ends[1] - crossing.release, key)
+        last = sort_keys(key, other)
+        busy = latest_link_of_routes(first, links, crossing, last, latency, state)
+        return max(float(alone.max()), busy + latency)
+    flag = _hot_runs(comm, torus, mapping, ends, wire_bytes)
+    n, end = choose(grid, run_table(torus), flag, crossing, latency, byte, ends, key)
+    last = sort_keys(key[:n], other[:n])
+    busy = latest_link(grid, _lines(torus), crossing, last, latency, state)
+    return max(end, busy + latency)
 
 
 def _released(
-    ready: NDArray[np.float64], seconds: NDArray[np.float64], queue: NDArray[np.int64], n_fifos: int
-) -> NDArray[np.float64]:
-    release = np.empty(ready.size)
-    release_from_fifos(in_order(ready, False), ready, seconds, queue, n_fifos, release)
-    return release
+    comm: CommGraph, torus: Torus, mapping: TaskMapping
+) -> tuple[Crossing, tuple[float, float]]:
+    """Return what crosses the network with the second of its release; the first and the last."""
+    network = torus.network
+    edges, wire_unit, by_ready = prepare(comm, torus)
+    in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
+    if np.isfinite(network.eager_limit):
+        asks = comm.nbytes > network.eager_limit * comm.whole_messages
+        remote = mapping.node[comm.src] != mapping.node[comm.dst]
+        in_turn = in_turn and not asks[remote & (edges.packets > 0)].any()
+    rule = FIFO_RULES[network.fifo_rule]
+    fifo = np.zeros(0, dtype=np.int32)
+    if in_turn and (torus.twist or rule == ROUND_ROBIN):
+        fifo = injection_fifos(comm, torus, mapping)
+    n = comm.n_edges
+    crossing = Crossing(
+        scratch("source", n, np.int32),
+        scratch("destination", n, np.int32),
+        scratch("release", n),
+        scratch("wire", n),
+    )
+    feeding = Feeding(rule, network.fifos, in_turn / max(torus.bandwidth), wire_unit)
+    grid = grid_of(torus)
+    n, first, last = release_from_fifos(
+        grid, by_ready, edges, feeding, fifo, mapping.node, crossing
+    )
+    src, dst, release, wire = crossing
+    return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last)
+
+
+def _hot_runs(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    ends: tuple[float, float],
+    wire_bytes: NDArray[np.float64] | None,
+) -> NDArray[np.bool_]:
+    """Return which runs have links that may be busy latest; none where all edges are looked at.
+
+    A link is busy until the first release and all of its work at least, and at most until the last
+    message has come and all of its work: few links, as a rule, can be later than the busiest.
+    """
+    runs = worthwhile_runs(torus, comm.n_edges)
+    if runs is None:
+        return np.zeros(0, dtype=np.bool_)
+    if wire_bytes is None:
+        edges, wire_unit, _ = prepare(comm, torus)
+        wire_bytes = link_loads(comm, torus, mapping, edges.wire_units * wire_unit)
+    work = wire_bytes / torus.link_bandwidth
+    spread = ends[1] - ends[0] + torus.diameter * torus.network.hop_latency
+    flag = np.zeros(runs.n_runs, dtype=np.bool_)
+    flag_runs(grid_of(torus), runs, work >= work.max() * (1 - _ROUNDING) - spread, flag)
+    return flag
+
+
+@lru_cache(maxsize=8)
+def _lines(torus: Torus) -> Lines:
+    """Return the links that follow each other along each dimension."""
+    link = []
+    plus, minus = [], []
+    begin = 0
+    for k, size in enumerate(torus.shape):
+        stride = int(np.prod(torus.shape[k + 1 :]))
+        along = np.arange(2 * size + 4) % size
+        plus.append(begin)
+        minus.append(begin + along.size)
+        begin += 2 * along.size
+        ports = 2 * torus.ndim
+        link += [along * stride * ports + 2 * k, (size - 1 - along) * stride * ports + 2 * k + 1]
+    return Lines(
+        np.concatenate(link, dtype=np.int32, casting="same_kind"),
+        np.array(plus),
+        np.array(minus),
+    )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast._scratch import scratch
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.typing import Routing
 
@@ -24,8 +25,8 @@ class Tally(NamedTuple):
 
     Attributes
     ----------
-    link_bytes, wire_bytes : ndarray, shape (n_links,)
-        Bytes over each link, without and with the headers of packets.
+    wire_bytes : ndarray, shape (n_links,)
+        Bytes over each link, with the headers of packets.
     edges_by_hops : ndarray of int, shape (diameter + 1,)
         Edges of 0, 1, 2, ... hops; those of 0 stay within their node.
     fifo_length : ndarray, shape (n_nodes * fifos,)
@@ -36,7 +37,6 @@ class Tally(NamedTuple):
         Seconds that the busiest link, FIFO and receiver and the slowest message need at least.
     """
 
-    link_bytes: NDArray[np.float64]
     wire_bytes: NDArray[np.float64]
     edges_by_hops: NDArray[np.int64]
     fifo_length: NDArray[np.float64]
@@ -86,7 +86,7 @@ def tally(
     table = run_table(torus)
     n_fifos = torus.n_nodes * network.fifos
     sums = Sums(
-        run=np.zeros(0 if runs is None else 2 * runs.n_runs, dtype=np.int64),
+        run=np.zeros(0 if runs is None else runs.n_runs, dtype=np.int64),
         edges=np.zeros(torus.diameter + 1, dtype=np.int64),
         fifo_length=np.zeros(n_fifos),
         injected=np.zeros(n_fifos),
@@ -101,18 +101,12 @@ def tally(
         memory=1 / network.memory_bandwidth,
         latency=network.hop_latency,
         ties_open=int(torus.ties_are_open),
-        byte_unit=prepared.byte_unit,
         wire_unit=prepared.wire_unit,
     )
-    add_up(grid_of(torus), table, prepared.edges, constants, mapping.node, sums)
-    if adaptive:
-        wire = prepared.edges.wire_units * prepared.wire_unit
-        link_bytes = link_loads(comm, torus, mapping, routing="adaptive")
-        wire_bytes = link_loads(comm, torus, mapping, wire, routing="adaptive")
-    else:
-        link_bytes, wire_bytes = _loads(comm, torus, mapping, prepared, sums.run)
+    there = scratch("codes", comm.n_edges, np.int32)
+    add_up(grid_of(torus), table, prepared.edges, constants, mapping.node, sums, there)
+    wire_bytes = _loads(comm, torus, mapping, prepared, adaptive, sums.run)
     return Tally(
-        link_bytes,
         wire_bytes,
         sums.edges,
         sums.fifo_length,
@@ -131,20 +125,17 @@ def _loads(
     torus: Torus,
     mapping: TaskMapping,
     prepared: Prepared,
+    adaptive: bool,
     run: NDArray[np.int64],
-) -> list[NDArray[np.float64]]:
-    """Bytes of the links without and with headers; by a walk where no runs were filled."""
+) -> NDArray[np.float64]:
+    """Bytes on the wire of the links; by a walk where no runs were filled."""
+    weight, unit = prepared.edges.wire_units, prepared.wire_unit
+    if adaptive:
+        return link_loads(comm, torus, mapping, weight * unit, routing="adaptive")
     grid = grid_of(torus)
-    loads = []
-    units = (
-        (prepared.edges.byte_units, prepared.byte_unit),
-        (prepared.edges.wire_units, prepared.wire_unit),
-    )
-    for of, (weight, unit) in enumerate(units):
-        load = np.zeros(torus.n_links, dtype=np.int64)
-        if run.size:
-            spread_runs(grid, run_table(torus), run, load, 2, of)
-        else:
-            kernels.add_loads(grid, comm.src, comm.dst, mapping.node, weight, load)
-        loads.append(np.asarray(load * unit, dtype=np.float64))
-    return loads
+    load = np.zeros(torus.n_links, dtype=np.int64)
+    if run.size:
+        spread_runs(grid, run_table(torus), run, load)
+    else:
+        kernels.add_loads(grid, comm.src, comm.dst, mapping.node, weight, load)
+    return np.asarray(load * unit, dtype=np.float64)

@@ -371,7 +371,8 @@ def release_bound(comm, torus, mapping):
     release = releases(comm, network, rows, wire, fifo, sent, max(torus.bandwidth))
     halves = (1, -1) if torus.tie in ("split", "random", "booksim") else (1,)
     coming, last = defaultdict(list), 0.0
-    for e in sorted(sent, key=lambda e: -release[e]):
+    ready = hand_over(comm, network)[1]
+    for e in sorted(sent, key=lambda e: (-release[e], ready[e])):
         a, b, *_ = rows[e]
         for sign in halves:
             links = route(torus, a, b, sign)

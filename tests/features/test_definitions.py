@@ -104,8 +104,8 @@ def test_indicators_equal_their_twins(case):
     load = naive.link_loads(torus, ends, comm.nbytes.tolist())
     if torus.tie != "split":
         total, most = naive.path_sums(torus, ends, load)
-        np.testing.assert_allclose(traffic.along_routes[0], total, rtol=1e-11)
-        np.testing.assert_allclose(traffic.along_routes[1], most, rtol=1e-11)
+        twin = max(total, default=0.0), sum(total), sum(most)
+        np.testing.assert_allclose(traffic.along_routes, twin, rtol=1e-11)
     length = [0.0] * (torus.n_nodes * torus.network.fifos)
     for e, fifo in enumerate(naive.fifos(torus, ends, comm.whole_messages == 0)):
         if fifo >= 0:

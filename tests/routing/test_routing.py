@@ -50,7 +50,7 @@ def test_tasks_in_several_blocks_load_the_same_links(tie):
     load = loads_by_both_kernels(comm, torus, mapping)
     by_table = loads_along_routes(comm, torus, mapping, load)
     with marks_only():
-        np.testing.assert_array_equal(loads_along_routes(comm, torus, mapping, load), by_table)
+        np.testing.assert_allclose(loads_along_routes(comm, torus, mapping, load), by_table, 1e-12)
 
 
 def ends_of(comm, mapping):
@@ -156,9 +156,10 @@ def test_sums_along_routes_equal_those_of_the_walk(case):
     paths = [load[naive.route(torus, a, b)] for a, b in ends_of(comm, mapping)]
     for table in (True, False):
         with nullcontext() if table else marks_only():
-            total, most = loads_along_routes(comm, torus, mapping, load)
-        np.testing.assert_allclose(total, [path.sum() for path in paths], rtol=1e-12)
-        np.testing.assert_array_equal(most, [path.max(initial=0) for path in paths])
+            along = loads_along_routes(comm, torus, mapping, load)
+        sums = [path.sum() for path in paths]
+        twin = max(sums, default=0.0), sum(sums), sum(path.max(initial=0) for path in paths)
+        np.testing.assert_allclose(along, twin, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

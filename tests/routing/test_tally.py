@@ -4,19 +4,20 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_cases import cases
 
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing._release_kernels import in_order
 from toruscast.routing.bounds import _phase_seconds
+from toruscast.routing.edges import order_of
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
 from toruscast.typing import Routing
 
 
+@settings(deadline=None)
 @given(cases(), st.sampled_from(get_args(Routing)))
 def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     comm, torus, mapping = case
@@ -29,7 +30,6 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     length = np.zeros((torus.n_nodes, torus.network.fifos))
     inside = fifo >= 0
     np.add.at(length, (mapping.node[comm.src[inside]], fifo[inside]), comm.n_messages[inside])
-    assert np.array_equal(found.link_bytes, link_loads(comm, torus, mapping, routing=routing))
     loads = link_loads(comm, torus, mapping, wire, routing=routing)
     np.testing.assert_allclose(found.wire_bytes, loads, rtol=1e-12)
     counts = np.bincount(hops, minlength=torus.diameter + 1)
@@ -44,8 +44,12 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     np.testing.assert_allclose(*both, rtol=1e-12)
 
 
-@given(st.lists(st.floats(0, 1e300) | st.sampled_from([0.0, 1e-6, 2e-6, 5e-324])))
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**30 - 1) | st.sampled_from([0, 1, 2, 2**30 - 2])))
 def test_order_of_numbers(numbers):
-    array = np.array(numbers, dtype=np.float64) + 0.0
-    assert np.array_equal(in_order(array, False), np.argsort(array, kind="stable"))
-    assert np.array_equal(in_order(array, True), np.argsort(-array, kind="stable"))
+    # Parts of the largest, not too small ones, however small that is.
+    for unit in (1.0, 2.0**-1050, 2.0**900):
+        array = np.array([*numbers, 2**30]) * unit
+        assert np.array_equal(order_of(array), np.argsort(array, kind="stable"))
+    assert order_of(np.zeros(3)).tolist() == [0, 1, 2]
+    assert order_of(np.zeros(0)).tolist() == []

@@ -57,11 +57,9 @@ def test_routes_loads_and_bounds_equal_their_twins(data):
     np.testing.assert_allclose(adaptive, naive.adaptive_loads(torus, ends, weights), 1e-12)
     silent = (comm.whole_messages == 0).tolist()
     assert injection_fifos(comm, torus, mapping).tolist() == naive.fifos(torus, ends, silent)
-    total, most = loads_along_routes(comm, torus, mapping, load)
-    apart = [a != b for a, b in ends]
     sums, maxima = naive.path_sums(torus, ends, load)
-    np.testing.assert_allclose(total[apart], sums, 1e-12)
-    np.testing.assert_allclose(most[apart], maxima, 1e-12)
+    twin = max(sums, default=0.0), sum(sums), sum(maxima)
+    np.testing.assert_allclose(loads_along_routes(comm, torus, mapping, load), twin, 1e-12)
     bounds = naive.bounds([comm], torus, mapping)
     np.testing.assert_allclose(time_bounds(comm, torus, mapping)[: len(bounds)], bounds, 1e-9)
     np.testing.assert_allclose(
