@@ -254,7 +254,10 @@ def sum_along_routes(
     node: NDArray[np.int32],
     load: NDArray[np.float64],
 ) -> tuple[float, float, float]:
-    """Find the largest sum along a route, the sums' sum, and that of maxima. (E,) (E,) (T,) (links,)."""
+    """Find the largest sum along a route, the sum of sums and that of maxima.
+
+    (E,) (E,) (T,) (links,) -> (), (), ().
+    """
     ndim = grid.shape.size
     largest, total, most = 0.0, 0.0, 0.0
     for e in range(src.size):

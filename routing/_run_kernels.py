@@ -200,9 +200,9 @@ def sum_over_routes(
     along: NDArray[np.float64],
     there: NDArray[np.int32],
 ) -> tuple[float, float, float]:
-    """Find the largest sum along a route, the sums' sum, and that of maxima. (E,) (T + 1,) (T,) (R, 2).
+    """Find the largest sum along a route, the sum of sums and that of maxima.
 
-    The codes of destinations are noted in ``there``, ``(E,)``, as in `add_to_runs`.
+    (E,) (T + 1,) (T,) (R, 2) -> (), (), (). Codes of destinations are noted in ``there``, (E,).
     """
     note_codes(table.code, node, dst, there)
     largest, total, most = 0.0, 0.0, 0.0

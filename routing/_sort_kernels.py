@@ -32,16 +32,16 @@ def sort_keys(key: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.
     for digit in range(3):
         if count[digit].max() == key.size:
             continue
-        begin = np.int64(0)
+        before = 0
         for value in range(_DIGITS):
-            end = begin + count[digit, value]
-            count[digit, value] = begin
-            begin = end
+            here = int(count[digit, value])
+            count[digit, value] = before
+            before += here
         shift = np.uint64(KEY_BITS + digit * _DIGIT_BITS)
         for i in range(key.size):
-            value = np.int64((key[i] >> shift) & np.uint64(_DIGITS - 1))
-            other[count[digit, value]] = key[i]
-            count[digit, value] += 1
+            part = np.int64((key[i] >> shift) & np.uint64(_DIGITS - 1))
+            other[count[digit, part]] = key[i]
+            count[digit, part] += 1
         key, other = other, key
     return key
 
