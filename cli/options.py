@@ -14,6 +14,7 @@ from .output import Output
 from .placing_options import POSITIVE, Positive, placing_options
 from .reading_options import include_option, iterations_option, reading_options
 from .records import (
+    Basis,
     Candidates,
     F,
     Limits,
@@ -164,8 +165,8 @@ def sample_options(function: F) -> F:
             click.option(
                 "--times",
                 metavar="FILE.csv",
-                help="Measured times of --mappings instead: a line 'mapping,time' each, in "
-                "seconds.",
+                help="Measured times of --mappings instead: lines 'mapping,time' in seconds, as "
+                "often as it ran.",
             ),
             click.option(
                 "--mappings",
@@ -261,6 +262,27 @@ def work_options(function: F) -> F:
 def routed_work_options(function: F) -> F:
     """Add how messages are routed, too."""
     return as_record("work", Work, routing_option, seed_option, jobs_option)(function)
+
+
+def basis_options(function: F) -> F:
+    """Add what a forecast rests on, as the record ``basis``."""
+    return as_record(
+        "basis",
+        Basis,
+        click.option(
+            "--model",
+            default="default",
+            metavar="FILE",
+            help="A model made by 'toruscast train'.  [default: the one that comes with toruscast]",
+        ),
+        plugin_option(" that the model of --model reads"),
+        click.option(
+            "--times",
+            metavar="FILE.csv",
+            help="Measured times of some of --mappings: lines 'mapping,time' in seconds, as often "
+            "as it ran. They make the model, and nothing else decides.",
+        ),
+    )(function)
 
 
 def limit_options(function: F) -> F:

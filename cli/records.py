@@ -122,6 +122,17 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a forecast rests on: a model, or times that were measured."""
+
+    model: str = "default"
+    plugin: str | None = None
+    """File of the features that the model reads."""
+    times: str | None = None
+    """File of measured times of some candidates."""
+
+
+@dataclass(frozen=True)
 class Source(Placing):
     """Where samples come from: simulated, measured, or read."""
 

@@ -75,8 +75,8 @@ def answer(found: Forecast) -> str:
     table = found.table
     best = table.iloc[0]
     name = printable(best["mapping"])
-    if best["how"] == "simulated":
-        text = f"{name} is fastest: {seconds(best['time'])}, simulated"
+    if best["how"] in ("simulated", "measured"):
+        text = f"{name} is fastest: {seconds(best['time'])}, {best['how']}"
     else:
         text = (
             f"{name} is forecast to be fastest: {seconds(best['time'])} "
@@ -92,6 +92,8 @@ def trust(found: Forecast) -> str:
     n_others = cost.candidates - 1
     if not n_others:
         return "There is no other candidate."
+    if found.model.target == "measured":
+        return _trust_machine(found)
     if verdict.kind == "proved":
         text = "Proved: the lower bound or the simulated time of every other candidate is no less."
     elif cost.to_answer:
@@ -104,10 +106,7 @@ def trust(found: Forecast) -> str:
         chance = percent(found.table["p_best"].iloc[0])
         text = f"Nothing was simulated: its probability of being the fastest is {chance}."
     if verdict.kind == "open" and verdict.rivals:
-        named = ", ".join(printable(name) for name in verdict.rivals[:_NAMED])
-        more = len(verdict.rivals) - _NAMED
-        others = f" and {more} others" if more > 0 else ""
-        text += f" It cannot be told apart from {named}{others}: a larger budget may decide."
+        text += f" It cannot be told apart from {_rivals(found)}: a larger budget may decide."
     if cost.to_answer:
         text += (
             f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
@@ -116,4 +115,30 @@ def trust(found: Forecast) -> str:
         text += f"; {rest} more were cheap and give the order." if rest else "."
     if cost.sketched:
         text += " The model also read a coarser simulation of every candidate."
+    return text
+
+
+def _rivals(found: Forecast) -> str:
+    """The likeliest of the candidates that may still be the fastest."""
+    rivals = found.verdict.rivals
+    named = ", ".join(printable(name) for name in rivals[:_NAMED])
+    more = len(rivals) - _NAMED
+    return f"{named}{f' and {more} others' if more > 0 else ''}"
+
+
+def _trust_machine(found: Forecast) -> str:
+    """How sure an answer is that rests on times of a machine."""
+    verdict, cost = found.verdict, found.cost
+    sure = "Sure" if verdict.kind == "sure" else "Not sure"
+    text = (
+        f"{sure}: with a probability of {percent(verdict.certainty)} no other candidate takes less "
+        "by more than 1 %."
+    )
+    if verdict.rivals:
+        noise = found.learned is not None and found.learned.runs.noise > 0
+        text += f" It cannot be told apart from {_rivals(found)}{' at this noise' * noise}."
+    if verdict.kind == "open" and cost.measured:
+        text += " More runs of these decide."
+    if cost.sketched:
+        text += " The model reads a simulation of every candidate."
     return text

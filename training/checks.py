@@ -13,7 +13,8 @@ from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
 
-from .predictor import TimePredictor
+from .predictor import KNOWS_PLACE, TimePredictor
+from .references import SIMULATED
 
 # By how much more or less than all values of a feature learned from others are far from them.
 _FAR = 2.0
@@ -28,7 +29,7 @@ def check_model(model: object) -> None:
     needed = model.required_columns
     if not needed:
         raise InputError("model without feature names", expected="one fitted on a table")
-    unknown = [name for name in needed if name not in FEATURES]
+    unknown = [name for name in needed if name not in FEATURES and name not in SIMULATED]
     if unknown:
         raise InputError(
             "the model reads features that are not registered",
@@ -62,8 +63,8 @@ def warn_of_routing(
 
 
 def warn_of_distance(model: TimePredictor, table: pd.DataFrame) -> None:
-    """Warn if a model of plain times is asked for mappings far from all that it learned from."""
-    if model.target != "time":
+    """Warn if a model of plain or measured times is asked for mappings far from what it knows."""
+    if model.target not in KNOWS_PLACE:
         return
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
@@ -73,7 +74,7 @@ def warn_of_distance(model: TimePredictor, table: pd.DataFrame) -> None:
     if far:
         warnings.warn(
             f"most mappings lie far from those that the model learned from, in {', '.join(far[:3])}"
-            f"{' and others' if len(far) > 3 else ''}: trees know nothing beyond, and intervals do "
-            "not tell; the targets 'slowdown' and 'correction' carry over",
+            f"{' and others' if len(far) > 3 else ''}: what it learned may not hold beyond, and "
+            "intervals do not tell; the targets 'slowdown' and 'correction' carry over",
             stacklevel=3,
         )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,108 +10,29 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.features import extract
-from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.validation import job_count
 
 from . import checks
+from .answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
 from .belief import Belief, Kernel
 from .evaluate import score_answer
 from .feature_sets import SKETCHED
+from .machine import forecast_machine, learn_runs
 from .model_file import load_predictor
 from .outlook import Outlook
 from .predictor import TimePredictor
 from .race import Budget, Kind, Race, run
+from .runs import Runs, Times
 from .simulated import Simulate, mean_hops
 
 Floats = NDArray[np.float64]
-SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 BOUND, SURE_BOUND = "release_bound", "sure_bound"
 # Where all candidates take no more, the decided race is completed: the table is exact then, and
 # nobody waits longer than a few seconds.
 _CHEAP_HOPS = 50e6
-# Candidates less likely to be the fastest are told apart from it.
-_TOLD_APART = 0.01
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How far the answer can be trusted.
-
-    Attributes
-    ----------
-    kind : {"proved", "sure", "open"}
-        *proved*: the best simulated time is no longer than what every other candidate takes at
-        least. *sure*: no other takes less by more than 1 %, with the probability of ``certainty``,
-        95 % or more. *open*: neither, when the budget was spent.
-    certainty : float
-        Probability that no candidate takes less than the best by more than 1 %.
-    rivals : tuple of str
-        Candidates that may still be the fastest, likeliest first.
-    """
-
-    kind: Kind
-    certainty: float
-    rivals: tuple[str, ...]
-
-
-class Cost(NamedTuple):
-    """What an answer cost."""
-
-    to_answer: int
-    """Candidates simulated until it was decided."""
-    simulated: int
-    """Candidates simulated in all: cheap ones are simulated to the last, for their order."""
-    candidates: int
-    sketched: bool
-    """Whether the model reads a sketch, a coarser simulation, of every candidate."""
-
-
-@dataclass(frozen=True, eq=False)
-class Forecast:
-    """Which candidate is fastest; made by `forecast`.
-
-    Attributes
-    ----------
-    table : DataFrame
-        A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
-        (probability of being the fastest), ``how`` (``simulated`` or ``forecast``), the lower bound
-        and the main metrics; with ``check`` also ``observed_time``, the simulated one.
-    verdict : Verdict
-    cost : Cost
-    scores : dict of str to float
-        Quality of the forecast where all candidates were simulated to check it, else empty.
-    """
-
-    workload: Workload
-    torus: Torus
-    mappings: tuple[TaskMapping, ...]
-    routing: Routing
-    model: TimePredictor
-    coverage: float
-    table: pd.DataFrame
-    verdict: Verdict
-    cost: Cost
-    scores: dict[str, float]
-
-    @property
-    def best(self) -> TaskMapping:
-        """The mapping in the first row."""
-        return self.named(self.table["mapping"].iloc[0])
-
-    def named(self, name: str) -> TaskMapping:
-        """Return the candidate of a name in the table."""
-        names = names_of(self.mappings)
-        if name not in names:
-            raise InputError("no such candidate", found=name, expected=", ".join(names[:3]))
-        return self.mappings[names.index(name)]
-
-    def reasons(self, mapping: str | None = None) -> Reasons:
-        """Return what limits a candidate and its busiest links; the best if none is named."""
-        chosen = self.best if mapping is None else self.named(mapping)
-        return explain(self.workload, self.torus, chosen, routing=self.routing)
 
 
 def forecast(
@@ -122,6 +41,7 @@ def forecast(
     mappings: TaskMapping | Sequence[TaskMapping],
     *,
     model: TimePredictor | str = "default",
+    times: Times | None = None,
     budget: Budget | int | None = None,
     routing: Routing = "deterministic",
     check: bool = False,
@@ -145,8 +65,12 @@ def forecast(
         What is sent, over which network, and the candidates.
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
+    times : path, dict of names to seconds, DataFrame or Runs, optional
+        Measured times of six of the candidates or more (`Runs.of`). The others are forecast from
+        them: nothing is simulated to decide, for the machine decides.
     budget : Budget or int, optional
-        Most simulations; 0 for the forecast alone, 30 if not given.
+        Most simulations; 0 for the forecast alone, 30 if not given. With ``times``, 0 leaves out
+        the simulated times that measured ones may follow.
     routing : {"deterministic", "adaptive", "by_size"}
     check : bool
         Simulate all candidates once the race is over and score what was said before.
@@ -186,12 +110,42 @@ def forecast(
     if not several:
         raise InputError("no mapping to rank")
     n_jobs = job_count(n_jobs)
-    chosen = load_predictor(model) if isinstance(model, str) else model
-    checks.check_model(chosen)
     limit = Budget() if budget is None else budget
     limit = Budget(limit) if isinstance(limit, int) else limit
     workload = as_workload(traffic)
     checks.check_sends(workload)
+    learned = None
+    if times is not None:
+        if model != "default":
+            raise InputError("a model and times", expected="one of them: times make their own")
+        learned = learn_runs(
+            workload,
+            torus,
+            several,
+            Runs.of(times),
+            routing=routing,
+            simulate=limit.simulations > 0,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
+        model = learned.model
+    chosen = load_predictor(model) if isinstance(model, str) else model
+    checks.check_model(chosen)
+    if chosen.target == "measured":
+        if check:
+            expected = "no check, or a model of simulated times"
+            raise InputError("a simulation cannot check times of a machine", expected=expected)
+        return forecast_machine(
+            workload,
+            torus,
+            several,
+            chosen,
+            learned,
+            routing=routing,
+            coverage=coverage,
+            n_jobs=n_jobs,
+            seed=seed,
+        )
     names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND))
     features = extract(
         workload,
@@ -241,11 +195,6 @@ def forecast(
     )
 
 
-def names_of(mappings: Sequence[TaskMapping]) -> list[str]:
-    """Return the names in the table: that of each mapping, or its number."""
-    return [mapping.name or str(i) for i, mapping in enumerate(mappings)]
-
-
 def belief_of(outlook: Outlook) -> Belief:
     """What a model's forecast says before anything is simulated."""
     centre, width = outlook.logs()
@@ -293,7 +242,7 @@ def _answer(
     rivals = []
     if kind != "proved":
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
-        rivals = rest["mapping"][rest["p_best"] >= _TOLD_APART].tolist()
+        rivals = rest["mapping"][rest["p_best"] >= TOLD_APART].tolist()
     return table, Verdict(kind, certainty, tuple(rivals))
 
 

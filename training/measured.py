@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -13,28 +14,21 @@ from sklearn.model_selection import KFold
 
 from toruscast.errors import InputError
 
-from ._relative import LOWER_BOUND, SKETCH_TIME, Line
+from ._relative import Line
 from .feature_sets import feature_set
-from .metrics import rcc_told_apart
+from .metrics import r2, rcc_told_apart, regret
 from .predictor import TimePredictor
+from .references import REFERENCES
 from .runs import Runs
+from .worth import CHANCE, NothingToLearnError, check_enough, possible_rcc, tied_share
 
 Floats = NDArray[np.float64]
-RELEASE_BOUND = "release_bound"
-REFERENCES = (RELEASE_BOUND, SKETCH_TIME, LOWER_BOUND)
-"""Times that those of a machine may follow; a table may lack the sketch, which is simulated."""
-LEAST_MAPPINGS = 6
 # By how much the held-out misses must shrink before features count.
 _GAIN = 0.1
-# Chance of an order as good as this one where times have nothing to do with what they shall follow.
-_CHANCE = 0.01
-_FOLDS, _ROUNDS = 10, 3
+_LEAVES = (1, 5)
+_FOLDS, _ROUNDS = 10, 2
 # Samples from which on one round of fewer folds tells as much.
 _MANY = 1000
-
-
-class NothingToLearnError(InputError):
-    """Measured times tell nothing of mappings that were not measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +60,24 @@ class Measured:
         assert isinstance(line, Line)
         return line
 
-    @property
-    def constant_share(self) -> float:
-        """Share of the median time that does not depend on the mapping."""
-        return self.line.constant / float(np.median(self.runs.times))
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """How well times were forecast that the offered model had not seen.
+
+        ``rcc`` of the pairs that take different times; ``rcc_possible``, what noise lets any
+        forecast reach; ``tied``, the share of pairs that noise does not tell apart; ``r2``;
+        ``miss``, the mean relative one, and ``miss_of_line``; ``regret_1``.
+        """
+        times, said = self.runs.times, self.predicted
+        return {
+            "rcc": float(np.mean([rcc_told_apart(times, row) for row in said])),
+            "rcc_possible": possible_rcc(self.runs),
+            "tied": tied_share(self.runs),
+            "r2": float(np.mean([r2(times, row) for row in said])),
+            "miss": _miss(said, times),
+            "miss_of_line": float(self.held_out["miss"][self.model.reference]),
+            "regret_1": float(np.mean([regret(times, row) for row in said])),
+        }
 
     @property
     def corrected(self) -> bool:
@@ -98,7 +106,7 @@ def learn(
     runs : Runs
         Times of at least six of them.
     features : str or sequence of str, optional
-        What the trees may look at; every column that is no reference if not given.
+        What the trees may look at; every column if not given.
     seed : int
         Of trees and folds.
     n_jobs : int, optional
@@ -126,25 +134,27 @@ def learn(
     (5.0, 2.0, 'release_bound')
     """
     known = table.loc[_rows(table, runs)]
-    check_differ(runs)
+    check_enough(runs)
     times = runs.times
     references = [name for name in REFERENCES if name in table.columns]
     folds = _folds(len(known), seed)
     lines = {name: _line(name) for name in references}
     said = {name: _held_out(model, known, times, folds) for name, model in lines.items()}
     misses = {name: _miss(each, times) for name, each in said.items()}
-    best = min(misses, key=lambda name: misses[name])
+    # Of equal ones the cheapest.
+    ordered = sorted(misses, key=lambda name: misses[name])
+    best = ordered[0]
     flat = _miss(_flat(times, folds), times)
-    names = feature_set(features) if features else _features_of(table)
+    names = feature_set(features) if features else tuple(map(str, table.columns))
     trees = {
-        f"{best} and features (leaf {leaf})": _trees(best, names, leaf, seed, n_jobs)
-        for leaf in (1, 5)
-        if names
+        f"{name} and features, leaves of {leaf}": _trees(name, names, leaf, seed, n_jobs)
+        for name in ordered[:2]
+        for leaf in _LEAVES
     }
     for name, model in trees.items():
         said[name] = _held_out(model, known, times, folds)
         misses[name] = _miss(said[name], times)
-    better = min(trees, key=lambda name: misses[name], default=best)
+    better = min(trees, key=lambda name: misses[name])
     follows = misses[best] < flat and _follows(known[best].to_numpy(), times)
     helps = misses[better] <= (1 - _GAIN) * misses[best]
     helps = helps and _order(said[better], times) >= _order(said[best], times)
@@ -153,31 +163,9 @@ def learn(
         raise _unlearned(runs, flat, min(misses.values()))
     model = {**lines, **trees}[offered].fit(known, times)
     held_out = pd.DataFrame({"miss": {"all alike": flat, **misses}})
+    held_out.index.name = "tried"
     held_out["offered"] = held_out.index == offered
     return Measured(model, runs, held_out, said[offered])
-
-
-def check_differ(runs: Runs) -> None:
-    """Raise `NothingToLearnError` if there are too few times, or nothing to tell them apart."""
-    from scipy.stats import f as f_distribution
-
-    n, times = len(runs.names), runs.times
-    if n < LEAST_MAPPINGS:
-        expected = f"{LEAST_MAPPINGS} or more, each measured once at least"
-        raise NothingToLearnError("too few mappings to learn from", found=n, expected=expected)
-    if times.max() <= times.min() * (1 + 1e-9):
-        raise NothingToLearnError(f"nothing to learn: all {n} times are equal", found=times[0])
-    free = int((runs.counts - 1).sum())
-    if not free:
-        return
-    noise = runs.noise
-    between = float(np.var(np.log(times) * np.sqrt(runs.counts), ddof=1))
-    if noise and f_distribution.sf(between / noise**2, n - 1, free) > _CHANCE:
-        raise NothingToLearnError(
-            f"nothing to learn: the {n} mappings differ no more than the runs of one, by "
-            f"{noise:.2g} of the time",
-            expected="more runs of each mapping, or mappings that differ more",
-        )
 
 
 def _rows(table: pd.DataFrame, runs: Runs) -> list[str]:
@@ -186,10 +174,6 @@ def _rows(table: pd.DataFrame, runs: Runs) -> list[str]:
         expected = f"such as {table.index[0]}" if len(table) else "a mapping"
         raise InputError("time of a mapping that is not there", found=missing[0], expected=expected)
     return list(runs.names)
-
-
-def _features_of(table: pd.DataFrame) -> tuple[str, ...]:
-    return tuple(str(name) for name in table.columns if name not in REFERENCES)
 
 
 def _line(reference: str) -> TimePredictor:
@@ -262,7 +246,7 @@ def _follows(reference: Floats, times: Floats) -> bool:
 
     if np.ptp(reference) == 0:
         return False
-    return bool(kendalltau(reference, times, alternative="greater").pvalue < _CHANCE)
+    return bool(kendalltau(reference, times, alternative="greater").pvalue < CHANCE)
 
 
 def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:

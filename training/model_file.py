@@ -25,7 +25,7 @@ from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
 from ._relative import Line, Relative
 from .feature_sets import Target
-from .predictor import TimePredictor
+from .predictor import KNOWS_PLACE, TimePredictor
 
 FORMAT = "toruscast predictor"
 VERSION = 2
@@ -110,7 +110,7 @@ def save_predictor(
         "target_scale": np.array([model.target_scale_]),
         "importances": model.feature_importances_,
     }
-    if model.target == "time":
+    if model.target in KNOWS_PLACE:
         # To tell what lies beyond; relative times may well be forecast there.
         arrays |= {"feature_least": model.feature_least_, "feature_most": model.feature_most_}
     if model.relative_ is not None:
@@ -226,7 +226,7 @@ def _restore(
             raise InputError("bad feature names in a model file", expected=n_features)
         model.feature_names_in_ = np.array(names, dtype=object)
     numbers = {name: _finite(name, array) for name, array in arrays.items()}
-    ends = ("feature_least", "feature_most") if model.target == "time" else ()
+    ends = ("feature_least", "feature_most") if model.target in KNOWS_PLACE else ()
     for name in ("feature_shift", "feature_scale", "importances", *ends):
         if numbers[name].size != n_features:
             raise InputError(f"bad array {name} in a model file", expected=f"{n_features} values")

@@ -16,7 +16,8 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping
 from toruscast.validation import real_number, whole_number
 
-from .forecasting import belief_of, names_of
+from .answer import names_of
+from .forecasting import belief_of
 from .hypotheses import Hypotheses, Repeated
 from .knowledge_gradient import best_batch
 from .outlook import Outlook

@@ -130,6 +130,12 @@ class Runs:
         width = 1.4826 * float(np.median(spread[repeated]))
         return np.asarray(spread > max(_OUTLYING * width, _OUTLYING_SHARE))
 
+    @property
+    def outliers(self) -> NDArray[np.int64]:
+        """Runs that are outliers, the farthest from its mapping's median first."""
+        rows = np.flatnonzero(self.is_outlier)
+        return rows[np.argsort(-np.abs(self._misses[rows]), kind="stable")]
+
     @cached_property
     def drift(self) -> float:
         """Share by which times grow from the first run to the last; 0 where that may be chance.

@@ -8,11 +8,12 @@ import click
 
 from .. import options
 from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
+from ..learned import learned
 from ..mapping_files import MappingFile, is_folder, write_to_folder
 from ..output import Output, records
 from ..placing_options import best_option
 from ..quality import COVERAGE
-from ..records import Candidates, Limits, Traffic, Work
+from ..records import Basis, Candidates, Limits, Traffic, Work
 from ..selection import load_plugin
 
 if TYPE_CHECKING:
@@ -25,13 +26,7 @@ _LONG = 2.0
 @click.command("rank")
 @options.traffic_options
 @options.candidates_options
-@click.option(
-    "--model",
-    default="default",
-    metavar="FILE",
-    help="A model made by 'toruscast train'.  [default: the one that comes with toruscast]",
-)
-@options.plugin_option(" that the model of --model reads")
+@options.basis_options
 @options.limit_options
 @click.option(
     "--check", is_flag=True, help="Simulate all candidates afterwards and score the answer."
@@ -43,8 +38,7 @@ _LONG = 2.0
 def command(
     traffic: Traffic,
     candidates: Candidates,
-    model: str,
-    plugin: str | None,
+    basis: Basis,
     limits: Limits,
     check: bool,
     top: int,
@@ -60,12 +54,15 @@ def command(
     \b
     toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
     toruscast rank --comm app.prof --torus bluegene_q:1024 --mappings maps/ --out best.map
+    toruscast rank --comm app.prof --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
-    if plugin is not None and model == "default":
+    if basis.plugin is not None and basis.model == "default":
         raise click.UsageError("--plugin needs --model, which reads its features")
+    if basis.times is not None:
+        _check_times(basis, candidates, check)
     output.check(also={"--out": best.out})
     best.check(candidates.hosts, folder=True)
-    load_plugin(plugin)
+    load_plugin(basis.plugin)
     application = load_application(traffic)
     check_sends(application.comm, traffic.comms[0])
     torus = load_torus(traffic)
@@ -73,6 +70,9 @@ def command(
     from toruscast.training import forecast, simulation_minutes
 
     most = len(mappings) if check else min(limits.budget.simulations, len(mappings))
+    if basis.times is not None and most:
+        # Measured times are explained by simulated ones, of every candidate.
+        most = len(mappings)
     minutes = simulation_minutes(application.comm, torus, mappings, most) / work.jobs
     if minutes > _LONG:
         less = "without --check fewer" if check else "a smaller --simulations takes less"
@@ -84,7 +84,8 @@ def command(
             application.comm,
             torus,
             mappings,
-            model=model,
+            model=basis.model,
+            times=basis.times,
             budget=limits.budget,
             routing=work.routing,
             check=check,
@@ -92,18 +93,28 @@ def command(
             n_jobs=work.jobs,
             progress=progress,
         )
-    output.write(_content(application, found, model), found.table)
+    output.write(_content(application, found, basis), found.table)
     if output.for_people:
         from .report import print_answer
 
-        print_answer(application, found, model, top, output.console())
+        print_answer(application, found, basis, top, output.console())
     if best.out is not None and is_folder(best.out):
         write_to_folder(mappings, torus, best.out, output)
     elif best.out is not None:
         output.say(best.write(found.best, torus, candidates.hosts))
 
 
-def _content(application: Application, found: Forecast, model: str) -> dict[str, Any]:
+def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
+    """Raise where an option does not go with measured times."""
+    if candidates.mappings is None:
+        raise click.UsageError("--times needs --mappings, whose times they are")
+    if basis.model != "default":
+        raise click.UsageError("--times and --model exclude each other: times make their own model")
+    if check:
+        raise click.UsageError("--check simulates: it cannot check the times of a machine")
+
+
+def _content(application: Application, found: Forecast, basis: Basis) -> dict[str, Any]:
     """Return all of it for JSON."""
     from toruscast import __version__
 
@@ -115,7 +126,7 @@ def _content(application: Application, found: Forecast, model: str) -> dict[str,
         "torus": {"name": str(found.torus), "nodes": found.torus.n_nodes},
         "routing": found.routing,
         "model": {
-            "source": model,
+            "source": basis.times or basis.model,
             "n_samples": found.model.n_samples_,
             "features": list(found.model.required_columns),
             "target": found.model.target,
@@ -126,6 +137,7 @@ def _content(application: Application, found: Forecast, model: str) -> dict[str,
             "rivals": list(found.verdict.rivals),
         },
         "cost": found.cost._asdict(),
+        "learned": learned(found.learned),
         "coverage": found.coverage,
         "ranking": records(found.table),
         "reasons": {

@@ -8,6 +8,7 @@ from toruscast.report.units import byte_unit, nbytes, number, percent, seconds, 
 from toruscast.report.words import answer, bound_line, link_note, trust
 from toruscast.wording import printable
 
+from ..learned import print_learned
 from ..occupancy import occupancy
 from ..output import records
 from ..phrases import application_line
@@ -20,22 +21,30 @@ if TYPE_CHECKING:
     from toruscast.training import Forecast
 
     from ..inputs import Application
+    from ..records import Basis
 
+_NO_BOUND = (
+    "No lower bound is shown: times of the machine lie below that of the network as it is given."
+)
 _SCORES = ("rcc", "tau_b", "r2", "regret_1")
 
 
 def print_answer(
-    application: Application, found: Forecast, model: str, top: int, console: Console
+    application: Application, found: Forecast, basis: Basis, top: int, console: Console
 ) -> None:
     """Print what is ranked, the table, the reasons, the quality, and the answer in words."""
     from toruscast.routing.routing import ways_are_open
 
-    console.print(_header(application, found, model))
+    console.print(_header(application, found, basis))
     console.print()
     estimated = ways_are_open(found.workload, found.torus, found.routing)
     _print_table(found, top, estimated, console)
     console.print()
     _print_reasons(found, estimated, console)
+    if found.learned is not None:
+        print_learned(found.learned, console)
+    if found.table["lower_bound"].isna().all():
+        console.print(_NO_BOUND)
     if found.scores:
         console.print(_quality(found))
         console.print()
@@ -43,25 +52,32 @@ def print_answer(
     console.print(trust(found))
 
 
-def _header(application: Application, found: Forecast, model: str) -> str:
+def _header(application: Application, found: Forecast, basis: Basis) -> str:
     from toruscast.wording import counted
 
     routing = {
         "adaptive": " with adaptive routing",
         "by_size": " with routing by message size",
     }.get(found.routing, "")
+    model = basis.model
     origin = "the default model" if model == "default" else f"the model {printable(model)}"
+    origin += f" ({found.model.n_samples_} samples)"
+    decided = " and simulated where it decides"
+    if basis.times is not None:
+        origin, decided = f"measured times of {found.cost.measured} of them", ""
+    elif found.model.target == "measured":
+        decided = ", which learned from times of a machine"
     return (
         f"{application_line(application)}; on torus {found.torus}{routing}; "
         f"{counted(len(found.mappings), 'candidate mapping')}, {occupancy(found.mappings)}; "
-        f"forecast by {origin} ({found.model.n_samples_} samples) and simulated where it decides."
+        f"forecast by {origin}{decided}."
     )
 
 
 def _print_table(found: Forecast, top: int, estimated: bool, console: Console) -> None:
     """Print the first and the last rows."""
     table = found.table
-    scale, unit = time_unit(table[["time", "lower_bound"]].to_numpy().ravel())
+    scale, unit = time_unit(table[["time", "lower_bound"]].fillna(0).to_numpy().ravel())
     per_byte, byte_name = byte_unit(table["max_bytes"])
     checked = "observed_time" in table.columns
     bound = "bound,\nesti-\nmated" if estimated else "lower\nbound"
@@ -85,7 +101,7 @@ def _print_table(found: Forecast, top: int, estimated: bool, console: Console) -
             shown.add_row("...")
             continue
         row = everything[i]
-        exact = row["how"] == "simulated"
+        exact = row["how"] == "simulated" or row["low"] == row["high"]
         ends = "" if exact else f"{number(row['low'] / scale)} - {number(row['high'] / scale)}"
         shown.add_row(
             str(row["rank"]),
@@ -95,7 +111,7 @@ def _print_table(found: Forecast, top: int, estimated: bool, console: Console) -
             ends,
             percent(row["p_best"]),
             *([number(row["observed_time"] / scale)] if checked else []),
-            number(row["lower_bound"] / scale),
+            number(row["lower_bound"] / scale) if row["lower_bound"] >= 0 else "-",
             number(row["max_bytes"] / per_byte),
             number(row["avg_hops_per_byte"]),
             f"{row['max_FIFO']:.0f}",

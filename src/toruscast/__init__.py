@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from toruscast.training import (
         Budget,
         Forecast,
+        Runs,
         TimePredictor,
         forecast,
+        learn_runs,
         load_predictor,
         plan,
         save_predictor,
@@ -66,6 +68,7 @@ __all__ = [
     "InputError",
     "MeshForecast",
     "Network",
+    "Runs",
     "TaskMapping",
     "TimePredictor",
     "Torus",
@@ -77,6 +80,7 @@ __all__ = [
     "from_networkx",
     "from_pandas",
     "from_scipy",
+    "learn_runs",
     "load_predictor",
     "machine",
     "machines",
@@ -116,8 +120,8 @@ _NAMES = {
     "mapping.formats": "read_comm read_hosts read_mapping read_mappings read_times read_torus "
     "read_workload write_comm write_mapping write_mappings write_torus",
     "simulation": "simulate simulate_flows",
-    "training": "Budget Forecast TimePredictor forecast load_predictor plan save_predictor "
-    "train_for",
+    "training": "Budget Forecast Runs TimePredictor forecast learn_runs load_predictor plan "
+    "save_predictor train_for",
     "training.mesh": "MeshForecast mesh",
     "training.search": "search",
 }

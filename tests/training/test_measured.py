@@ -7,6 +7,7 @@ from toruscast.training import measured, r2
 from toruscast.training._relative import fit_line
 from toruscast.training.metrics import rcc_told_apart
 from toruscast.training.runs import Runs
+from toruscast.training.worth import NothingToLearnError
 
 
 def samples(n=40, seed=0):
@@ -73,19 +74,19 @@ def test_a_falling_line_has_no_negative_slope():
 def test_noise_alone_teaches_nothing(seed):
     table, rng = samples(seed=seed), np.random.default_rng(seed)
     once = 1e-3 * np.exp(0.05 * rng.standard_normal(40))
-    with pytest.raises(measured.NothingToLearnError, match="no better than by the median"):
+    with pytest.raises(NothingToLearnError, match="no better than by the median"):
         measured.learn(table, runs_of(table, once), ["share", "idle"])
     thrice = 1e-3 * np.exp(0.05 * rng.standard_normal((40, 3)))
-    with pytest.raises(measured.NothingToLearnError, match="differ no more than the runs of one"):
+    with pytest.raises(NothingToLearnError, match="differ no more than the runs of one"):
         measured.learn(table, runs_of(table, thrice), ["share", "idle"])
 
 
 def test_equal_times_and_few_mappings_teach_nothing():
     table = samples()
-    with pytest.raises(measured.NothingToLearnError, match="all 40 times are equal"):
+    with pytest.raises(NothingToLearnError, match="all 40 times are equal"):
         measured.learn(table, runs_of(table, np.full(40, 1e-3)))
     few = table[:5]
-    with pytest.raises(measured.NothingToLearnError, match="found 5, expected 6"):
+    with pytest.raises(NothingToLearnError, match="found 5, expected 6"):
         measured.learn(few, runs_of(few, few["release_bound"]))
     six = table[:6]
     assert measured.learn(six, runs_of(six, six["release_bound"])).line.slope == pytest.approx(1)
