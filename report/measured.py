@@ -10,10 +10,11 @@ from toruscast.training import Measured, Runs
 from toruscast.training.references import in_words
 from toruscast.wording import counted, printable
 
-from .units import time_unit
+from .units import number, time_unit
 
 # Outliers that are named.
 _NAMED = 3
+_SMALL = 1e-4
 
 
 def learned_lines(found: Measured) -> list[str]:
@@ -29,8 +30,9 @@ def _line(found: Measured) -> str:
     if not found.line.slope:
         return f"The times do not follow {reference}."
     return (
-        f"Of {median / scale:.4g} {unit}, the median, {found.line.constant / scale:.3g} {unit} do "
-        f"not depend on the mapping; the rest is {found.line.slope:.3g} times {reference}."
+        f"Of {number(median / scale, 4)} {unit}, the median, "
+        f"{number(found.line.constant / scale, 3)} {unit} do not depend on the mapping; the rest is "
+        f"{number(found.line.slope, 3)} times {reference}."
     )
 
 
@@ -53,7 +55,10 @@ def noise_lines(runs: Runs, scores: dict[str, float]) -> list[str]:
     """Return how far the runs of one mapping differ, and what of it stands out."""
     lines = []
     if math.isnan(runs.noise):
-        lines.append("Every mapping ran once: a second run of some would tell the noise.")
+        lines.append(
+            "Every mapping ran once, so that the noise is not known; all that the model misses "
+            "counts as such. A second run of some mappings would tell."
+        )
     elif runs.noise:
         lines.append(
             f"Runs of one mapping vary by {_percent(runs.noise)}: {_percent(scores['tied'])} of "
@@ -85,4 +90,4 @@ def outlier_lines(runs: Runs) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    return f"{100 * share:.2g} %" if share >= _SMALL else "less than 0.01 %"

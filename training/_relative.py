@@ -70,6 +70,8 @@ class Scale(NamedTuple):
     @property
     def least(self) -> Floats:
         """Seconds below which no time falls; none where the sketch itself does."""
+        if self.target == "measured":
+            return self.bound
         return np.where(self.unit < _ROUNDED * self.bound, 0.0, self.bound)
 
     def holds(self, times: Floats) -> bool:

@@ -131,7 +131,7 @@ def forecast_machine(
     table = pd.DataFrame({"mapping": features.index, **ends, "how": how})
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()
-    if not outlook.is_bounded:
+    if not outlook.is_bounded or (found.time < table["lower_bound"]).any():
         # Measured times below it show that it is none.
         table["lower_bound"] = np.nan
     table = table.iloc[np.lexsort((-found.p_best, found.time))].reset_index(drop=True)
@@ -167,7 +167,7 @@ class Joined(NamedTuple):
         Seconds, and the probability of being the fastest; in the order of the candidates.
     is_measured : ndarray of bool, shape (n,)
     best : int
-        The candidate of the least time.
+        The candidate of the least time; of several the likeliest to be fastest.
     certainty : float
         Probability that no other takes less by more than 1 %.
     """
@@ -211,16 +211,16 @@ def join(
         low[which], high[which] = runs.times * np.exp(-reach), runs.times * np.exp(reach)
         if outlook.scale is not None and outlook.is_bounded:
             low[which] = np.maximum(low[which], np.minimum(outlook.scale.least[which], time[which]))
-    wins, regretted = np.zeros(len(names)), 0
-    best = int(np.argmin(time))
+    leads = np.flatnonzero(time == time.min())
+    wins, regretted = np.zeros(len(names)), np.zeros(leads.size)
     for block in _draws(outlook, time, error, is_measured, seed):
         least = block.min(axis=1)
         is_least = block == least[:, None]
         wins += (is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0)
-        regretted += int((block[:, best] > (1 + REGRET) * least).sum())
-    p_best = wins / _DRAWS
-    certainty = 1 - regretted / _DRAWS
-    return Joined(time, low, high, p_best, is_measured, best, certainty)
+        regretted += (block[:, leads] > (1 + REGRET) * least[:, None]).sum(axis=0)
+    first = int(np.argmax(wins[leads]))
+    certainty = float(1 - regretted[first] / _DRAWS)
+    return Joined(time, low, high, wins / _DRAWS, is_measured, int(leads[first]), certainty)
 
 
 def _miss(outlook: Outlook) -> Floats:

@@ -25,6 +25,8 @@ from .worth import CHANCE, NothingToLearnError, check_enough, possible_rcc, tied
 Floats = NDArray[np.float64]
 # By how much the held-out misses must shrink before features count.
 _GAIN = 0.1
+# Times are written with so many digits at most: what misses less is exact.
+_EXACT = 1e-5
 _LEAVES = (1, 5)
 _FOLDS, _ROUNDS = 10, 2
 # Samples from which on one round of fewer folds tells as much.
@@ -156,7 +158,7 @@ def learn(
         misses[name] = _miss(said[name], times)
     better = min(trees, key=lambda name: misses[name])
     follows = misses[best] < flat and _follows(known[best].to_numpy(), times)
-    helps = misses[better] <= (1 - _GAIN) * misses[best]
+    helps = _EXACT < misses[best] and misses[better] <= (1 - _GAIN) * misses[best]
     helps = helps and _order(said[better], times) >= _order(said[best], times)
     offered = better if helps else best
     if not follows and misses[offered] > (1 - _GAIN) * flat:
