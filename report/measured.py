@@ -29,10 +29,10 @@ def _line(found: Measured) -> str:
     reference = in_words(found.model.reference)
     if not found.line.slope:
         return f"The times do not follow {reference}."
+    constant, slope = number(found.line.constant / scale), number(found.line.slope)
     return (
-        f"Of {number(median / scale, 4)} {unit}, the median, "
-        f"{number(found.line.constant / scale, 3)} {unit} do not depend on the mapping; the rest is "
-        f"{number(found.line.slope, 3)} times {reference}."
+        f"Of {number(median / scale, 4)} {unit}, the median, {constant} {unit} do not depend on "
+        f"the mapping; the rest is {slope} times {reference}."
     )
 
 

@@ -13,7 +13,8 @@ from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import phase_routings
 
-from .predictor import KNOWS_PLACE, TimePredictor
+from .feature_sets import KNOWS_PLACE
+from .predictor import TimePredictor
 from .references import SIMULATED
 
 # By how much more or less than all values of a feature learned from others are far from them.

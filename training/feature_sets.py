@@ -10,6 +10,8 @@ from toruscast.errors import InputError
 
 Target = Literal["time", "slowdown", "correction", "measured"]
 """What is learned from features; see `TimePredictor`."""
+KNOWS_PLACE: tuple[Target, ...] = ("time", "measured")
+"""Targets of which a model knows little where features are far from those learned from."""
 
 _RELATIVE = (
     "link_share",

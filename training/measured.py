@@ -158,7 +158,7 @@ def learn(
         misses[name] = _miss(said[name], times)
     better = min(trees, key=lambda name: misses[name])
     follows = misses[best] < flat and _follows(known[best].to_numpy(), times)
-    helps = _EXACT < misses[best] and misses[better] <= (1 - _GAIN) * misses[best]
+    helps = misses[best] > _EXACT and misses[better] <= (1 - _GAIN) * misses[best]
     helps = helps and _order(said[better], times) >= _order(said[best], times)
     offered = better if helps else best
     if not follows and misses[offered] > (1 - _GAIN) * flat:

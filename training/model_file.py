@@ -24,8 +24,8 @@ from toruscast.mapping.formats import atomic_path
 from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
 from ._relative import Line, Relative
-from .feature_sets import Target
-from .predictor import KNOWS_PLACE, TimePredictor
+from .feature_sets import KNOWS_PLACE, Target
+from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
 VERSION = 2

@@ -28,10 +28,6 @@ Floats = NDArray[np.float64]
 _LEAF_OF_CORRECTIONS = 5
 
 
-KNOWS_PLACE: tuple[Target, ...] = ("time", "measured")
-"""Targets of which a model knows little where features are far from those learned from."""
-
-
 class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Forecasts the time of task mappings from their features; a scikit-learn regressor.
 
