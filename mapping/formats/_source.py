@@ -30,7 +30,7 @@ SUFFIXES = (
     *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
     *(".parquet", ".mpip", ".goal", ".xml", ".json", ".et"),
     *(".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap", ".vcoord", ".yaml", ".yml"),
-    *(".toml", ".tgt", ".textproto"),
+    *(".toml", ".tgt", ".textproto", ".mat"),
 )
 
 

@@ -362,3 +362,54 @@ def test_matrix_market_patterns_are_refused_with_the_reason(tmp_path):
     text = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n"
     with pytest.raises(InputError, match="pattern without bytes"):
         read_comm(write(tmp_path, text))
+
+
+def collective(group=None, **others):
+    node = {"id": 1, "type": "COMM_COLL_NODE", "comm_type": 0, "comm_size": 1024, **others}
+    return node if group is None else node | {"pg_name": group}
+
+
+def test_chakra_process_groups_are_those_in_whose_traces_they_stand(tmp_path):
+    # Two groups of two, and one all-reduce of everyone: a ring of two sends each half there twice.
+    for rank in range(4):
+        nodes = [collective(f"{7 + rank % 2}"), collective("0")]
+        write(tmp_path, json.dumps({"nodes": nodes}), f"run.{rank}.json")
+    comm = read_comm(tmp_path)
+    everyone = {(r, (r + 1) % 4): 6 * 256.0 for r in range(4)}
+    pairs = {(0, 2): 1024.0, (2, 0): 1024.0, (1, 3): 1024.0, (3, 1): 1024.0}
+    assert edges(comm) == everyone | pairs
+    nodes = [collective("7"), collective("7"), collective()]
+    write(tmp_path, json.dumps({"nodes": nodes}), "run.2.json")
+    with pytest.raises(InputError, match="ranks differ: found rank 2, pg_name 7"):
+        read_comm(tmp_path)
+
+
+def test_chakra_groups_of_one_rank_need_their_list(tmp_path):
+    path = write(tmp_path, json.dumps({"nodes": [collective("1")]}), "run.json")
+    with pytest.raises(InputError, match="who is in its process groups: found pg_name 1"):
+        read_comm(path, n_tasks=4)
+    write(tmp_path, '{"1": [1, 3]}', "comm_group.json")
+    assert edges(read_comm(path, n_tasks=4)) == {(1, 3): 1024.0, (3, 1): 1024.0}
+    for text, message in (
+        ('{"1": [1, 9]}', "rank of a process group out of range"),
+        ('{"1": 3}', r"comm_group\.json:1: bad groups"),
+        ('{"1"', r"comm_group\.json:1: damaged JSON"),
+    ):
+        write(tmp_path, text, "comm_group.json")
+        with pytest.raises(InputError, match=message):
+            read_comm(path, n_tasks=4)
+
+
+def test_chakra_along_some_dimensions_is_refused(tmp_path):
+    nodes = {"nodes": [collective(involved_dim=[True, False])]}
+    with pytest.raises(InputError, match="along some dimensions only"):
+        read_comm(write(tmp_path, json.dumps(nodes), "run.json"), n_tasks=4)
+
+
+def test_a_dense_matrix_is_written(tmp_path):
+    path = tmp_path / "app.mat"
+    write_comm(CommGraph(3, [0, 2], [1, 0], [2.5, 64], [4, 1]), path)
+    assert path.read_text() == "0 2.5 0\n0 0 0\n64 0 0\n"
+    assert edges(read_comm(path, format="matrix")) == {(0, 1): 2.5, (2, 0): 64.0}
+    with pytest.raises(InputError, match="too many tasks for a dense matrix: found 100000"):
+        write_comm(CommGraph(100000, [0], [1], [8]), path)

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from toruscast.errors import InputError
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import at_file
 from ..dialect import Dialect
 from ..source import Source
+from ._chakra_groups import Groups, group_name, members
 from ._collectives import collective_total
 from ._protobuf import chakra_nodes, is_chakra_start
 from .options import GraphOptions
@@ -63,35 +66,23 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         missing = next(rank for rank in range(max(files)) if rank not in files)
         raise InputError("trace of a rank missing", file=source.path, found=f"no rank {missing}")
     rows: list[tuple[int, int, float, float]] = []
-    shared: Counter[tuple[str, float]] | None = None
+    seen: Groups = {}
     for rank, file in files.items():
-        here: Counter[tuple[str, float]] = Counter()
         for node in _nodes(file):
             if node["type"] == "COMM_SEND_NODE":
                 src = _number(file, node, "comm_src", rank)
                 rows.append((src, _number(file, node, "comm_dst"), _size(file, node), 1.0))
             elif node["type"] == "COMM_COLL_NODE":
+                here = seen.setdefault(group_name(file, node), {}).setdefault(rank, Counter())
                 here[_kind(file, node), _size(file, node)] += 1
-        if shared is not None and here != shared:
-            raise InputError(
-                "collectives of the ranks differ", file=file.path, found=f"rank {rank}"
-            )
-        shared = here
-    shared = shared or Counter()
     most = max((max(s, d) for s, d, *_ in rows), default=-1) + 1
     n_tasks = options.n_tasks or max(most, len(files) if len(files) > 1 else 0)
-    if shared and (n_tasks < 2 or (len(files) < 2 and options.n_tasks is None)):
-        raise InputError(
-            "Chakra trace of one rank: nothing tells how many take part in its collectives",
-            file=source.path,
-            expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), or "
-            "the number of tasks (n_tasks=, --tasks)",
-        )
     if options.include == "collective":
         rows = []
     if options.include != "point_to_point":
-        for (kind, size), times in shared.items():
-            rows += _expanded(source, kind, size, times, n_tasks, options)
+        for ranks, shared in members(source, files, seen, n_tasks, options):
+            for (kind, size), times in shared.items():
+                rows += _expanded(source, kind, size, times, ranks, options)
     if not rows:
         raise InputError("Chakra trace without a message", file=source.path)
     with at_file(source.path):
@@ -99,17 +90,18 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _expanded(
-    source: Source, kind: str, size: float, times: int, n: int, options: GraphOptions
+    source: Source, kind: str, size: float, times: int, ranks: list[int], options: GraphOptions
 ) -> list[tuple[int, int, float, float]]:
-    """Messages of a collective that stands ``times`` in the trace."""
+    """Messages of a collective of some ranks that stands ``times`` in the trace."""
     if kind == "BARRIER":
         return []
     collective, algorithm = OURS[kind]
     with at_file(source.path):
         total = collective_total(
-            collective, n, size, options.collectives.get(collective, algorithm)
+            collective, len(ranks), size, options.collectives.get(collective, algorithm)
         )
-    columns = (total.src, total.dst, total.nbytes * times, total.n_messages * times)
+    of = np.array(ranks)
+    columns = (of[total.src], of[total.dst], total.nbytes * times, total.n_messages * times)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -225,7 +217,9 @@ The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`),
 or one file, which stands for all where `--tasks` says how many. Sends go from `comm_src` to
 `comm_dst`. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
 binomial tree (broadcast, reduce), pairwise (all-to-all) or directly (gather, scatter);
-`--collectives allreduce=rabenseifner` names another algorithm. In JSON the attributes of a node may
+`--collectives allreduce=rabenseifner` names another algorithm. Collectives of a process group
+(`pg_name`) go among the ranks in whose traces it stands, or those that `comm_group.json` beside
+them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may
 stand in `attr` or beside its `type`.
 """,
     example="""{"nodes": [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+
 from toruscast.errors import InputError
 
 from ...comm_graph import CommGraph
@@ -13,6 +17,9 @@ from .counts import matrix_graph
 from .dense import read_dense, square
 from .edges import EDGE_COLUMNS, is_edge_list, stated
 from .options import GraphOptions
+
+# Of a matrix that is written.
+MOST = 2**13
 
 
 def is_matrix(source: Source) -> bool:
@@ -56,12 +63,27 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     return matrix_graph(source, read_dense(source.text), options)
 
 
+def write(comm: CommGraph, path: Path) -> None:
+    """Write the bytes of every pair; message counts are not kept."""
+    if comm.n_tasks > MOST:
+        expected = f"at most {MOST}; an edge list or Matrix Market holds only what is sent"
+        raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
+    matrix = np.zeros((comm.n_tasks, comm.n_tasks))
+    matrix[comm.src, comm.dst] = comm.nbytes
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for row in matrix.tolist():
+            values = (str(int(v)) if v == int(v) and v < 2**53 else repr(v) for v in row)
+            file.write(" ".join(values) + "\n")
+
+
 DIALECT = Dialect(
     name="matrix",
     holds="graph",
     title="dense matrix of bytes",
     recognise=is_matrix,
     read=read,
+    write=write,
+    suffixes=(".mat",),
     plain=True,
     near=_is_wide,
     documentation="""

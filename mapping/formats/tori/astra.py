@@ -114,8 +114,8 @@ def write(torus: Torus, path: Path) -> None:
     columns = {
         "topology": ["Ring" if wrap else "Line" for wrap in torus.wrap],
         "npus_count": [str(size) for size in torus.shape],
-        "bandwidth": [f"{speed / GIGABYTE:.17g}" for speed in torus.bandwidth],
-        "latency": [f"{torus.network.hop_latency / NANOSECOND:.12g}"] * torus.ndim,
+        "bandwidth": [f"{speed / GIGABYTE!r}" for speed in torus.bandwidth],
+        "latency": [f"{float(f'{torus.network.hop_latency / NANOSECOND:.12g}')!r}"] * torus.ndim,
     }
     lines = [f"{key}: [ {', '.join(values)} ]" for key, values in columns.items()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -61,7 +61,7 @@ def content_of(torus: Torus) -> dict[str, Any]:
     Examples
     --------
     >>> content_of(Torus((4, 4), wrap=(True, False)).with_network(payload=256))
-    {'shape': [4, 4], 'wrap': [True, False], 'network': {'payload': 256}}
+    {'shape': [4, 4], 'wrap': [True, False], 'name': '', 'network': {'payload': 256}}
     """
     plain = Torus(torus.shape)
     content: dict[str, Any] = {"shape": list(torus.shape)}

@@ -89,8 +89,8 @@ def write(torus: Torus, path: Path) -> None:
         '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
         '<platform version="4.1">\n'
         f'  <cluster id="{name}" prefix="node-" suffix="" radical="0-{torus.n_nodes - 1}"\n'
-        f'           speed="1Gf" bw="{torus.bandwidth[0]:.17g}Bps" '
-        f'lat="{torus.network.hop_latency:.17g}s"\n'
+        f'           speed="1Gf" bw="{torus.bandwidth[0]!r}Bps" '
+        f'lat="{torus.network.hop_latency!r}s"\n'
         f'           topology="TORUS" topo_parameters="{sizes}"/>\n'
         "</platform>\n",
         encoding="utf-8",

@@ -111,8 +111,8 @@ def write(torus: Torus, path: Path) -> None:
         f'topo.shape = "{"x".join(map(str, torus.shape))}"\n'
         f'topo.width = "{"x".join(widths)}"\n'
         "topo.local_ports = 1\n"
-        f'router.link_bw = "{link:.17g}B/s"\n'
-        f'topo.link_latency = "{torus.network.hop_latency:.17g}s"\n',
+        f'router.link_bw = "{link!r}B/s"\n'
+        f'topo.link_latency = "{torus.network.hop_latency!r}s"\n',
         encoding="utf-8",
     )
 
