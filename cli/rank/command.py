@@ -14,6 +14,7 @@ from ..output import Output, records
 from ..placing_options import best_option
 from ..quality import COVERAGE
 from ..records import Basis, Candidates, Limits, Traffic, Work
+from ..reporting import check_page, report_option, write_page
 from ..selection import load_plugin
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _LONG = 2.0
 @options.top_option(10)
 @options.routed_work_options
 @best_option("Write the fastest mapping; or all candidates, to a FOLDER/.")
+@report_option
 @options.output_record
 def command(
     traffic: Traffic,
@@ -44,6 +46,7 @@ def command(
     top: int,
     work: Work,
     best: MappingFile,
+    report: str | None,
     output: Output,
 ) -> None:
     """Find the fastest of several mappings of an application on a torus.
@@ -60,7 +63,8 @@ def command(
         raise click.UsageError("--plugin needs --model, which reads its features")
     if basis.times is not None:
         _check_times(basis, candidates, check)
-    output.check(also={"--out": best.out})
+    output.check({"--report": report}, also={"--out": best.out})
+    check_page(report)
     best.check(candidates.hosts, folder=True)
     load_plugin(basis.plugin)
     application = load_application(traffic)
@@ -93,6 +97,7 @@ def command(
             n_jobs=work.jobs,
             progress=progress,
         )
+    write_page(found, report)
     output.write(_content(application, found, basis), found.table)
     if output.for_people:
         from .report import print_answer
