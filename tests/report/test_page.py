@@ -135,5 +135,5 @@ def test_data_cannot_end_its_element():
 def test_wrong_places_are_told_before_the_work(answer, tmp_path):
     with pytest.raises(InputError, match="unknown suffix of a report"):
         write_report(answer, tmp_path / "answer.pdf")
-    with pytest.raises(InputError, match="cannot be written|no such folder"):
+    with pytest.raises(InputError, match="cannot be written"):
         write_report(answer, tmp_path / "absent" / "answer.html")
