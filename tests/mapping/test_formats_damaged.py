@@ -1,4 +1,4 @@
-"""Two hundred damaged files of each dialect: read, or one line on what is wrong."""
+"""Damaged files of each dialect: read, or one line on what is wrong."""
 
 import re
 import warnings
@@ -7,16 +7,26 @@ import numpy as np
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus
-from toruscast.mapping.formats import read_comm, read_mappings, read_times
+from toruscast.mapping import Hosts, Torus
+from toruscast.mapping.formats import (
+    read_comm,
+    read_hosts,
+    read_mappings,
+    read_times,
+    read_torus,
+)
 from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
 
-N = 200
+SQUARE = Torus((2, 2))
+NAMES = ("c00", "c01", "c02", "c03", "nodes021", "nodes022", "nodes019", "nodes024")
+HOSTS = Hosts(NAMES, [0, 1, 2, 3] * 2, SQUARE)
 HUGE = (b"9" * 400, b"-1", b"1e999", b"4000000000", b"nan", b"99999999999999999999", b"0.5", b"\0")
 READERS = {
     "graph": read_comm,
-    "mapping": lambda path: read_mappings(path, Torus((2, 2))),
+    "mapping": lambda path: read_mappings(path, SQUARE, hosts=HOSTS),
+    "torus": read_torus,
+    "hosts": lambda path: read_hosts(path, SQUARE),
     "times": read_times,
 }
 KNOWN = [d for d in dialects() if d.read and d.holds in READERS and example_bytes(d)]
@@ -58,17 +68,28 @@ def said_by(read, path):
     return ""
 
 
-@pytest.mark.parametrize("dialect", KNOWN, ids=lambda d: f"{d.holds}-{d.name}")
-def test_damage_gives_one_line(tmp_path, dialect):
-    rng = np.random.default_rng(7)
-    path = tmp_path / "damaged"
+def check(folder, dialect, n, seed):
+    """All of n damaged files are read, or refused in one line that names the file."""
+    rng = np.random.default_rng(seed)
+    path = folder / "damaged"
     read, whole = READERS[dialect.holds], example_bytes(dialect)
     refused = 0
-    for _ in range(N):
+    for _ in range(n):
         path.write_bytes(damaged(whole, rng))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             words = said_by(read, path)
         refused += bool(words)
         assert re.fullmatch(f"({re.escape(str(path))}:[^\n\r]{{1,900}})?", words), words
-    assert refused > N // 4
+    assert refused > n // 5
+
+
+@pytest.mark.parametrize("dialect", KNOWN, ids=lambda d: f"{d.holds}-{d.name}")
+def test_damage_gives_one_line(tmp_path, dialect):
+    check(tmp_path, dialect, 25, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", KNOWN, ids=lambda d: f"{d.holds}-{d.name}")
+def test_much_damage_gives_one_line(tmp_path, dialect):
+    check(tmp_path, dialect, 200, 8)

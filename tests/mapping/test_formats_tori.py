@@ -47,6 +47,7 @@ def tori(draw, name):
     if name == "sst":
         bandwidth = tuple(4e9 * draw(st.integers(1, 4)) for _ in shape)
     torus = tc.Torus(shape, wrap=wrap, bandwidth=bandwidth)
+    torus = torus.with_network(hop_latency=draw(st.sampled_from([0, 4e-8, 1.5e-6])))
     if name in ("toml", "machine-json"):
         torus = torus.with_network(payload=draw(st.integers(1, 999)), arbitration="age")
     return torus

@@ -19,7 +19,9 @@ from .options import MappingOptions
 Whole = NDArray[np.int64]
 
 
-def rows_of(text: Text, at: Sequence[int], *columns: Sequence[int]) -> tuple[Table, list[Whole]]:
+def rows_of(
+    text: Text, at: Sequence[int] | Whole, *columns: Sequence[int] | Whole
+) -> tuple[Table, list[Whole]]:
     """Return columns that were read line by line, and the table that knows their lines."""
     arrays = [np.array(column, dtype=np.int64) for column in columns]
     return Table(text, 0, list(arrays), lines=np.array(at, dtype=np.int64)), arrays

@@ -23,7 +23,7 @@ OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
 ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]")
 VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
 BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
-MOST = 2**24
+MOST = 2**22
 
 
 def is_taskmap(source: Source) -> bool:
@@ -54,7 +54,8 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of blocks ``[first node, nodes, tasks a node, repeats]``."""
     text = source.text
     number, line = text.first_line()
-    places: list[int] = []
+    pieces: list[NDArray[np.int64]] = []
+    count = 0
     for block in _blocks(source):
         if len(block) != 4 or not all(type(value) is int and value >= 0 for value in block):
             expected = "[first node, nodes, tasks a node, repeats]"
@@ -63,12 +64,14 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         if first + nodes > options.n_hosts:
             expected = f"0 to {options.n_hosts - 1}"
             raise text.fault("node of a taskmap out of range", number, block, expected)
-        if len(places) + nodes * tasks * repeats > MOST or repeats > MOST or tasks > MOST:
+        count += nodes * tasks * repeats
+        if count > MOST:
             raise text.fault("too many tasks", number, block, f"at most {MOST}")
-        places += [first + n for n in range(nodes) for _ in range(tasks)] * repeats
-    if not places:
+        if nodes * tasks * repeats:
+            pieces.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
+    if not pieces:
         raise text.fault("taskmap without a task", number, line)
-    table, (place,) = rows_of(text, [number] * len(places), places)
+    table, (place,) = rows_of(text, np.full(count, number), np.concatenate(pieces))
     node = place if options.hosts is None else options.hosts.node[place]
     return mapping_of(table, node, options, slot=slots_of(place, options))
 

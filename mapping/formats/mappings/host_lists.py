@@ -22,7 +22,7 @@ LINE = re.compile(
     r"([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
 )
 SLOTS = re.compile(r"(?:slots|cpu)\s*=\s*(\d+)")
-MOST = 2**24
+MOST = 2**20
 
 
 def is_hostfile(source: Source) -> bool:

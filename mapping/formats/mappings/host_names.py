@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from toruscast.errors import InputError
 
-MOST = 2**22
+MOST = 2**20
 # A name, or the pieces of one between ranges in brackets.
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
 RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")

@@ -15,13 +15,13 @@ from ...task_mapping import TaskMapping
 from .._source import Text
 from ..dialect import Dialect
 from ..source import Source
-from .build import mapping_of, rows_of
+from .build import Whole, mapping_of, rows_of
 from .options import MappingOptions, Target
 from .rows import write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
-MOST = 2**24
+MOST = 2**22
 A_LINE = 16
 
 
@@ -61,9 +61,10 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_of(table, node, options, slot=slot, task=rank)
 
 
-def _ranks(text: Text) -> tuple[list[int], list[int]]:
-    at: list[int] = []
-    ranks: list[int] = []
+def _ranks(text: Text) -> tuple[Whole, Whole]:
+    """The line and the rank at each position."""
+    pieces: list[tuple[int, int, int]] = []
+    count = 0
     for number, line in text.lines("#"):
         for item in line.rstrip(",").split(","):
             match = ITEM.fullmatch(item.strip())
@@ -71,13 +72,14 @@ def _ranks(text: Text) -> tuple[list[int], list[int]]:
                 expected = "ranks such as 0,2,4-7"
                 raise text.fault("bad rank", number, item.strip() or line, expected)
             first, last = int(match[1]), int(match[3] or match[1])
-            if last < first or len(ranks) + last - first >= MOST:
+            count += last + 1 - first
+            if last < first or count > MOST:
                 raise text.fault("bad range of ranks", number, item.strip(), "low-high")
-            ranks += range(first, last + 1)
-            at += [number] * (last + 1 - first)
-    if not ranks:
+            pieces.append((number, first, last + 1))
+    if not pieces:
         raise text.fault("file without data")
-    return at, ranks
+    lines = np.repeat([n for n, _, _ in pieces], [end - start for _, start, end in pieces])
+    return lines, np.concatenate([np.arange(start, end) for _, start, end in pieces])
 
 
 def packed(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:

@@ -18,7 +18,7 @@ from .units import bytes_a_second, seconds
 _MOST_LINKS = 17
 SETTING = re.compile(
     r"[\"']?(?:[\w]+[.:])*(shape|width|geometry|redundant|local_ports|concentration|"
-    r"link_bw|bandwidth|link_lat|latency|name)[\"']?\s*[=:,]\s*[\"']?([^\"'#,)}]+?)[\"']?"
+    r"link_bw|bandwidth|link_latency|link_lat|latency|name)[\"']?\s*[=:,]\s*[\"']?([^\"'#,)}]+?)[\"']?"
     r"\s*[,)}]?\s*(?:#.*)?"
 )
 TORUS = re.compile(r"\b(torus|hdtorus|topoTorus|merlin\.torus)\b", re.I)
@@ -61,7 +61,7 @@ def read(source: Source) -> Torus:
             expected = "1, a node for each router; several a router go into --tasks-per-node"
             raise text.fault(f"bad {name}", number, value, expected)
     bandwidth = _with_unit(text, settings, ("link_bw", "bandwidth"), bytes_a_second)
-    latency = _with_unit(text, settings, ("link_lat", "latency"), seconds)
+    latency = _with_unit(text, settings, ("link_latency", "link_lat", "latency"), seconds)
     try:
         torus = Torus(sizes, name=label(source.path))
         speed = torus.bandwidth[0] if bandwidth is None else bandwidth
