@@ -23,7 +23,7 @@ OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
 ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]")
 VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
 BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
-MOST = 2**22
+MOST = 2**20
 
 
 def is_taskmap(source: Source) -> bool:

@@ -21,7 +21,7 @@ from .rows import write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
-MOST = 2**22
+MOST = 2**20
 A_LINE = 16
 
 
