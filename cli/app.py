@@ -23,6 +23,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 COMMANDS = {
     "rank": "Rank candidate mappings by predicted time, with reasons.",
+    "plan": "Say which mapping to run next on the machine, and when to stop.",
     "search": "Search for a better mapping than those at hand.",
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping packet by packet, or rank many so.",

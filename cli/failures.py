@@ -14,6 +14,7 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
     ("toruscast.simulation.stall", "StallError", FAILED),
+    ("toruscast.training.script", "RunError", FAILED),
 )
 
 

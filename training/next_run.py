@@ -136,6 +136,11 @@ class Plan:
         """Whether further runs are not worth their cost."""
         return self.standing.is_enough
 
+    def name_of(self, mapping: TaskMapping) -> str:
+        """Return the name of a candidate in the table and in files of runs."""
+        places = (i for i, one in enumerate(self.mappings) if one is mapping)
+        return next((self.names[i] for i in places), mapping.name)
+
     def tell(self, mapping: TaskMapping | str, seconds: float) -> None:
         """Take in the time of a run.
 
@@ -145,7 +150,7 @@ class Plan:
             If there is no such candidate, the time is not a positive number, or it is so far from
             the others that it must be in another unit. The run does not count then.
         """
-        name = mapping if isinstance(mapping, str) else mapping.name
+        name = mapping if isinstance(mapping, str) else self.name_of(mapping)
         self.tell_all([(name, seconds)])
 
     def tell_all(self, times: Times | Sequence[tuple[str, float]]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from toruscast.errors import InputError
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.formats.run_log import holds_runs
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.validation import job_count
@@ -44,7 +46,7 @@ def plan(
         What is sent, over which network, and the candidates.
     times : path, dict or DataFrame, optional
         Runs made so far: a file of `read_runs`, names and seconds, or columns ``mapping`` and
-        ``time``. None is fine.
+        ``time``. None is fine, and so is a file that is not there yet or holds no run.
     noise : float, optional
         Standard deviation of a run's time, as a share of it; learned from runs of the same mapping
         if not given.
@@ -109,6 +111,7 @@ def plan(
     checks.warn_of_routing(chosen, routing, workload, torus)
     checks.warn_of_distance(chosen, features)
     made = Plan(several, chosen.outlook(features), noise=noise, goal=goal, seed=seed)
-    if times is not None:
+    is_file = isinstance(times, str | os.PathLike)
+    if times is not None and (not is_file or holds_runs(times)):
         made.tell_all(times)
     return made

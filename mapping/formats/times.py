@@ -67,9 +67,9 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
-        parts = _fields(line)
+        parts = fields(line)
         if not columns:
-            named = _columns(parts)
+            named = columns_of_times(parts)
             columns = [MAPPING, "time"] if named is None else parts
             where = where if named is None else named
             if named is not None:
@@ -118,7 +118,7 @@ def read_times(path: str | os.PathLike[str]) -> dict[str, float]:
     return {name: median(times) for name, times in each.items()}
 
 
-def _columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
+def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
     """Place of the mapping's name, and seconds in the unit of each column of times."""
     if MAPPING not in header:
         return None
@@ -135,7 +135,8 @@ def _columns(header: list[str]) -> tuple[int, dict[int, float]] | None:
     return header.index(MAPPING), units
 
 
-def _fields(line: str) -> list[str]:
+def fields(line: str) -> list[str]:
+    """Return the cells of a line: between commas if there are some, else between blanks."""
     parts = next(csv.reader([line])) if "," in line else line.split()
     return [part.strip() for part in parts]
 
@@ -153,12 +154,12 @@ def is_times(source: Source) -> bool:
     if foreign_name(source):
         return False
     try:
-        parts = _fields(line)
+        parts = fields(line)
     except csv.Error:
         return False
-    if _columns(parts) is not None:
+    if columns_of_times(parts) is not None:
         return True
-    if any(len(_fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
+    if any(len(fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
         return False
     return len(parts) == 2 and not NUMBER.fullmatch(parts[0]) and bool(NUMBER.fullmatch(parts[1]))
 

@@ -1,0 +1,1 @@
+"""``toruscast plan``."""

@@ -1,0 +1,208 @@
+"""``toruscast plan``: which mapping to run next on the machine, and when the runs are enough."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .. import options
+from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
+from ..output import Output, check_writable, records
+from ..records import Candidates, Traffic, Work, as_record
+from .launch import Launch
+
+if TYPE_CHECKING:
+    from toruscast.mapping import TaskMapping, Torus
+    from toruscast.training import Plan
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many runs there may be, and what is worth one."""
+
+    batch: int = 1
+    runs: int | None = None
+    noise: float | None = None
+    goal: float | None = None
+
+
+_SHARE = click.FloatRange(min=1e-4, max=1)
+
+
+@click.command("plan")
+@options.traffic_options
+@options.candidates_options
+@click.option(
+    "--times",
+    metavar="FILE.csv",
+    help="Runs so far: a line 'mapping,time' each, in seconds; repeated ones are welcome. It need "
+    "not be there yet.",
+)
+@as_record(
+    "pace",
+    Pace,
+    click.option(
+        "--batch",
+        type=options.POSITIVE,
+        default=1,
+        show_default=True,
+        metavar="K",
+        help="Mappings to name, or to run before looking again.",
+    ),
+    click.option(
+        "--runs",
+        type=options.POSITIVE,
+        metavar="N",
+        help="Most runs, those of --times included.  [default: no limit; with --run 30]",
+    ),
+    click.option(
+        "--noise",
+        type=_SHARE,
+        metavar="SHARE",
+        help="Standard deviation of a run's time, such as 0.02.  [default: learned from runs of "
+        "the same mapping]",
+    ),
+    click.option(
+        "--goal",
+        type=_SHARE,
+        metavar="SHARE",
+        help="A gain that is not worth more runs, such as 0.005.  [default: 0.01, or the noise "
+        "where it is larger]",
+    ),
+)
+@as_record(
+    "launch",
+    Launch,
+    click.option(
+        "--out",
+        metavar="FOLDER",
+        help="Write the next mappings here; the best, once the runs are enough.",
+    ),
+    click.option(
+        "--dialect",
+        metavar="NAME",
+        help="Format of what is written, for your launcher; 'toruscast formats' lists all.  "
+        "[default: a map file]",
+    ),
+    click.option(
+        "--run",
+        "script",
+        metavar="'CMD {map}'",
+        help="RUNS THIS COMMAND for each mapping that is chosen, {map} being its file. The last "
+        "number that it prints is its seconds, which go to --times. A run that was ended goes on "
+        "when the same command is given again.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=3600.0,
+        show_default=True,
+        metavar="S",
+        help="Seconds after which a run of --run is ended.",
+    ),
+)
+@options.top_option(10)
+@options.routed_work_options
+@options.output_record
+def command(
+    traffic: Traffic,
+    candidates: Candidates,
+    times: str | None,
+    pace: Pace,
+    launch: Launch,
+    top: int,
+    work: Work,
+    output: Output,
+) -> None:
+    """Say which mapping to run next on the machine, and when the runs made are enough.
+
+    A model forecasts the time of the network. What else is in a measured time, and how noisy it is,
+    is learned from the runs. The next run is the one that improves the choice most.
+
+    \b
+    toruscast plan --comm app.prof --torus 8x8x8 --mappings maps/ --times runs.csv --out next/
+    toruscast plan --comm app.prof --torus 8x8x8 --mappings maps/ --times runs.csv \\
+        --run './job.sh {map}' --runs 30
+    """  # noqa: D301
+    from toruscast.training import plan
+    from toruscast.training.driving import only_one
+
+    launch.check(times, candidates.hosts)
+    output.check(also={"--out": launch.out, "--times": times})
+    if times is not None:
+        check_writable(times)
+    application = load_application(traffic)
+    check_sends(application.comm, traffic.comms[0])
+    torus = load_torus(traffic)
+    mappings = load_mappings(application.comm, torus, candidates, work.seed)
+    alone = only_one(times) if launch.script is not None and times is not None else nullcontext()
+    with alone:
+        made = plan(
+            application.comm,
+            torus,
+            mappings,
+            times,
+            noise=pace.noise,
+            goal=pace.goal,
+            routing=work.routing,
+            n_jobs=work.jobs,
+            seed=work.seed,
+        )
+        if launch.script is not None and times is not None:
+            launch.drive(
+                made,
+                times,
+                candidates.hosts,
+                most=pace.runs,
+                batch=pace.batch,
+                output=output,
+            )
+    upcoming = _next(made, pace)
+    written = (
+        []
+        if launch.out is None
+        else [
+            launch.write(mapping, made.name_of(mapping), Path(launch.out), candidates.hosts)
+            for mapping in ([made.best] if made.is_enough else upcoming)
+        ]
+    )
+    output.write(_content(application, torus, made, upcoming, written), made.table)
+    if output.for_people:
+        from .report import print_plan
+
+        print_plan(application, made, upcoming, written, times, top, output.console())
+
+
+def _next(made: Plan, pace: Pace) -> list[TaskMapping]:
+    """Return the mappings to run next: none if the runs are enough, or all that may be."""
+    left = pace.batch if pace.runs is None else min(pace.batch, pace.runs - made.n_runs)
+    return [] if made.is_enough or left < 1 else made.ask(left)
+
+
+def _content(
+    application: Application,
+    torus: Torus,
+    made: Plan,
+    upcoming: list[TaskMapping],
+    written: list[Path],
+) -> dict[str, Any]:
+    """Return all of it for JSON."""
+    from dataclasses import asdict
+
+    from toruscast import __version__
+
+    return {
+        "toruscast": __version__,
+        "application": application.describe(),
+        "torus": {"name": str(torus), "nodes": torus.n_nodes},
+        "runs": made.n_runs,
+        "next": [made.name_of(mapping) for mapping in upcoming],
+        "written": [str(path) for path in written],
+        "standing": asdict(made.standing),
+        "enough": made.is_enough,
+        "mappings": records(made.table),
+    }

@@ -1,0 +1,116 @@
+"""Mappings on their way to the machine: files for a launcher, and a script that runs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..output import Output, check_folder
+
+if TYPE_CHECKING:
+    from toruscast.mapping import TaskMapping
+    from toruscast.training import Plan
+
+# Runs that a script makes at most unless told otherwise.
+_RUNS = 30
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where mappings go, and what runs them."""
+
+    out: str | None = None
+    dialect: str | None = None
+    script: str | None = None
+    timeout: float = 3600.0
+
+    def check(self, times: str | None, hosts: str | None) -> None:
+        """Raise early what would be raised after the work.
+
+        Raises
+        ------
+        UsageError
+            If options do not go together.
+        InputError
+            If the folder cannot be written, or there is no such format.
+        """
+        from toruscast.errors import InputError
+        from toruscast.mapping.formats.registry import dialect_to_write
+        from toruscast.training.script import PLACE
+
+        if self.script is not None and times is None:
+            raise click.UsageError("--run needs --times, the file that takes the runs")
+        if self.script is not None and PLACE not in self.script:
+            raise click.UsageError(f"--run needs {PLACE}, the file of the mapping")
+        if self.dialect is not None:
+            if self.script is None and self.out is None:
+                raise click.UsageError("--dialect needs --out or --run")
+            if dialect_to_write("mapping", "", self.dialect).on_hosts and hosts is None:
+                expected = "--hosts FILE, a CSV such as host,x,y,z"
+                raise InputError("format that names hosts", found=self.dialect, expected=expected)
+        if self.out is not None:
+            check_folder(self.out)
+
+    def write(self, mapping: TaskMapping, name: str, folder: Path, hosts: str | None) -> Path:
+        """Write a mapping under its name into ``--out``, else into a folder; return its file."""
+        from toruscast.errors import InputError
+        from toruscast.mapping.formats import write_mapping
+        from toruscast.mapping.formats.registry import dialect_of
+
+        if name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
+            raise InputError("name of a mapping is no file name", found=repr(name))
+        place = folder if self.out is None else Path(self.out)
+        suffix = ".map"
+        if self.dialect is not None:
+            known = dialect_of(self.dialect, "mapping").suffixes
+            suffix = next((each for each in known if each.startswith(".")), ".txt")
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / f"{name}{suffix}"
+        write_mapping(mapping, file, self.dialect, hosts=hosts)
+        return file
+
+    def drive(
+        self,
+        made: Plan,
+        times: str,
+        hosts: str | None,
+        *,
+        most: int | None,
+        batch: int,
+        output: Output,
+    ) -> None:
+        """Run the script until the runs are enough, and say how each of them went."""
+        from toruscast.report.units import percent, seconds
+        from toruscast.training.driving import drive, folder_of, take_left
+        from toruscast.training.script import Script
+
+        script = Script(self.script or "", folder_of(times), self.timeout)
+        if script.is_running():
+            output.message("waiting for a run that was begun earlier and still goes on")
+        taken = take_left(made, script, times)
+        if taken is not None:
+            output.message(f"{taken}: the time of a run that was begun earlier is taken in")
+        limit = _RUNS if most is None else most
+        with output.progress("Running", then="Done") as progress:
+
+            def told(name: str, time: float) -> None:
+                standing = made.standing
+                output.message(
+                    f"run {made.n_runs}: {name} took {seconds(time)}; {standing.best} leads, "
+                    f"{percent(standing.certainty)} sure"
+                )
+                progress(made.n_runs, limit)
+
+            progress(made.n_runs, limit)
+            drive(
+                made,
+                script,
+                times,
+                lambda mapping, folder: self.write(mapping, made.name_of(mapping), folder, hosts),
+                most=limit,
+                batch=batch,
+                told=told,
+            )

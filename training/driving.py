@@ -1,0 +1,119 @@
+"""The loop that runs what a plan asks for, keeps every time, and goes on where it was ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toruscast.mapping import TaskMapping
+from toruscast.mapping.formats.run_log import append_run, is_logged
+
+from .next_run import Plan
+from .script import RunError, Script
+
+Told = Callable[[str, float], None]
+Write = Callable[[TaskMapping, Path], Path]
+
+
+def folder_of(runs_file: str | os.PathLike[str]) -> Path:
+    """Return the folder beside a file of runs that holds the run under way."""
+    file = Path(os.path.realpath(runs_file))
+    return file.with_name(f".{file.name}.run")
+
+
+@contextmanager
+def only_one(runs_file: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep other processes from planning on the same file of runs, which is made if missing.
+
+    Raises
+    ------
+    RunError
+        If one does already.
+    """
+    handle = os.open(runs_file, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"{os.fspath(runs_file)}: another plan writes its runs here") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def take_left(plan: Plan, script: Script, runs_file: str | os.PathLike[str]) -> str | None:
+    """Take in the run of an earlier process that was ended before it could write the time.
+
+    Returns
+    -------
+    str or None
+        The mapping whose time was taken in; None if there was none to take.
+    """
+    note = script.left()
+    if note is None:
+        script.settle()
+        return None
+    name, size = note.get("mapping"), note.get("size")
+    seconds = script.outcome_of_left()
+    is_ours = isinstance(name, str) and isinstance(size, int) and name in plan.names
+    if seconds is None or not is_ours or Path(runs_file).stat().st_size < size:
+        script.settle()
+        return None
+    taken = None
+    if not is_logged(runs_file, size, name, seconds):
+        _keep(plan, runs_file, name, seconds)
+        taken = name
+    script.settle()
+    return taken
+
+
+def drive(
+    plan: Plan,
+    script: Script,
+    runs_file: str | os.PathLike[str],
+    write: Write,
+    *,
+    most: int,
+    batch: int = 1,
+    told: Told | None = None,
+) -> None:
+    """Run mappings until the plan has enough, or so many runs stand in the file.
+
+    Parameters
+    ----------
+    plan : Plan
+        Knows the runs of the file.
+    write : callable
+        Makes the file of a mapping, in the folder that it is given or elsewhere; returns its path.
+    most : int
+        Runs in all, those of the file included.
+    batch : int
+        Mappings that are run before the plan looks again.
+    told : callable, optional
+        Called with mapping and seconds once a time is in the file.
+
+    Raises
+    ------
+    RunError
+        If the script fails, takes too long or prints no time.
+    """
+    while not plan.is_enough and plan.n_runs < most:
+        for mapping in plan.ask(min(batch, most - plan.n_runs)):
+            name = plan.name_of(mapping)
+            note = {"size": Path(runs_file).stat().st_size}
+            seconds = script.run(name, lambda folder, m=mapping: write(m, folder), note)
+            try:
+                _keep(plan, runs_file, name, seconds)
+            finally:
+                script.settle()
+            if told is not None:
+                told(name, seconds)
+
+
+def _keep(plan: Plan, runs_file: str | os.PathLike[str], name: str, seconds: float) -> None:
+    """Write a time to the file if the plan can use it."""
+    plan.tell(name, seconds)
+    append_run(runs_file, name, seconds)
