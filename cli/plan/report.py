@@ -66,7 +66,8 @@ def standing_line(made: Plan) -> str:
     time = f"{seconds(row['measured'])} measured in {counted(row['runs'], 'run')}"
     sure = f"{percent(standing.certainty)} sure that no other takes less by more than "
     sure += _share(standing.goal)
-    gain = f"more runs would gain at most {_share(standing.gain)}"
+    most = _share(standing.gain)
+    gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
     if standing.kind == "tied":
         return f"{best} ({time}) cannot be told apart {_from(standing)} at this noise; {gain}."
     if standing.kind == "sure":
@@ -103,7 +104,7 @@ def _besides(made: Plan) -> str:
         "nothing": f"Noise of a run: about {noise}, a guess, as no mapping ran twice; --noise "
         "tells it.",
     }[standing.noise_from]
-    if len(runs.names) > 2:
+    if len(runs.names) > 2 and standing.constant >= 0.01:
         text += f" About {percent(standing.constant)} of a time do not depend on the mapping."
     if runs.is_outlier.any():
         names = dict.fromkeys(printable(runs.names[i]) for i in runs.which[runs.is_outlier])
@@ -144,4 +145,4 @@ def _print_table(made: Plan, top: int, console: Console) -> None:
 
 def _share(share: float) -> str:
     """Return a small share in per cent, to a tenth."""
-    return f"{100 * share:.1f} %"
+    return "less than 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"

@@ -108,7 +108,7 @@ def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: 
     quoting = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
     csv.writer(stream, quoting=quoting, lineterminator="\n").writerow(cells)
     row = stream.getvalue()
-    if row.count("\n") != 1 or fields(row) != cells:
+    if not mapping or len(row.splitlines()) != 1 or fields(row) != cells:
         raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
     return row
 

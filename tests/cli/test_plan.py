@@ -1,0 +1,241 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli import main
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.formats import read_mapping, write_comm, write_mappings
+from toruscast.simulation import simulate
+
+TORUS = Torus((4, 4))
+HALO = patterns.halo_2d((4, 4), 4096)
+MAPPINGS = {mapping.name: mapping for mapping in strategies.sample(HALO, TORUS, n=12, seed=1)}
+TIMES = {name: 3e-5 + simulate(HALO, TORUS, mapping).time for name, mapping in MAPPINGS.items()}
+BEST = min(TIMES, key=TIMES.__getitem__)
+WORDS = "plan --comm halo.csv --torus 4x4 --mappings maps/ --times runs.csv --jobs 1"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run 'plan' in a folder that holds a graph, mappings and the time of each."""
+    monkeypatch.chdir(tmp_path)
+    write_comm(HALO, "halo.csv")
+    write_mappings(MAPPINGS.values(), "maps")
+    Path("times").mkdir()
+    for name, seconds in TIMES.items():
+        Path(f"times/{name}").write_text(f"{seconds!r}\n")
+
+    def call(*words, code=0):
+        result = CliRunner().invoke(main, [*WORDS.split(), *words])
+        assert result.exit_code == code, result.stderr
+        return result
+
+    return call
+
+
+MACHINE = "cat times/$(basename {map} .map)"
+
+
+def words(result):
+    """What is printed, whatever the width."""
+    return " ".join(result.stdout.split())
+
+
+def logged():
+    return pd.read_csv("runs.csv")
+
+
+def test_before_the_first_run_the_forecast_names_the_first(run):
+    result = run("--out", "next", "--json", "plan.json")
+    assert "no run in runs.csv yet" in result.stdout
+    assert "Nothing was run yet" in result.stdout
+    content = json.loads(Path("plan.json").read_text())
+    assert content["next"] == [content["mappings"][0]["mapping"]]
+    name = content["next"][0]
+    assert f"Run next: {name}." in result.stdout
+    written = read_mapping(f"next/{name}.map", TORUS)
+    np.testing.assert_array_equal(written.node, MAPPINGS[name].node)
+    assert not Path("runs.csv").exists()
+    # Nothing but what was asked for is written.
+    assert {p.name for p in Path().iterdir()} == {
+        *("halo.csv", "maps", "times", "next", "plan.json"),
+    }
+
+
+def test_asked_again_after_each_run_it_ends_with_the_fastest(run):
+    for _ in range(15):
+        content = json.loads(run("--json", "-", "--noise", "0.001").stdout)
+        if content["enough"]:
+            break
+        with Path("runs.csv").open("a") as file:
+            file.write(f"{content['next'][0]},{TIMES[content['next'][0]]!r}\n")
+    assert content["standing"]["best"] == BEST
+    result = run("--noise", "0.001", "--out", "best/")
+    assert f"{BEST} is fastest: " in result.stdout
+    assert "sure that no other takes less by more than 1.0 %; more" in words(result)
+    assert "Noise of a run: 0.1 %, as you say." in result.stdout
+    assert "Run next" not in result.stdout
+    assert [p.name for p in Path("best").iterdir()] == [f"{BEST}.map"]
+
+
+def test_a_batch_and_a_dialect(run):
+    result = run("--batch", "3", "--out", "next", "--dialect", "vcoord", "--runs", "9")
+    named = result.stdout.partition("Run next: ")[2].partition(".\n")[0].split(", ")
+    assert len(named) == 3
+    assert {p.name for p in Path("next").iterdir()} == {f"{name}.vcoord" for name in named}
+
+
+def test_a_script_is_driven_until_it_is_enough(run, told):
+    result = run("--run", MACHINE, "--noise", "0.001", "--csv", "table.csv")
+    runs = logged()
+    assert f"{BEST} is fastest" in result.stdout
+    assert [TIMES[name] for name in runs["mapping"]] == runs["time"].tolist()
+    assert pd.read_csv("table.csv")["runs"].sum() == len(runs)
+    assert result.stderr.count("toruscast: run ") == len(runs) == told[-1][0]
+    assert not Path(".runs.csv.run").exists()
+    before = Path("runs.csv").read_bytes()
+    # There is nothing left to do.
+    assert f"{BEST} is fastest" in run("--run", MACHINE, "--noise", "0.001").stdout
+    assert Path("runs.csv").read_bytes() == before
+
+
+def test_a_budget_counts_the_runs_of_the_file(run):
+    busy = ("--run", MACHINE, "--noise", "0.3", "--goal", "0.0001", "--quiet")
+    result = run(*busy, "--runs", "3")
+    assert "The 3 runs of --runs are spent." in result.stdout
+    run(*busy, "--runs", "5", "--batch", "4")
+    assert len(logged()) == 5
+    run(*busy, "--runs", "5")
+    assert len(logged()) == 5
+
+
+def test_times_blurred_by_noise_are_told(run):
+    near = sorted(TIMES, key=TIMES.__getitem__)[:2]
+    rows = [(name, 1e-4 * share) for name in near for share in (0.9, 1.1, 0.95, 1.05) * 3]
+    rows += [(name, 1e-3) for name in TIMES if name not in near]
+    pd.DataFrame(rows, columns=["mapping", "time"]).to_csv("runs.csv", index=False)
+    result = run()
+    told = words(result).replace(near[1], near[0])
+    assert f"cannot be told apart from {near[0]} at this noise" in told
+    assert "from mappings that ran more than once" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--run", "echo no luck >&2; exit 4; {map}"], 1, "failed, exit status 4: no luck"),
+        (["--run", "true {map}"], 1, "gave no time: found no number"),
+        (["--run", "echo -2.5 # {map}"], 1, "gave no time: found -2.5"),
+        (["--run", "sleep 60 # {map}", "--timeout", "0.3"], 1, "ended after 0.3 s"),
+        (["--run", "./job.sh"], 2, "--run needs {map}"),
+        (["--noise", "2"], 2, "--noise"),
+        (["--runs", "0"], 2, "--runs"),
+        (["--dialect", "rankfile"], 2, "--dialect needs --out or --run"),
+        (["--dialect", "nonsense", "--out", "x"], 2, "unknown format of a mapping"),
+        (["--dialect", "hostfile", "--out", "x"], 2, "format that names hosts"),
+        (["--out", "maps"], 2, "--out and --mappings name the same file"),
+        (["--times", "maps/runs.csv"], 2, "--times is a file of the folder that --mappings reads"),
+        (["--times", "no/runs.csv"], 2, "no such folder"),
+        (["--out", "halo.csv"], 2, "found a file, expected a folder"),
+    ],
+)
+def test_faults_are_told_in_a_line(run, options, code, said):
+    result = run(*options, code=code)
+    assert said in result.stderr
+    lines = [line for line in result.stderr.splitlines() if "error:" in line]
+    assert len(lines) == len(result.stderr.splitlines()) == 1
+    assert not Path("runs.csv").exists() or Path("runs.csv").read_text() == ""
+    assert not Path(".runs.csv.run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mapping,time\nnobody,1.0\n", "runs.csv:2: time of a mapping that is not there"),
+        ("mapping,time\n{best},-1\n", "runs.csv:2: bad time: found -1, expected positive seconds"),
+        ("mapping,time\n{best}\n", "runs.csv:2: wrong number of columns"),
+        ("mapping,time\n{best},1\n{best},1e9\n", "are all times in one unit?"),
+    ],
+)
+def test_bad_files_of_runs_are_refused(run, text, said):
+    Path("runs.csv").write_text(text.format(best=BEST))
+    assert said in run(code=2).stderr
+
+
+def test_a_time_in_another_unit_is_not_kept(run):
+    Path("runs.csv").write_text(f"mapping,time\n{BEST},{TIMES[BEST]}\n")
+    before = Path("runs.csv").read_bytes()
+    result = run("--run", "echo 77.5 # {map}", code=2)
+    assert "are all times in one unit?" in result.stderr
+    assert Path("runs.csv").read_bytes() == before
+    assert not Path(".runs.csv.run").exists()
+
+
+def test_two_plans_do_not_write_one_file(run):
+    from toruscast.training.driving import only_one
+
+    with only_one("runs.csv"):
+        result = run("--run", MACHINE, code=1)
+    assert "another plan writes its runs here" in result.stderr
+
+
+def test_ctrl_c_ends_the_script_too(run):
+    slow = "touch began; sleep 1; touch finished; echo 1 # {map}"
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from toruscast.cli import main; main()",
+            *WORDS.split(),
+            "--run",
+            slow,
+        ],
+        stderr=subprocess.PIPE,
+    )
+    while not Path("began").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert errors.decode().splitlines()[-1] == "toruscast: error: interrupted"
+    time.sleep(1.2)
+    assert not Path("finished").exists()
+    assert not Path(".runs.csv.run").exists()
+
+
+# The time of each run is another one, and the machine itself counts those that it finished.
+COUNTING = """
+name=$(basename $1 .map)
+sleep 0.$(($$ % 3))
+n=$(cat counted 2>/dev/null | wc -l)
+echo "$name,$((100 + n)).5" >> counted
+echo "$((100 + n)).5"
+"""
+
+
+def killed(kills, seed):
+    """Kill a plan at random moments; return what the machine ran and what the file says."""
+    Path("machine.sh").write_text(COUNTING)
+    line = [*WORDS.split(), "--run", "sh machine.sh {map}", "--runs", "14", "--quiet"]
+    line += ["--noise", "0.5", "--goal", "0.0001"]
+    script = Path(__file__).parents[1] / "killed.py"
+    subprocess.run([sys.executable, script, str(kills), str(seed), *line], check=True)
+    ran = [line.split(",") for line in Path("counted").read_text().splitlines()]
+    return [(name, float(seconds)) for name, seconds in ran]
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_killed_plan_goes_on_and_nothing_is_lost_or_doubled(run, kills):
+    ran = killed(kills, seed=kills)
+    runs = logged()
+    assert list(zip(runs["mapping"], runs["time"], strict=True)) == ran
+    assert len(ran) == 14
+    assert not Path(".runs.csv.run").exists()
