@@ -1,8 +1,10 @@
 """What the README and the pages show runs, and the commands that they name exist."""
 
 import doctest
+import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,8 @@ def test_python_examples_of_the_readme_run(capsys):
 def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
     """Blocks run in order; one behind which a file is named is that file."""
     monkeypatch.chdir(tmp_path)
+    # The reader's environment is active: scripts find this Python.
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     names, out = {}, ""
     for kind, file, body in BLOCK.findall(page.read_text()):
         if file:

@@ -1,0 +1,210 @@
+"""Plan runs on measured and simulated times from random starts, a random order beside it.
+
+    python benchmarks/plan.py --out FOLDER [--data FOLDER]
+
+Measured: the emulated torus of `--data`, one repetition a run, drawn at random, or the mean of a
+mapping's repetitions. Simulated: the captured applications, 84 candidates each; a run is the
+simulated time and a constant as large as the median of them all, times noise.
+
+A start is three mappings drawn at random; then the plan chooses, until it has enough or a quarter
+of the mappings have been run. The random order runs that many mappings, each once, and takes the
+least time. An answer is right if its mean is no longer than the least by more than two standard
+errors of their difference (measured), or than the noise of a run (simulated); regret is by how much
+it is longer. Answers that the plan calls enough are kept if they are right or within its goal.
+Writes plan.csv, a row a case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from validation import emulated_cases
+
+from toruscast import datasets
+from toruscast.features import extract
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, parse_torus, strategies
+from toruscast.training import Plan, load_predictor
+from toruscast.training.outlook import Outlook
+
+Floats = NDArray[np.float64]
+STARTS = 50
+BEGUN = 3
+HOSTS = (
+    ("lammps-lj-64", "4x4x4"),
+    ("lammps-lj-512", "8x8x8"),
+    ("lammps-droplet-128", "4x4x8"),
+    ("espresso-si-64", "4x4x4"),
+    ("lammps-salt-64", "4x4x4"),
+)
+NOISES = (0.01, 0.03)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A case: mappings, what is forecast of them, and what a run of each may take."""
+
+    name: str
+    run: str
+    mappings: tuple[TaskMapping, ...]
+    outlook: Outlook
+    true: Floats
+    is_right: NDArray[np.bool_]
+    draw: Callable[[int, np.random.Generator], float]
+
+
+def outlook_of(
+    traffic: CommGraph | Workload, torus: Torus, mappings: list[TaskMapping]
+) -> tuple[Outlook, pd.DataFrame]:
+    """Return what the default model says, and the features with simulated times."""
+    model = load_predictor()
+    table = extract(traffic, torus, mappings, level=2, n_jobs=-1)
+    return model.outlook(table), table
+
+
+def measured(folder: Path) -> Iterator[Machine]:
+    """Yield the cases of the emulated torus."""
+    times = pd.read_csv(folder / "times.csv")
+    for case in emulated_cases(folder):
+        pattern, nbytes, _ = case.name.split()
+        here = times[(times["pattern"] == pattern) & (times["msg_bytes"] == int(nbytes))]
+        numbers = sorted(case.mappings)
+        mappings = [case.mappings[number] for number in numbers]
+        outlook, _ = outlook_of(case.workload, case.torus, mappings)
+        every = [here.loc[here["mapping_id"] == i, "time_s"].to_numpy() for i in numbers]
+        clean = here[here["retrans"] == 0].groupby("mapping_id")["time_s"]
+        true, error = clean.mean()[numbers].to_numpy(), clean.sem()[numbers].to_numpy()
+        best = int(true.argmin())
+        right = true - true.min() <= 2 * np.hypot(error, error[best])
+        name = f"emulated torus, {case.name}"
+        yield Machine(
+            name,
+            "one repetition",
+            tuple(mappings),
+            outlook,
+            true,
+            right,
+            lambda i, rng, each=every: float(rng.choice(each[i])),
+        )
+        means = np.array([values.mean() for values in every])
+        yield Machine(
+            name,
+            "mean of all",
+            tuple(mappings),
+            outlook,
+            true,
+            right,
+            lambda i, _rng, each=means: float(each[i]),
+        )
+
+
+def simulated() -> Iterator[Machine]:
+    """Yield the captured applications, with a constant and noise."""
+    for name, host in HOSTS:
+        comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
+        torus = parse_torus(host)
+        mappings = strategies.sample(comm, torus, n=84, seed=1)
+        outlook, table = outlook_of(comm, torus, mappings)
+        network = table["time"].to_numpy()
+        true = network + np.median(network)
+        for noise in NOISES:
+            yield Machine(
+                f"{name} on {host}",
+                f"noise of {noise:.0%}",
+                tuple(mappings),
+                outlook,
+                true,
+                true <= true.min() * (1 + noise),
+                lambda i, rng, t=true, s=noise: float(t[i] * np.exp(s * rng.standard_normal())),
+            )
+
+
+def answer(machine: Machine, seed: int) -> dict[str, Any]:
+    """Plan from one random start."""
+    rng = np.random.default_rng([seed, zlib.crc32((machine.name + machine.run).encode())])
+    runs = Plan(machine.mappings, machine.outlook, seed=seed)
+    place = {name: i for i, name in enumerate(runs.names)}
+    n = len(place)
+    quarter = n // 4
+    order = rng.permutation(n)
+    for i in order[:BEGUN]:
+        runs.tell(runs.names[i], machine.draw(int(i), rng))
+    rights: list[bool] = [False] * (BEGUN - 1)
+    while True:
+        rights.append(bool(machine.is_right[place[runs.standing.best]]))
+        if runs.is_enough or runs.n_runs >= quarter:
+            break
+        i = place[runs.name_of(runs.ask()[0])]
+        runs.tell(runs.names[i], machine.draw(i, rng))
+    standing = runs.standing
+    chosen = place[standing.best]
+    seen = np.array([machine.draw(int(i), rng) for i in order[:quarter]])
+    other = int(order[:quarter][seen.argmin()])
+    least = machine.true.min()
+    return {
+        "quarter": quarter,
+        "right": bool(machine.is_right[chosen]),
+        "right_random": bool(machine.is_right[other]),
+        "regret": machine.true[chosen] / least - 1,
+        "regret_random": machine.true[other] / least - 1,
+        "runs": runs.n_runs,
+        "first_right": next((i + 1 for i, right in enumerate(rights) if right is True), np.nan),
+        "enough": standing.is_enough,
+        "kept": standing.is_enough
+        and bool(machine.is_right[chosen] or machine.true[chosen] <= least * (1 + standing.goal)),
+        "noise": standing.noise,
+    }
+
+
+def score(machine: Machine) -> dict[str, Any]:
+    """Plan from every start; return the shares and means."""
+    each = joblib.Parallel(n_jobs=-1)(
+        joblib.delayed(answer)(machine, seed) for seed in range(STARTS)
+    )
+    table = pd.DataFrame(each)
+    enough = int(table["enough"].sum())
+    return {
+        "case": machine.name,
+        "run": machine.run,
+        "mappings": len(machine.mappings),
+        "quarter": int(table["quarter"].iloc[0]),
+        "right": table["right"].mean(),
+        "right_random": table["right_random"].mean(),
+        "first_right": table["first_right"].median(),
+        "regret": table["regret"].mean(),
+        "regret_random": table["regret_random"].mean(),
+        "runs": table["runs"].median(),
+        "enough": enough / len(table),
+        "kept": table["kept"].sum() / enough if enough else np.nan,
+        "noise": table["noise"].median(),
+    }
+
+
+def main() -> None:
+    """Plan them all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder of the measurements")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the CSV file")
+    arguments = parser.parse_args()
+    there = [] if arguments.data is None else [arguments.data / "emulated-torus"]
+    rows = []
+    for machine in chain(*map(measured, there), simulated()):
+        rows.append(score(machine))
+        print(pd.Series(rows[-1]).to_string(), "\n", flush=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    table = pd.DataFrame(rows)
+    table.to_csv(arguments.out / "plan.csv", index=False)
+    print(table.to_string(index=False, float_format="%.3f"))
+
+
+if __name__ == "__main__":
+    main()
