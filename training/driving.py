@@ -6,7 +6,9 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.run_log import append_run, is_logged
@@ -56,14 +58,14 @@ def take_left(plan: Plan, script: Script, runs_file: str | os.PathLike[str]) -> 
     if note is None:
         script.settle()
         return None
-    name, size = note.get("mapping"), note.get("size")
+    name: Any = note.get("mapping")
+    size: Any = note.get("size")
     seconds = script.outcome_of_left()
-    is_ours = isinstance(name, str) and isinstance(size, int) and name in plan.names
-    if seconds is None or not is_ours or Path(runs_file).stat().st_size < size:
-        script.settle()
-        return None
     taken = None
-    if not is_logged(runs_file, size, name, seconds):
+    is_ours = isinstance(name, str) and name in plan.names
+    # A shorter file is another one.
+    is_ours = is_ours and isinstance(size, int) and Path(runs_file).stat().st_size >= size
+    if seconds is not None and is_ours and not is_logged(runs_file, size, name, seconds):
         _keep(plan, runs_file, name, seconds)
         taken = name
     script.settle()
@@ -104,7 +106,7 @@ def drive(
         for mapping in plan.ask(min(batch, most - plan.n_runs)):
             name = plan.name_of(mapping)
             note = {"size": Path(runs_file).stat().st_size}
-            seconds = script.run(name, lambda folder, m=mapping: write(m, folder), note)
+            seconds = script.run(name, partial(write, mapping), note)
             try:
                 _keep(plan, runs_file, name, seconds)
             finally:

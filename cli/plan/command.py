@@ -12,6 +12,7 @@ import click
 from .. import options
 from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
 from ..output import Output, check_writable, records
+from ..placing_options import POSITIVE
 from ..records import Candidates, Traffic, Work, as_record
 from .launch import Launch
 
@@ -47,7 +48,7 @@ _SHARE = click.FloatRange(min=1e-4, max=1)
     Pace,
     click.option(
         "--batch",
-        type=options.POSITIVE,
+        type=POSITIVE,
         default=1,
         show_default=True,
         metavar="K",
@@ -55,7 +56,7 @@ _SHARE = click.FloatRange(min=1e-4, max=1)
     ),
     click.option(
         "--runs",
-        type=options.POSITIVE,
+        type=POSITIVE,
         metavar="N",
         help="Most runs, those of --times included.  [default: no limit; with --run 30]",
     ),

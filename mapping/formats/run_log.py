@@ -105,8 +105,11 @@ def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: 
     column, unit = next(iter(times.items()))
     cells[place], cells[column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
-    quoting = csv.QUOTE_ALL if mapping.startswith("#") else csv.QUOTE_MINIMAL
-    csv.writer(stream, quoting=quoting, lineterminator="\n").writerow(cells)
+    if mapping.startswith("#"):
+        # In quotes it is no comment.
+        csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(cells)
+    else:
+        csv.writer(stream, lineterminator="\n").writerow(cells)
     row = stream.getvalue()
     if not mapping or len(row.splitlines()) != 1 or fields(row) != cells:
         raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
