@@ -95,6 +95,7 @@ def _content(
     placing: Placing,
 ) -> dict[str, Any]:
     """What the first dialect that can be read finds in the file."""
+    from toruscast.errors import InputError
     from toruscast.mapping.formats import (
         read_hosts,
         read_mappings,
@@ -106,8 +107,13 @@ def _content(
 
     kinds = [dialect.holds for dialect in fits]
     if torus is not None and "mapping" in kinds:
-        mappings = read_mappings(source.path, torus, **placing.how)
-        return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
+        try:
+            mappings = read_mappings(source.path, torus, **placing.how)
+            return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
+        except InputError:
+            # Bare numbers may be a graph as well as a mapping; then they are the graph.
+            if "graph" not in kinds:
+                raise
     if "graph" in kinds:
         workload = read_workload(source.path, include=reading.include, **reading.how)
         return graph_facts(workload.total) | {"phases": len(workload)}
