@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from .. import options
@@ -11,6 +13,9 @@ from ..records import Traffic, as_record
 from .files import check_files, write_files
 from .options import Step, step_options
 from .report import content, show
+
+if TYPE_CHECKING:
+    from toruscast.mapping.hlo import HloStep
 
 
 @click.command("mesh")
@@ -50,16 +55,22 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
         --traffic tensor:allreduce:64MB,fsdp:allgather:32MB,data:allreduce:1GB
     toruscast mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 \\
         --traffic tensor:exchange:4MB,data:exchange:4MB --write mesh.py
+    toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
     """  # noqa: D301
     from toruscast.training.mesh import mesh
 
+    if (step.sends is None) == (step.hlo is None):
+        raise click.UsageError("one of --traffic and --hlo is needed")
+    if step.axes is None and step.hlo is None:
+        raise click.UsageError("--traffic needs --axes")
     targets = check_files(files, output)
     torus = load_torus(traffic)
+    sends = step.sends or _program(step.hlo or "", output)
     with output.progress("Simulating") as progress:
         answer = mesh(
             torus,
-            step.axes or "",
-            step.sends or "",
+            step.axes,
+            sends,
             overlap=step.order == "overlap",
             top=top,
             progress=progress,
@@ -68,3 +79,14 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
     write_files(answer, targets)
     if output.for_people:
         show(answer, output, targets)
+
+
+def _program(path: str, output: Output) -> HloStep:
+    """Read a compiled program; say what of it is left out."""
+    from toruscast.mapping.hlo import read_hlo
+
+    program = read_hlo(path)
+    if program.left_out:
+        names = ", ".join(program.left_out[:5])
+        output.message(f"{path}: not counted, their sizes differ from run to run: {names}")
+    return program

@@ -18,6 +18,7 @@ class Step:
 
     axes: str | None = None
     sends: str | None = None
+    hlo: str | None = None
     order: Order = "in-turn"
     devices: str | None = None
 
@@ -28,20 +29,25 @@ def step_options(function: F) -> F:
         function,
         click.option(
             "--axes",
-            required=True,
             metavar="NAME=SIZE,...",
-            help="Axes of the mesh, the last one varying fastest.",
+            help="Axes of the mesh, the last one varying fastest; with --hlo those that the "
+            "groups of the program tell, if not given.",
         ),
         click.option(
             "--traffic",
             "sends",
-            required=True,
             metavar="AXIS:COLLECTIVE:SIZE,...",
             help="What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
             "the next round the axis), pipeline (the last one sends to none) or exchange (with "
             "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
             "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
             "the size is how often a step runs it.",
+        ),
+        click.option(
+            "--hlo",
+            metavar="FILE",
+            help="Instead: the collectives of a compiled program, in HLO text, such as "
+            "jax.jit(step).lower(...).compile().as_text() gives.",
         ),
         click.option(
             "--order",

@@ -9,8 +9,10 @@ import numpy as np
 
 from toruscast.errors import InputError
 from toruscast.mapping import Torus
+from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic, parse_axes
 from toruscast.mapping.mesh.devices import Devices, usual_devices
+from toruscast.mapping.mesh.from_hlo import hlo_traffic
 from toruscast.mapping.mesh.traffic_text import parse_traffic
 from toruscast.mapping.task_mapping import check_torus
 
@@ -24,8 +26,8 @@ _ALIKE = 1e-6
 
 def mesh(
     torus: Torus,
-    axes: MeshAxes | Mapping[str, int] | str,
-    traffic: Sequence[MeshTraffic] | MeshTraffic | str,
+    axes: MeshAxes | Mapping[str, int] | str | None,
+    traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
     *,
     devices: Devices | None = None,
     overlap: bool = False,
@@ -44,9 +46,11 @@ def mesh(
     ----------
     torus : Torus
     axes : MeshAxes, mapping or str
-        Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``.
-    traffic : sequence of MeshTraffic or str
-        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``.
+        Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
+        an HLO program's groups tell them.
+    traffic : sequence of MeshTraffic, str or HloStep
+        What a step sends, such as ``"tensor:allreduce:64MB,data:allreduce:1GB"``, or what
+        `read_hlo` reads of a compiled program.
     devices : Devices, optional
         The devices that are there; all, numbered as the machine does, if not given.
     overlap : bool
@@ -76,7 +80,10 @@ def mesh(
     ([0, 2, 3, 1], 1.98)
     """
     check_torus(torus)
-    axes, sends = _axes(axes), _traffic(traffic)
+    if isinstance(traffic, HloStep):
+        axes, sends = hlo_traffic(traffic, None if axes is None else _axes(axes))
+    else:
+        axes, sends = _axes(axes), _traffic(traffic)
     for each in sends:
         each.check(axes)
     devices = devices or usual_devices(torus)
@@ -182,7 +189,7 @@ def _total(candidate: Candidate, traffic: Sequence[MeshTraffic], overlap: bool) 
     return max(float(np.max(busy)), *times)
 
 
-def _axes(axes: MeshAxes | Mapping[str, int] | str) -> MeshAxes:
+def _axes(axes: MeshAxes | Mapping[str, int] | str | None) -> MeshAxes:
     if isinstance(axes, str):
         return parse_axes(axes)
     if isinstance(axes, Mapping):

@@ -1,0 +1,229 @@
+"""The collectives of an HLO module: what each sends among whom, and how often a step runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats._source import Text, as_text, read_text
+from .groups import after, read_groups
+from .shapes import nbytes, parts
+
+KINDS = {
+    "all-reduce": "allreduce",
+    "all-gather": "allgather",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "alltoall",
+    "collective-permute": "permute",
+}
+_LEFT_OUT = ("ragged-all-to-all", "collective-broadcast")
+_INSTRUCTION = re.compile(
+    r"\s*(?:ROOT\s+)?%?([\w.-]+)\s*=\s*(.+?)\s((?:ragged-)?[a-z]+(?:-[a-z]+)*)\("
+)
+_CALLED = re.compile(
+    r"\b(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.-]+)"
+)
+_BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
+_COMMENT = re.compile(r"/\*.*?\*/")
+_HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
+
+
+@dataclass(frozen=True, eq=False)
+class HloCollective:
+    """A collective of a program.
+
+    Attributes
+    ----------
+    name : str
+        Of its instruction.
+    kind : str
+        ``allreduce``, ``allgather``, ``reduce_scatter``, ``alltoall`` or ``permute``.
+    nbytes : float
+        Size of the whole buffer, as of `MeshTraffic`.
+    groups : ndarray of int, shape (n_groups, n)
+        Devices of each group; of a permute sender and receiver.
+    times : int
+        How often a step runs it: loops with a known number of trips count as many.
+    """
+
+    name: str
+    kind: str
+    nbytes: float
+    groups: NDArray[np.int64]
+    times: int = 1
+
+    def alike(self, other: HloCollective) -> bool:
+        """Whether both send the same."""
+        same = (self.kind, self.nbytes) == (other.kind, other.nbytes)
+        return same and np.array_equal(self.groups, other.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class HloStep:
+    """The collectives of a program in the order of its text, those alike put together.
+
+    Attributes
+    ----------
+    n_devices : int
+    collectives : tuple of HloCollective
+    left_out : tuple of str
+        Instructions that communicate and are not known here.
+    """
+
+    n_devices: int
+    collectives: tuple[HloCollective, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def read_hlo(path: str | os.PathLike[str]) -> HloStep:
+    """Read the collectives of an HLO text dump.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no such dump, or a collective's groups or sizes cannot be
+        told.
+    """
+    return step_of(read_text(path))
+
+
+def parse_hlo(text: str) -> HloStep:
+    """Return the collectives of HLO text.
+
+    Raises
+    ------
+    InputError
+        As of `read_hlo`.
+
+    Examples
+    --------
+    >>> step = parse_hlo('''HloModule jit_f, num_partitions=4
+    ... ENTRY %main (p: f32[8]) -> f32[32] {
+    ...   %p = f32[8]{0} parameter(0)
+    ...   ROOT %ag = f32[32]{0} all-gather(%p), replica_groups=[1,4]<=[4], dimensions={0}
+    ... }''')
+    >>> [(each.name, each.kind, each.nbytes) for each in step.collectives], step.n_devices
+    ([('ag', 'allgather', 128.0)], 4)
+    """
+    return step_of(as_text("HLO text", text.encode()))
+
+
+def step_of(text: Text) -> HloStep:
+    """Return the collectives of HLO text that was read."""
+    sizes = dict.fromkeys(("num_partitions", "replica_count"), 1)
+    where, entry, order = "", None, [""]
+    found: list[tuple[str, HloCollective]] = []
+    calls: list[tuple[str, str, int]] = []
+    left_out: list[str] = []
+    known = False
+    for number, raw in enumerate(text.raw_lines(), start=1):
+        line = _COMMENT.sub("", raw).rstrip()
+        if line.lstrip().startswith("HloModule"):
+            sizes |= {key: int(value) for key, value in _HEAD.findall(line)}
+            known = True
+            continue
+        if line.endswith("{") and (match := re.match(r"\s*(ENTRY\s+)?%?([\w.-]+)", line)):
+            where = match[2]
+            order.append(where)
+            known = True
+            entry = where if match[1] else entry
+            continue
+        instruction = _INSTRUCTION.match(line)
+        if instruction is None:
+            continue
+        name, kind, operation = instruction.groups()
+        trips = _TRIPS.search(line)
+        # What is started elsewhere runs once.
+        ends = operation.endswith(("-done", "-update"))
+        for called in () if ends else _called(line):
+            calls.append((where, called, int(trips[1]) if trips and operation == "while" else 1))
+        plain = operation.removesuffix("-start")
+        if plain in _LEFT_OUT:
+            left_out.append(name)
+        if plain in KINDS:
+            everyone = sizes["num_partitions"] * sizes["replica_count"]
+            found.append(
+                (where, _collective(text, number, line, (name, kind, operation), everyone))
+            )
+    if not known and not found:
+        first, line = text.first_line()
+        raise text.fault("no HLO text", first, line[:60], "HloModule, or lines %x = f32[8] ...")
+    often = _counts(calls, order, entry)
+    collectives: list[HloCollective] = []
+    for where, each in found:
+        if often[where]:
+            _add(collectives, replace(each, times=often[where]))
+    most = max((int(each.groups.max()) + 1 for each in collectives), default=0)
+    n_devices = max(sizes["num_partitions"] * sizes["replica_count"], most)
+    return HloStep(n_devices, tuple(collectives), tuple(left_out))
+
+
+def _called(line: str) -> list[str]:
+    """Computations that an instruction runs."""
+    names = _CALLED.findall(line)
+    for branches in _BRANCHES.findall(line):
+        names += [each.strip().lstrip("%") for each in branches.split(",")]
+    return names
+
+
+def _collective(
+    text: Text, number: int, line: str, instruction: tuple[str, str, str], n_devices: int
+) -> HloCollective:
+    name, shape, operation = instruction
+    starts = operation.endswith("-start")
+    kind = KINDS[operation.removesuffix("-start")]
+    key = "source_target_pairs" if kind == "permute" else "replica_groups"
+    said = after(line, key)
+    groups = read_groups(said or "{}", 0 if kind == "permute" else n_devices)
+    if groups is None or (kind == "permute" and groups.shape[1] != 2):
+        if kind == "permute" and (said or "").replace(" ", "") == "{}":
+            return HloCollective(name, kind, 0.0, np.zeros((0, 2), dtype=np.int64))
+        expected = "groups of one size: {{0,1},{2,3}} or [2,2]<=[4]"
+        if kind == "permute":
+            expected = "{{0,1},{1,0}}"
+        raise text.fault(f"bad {key} of {name}", number, (said or "none")[:60], expected)
+    if starts:
+        shape = _of_start(kind, shape)
+    size = nbytes(shape)
+    if kind == "reduce_scatter":
+        size *= groups.shape[1]
+    return HloCollective(name, kind, size, groups)
+
+
+def _of_start(kind: str, shape: str) -> str:
+    """What an instruction that only starts gives in the end: its type holds the operands too."""
+    inside = parts(shape)
+    if kind == "permute":
+        return inside[0]
+    if kind == "allreduce" or len(inside) < 2:
+        return shape
+    return inside[1]
+
+
+def _counts(calls: list[tuple[str, str, int]], order: list[str], entry: str | None) -> Counter[str]:
+    """How often a step runs each computation; once where no entry tells."""
+    if entry is None:
+        return Counter(order)
+    inside: dict[str, list[tuple[str, int]]] = {}
+    for caller, called, trips in calls:
+        inside.setdefault(caller, []).append((called, trips))
+    often = Counter({entry: 1})
+    # Computations stand before those that run them.
+    for caller in reversed(order):
+        for called, trips in inside.get(caller, ()):
+            often[called] += often[caller] * trips
+    return often
+
+
+def _add(collectives: list[HloCollective], one: HloCollective) -> None:
+    for place, other in enumerate(collectives):
+        if one.alike(other):
+            collectives[place] = replace(other, times=other.times + one.times)
+            return
+    collectives.append(one)
