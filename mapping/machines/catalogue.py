@@ -47,7 +47,7 @@ def facts(name: str) -> Facts:
     Examples
     --------
     >>> facts("tpu_v6e").title
-    'TPU v6e (Trillium) slice: 2-D, 100 GB/s a link each way'
+    'TPU v6e (Trillium) slice: 2-D, 90 GB/s a link each way'
     >>> facts("tpu_v6e").about
     'An axis wraps if it has 16 chips.'
     """
