@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .learned import learned, print_learned
 from .output import Output, records
 from .quality import METRICS, between, score
 from .records import Source, Traffic, Work
+from .runs import learn_from_runs, scored
 from .sampling import obtain_samples
 from .selection import MINE, load_plugin, names_of
 from .tables import new_table
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from toruscast.training import Target
+    from toruscast.training import Measured, Target
 
 SINGLE = 10
 BASELINE = "analytic"
@@ -76,6 +78,7 @@ def command(
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --plugin my.py --features mine
     toruscast evaluate --samples samples.parquet --features prior --features H5
+    toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(also={"--samples": source.samples})
     mine = load_plugin(plugin)
@@ -84,6 +87,9 @@ def command(
     if chosen == (MINE,):
         # A metric of one's own is worth what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
+    if source.times is not None:
+        _evaluate_runs(traffic, source, chosen, level or 1, mine, splits, work, output)
+        return
     columns: list[str] = []
     if traffic.comms:
         from toruscast.training import needed_level
@@ -95,17 +101,53 @@ def command(
     table = obtain_samples(
         traffic,
         source,
-        columns,
         level or 1,
         work,
         output,
     )
     sets = _sets(chosen, mine, table, source.samples)
     scores, gain = _scored(table, sets, target, splits, work, output)
+    _show(table, sets, scores, gain, mine, output)
+
+
+def _evaluate_runs(
+    traffic: Traffic,
+    source: Source,
+    chosen: tuple[str, ...],
+    level: int,
+    mine: tuple[str, ...],
+    splits: int,
+    work: Work,
+    output: Output,
+) -> None:
+    """Compare a line in a simulated time with what sets of features add to it."""
+    from toruscast.features.registry import select
+    from toruscast.training.gains import gains
+
+    wanted = [name for text in chosen for name in names_of(text, mine)]
+    more = wanted or [feature.name for feature in select(None, level)]
+    found = learn_from_runs(traffic, source, (), more, work, output)
+    table = found.table.assign(time=found.runs.times)
+    sets = _sets(chosen, mine, table, None)
+    scores = scored(found, sets, splits, work, output)
+    _show(table, sets, scores, gains(scores), mine, output, found)
+
+
+def _show(
+    table: pd.DataFrame,
+    sets: dict[str, tuple[str, ...]],
+    scores: pd.DataFrame,
+    gain: pd.DataFrame,
+    mine: tuple[str, ...],
+    output: Output,
+    found: Measured | None = None,
+) -> None:
+    """Write and print how good the sets are, and each feature alone."""
     from toruscast.training import single_features
     from toruscast.training.evaluate import INTERVAL_SPLITS
 
     single = single_features(table)
+    splits = int(scores["split"].max()) + 1
     content = {
         "n_samples": len(table),
         "n_train": int(scores["n_train"].iloc[0]),
@@ -116,9 +158,14 @@ def command(
         "gain": records(gain),
         "single_features": records(single),
     }
+    if found is not None:
+        content["learned"] = learned(found)
     output.write(content, _summary(scores))
     if output.for_people:
         console = output.console()
+        if found is not None:
+            print_learned(found, console)
+            console.print()
         few = f"no interval from fewer than {INTERVAL_SPLITS} splits"
         console.print(
             f"{len(table)} samples; {content['n_train']} train and {content['n_test']} are "

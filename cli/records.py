@@ -184,3 +184,9 @@ def refuse(where: str, *names: str | type) -> None:
         given = context.get_parameter_source(parameter.name or "")
         if parameter.name in refused and given is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{parameter.opts[0]} goes {where}")
+
+
+def is_default(name: str) -> bool:
+    """Whether nobody gave the option of this parameter."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source in (None, ParameterSource.DEFAULT)

@@ -9,9 +9,11 @@ import click
 from toruscast.report.units import percent
 
 from . import options
+from .learned import learned, print_learned
 from .output import Output, records
 from .quality import print_quality
-from .records import Source, Traffic, Work
+from .records import Source, Traffic, Work, is_default
+from .runs import learn_from_runs
 from .sampling import obtain_samples
 from .selection import check_use, load_plugin, names_of
 from .tables import new_table
@@ -19,7 +21,7 @@ from .tables import new_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toruscast.training import Target
+    from toruscast.training import Measured, Target, TimePredictor
 
 
 @click.command("train")
@@ -60,7 +62,7 @@ def command(
     \b
     toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.skops
     toruscast train --samples samples.parquet --out model.skops --features analytic
-    toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times times.csv --out m.skops
+    toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv --out m.skops
     """  # noqa: D301
     output.check({"--out": out}, {"--samples": source.samples})
     from toruscast.training import (
@@ -74,12 +76,16 @@ def command(
     )
 
     mine = load_plugin(plugin)
+    if source.times is not None:
+        names = () if is_default("chosen") else names_of(chosen, mine)
+        check_use(mine, names or None)
+        _train_on_runs(traffic, source, names, out, splits, work, output)
+        return
     names = names_of(chosen, mine) if traffic.comms or mine else ()
     check_use(mine, names)
     table = obtain_samples(
         traffic,
         source,
-        names,
         needed_level(names, target),
         work,
         output,
@@ -93,19 +99,55 @@ def command(
     )
     model.fit(table, table["time"])
     save_predictor(model, out, table.attrs.get("provenance"))
-    content = {
-        "model": out,
-        "n_samples": model.n_samples_,
-        "features": [str(name) for name in model.feature_names_in_],
-        "importances": dict(
-            zip(map(str, model.feature_names_in_), model.feature_importances_, strict=True)
-        ),
-        "target": aim,
-        "quality": records(quality),
-    }
+    content = _content(out, model, quality)
     output.write(content, quality)
     if output.for_people:
         _print(content, quality, output)
+
+
+def _train_on_runs(
+    traffic: Traffic,
+    source: Source,
+    names: tuple[str, ...],
+    out: str,
+    splits: int,
+    work: Work,
+    output: Output,
+) -> None:
+    """Learn from times of a machine, and save the model that is worth it."""
+    from toruscast.training import repeated_splits, save_predictor, summarise
+    from toruscast.training.evaluate import METRICS_OF_RUNS
+
+    found = learn_from_runs(traffic, source, names, (), work, output)
+    table = found.table.assign(time=found.runs.times)
+    output.message(f"measuring quality on {splits} splits")
+    scores = repeated_splits(
+        table,
+        found.model,
+        n_splits=splits,
+        seed=work.seed,
+        n_jobs=work.jobs,
+        metrics=METRICS_OF_RUNS,
+    )
+    save_predictor(found.model, out, found.model.provenance_)
+    quality = summarise(scores)
+    content = _content(out, found.model, quality) | {"learned": learned(found)}
+    output.write(content, quality)
+    if output.for_people:
+        _print(content, quality, output, found)
+
+
+def _content(out: str, model: TimePredictor, quality: pd.DataFrame) -> dict[str, Any]:
+    """Return what was trained, for JSON."""
+    names = [str(name) for name in model.feature_names_in_]
+    return {
+        "model": out,
+        "n_samples": model.n_samples_,
+        "features": names,
+        "importances": dict(zip(names, model.feature_importances_, strict=True)),
+        "target": model.target,
+        "quality": records(quality),
+    }
 
 
 def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | tuple[str, ...]:
@@ -115,7 +157,12 @@ def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | 
     return chosen if chosen in FEATURE_SETS else names_of(chosen, mine, table.columns)
 
 
-def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> None:
+def _print(
+    content: dict[str, Any],
+    quality: pd.DataFrame,
+    output: Output,
+    found: Measured | None = None,
+) -> None:
     from toruscast.wording import counted
 
     console = output.console()
@@ -124,7 +171,12 @@ def _print(content: dict[str, Any], quality: pd.DataFrame, output: Output) -> No
         f"{counted(len(content['features']), 'feature')}; saved as "
         f"{content['model']}.\n",
     )
+    if found is not None:
+        print_learned(found, console)
+        console.print()
     print_quality(quality, console)
+    if not any(content["importances"].values()):
+        return
     console.print("\nWhat the model looks at:", style="bold")
     shown = new_table("feature", "importance", left=("feature",))
     ranked = sorted(content["importances"].items(), key=lambda item: -item[1])

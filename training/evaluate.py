@@ -16,7 +16,7 @@ from toruscast.validation import whole_number
 from ._table import features_only
 from .feature_sets import feature_set
 from .gains import gains
-from .metrics import r2, rcc, rcc_ties_halved, regret, tau_b
+from .metrics import r2, rcc, rcc_ties_halved, rcc_told_apart, regret, tau_b
 from .predictor import TimePredictor
 
 Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, TimePredictor]
@@ -28,6 +28,8 @@ METRICS: dict[str, Callable[[Any, Any], float]] = {
     "regret_1": lambda observed, predicted: regret(observed, predicted, 1),
     "regret_5": lambda observed, predicted: regret(observed, predicted, 5),
 }
+METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
+"""The same of measured times: pairs that took the same time are no success."""
 PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
 INTERVAL_SPLITS = 5
@@ -44,6 +46,7 @@ def repeated_splits(
     seed: int = 0,
     time: str = "time",
     n_jobs: int = 1,
+    metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
 ) -> pd.DataFrame:
     """Train on a random share of the mappings and score the forecast of the rest, many times.
 
@@ -64,6 +67,8 @@ def repeated_splits(
         Column of the observed times.
     n_jobs : int
         Processes.
+    metrics : dict of str to callable, optional
+        Of observed and forecast times, by name; `METRICS` if not given.
 
     Returns
     -------
@@ -98,7 +103,8 @@ def repeated_splits(
     features = features_only(table, time)
     # Processes, for scikit-learn's fits change the warning filters, which threads share.
     rows = Parallel(n_jobs=n_jobs)(
-        delayed(_score)(features, observed, predictor, *parts) for _, predictor, _, parts in work
+        delayed(_score)(features, observed, predictor, *parts, dict(metrics or METRICS))
+        for _, predictor, _, parts in work
     )
     labels = [{"predictor": name, "split": split} for name, _, split, _ in work]
     return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
@@ -288,12 +294,13 @@ def _score(
     predictor: TimePredictor,
     train: NDArray[np.int64],
     test: NDArray[np.int64],
+    metrics: Mapping[str, Callable[[Any, Any], float]],
 ) -> dict[str, float]:
     """Return every metric of one predictor on one split."""
     # Scores need no intervals.
     model = clone(predictor).set_params(calibration_folds=0)
     predicted = model.fit(features.iloc[train], observed[train]).predict(features.iloc[test])
-    scores = {name: metric(observed[test], predicted) for name, metric in METRICS.items()}
+    scores = {name: metric(observed[test], predicted) for name, metric in metrics.items()}
     return {"n_train": train.size, "n_test": test.size, **scores}
 
 

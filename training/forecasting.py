@@ -25,7 +25,7 @@ from .model_file import load_predictor
 from .outlook import Outlook
 from .predictor import TimePredictor
 from .race import Budget, Kind, Race, run
-from .runs import Runs, Times
+from .runs import Times
 from .simulated import Simulate, mean_hops
 
 Floats = NDArray[np.float64]
@@ -122,7 +122,7 @@ def forecast(
             workload,
             torus,
             several,
-            Runs.of(times),
+            times,
             routing=routing,
             simulate=limit.simulations > 0,
             seed=seed,

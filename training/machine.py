@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError, InputWarning
-from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 
 from . import checks
@@ -22,7 +22,7 @@ from .outlook import Outlook
 from .predictor import TimePredictor
 from .race import REGRET, SURE
 from .references import SIMULATED, in_words, references_to_try, with_references
-from .runs import Runs
+from .runs import Runs, Times
 from .worth import check_enough
 
 Floats = NDArray[np.float64]
@@ -34,14 +34,15 @@ _LEAST_ERROR = 1e-9
 
 
 def learn_runs(
-    workload: Workload,
+    traffic: Workload | CommGraph,
     torus: Torus,
     mappings: Sequence[TaskMapping],
-    runs: Runs,
+    times: Times,
     *,
     routing: Routing = "deterministic",
     simulate: bool = True,
     features: Sequence[str] | None = None,
+    more: Sequence[str] = (),
     seed: int = 0,
     n_jobs: int = 1,
 ) -> Measured:
@@ -49,14 +50,16 @@ def learn_runs(
 
     Parameters
     ----------
-    workload, torus, mappings
+    traffic, torus, mappings
         What was sent, over which network, and the mappings that ran, among others.
-    runs : Runs
+    times : path, dict of names to seconds, DataFrame or Runs
     routing : {"deterministic", "adaptive", "by_size"}
     simulate : bool
         Whether simulated times may be what the measured ones follow, or bounds only.
     features : sequence of str, optional
         What may add to that; all that need no simulation of their own if not given.
+    more : sequence of str
+        Further features that the table shall hold.
     seed : int
     n_jobs : int
 
@@ -65,13 +68,14 @@ def learn_runs(
     InputError
         If a time is of a mapping that is not there, or there is nothing to learn (`learn`).
     """
-    chosen = _named(mappings, runs.names)
+    workload, runs = as_workload(traffic), Runs.of(times)
+    chosen = _named(mappings, runs)
     references = references_to_try(routing, simulate)
     if features is None:
         features = (*FEATURE_SETS["analytic"], *FEATURE_SETS["relative"], *references)
     # The cheap refusals come first.
     check_enough(runs)
-    names = (*features, *references, "lower_bound")
+    names = (*features, *references, "lower_bound", *more)
     table = with_references(workload, torus, chosen, names, routing=routing, n_jobs=n_jobs)
     found = learn(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
     found.model.provenance_ = {"routing": routing, "measured": True}
@@ -94,16 +98,23 @@ def _ask_for_unit(found: Measured) -> None:
     )
 
 
-def _named(mappings: Sequence[TaskMapping], names: Sequence[str]) -> list[TaskMapping]:
+def _named(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping]:
+    """The mappings that ran, in the order of the runs."""
     known = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
     if len(known) < len(mappings):
         found = f"{len(mappings)} mappings of {len(known)} names"
         raise InputError("times cannot tell mappings apart", found=found, expected="names of all")
-    for name in names:
+    for name in runs.names:
         if name not in known:
             expected = f"such as {next(iter(known))}"
-            raise InputError("time of a mapping that is not there", found=name, expected=expected)
-    return [known[name] for name in names]
+            raise InputError(
+                "time of a mapping that is not there",
+                file=runs.file,
+                line=runs.line_of(name),
+                found=name,
+                expected=expected,
+            )
+    return [known[name] for name in runs.names]
 
 
 def forecast_machine(

@@ -39,6 +39,8 @@ class Measured:
 
     Attributes
     ----------
+    table : DataFrame
+        Features and references of the mappings learned from, in the order of the runs.
     model : TimePredictor
         Its target is ``measured``: a line in a reference time, and what features add if they do.
     runs : Runs
@@ -50,6 +52,7 @@ class Measured:
         What the offered model said of each mapping when that was kept from it, seconds.
     """
 
+    table: pd.DataFrame
     model: TimePredictor
     runs: Runs
     held_out: pd.DataFrame
@@ -140,7 +143,7 @@ def learn(
     times = runs.times
     references = [name for name in REFERENCES if name in table.columns]
     folds = _folds(len(known), seed)
-    lines = {name: _line(name) for name in references}
+    lines = {name: line_in(name) for name in references}
     said = {name: _held_out(model, known, times, folds) for name, model in lines.items()}
     misses = {name: _miss(each, times) for name, each in said.items()}
     # Of equal ones the cheapest.
@@ -167,7 +170,7 @@ def learn(
     held_out = pd.DataFrame({"miss": {"all alike": flat, **misses}})
     held_out.index.name = "tried"
     held_out["offered"] = held_out.index == offered
-    return Measured(model, runs, held_out, said[offered])
+    return Measured(known, model, runs, held_out, said[offered])
 
 
 def _rows(table: pd.DataFrame, runs: Runs) -> list[str]:
@@ -178,8 +181,9 @@ def _rows(table: pd.DataFrame, runs: Runs) -> list[str]:
     return list(runs.names)
 
 
-def _line(reference: str) -> TimePredictor:
-    """The line alone: trees of a single leaf."""
+def line_in(reference: str) -> TimePredictor:
+    """Return a model of measured times that is a line in ``reference`` and nothing else."""
+    # Trees of a single leaf.
     return TimePredictor(
         (reference,), "measured", reference=reference, n_estimators=1, min_samples_leaf=10**9
     )
@@ -215,7 +219,7 @@ def _held_out(
 ) -> Floats:
     """What a model says of each mapping when that is kept from it, shape ``(n_rounds, n)``."""
     fewer = clone(model).set_params(
-        calibration_folds=0, n_estimators=max(1, min(model.n_estimators, 60))
+        calibration_folds=0, n_estimators=min(model.n_estimators, 40)
     )
     said = np.empty((len(rounds), times.size))
     for row, folds in zip(said, rounds, strict=True):
@@ -260,5 +264,6 @@ def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
     return NothingToLearnError(
         "nothing to learn: times kept out are forecast no better than by the median of the others"
         f" (off by {100 * best:.2g} % against {100 * flat:.2g} %){along}",
+        file=runs.file,
         expected="times that follow the simulated ones or a feature",
     )

@@ -45,6 +45,8 @@ class Runs:
         Mapping of each run, an index into ``names``.
     lines : tuple of int
         Line of the file that each run stands on; empty where there is no file.
+    file : str or None
+        That file.
 
     Examples
     --------
@@ -59,6 +61,7 @@ class Runs:
     seconds: Floats
     which: NDArray[np.int64]
     lines: tuple[int, ...] = ()
+    file: str | None = None
 
     @classmethod
     def of(cls, times: Times) -> Self:
@@ -83,7 +86,7 @@ class Runs:
         _check_unit(runs, seconds, file)
         which = np.array([names[run.mapping] for run in runs])
         lines = () if file is None else tuple(run.line for run in runs)
-        return cls(tuple(names), seconds, which, lines)
+        return cls(tuple(names), seconds, which, lines, file)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -162,7 +165,15 @@ class Runs:
         number[[place[name] for name in names]] = np.arange(len(names))
         kept = np.flatnonzero(number[self.which] >= 0)
         lines = tuple(self.lines[i] for i in kept) if self.lines else ()
-        return type(self)(tuple(names), self.seconds[kept], number[self.which[kept]], lines)
+        return type(self)(
+            tuple(names), self.seconds[kept], number[self.which[kept]], lines, self.file
+        )
+
+    def line_of(self, name: str) -> int | None:
+        """Return the first line of a mapping in the file; None where there is no file."""
+        if not self.lines:
+            return None
+        return self.lines[int(np.argmax(self.which == self.names.index(name)))]
 
     @property
     def _misses(self) -> Floats:

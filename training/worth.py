@@ -30,9 +30,13 @@ def check_enough(runs: Runs) -> None:
     n, times = len(runs.names), runs.times
     if n < LEAST_MAPPINGS:
         expected = f"{LEAST_MAPPINGS} or more, each measured once at least"
-        raise NothingToLearnError("too few mappings to learn from", found=n, expected=expected)
+        raise NothingToLearnError(
+            "too few mappings to learn from", file=runs.file, found=n, expected=expected
+        )
     if times.max() <= times.min() * (1 + 1e-9):
-        raise NothingToLearnError(f"nothing to learn: all {n} times are equal", found=times[0])
+        raise NothingToLearnError(
+            f"nothing to learn: all {n} times are equal", file=runs.file, found=times[0]
+        )
     free = int((runs.counts - 1).sum())
     if not runs.noise > 0:
         return
@@ -42,6 +46,7 @@ def check_enough(runs: Runs) -> None:
         raise NothingToLearnError(
             f"nothing to learn: the {n} mappings differ no more than the runs of one, which vary "
             f"by {100 * runs.noise:.2g} %",
+            file=runs.file,
             expected="more runs of each, or mappings that differ more",
         )
 

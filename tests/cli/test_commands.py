@@ -95,6 +95,8 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     maps = strategies.sample(HALO, TORUS, n=20, seed=5)
     write_mappings(maps, tmp_path / "maps", torus=TORUS)
     times = {mapping.name: 1.5 * simulate(HALO, TORUS, mapping).time for mapping in maps[1:]}
+    # The slope tells the model's bandwidth from the machine's, the constant is computation.
+    times = {name: 1e-3 + time for name, time in times.items()}
     lines = [f"x,{time!r},{name}\n" for name, time in times.items()]
     (tmp_path / "t.csv").write_text("host,time,mapping\n" + "".join(lines))
     measured = f"--comm halo.csv --torus 4x4 --mappings {tmp_path}/maps --times {tmp_path}/t.csv"
@@ -103,19 +105,27 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     model = load_predictor(tmp_path / "m.skops")
     assert model.n_samples_ == 19
     assert model.provenance_["times"] == f"{tmp_path}/t.csv"
-    table = extract(HALO, TORUS, maps[1:], features=list(model.feature_names_in_))
-    again = TimePredictor(model.features, "time").fit(table, list(times.values()))
-    assert model.predict(table).tolist() == again.predict(table).tolist()
+    result = run(f"train {measured} --out {tmp_path}/m.skops --splits 5")
+    assert "1.00 ms do not depend on the mapping; the rest is 1.50 times the simu" in result.stdout
+    assert load_predictor(tmp_path / "m.skops").reference == "simulated_time"
     told = json.loads(run(f"evaluate {measured} --features prior --json - --splits 5").stdout)
     assert told["n_samples"] == 19
+    assert set(told["feature_sets"]) == {"prior"}
+    rcc = {row["features"]: row["mean"] for row in told["quality"] if row["metric"] == "rcc"}
+    assert rcc["line in simulated_time"] == 1
+    assert told["learned"]["slope"] == pytest.approx(1.5)
+    assert told["learned"]["constant"] == pytest.approx(1e-3)
     for line, message in (
         (f"{measured} -n 30", "-n goes without --times"),
         (measured.replace("--times", "--samples"), "--times and --mappings go together"),
         (f"--samples s.parquet --times {tmp_path}/t.csv", "--times and --mappings go together"),
         (measured.replace("t.csv", "u.csv"), "no such file"),
+        (f"{measured} --target time", "--target goes without --times"),
     ):
         assert message in run(f"evaluate {line}", 2).stderr
     (tmp_path / "t.csv").write_text("unknown 1\n")
+    wrong = f"{tmp_path}/t.csv:1: time of a mapping that is not there: found unknown, expected such"
+    assert wrong in run(f"train {measured} --out {tmp_path}/m.skops", 2).stderr
     assert "not there: found unknown, expected such as" in run(f"evaluate {measured}", 2).stderr
 
 
@@ -650,3 +660,88 @@ def test_shipped_dataset_is_divided_by_its_iterations():
     assert application.comm.nbytes == pytest.approx(whole.nbytes / iterations)
     assert application.comm.grid == whole.grid
     assert load_application(Traffic(comms=(name,), iterations=1)).comm.equals(whole)
+
+
+def measured_case(tmp_path, n=14):
+    maps = strategies.sample(HALO, TORUS, n=n, seed=5)
+    write_mappings(maps, tmp_path / "maps", torus=TORUS)
+    times = {mapping.name: 1e-5 + simulate(HALO, TORUS, mapping).time for mapping in maps}
+    given = f"--comm halo.csv --torus 4x4 --mappings {tmp_path}/maps --times {tmp_path}/t.csv"
+    return times, given
+
+
+def write_times(tmp_path, times):
+    rows = (f"{name},{time!r}\n" for name, time in times)
+    (tmp_path / "t.csv").write_text("mapping,time\n" + "".join(rows))
+
+
+def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
+    times, given = measured_case(tmp_path)
+    some = list(times.items())[:10]
+    write_times(tmp_path, [(name, time * k) for k in (0.99, 1.0, 1.01) for name, time in some])
+    result = run(f"rank {given} --json {tmp_path}/a.json")
+    told = json.loads((tmp_path / "a.json").read_text())
+    assert told["learned"]["constant"] == pytest.approx(1e-5, rel=1e-3)
+    assert told["learned"]["noise"] == pytest.approx(0.01, rel=0.1)
+    assert told["cost"]["measured"] == 10
+    for row in told["ranking"]:
+        assert row["how"] == ("measured" if row["mapping"] in dict(some) else "forecast")
+        assert row["time"] == pytest.approx(times[row["mapping"]], rel=1e-4)
+        assert row["lower_bound"] <= row["low"] <= row["time"] <= row["high"]
+    assert sum(row["p_best"] for row in told["ranking"]) == pytest.approx(1)
+    out = " ".join(result.stdout.split())
+    assert "do not depend on the mapping" in out
+    assert "Runs of one mapping vary by 1 %" in out
+    assert "forecast by measured times of 10 of them" in out
+
+
+def test_times_below_the_bound_show_that_it_is_none(run, folder, tmp_path):
+    times, given = measured_case(tmp_path)
+    write_times(tmp_path, [(name, (time - 1e-5) / 5) for name, time in times.items()])
+    result = run(f"rank {given} --json {tmp_path}/a.json")
+    told = json.loads((tmp_path / "a.json").read_text())
+    assert {row["lower_bound"] for row in told["ranking"]} == {None}
+    assert "No lower bound is shown" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda i, time: 1e-3, "nothing to learn: all 14 times are equal"),
+        (lambda i, time: 1e-3 * (1 + i), "they rise from row to row"),
+        (lambda i, time: -time, "bad time"),
+        (lambda i, time: 0.0, "bad time: found 0.0"),
+        (lambda i, time: time * (1000 if i == 3 else 1), "are all times in one unit?"),
+        (lambda i, time: float("nan"), "bad time: found nan"),
+    ],
+)
+def test_times_that_teach_nothing_are_refused_in_one_line(run, folder, tmp_path, change, message):
+    times, given = measured_case(tmp_path)
+    write_times(tmp_path, [(n, change(i, t)) for i, (n, t) in enumerate(times.items())])
+    for command in ("rank", "evaluate", f"train --out {tmp_path}/m.skops"):
+        result = run(f"{command} {given}", 2)
+        assert message in result.stderr
+        assert f"{tmp_path}/t.csv" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.filterwarnings("always")
+def test_times_in_another_unit_are_asked_about_once(run, folder, tmp_path):
+    times, given = measured_case(tmp_path)
+    write_times(tmp_path, [(name, 1e3 * (time - 1e-5)) for name, time in times.items()])
+    result = run(f"rank {given}")
+    assert result.stderr.count("are they in seconds") == 1
+    text = (tmp_path / "t.csv").read_text()
+    (tmp_path / "t.csv").write_text(text.replace("time", "time_ms"))
+    assert "are they in seconds" not in run(f"rank {given}").stderr
+
+
+def test_options_that_measured_times_exclude(run, folder, tmp_path):
+    times, given = measured_case(tmp_path)
+    write_times(tmp_path, times.items())
+    assert "--check simulates" in run(f"rank {given} --check", 2).stderr
+    assert "exclude each other" in run(f"rank {given} --model m.skops", 2).stderr
+    alone = f"rank --comm halo.csv --torus 4x4 --times {tmp_path}/t.csv"
+    assert "--times needs --mappings" in run(alone, 2).stderr
+    write_times(tmp_path, list(times.items())[:5])
+    assert "too few mappings to learn from: found 5" in run(f"rank {given}", 2).stderr

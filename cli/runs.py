@@ -1,0 +1,106 @@
+"""``toruscast train`` and ``evaluate`` with times of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from .inputs import check_sends, load_application, load_mappings, load_torus
+from .output import Output
+from .records import Candidates, Source, Traffic, Work, refuse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toruscast.training import Measured
+
+
+def learn_from_runs(
+    traffic: Traffic,
+    source: Source,
+    names: Sequence[str],
+    more: Sequence[str],
+    work: Work,
+    output: Output,
+) -> Measured:
+    """Learn from the runs of mappings.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Features that may add to what simulated times tell; all of the usual ones if there are none.
+        Where none needs a simulation, nothing is simulated.
+    more : sequence of str
+        Further columns of the table of features.
+
+    Raises
+    ------
+    InputError
+        If the application, a mapping or a time is not valid, or there is nothing to learn.
+    """
+    from toruscast.training import Runs, learn_runs, needed_level
+
+    if source.times is None or source.mappings is None:
+        raise click.UsageError("--times and --mappings go together")
+    if traffic.comm is None:
+        raise click.UsageError("--times needs --comm and --torus")
+    refuse("without --times", "number", "samples", "target")
+    runs = Runs.of(source.times)
+    application = load_application(traffic)
+    check_sends(application.comm, traffic.comm)
+    torus = load_torus(traffic)
+    files = Candidates(
+        source.tasks_per_node, source.hosts, source.mapping_form, mappings=source.mappings
+    )
+    mappings = load_mappings(application.comm, torus, files, work.seed)
+    missing = len(mappings) - len(runs.names)
+    if missing > 0:
+        output.message(f"{missing} of {len(mappings)} mappings have no time")
+    found = learn_runs(
+        application.comm,
+        torus,
+        mappings,
+        runs,
+        routing=work.routing,
+        simulate=not names or needed_level(names) > 1,
+        features=names or None,
+        more=more,
+        seed=work.seed,
+        n_jobs=work.jobs,
+    )
+    found.model.provenance_ |= {"times": source.times}
+    return found
+
+
+def scored(
+    found: Measured, sets: Mapping[str, Sequence[str]], splits: int, work: Work, output: Output
+) -> pd.DataFrame:
+    """Score the line alone, and with each set of features, on the same splits."""
+    import pandas as pd
+
+    from toruscast.training import TimePredictor, repeated_splits
+    from toruscast.training.evaluate import METRICS_OF_RUNS
+    from toruscast.training.measured import line_in
+
+    reference = found.model.reference
+    models = {f"line in {reference}": line_in(reference)}
+    for name, features in sets.items():
+        models[name] = TimePredictor(features, "measured", reference=reference)
+    table = found.table.assign(time=found.runs.times)
+    parts = []
+    with output.progress("Scoring feature sets") as progress:
+        for done, (name, model) in enumerate(models.items(), start=1):
+            parts.append(
+                repeated_splits(
+                    table,
+                    {name: model},
+                    n_splits=splits,
+                    seed=work.seed,
+                    n_jobs=work.jobs,
+                    metrics=METRICS_OF_RUNS,
+                )
+            )
+            progress(done, len(models))
+    return pd.concat(parts, ignore_index=True)
