@@ -34,9 +34,6 @@ OF_PACKETS = frozenset(
         "escape",
     )
 )
-# Times over their bounds, from which on they are shown as 1.00.
-_BELOW = 0.995
-_SHORTENED = "Where a time is below its bound, the error accepted has shortened it."
 _NO_BUFFERS = (
     "No buffer is ever full: where routers push back on each other, packets take longer "
     "(toruscast simulate)."
@@ -100,7 +97,6 @@ def command(
     if output.for_people:
         from .timed_report import print_times
 
-        short = (table["over_bound"] < _BELOW).any()
         print_times(
             setting,
             chosen,
@@ -110,7 +106,6 @@ def command(
             how="messages flow, in dimension order",
             error=error,
             top=top,
-            remark=_SHORTENED if short else "",
             caveat=_NO_BUFFERS,
         )
 
@@ -134,7 +129,9 @@ def _fly(
         why = explain(workload, torus, mapping, n=1)
         links = why.links
         link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-        return Timed(result.time, result.phase_times, why, link, busy)
+        # The error accepted may shorten a time, but not below what it takes at least.
+        time = max(result.time, why.lower_bound)
+        return Timed(time, result.phase_times, why, link, busy)
 
     sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
     return time_all(mappings, [sent] * len(mappings), time_one, jobs, progress)

@@ -24,13 +24,15 @@ METRICS = {
 
 
 def score(metric: str, value: float) -> str:
-    """Return a score for people: regret in per cent, the others as they are.
+    """Return a score for people: regret in per cent, the others as they are; a dash for NaN.
 
     Examples
     --------
     >>> score("rcc", 0.9514), score("regret_1", 0.0213)
     ('0.951', '2.1 %')
     """
+    if math.isnan(value):
+        return "-"
     return f"{100 * value:.1f} %" if metric.startswith("regret") else f"{value:.3f}"
 
 

@@ -218,9 +218,7 @@ def _held_out(
     rounds: list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]],
 ) -> Floats:
     """What a model says of each mapping when that is kept from it, shape ``(n_rounds, n)``."""
-    fewer = clone(model).set_params(
-        calibration_folds=0, n_estimators=min(model.n_estimators, 40)
-    )
+    fewer = clone(model).set_params(calibration_folds=0, n_estimators=min(model.n_estimators, 40))
     said = np.empty((len(rounds), times.size))
     for row, folds in zip(said, rounds, strict=True):
         for kept, left_out in folds:

@@ -59,7 +59,7 @@ def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
     -------
     float
         1 for a perfect ranking, about 0.5 for a random and 0 for a reversed one. Ties count as in
-        `wrong_pairs`.
+        `wrong_pairs`; NaN where all observed times are equal, for they have no order.
 
     Raises
     ------
@@ -75,7 +75,10 @@ def rcc(observed: ArrayLike, predicted: ArrayLike) -> float:
     >>> round(rcc([1, 2, 3, 4], [1, 3, 2, 4]), 3)
     0.833
     """
-    n = _pair(observed, predicted)[0].size
+    x, _ = _pair(observed, predicted)
+    n = x.size
+    if (x == x[0]).all():
+        return float("nan")
     return 1.0 - wrong_pairs(observed, predicted) / (n * (n - 1) / 2)
 
 
