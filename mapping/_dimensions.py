@@ -8,9 +8,10 @@ from numbers import Real
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import real_number, whole_array
+from toruscast.validation import as_array, real_number, whole_array
 
 from .bluegene_routes import Groups
 
@@ -88,3 +89,17 @@ def _per_dimension(value: object, ndim: int, name: str) -> tuple[object, ...]:
         expected = f"one value, or {ndim}: one a dimension"
         raise InputError(f"bad {name}", found=value, expected=expected)
     return values
+
+
+def node_numbers(coords: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Return the node numbers of coordinates of shape ``(..., ndim)``."""
+    ndim = len(shape)
+    c = as_array(coords, "coordinates", f"(..., {ndim})")
+    if c.ndim == 0 or c.shape[-1] != ndim:
+        raise InputError("bad coordinates", found=c.shape, expected=f"(..., {ndim})")
+    if c.size and c.dtype.kind not in "iu":
+        raise InputError("bad coordinates", found=c.dtype, expected="whole numbers")
+    if c.size and ((c < 0).any() or (c >= np.array(shape)).any()):
+        raise InputError("coordinate outside the torus", found=c.tolist(), expected=shape)
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1]
+    return np.asarray((c * strides).sum(axis=-1), dtype=np.int32)

@@ -55,7 +55,7 @@ class Allocation:
     def __post_init__(self) -> None:
         check_torus(self.torus)
         whole_number(self.tasks_per_node, "tasks per node", 1)
-        nodes = np.arange(self.torus.n_nodes) if self.nodes is None else self.nodes
+        nodes = self.torus.usable_nodes if self.nodes is None else self.nodes
         nodes = np.ravel(self.torus.check_nodes(nodes))
         ours, times = np.unique(nodes, return_counts=True)
         if not ours.size:
@@ -65,6 +65,13 @@ class Allocation:
                 "node stands twice in the allocation",
                 found=int(ours[times > 1][0]),
                 expected="each node once",
+            )
+        foreign = np.intersect1d(ours, self.torus.holes.nodes)
+        if foreign.size:
+            raise InputError(
+                "allocation with a node of others",
+                found=int(foreign[0]),
+                expected="nodes that the torus has for us",
             )
         object.__setattr__(self, "nodes", ours)
         held: dict[int, int] = {}
@@ -113,6 +120,21 @@ class Allocation:
         room = self.room - np.bincount([*fixed.values()], minlength=self.torus.n_nodes)
         places = np.repeat(np.arange(self.torus.n_nodes, dtype=np.int32), room)
         return places, np.setdiff1d(np.arange(n_tasks, dtype=np.int32), [*fixed])
+
+    def in_order(self, n_tasks: int) -> TaskMapping:
+        """Return the tasks in order on our nodes, as a launcher puts them; those bound apart.
+
+        Raises
+        ------
+        InputError
+            If there are more tasks than places.
+        """
+        places, movable = self.free_places(n_tasks)
+        node = np.empty(n_tasks, dtype=np.int32)
+        node[movable] = places[: movable.size]
+        for task, there in (self.fixed or {}).items():
+            node[task] = there
+        return TaskMapping(node, self.torus, tasks_per_node=self.tasks_per_node, name="identity")
 
     def confine(self, mapping: TaskMapping) -> TaskMapping:
         """Return the mapping with every task on our nodes: whoever cannot stay goes nearby.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,4 +31,15 @@ def neighbor_table(torus: Torus) -> NDArray[np.int32]:
                 moves = [step * by for by in torus.twist[d]]
                 ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(torus.ndim))
             table[:, 2 * d + s] = ends.ravel()
+    if torus.holes.links:
+        table.ravel()[list(torus.holes.links)] = -1
     return table
+
+
+def links_as_graph(neighbors: NDArray[np.int32]) -> nx.DiGraph[int]:
+    """Return a table of neighbours as a directed graph."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(neighbors)))
+    node, port = np.nonzero(neighbors >= 0)
+    graph.add_edges_from(zip(node.tolist(), neighbors[node, port].tolist(), strict=True))
+    return graph

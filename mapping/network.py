@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from toruscast.errors import InputError
 from toruscast.validation import one_of, real_number, whole_number
 
 FifoRule = Literal["bluegene_q", "first_dimension", "round_robin", "first_free"]
@@ -184,3 +186,12 @@ class Network:
                 object.__setattr__(self, item.name, whole_number(value, name, low, high))
             else:
                 real_number(value, name, low, math.inf if high is None else high)
+
+
+def changed(network: Network, changes: Mapping[str, object]) -> Network:
+    """Return a network with some fields changed."""
+    known = [item.name for item in fields(network)]
+    for name in changes:
+        if name not in known:
+            raise InputError("unknown field of Network", found=name, expected=", ".join(known))
+    return replace(network, **changes)  # type: ignore[arg-type]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args
 
 import networkx as nx
@@ -14,10 +15,11 @@ from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.validation import as_array, one_of, whole_number, whole_sizes
 
-from ._dimensions import axes, bandwidths, routing_order, wraps, zones
+from ._dimensions import axes, bandwidths, node_numbers, routing_order, wraps, zones
 from .bluegene_routes import Groups, zone_numbers, zone_sets
-from .neighbors import neighbor_table
-from .network import Network
+from .holes import Holes, link_speeds, slowed, usable_nodes, without
+from .neighbors import links_as_graph, neighbor_table
+from .network import Network, changed
 from .ties import TIE_RULES, TieRule
 from .twist import (
     Twist,
@@ -74,6 +76,8 @@ class Torus:
     axes : str, optional
         A letter for each dimension, which names of mapping strategies use: XYZ for up to three
         dimensions, else ABCDEFGH, if not given. T stands for the slots of a node.
+    holes : Holes, optional
+        What is not ours, not there or slow; see `without` and `with_links`.
 
     Raises
     ------
@@ -104,6 +108,7 @@ class Torus:
     zones: Groups | Literal["bluegene_q"] = field(default=(), kw_only=True)
     twist: Twist = field(default=(), kw_only=True)
     axes: str = field(default="", kw_only=True)
+    holes: Holes = field(default=Holes(), kw_only=True)
 
     def __post_init__(self) -> None:
         shape = whole_sizes(self.shape, "torus shape")
@@ -171,7 +176,12 @@ class Torus:
     @lazy
     def link_bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second of every directed link, shape ``(n_links,)``."""
-        return _frozen(np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes))
+        return _frozen(link_speeds(self))
+
+    @lazy
+    def usable_nodes(self) -> NDArray[np.int64]:
+        """Nodes that take tasks of ours, in order."""
+        return _frozen(usable_nodes(self))
 
     @property
     def ties_are_open(self) -> bool:
@@ -237,15 +247,7 @@ class Torus:
         >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
         array([ 5, 31], dtype=int32)
         """
-        c = as_array(coords, "coordinates", f"(..., {self.ndim})")
-        if c.ndim == 0 or c.shape[-1] != self.ndim:
-            raise InputError("bad coordinates", found=c.shape, expected=f"(..., {self.ndim})")
-        if c.size and c.dtype.kind not in "iu":
-            raise InputError("bad coordinates", found=c.dtype, expected="whole numbers")
-        if c.size and ((c < 0).any() or (c >= np.array(self.shape)).any()):
-            raise InputError("coordinate outside the torus", found=c.tolist(), expected=self.shape)
-        strides = np.cumprod((1, *self.shape[:0:-1]))[::-1]
-        return np.asarray((c * strides).sum(axis=-1), dtype=np.int32)
+        return node_numbers(coords, self.shape)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
         """Return the number of the link that leaves ``node`` along ``dimension``.
@@ -320,28 +322,46 @@ class Torus:
         InputError
             If there is no field of a name, or its value is not valid.
         """
-        known = [item.name for item in fields(self.network)]
-        for name in changes:
-            if name not in known:
-                raise InputError("unknown field of Network", found=name, expected=", ".join(known))
-        return replace(self, network=replace(self.network, **changes))  # type: ignore[arg-type]
+        return replace(self, network=changed(self.network, changes))
+
+    def without(self, *, nodes: ArrayLike = (), links: ArrayLike = ()) -> Torus:
+        """Return the same torus with nodes that are not ours, and without some directed links.
+
+        Raises
+        ------
+        InputError
+            If there is no such node or link, or no node is left.
+
+        Examples
+        --------
+        >>> Torus((4,)).without(nodes=[2]).usable_nodes
+        array([0, 1, 3])
+        """
+        return replace(self, holes=without(self, nodes, links))
+
+    def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
+        """Return the same torus with links of other bandwidths, bytes per second by link number.
+
+        Raises
+        ------
+        InputError
+            If there is no such link, or it were faster than its dimension.
+        """
+        return replace(self, holes=slowed(self, bandwidths))
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """Return the nodes and existing links as a directed graph.
 
         Parallel links (a ring of two) become one edge.
         """
-        graph: nx.DiGraph[int] = nx.DiGraph()
-        graph.add_nodes_from(range(self.n_nodes))
-        node, port = np.nonzero(self.neighbors >= 0)
-        graph.add_edges_from(zip(node.tolist(), self.neighbors[node, port].tolist(), strict=True))
-        return graph
+        return links_as_graph(self.neighbors)
 
     def __str__(self) -> str:
         sizes = "x".join(
             str(k) + ("" if w else "m") for k, w in zip(self.shape, self.wrap, strict=True)
         )
-        return f"{self.name} {sizes}".strip() + twist_text(self)
+        holes = f" ({self.holes})" if self.holes else ""
+        return f"{self.name} {sizes}".strip() + twist_text(self) + holes
 
 
 def _frozen(array: A) -> A:

@@ -117,7 +117,14 @@ def anneal(
     proposals = 0
     for step in range(n_steps):
         n_moved = propose_step(
-            walker.places, steps, walker.ends, walker.node, hot, walker.random, change.node
+            walker.places,
+            steps,
+            walker.ends,
+            walker.uses,
+            walker.node,
+            hot,
+            walker.random,
+            change.node,
         )
         if n_moved == 0:
             continue

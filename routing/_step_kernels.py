@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel
 
-from ._delta_kernels import Ends
+from ._delta_kernels import Ends, Uses
 
 Random = NDArray[np.uint64]
 # Limits of a random number below which a step is an exchange with a place near a partner, with any
 # place, or a chain of three; other steps permute boxes.
 _NEAR, _ANY, _CHAIN = 0.62, 0.80, 0.95
-# Share of the steps that begin at a task on the busiest resources.
+# Places of a node that are looked at for one whose task would best go the other way.
+_LOOKED_AT = 6
+# Steps that begin at one of the tasks on the busiest resources.
 _FROM_HOT = 0.35
 
 
@@ -75,6 +77,7 @@ def propose_step(
     places: Places,
     steps: Steps,
     ends: Ends,
+    uses: Uses,
     node: NDArray[np.int32],
     hot: NDArray[np.int32],
     random: Random,
@@ -92,6 +95,8 @@ def propose_step(
         target = -1
         if kind < _NEAR or kind >= _ANY:
             target = _near_partner(places, ends, node, task, random)
+            if target >= 0 and kind < _NEAR:
+                target = _easiest(places, ends, uses, node, target, node[task], random)
         else:
             target = below(random, places.node.size)
         if target < 0 or target == place:
@@ -143,6 +148,40 @@ def _near_partner(
             return -1
     n = places.first[there + 1] - places.first[there]
     return places.first[there] + below(random, n) if n else -1
+
+
+@bare_kernel
+def _easiest(
+    places: Places,
+    ends: Ends,
+    uses: Uses,
+    node: NDArray[np.int32],
+    target: int,
+    other: int,
+    random: Random,
+) -> int:
+    """Of some places on the target's node, that whose task costs the fewest hops on another."""
+    there = np.int64(places.node[target])
+    n = places.first[there + 1] - places.first[there]
+    if n == 1:
+        return target
+    best = target
+    least = np.int64(2) ** 62
+    begin = below(random, n)
+    for i in range(min(n, _LOOKED_AT)):
+        place = places.first[there] + (begin + i) % n
+        task = places.content[place]
+        cost = np.int64(0)
+        if task >= 0:
+            for e in range(ends.first[task], ends.first[task + 1]):
+                partner = np.int64(node[ends.partner[e]])
+                # Hops are the same both ways.
+                after = np.int64(uses.hops[np.int64(other) * uses.n_nodes + partner])
+                before = np.int64(uses.hops[there * uses.n_nodes + partner])
+                cost += ends.weight[e] * (after - before)
+        if cost < least:
+            best, least = place, cost
+    return best
 
 
 @bare_kernel

@@ -69,7 +69,7 @@ def time_bounds(
         # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
         most = [float(sum(part).max(initial=0.0)) for part in shared]
         on_links, injected, received = most
-        latency = _longest_chain(workload, torus.network, latencies)
+        latency = longest_chain(workload, torus.network, latencies)
         return Bounds(on_links, injected, received, latency, max(*most, latency))
     maxima = [
         _maxima(tally(phase, torus, mapping, routing=way), phase, torus, mapping, way)
@@ -95,7 +95,7 @@ def _maxima(
     return tuple(float(part.max(initial=0.0)) for part in phase)
 
 
-def _longest_chain(
+def longest_chain(
     workload: Workload, network: Network, latencies: Iterable[NDArray[np.float64]]
 ) -> float:
     """Return the seconds until the last arrival if each task enters a round as soon as it can."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
@@ -14,37 +14,55 @@ from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.strategies import registry
 from toruscast.routing.annealing import Annealer, Goal
 from toruscast.routing.moving import usable
+from toruscast.routing.multilevel import multilevel
 from toruscast.typing import Routing
 
 # Strategies that take a graph apart: the first to be asked.
 _FIRST = ("spectral", "bisect-refined", "bisect-graph", "greedy-heaviest")
+# Tasks up to which the graph's spectrum is found out in time.
+_SPECTRAL = 4000
+# Multilevel mappings among the starts, at least and at most.
+_LEVELS = (2, 8)
 # Turns of a run, proposals of a turn and a task, and the temperatures, shares of energy over tasks.
 _TURNS, _STEPS = 24, 40
 _HOT, _COLD = (0.5, 0.1), 0.003
 # What orders mappings best differs from one application to the next: each run has its own goal.
 _GOALS = (Goal(3, 1.0), Goal(4, 4.0), Goal(2, 1.0), Goal(4, 1.0), Goal(3, 4.0))
 _STARTS = 6
+# Digits of energies in which mappings that differ are not symmetric to each other.
+_ALIKE = 9
 
 
 def starts(
-    workload: Workload, allocation: Allocation, seed: int, deadline: float | None
+    workload: Workload, allocation: Allocation, seed: int, until: float | None
 ) -> list[TaskMapping]:
-    """Return the mappings of all strategies, confined to the allocation, each once.
+    """Return multilevel mappings and those of all strategies, on nodes that are ours, once each.
 
-    A third of the time that is left goes into them at most.
+    Half of the time until a moment goes into them at most.
     """
     now = time.monotonic()
-    until = np.inf if deadline is None else now + (deadline - now) / 3
+    until = np.inf if until is None else now + (until - now) / 2
+    found: dict[bytes, TaskMapping] = {}
+    for number in range(_LEVELS[1]):
+        began = time.monotonic()
+        if number >= _LEVELS[0] and (np.isinf(until) or 2 * began - now > now + (until - now) / 2):
+            break
+        by_levels = multilevel(workload, allocation, seed + number, until)
+        if by_levels is None:
+            break
+        mapping = by_levels.renamed(f"multilevel@{number + 1}")
+        found.setdefault(mapping.node.tobytes(), mapping)
     # Strategies see the whole torus.
     room = -(-workload.n_tasks // allocation.torus.n_nodes)
     placement = strategies.Placement(
         workload, allocation.torus, min(max(room, 1), allocation.tasks_per_node)
     )
     others = strategies.variants(workload, allocation.torus, tasks_per_node=placement.capacity)
-    found: dict[bytes, TaskMapping] = {}
     for name in dict.fromkeys((*_FIRST, *others)):
         if time.monotonic() > until and found:
             break
+        if name == "spectral" and workload.n_tasks > _SPECTRAL:
+            continue
         mapping = allocation.confine(
             registry.mapping(placement, name, registry.nodes(placement, name, seed))
         )
@@ -75,37 +93,30 @@ class Runs:
         self.proposals = 0
         self.stopped = False
 
+    def in_order_of_energy(self, pool: Sequence[TaskMapping]) -> list[TaskMapping]:
+        """Return mappings, the most promising first."""
+        energies = [self._annealer(mapping, self.goals[0], 0).energy for mapping in pool]
+        return [pool[i] for i in np.argsort(energies, kind="stable")]
+
     def improve(
-        self,
-        pool: Sequence[TaskMapping],
-        turns: int | None,
-        until: float | None,
-        n_jobs: int,
-        first_look: Callable[[TaskMapping], None],
+        self, pool: Sequence[TaskMapping], turns: int | None, until: float | None, n_jobs: int
     ) -> list[TaskMapping]:
-        """Return starts and what became of them, the most promising first.
+        """Return what became of the first of the pool, the most promising first.
 
         So many ``turns`` are made in all, or as many as there is time for.
         """
-        energies = [self._annealer(mapping, self.goals[0], 0).energy for mapping in pool]
-        order = np.argsort(energies, kind="stable")
-        best = [pool[i] for i in order[:_STARTS]]
-        first_look(best[0])
+        best = pool[:_STARTS]
         began = time.monotonic()
-        # The first runs tell what a turn costs; later ones share what is left.
-        jobs = itertools.product(_HOT, self.goals, best)
+        jobs = list(itertools.product(_HOT, self.goals, best))
         if turns is not None:
-            planned = list(itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS))))
-            each = [min(_TURNS, turns)] * len(planned)
+            planned = itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS)))
             results = [
-                self._run(number, plan, n, None)
-                for number, (plan, n) in enumerate(zip(planned, each, strict=True))
+                self._run(number, plan, min(_TURNS, turns), None)
+                for number, plan in enumerate(planned)
             ]
         else:
             assert until is not None
-            results = []
-            total = len(_HOT) * len(self.goals) * len(best)
-            share = max(until - began, 0.0) * n_jobs / total
+            share = max(until - began, 0.0) * n_jobs / len(jobs)
             with ThreadPoolExecutor(n_jobs) as threads:
                 futures = [
                     threads.submit(self._run, number, plan, None, (share, until))
@@ -118,11 +129,19 @@ class Runs:
                     self.stopped = True
                     raise
             results = [future.result() for future in futures]
-        found = [mapping for mapping in results if mapping is not None]
-        # Goals differ: each names its best in turn, with the starts that it would take.
-        return [*self._in_turn(found), *(pool[i] for i in order)]
+        return self._in_turn([mapping for mapping in results if mapping is not None])
+
+    def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
+        """Return mappings without those that are symmetric to one before: of the same energies."""
+        found: dict[tuple[float, ...], TaskMapping] = {}
+        for mapping in mappings:
+            energies = [self._annealer(mapping, goal, 0).energy for goal in self.goals[:3]]
+            key = tuple(float(f"{energy:.{_ALIKE}g}") for energy in energies)
+            found.setdefault(key, mapping)
+        return list(found.values())
 
     def _in_turn(self, found: Sequence[TaskMapping]) -> list[TaskMapping]:
+        """Goals differ: each names its best in turn."""
         ranked = []
         for goal in self.goals:
             energies = [self._annealer(mapping, goal, 0).energy for mapping in found]

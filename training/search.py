@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from toruscast.errors import InputError
-from toruscast.features import FEATURES, RoutedTraffic
+from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.task_mapping import as_mappings
-from toruscast.routing.least import least_time
-from toruscast.simulation import simulate
+from toruscast.routing.least import least_loads, least_time
 from toruscast.typing import Routing
 from toruscast.validation import real_number, whole_number
 
+from ._contest import TIME, Contest
 from ._search_runs import Runs, starts
+from .forecasting import Verdict
+from .partitioners import placed_by
 
-TIME = "time"
-# Share of the time for annealing; the rest is for simulating what it found.
-_ANNEALING = 0.55
-# Error of the times that a shortlist is compared by, and mappings on it.
-_ERROR, _SHORTLIST = 0.01, 200
+# Share of the time for starts and annealing; the rest is for proving what they found.
+_ANNEALING = 0.6
+# A mapping so near to the bound that looking further is not worth it.
+_AT_BOUND = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +42,16 @@ class Found:
         Its objective: simulated seconds for ``time``.
     given : float
         The objective of the best mapping given, or of the tasks in order where none was.
+    gain_interval : (float, float)
+        Between which the gain lies, as exact as the two times were simulated.
     table : DataFrame
-        What was compared, the best first: ``mapping``, ``value`` and ``how`` it was found out.
+        What was compared, the best first: ``mapping``, ``value``, ``how`` it was found out
+        (``simulated``, ``forecast`` or ``computed``) and ``from`` where it came; where mappings
+        raced also ``low``, ``high`` and ``p_best``.
     bound : float
-        Seconds that no mapping can beat; 0 for other objectives than ``time``.
+        What no mapping can beat; 0 where none is known.
+    verdict : Verdict or None
+        How sure it is that none on the shortlist is faster; None for other objectives than time.
     objective : str
     proposals : int
         Changes of mappings that were tried.
@@ -55,11 +62,13 @@ class Found:
     mapping: TaskMapping
     value: float
     given: float
+    gain_interval: tuple[float, float]
     table: pd.DataFrame
     bound: float
+    verdict: Verdict | None
     objective: str
     proposals: int
-    interrupted: bool = field(default=False)
+    interrupted: bool
 
     @property
     def time(self) -> float:
@@ -79,6 +88,11 @@ class Found:
         """Share of the given mapping's objective that is saved."""
         return 1 - self.value / self.given if self.given else 0.0
 
+    @property
+    def above_bound(self) -> float:
+        """How far the objective is above the bound, as a share of it; infinite without a bound."""
+        return self.value / self.bound - 1 if self.bound > 0 else np.inf
+
 
 def search(
     traffic: Workload | CommGraph,
@@ -90,6 +104,7 @@ def search(
     nodes: ArrayLike | None = None,
     fixed: Mapping[int, int] | None = None,
     tasks_per_node: int | None = None,
+    also: Sequence[str] = (),
     routing: Routing = "deterministic",
     seed: int = 1,
     n_jobs: int = 1,
@@ -98,9 +113,10 @@ def search(
 ) -> Found:
     """Search for a better mapping.
 
-    Starts are the mappings given and those of all strategies. Simulated annealing improves them;
-    its energy is a smooth maximum of the loads of links, injection FIFOs and receivers and a share
-    of hop-bytes. The distinct best are compared by the objective itself.
+    Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
+    improves them; its energy is a smooth maximum of the loads of links, injection FIFOs and
+    receivers and a share of hop-bytes. The distinct best race each other as in `forecast`, and the
+    winners are simulated anew, to 1 %.
 
     Parameters
     ----------
@@ -109,15 +125,18 @@ def search(
     mappings : sequence of TaskMapping
         Yours: the gain counts from the best of them.
     seconds : float
-        How long to search. What is under way then is finished first.
+        How long to search. What is under way then is finished first; a mapping that is proved to be
+        within 0.1 % of the best thinkable ends the search.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, optional
-        Nodes that are yours; all if not given.
+        Nodes that are yours; those of the torus if not given.
     fixed : mapping of int to int, optional
         Node of each task that must stay there.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
+    also : sequence of {"scotch", "mt-kahypar"}
+        Programs whose mappings are starts, too; they must be installed.
     routing : {"deterministic", "adaptive", "by_size"}
     seed : int
         Of all that is drawn at random.
@@ -136,14 +155,15 @@ def search(
     Raises
     ------
     InputError
-        If the tasks do not fit, what is bound contradicts itself, or no task can move.
+        If the tasks do not fit, what is bound contradicts itself, no task can move, or a program of
+        ``also`` is not installed.
 
     Examples
     --------
     >>> from toruscast.mapping.patterns import halo_2d
     >>> found = search(halo_2d((4, 4), 2048), Torus((4, 4)), turns=2, objective="hop_bytes")
-    >>> found.value
-    98304.0
+    >>> found.value, found.bound
+    (98304.0, 98304.0)
     """
     workload = as_workload(traffic)
     given = as_mappings(mappings)
@@ -153,90 +173,64 @@ def search(
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = whole_number(seed, "seed", 0), whole_number(n_jobs, "n_jobs", 1)
     deadline = None if turns is not None else time.monotonic() + seconds
+    until = None if deadline is None else deadline - (1 - _ANNEALING) * seconds
     allocation = _allocation(workload, torus, given, nodes, fixed, tasks_per_node)
-    contest = _Contest(workload, torus, objective, routing, better)
+    bound = _bound(workload, allocation, objective)
+    contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
     runs = Runs(workload, allocation, objective, routing, seed)
-    yours = np.inf
+    interrupted = False
+    yours = [allocation.confine(mapping) for mapping in given]
+    if not yours:
+        yours = [allocation.in_order(workload.n_tasks)]
     try:
-        own = [allocation.confine(mapping) for mapping in given] or [
-            allocation.confine(_in_order(workload.n_tasks, allocation))
-        ]
-        how = "given" if given else "tasks in order"
-        yours = min(contest.value(mapping, how) for mapping in own)
-        pool = [*own, *starts(workload, allocation, seed, deadline)]
-        until = None if deadline is None else deadline - (1 - _ANNEALING) * seconds
-        for mapping in runs.improve(pool, turns, until, n_jobs, contest.first_look)[:_SHORTLIST]:
-            if deadline is not None and time.monotonic() > deadline and len(contest.rows) > 1:
-                break
-            contest.value(mapping, "searched" if mapping.name.startswith("search") else "strategy")
+        for mapping in yours:
+            contest.value(mapping, "given" if given else "tasks in order")
+        others = placed_by(also, workload, allocation, seed)
+        pool = [*yours, *others, *starts(workload, allocation, seed, until)]
+        pool = runs.in_order_of_energy(pool)
+        contest.value(pool[0], "strategy")
+        if contest.least > bound * (1 + _AT_BOUND):
+            found = runs.improve(pool, turns, until, n_jobs)
+            contest.decide(runs.different([*found, *pool]), deadline)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
-        contest.interrupted = True
+        interrupted = True
     assert contest.best is not None
-    table = pd.DataFrame(contest.rows).sort_values("value", kind="stable", ignore_index=True)
-    bound = least_time(workload, torus, allocation.tasks_per_node) if objective == TIME else 0.0
+    value, low, high = contest.interval(contest.best)
+    best_of_yours = min(
+        (contest.interval(mapping) for mapping in yours if contest.knows(mapping)),
+        default=(value, low, high),
+    )
     return Found(
-        contest.best,
-        contest.least,
-        yours if np.isfinite(yours) else contest.least,
-        table,
-        bound,
-        objective,
-        runs.proposals,
-        contest.interrupted,
+        mapping=contest.best,
+        value=value,
+        given=best_of_yours[0],
+        gain_interval=_gains((value, low, high), best_of_yours),
+        table=contest.table(),
+        bound=min(bound, value),
+        verdict=contest.verdict,
+        objective=objective,
+        proposals=runs.proposals,
+        interrupted=interrupted,
     )
 
 
-class _Contest:
-    """Mappings compared by the objective."""
+def _gains(
+    best: tuple[float, float, float], given: tuple[float, float, float]
+) -> tuple[float, float]:
+    if best == given or not given[1]:
+        return 0.0, 0.0
+    return 1 - best[2] / given[1], 1 - best[1] / given[2]
 
-    def __init__(
-        self,
-        workload: Workload,
-        torus: Torus,
-        objective: str,
-        routing: Routing,
-        better: Callable[[TaskMapping, float], None] | None,
-    ) -> None:
-        self.workload, self.torus, self.objective = workload, torus, objective
-        self.routing, self.better = routing, better
-        self.known: dict[bytes, float] = {}
-        self.rows: list[dict[str, object]] = []
-        self.best: TaskMapping | None = None
-        self.least = np.inf
-        self.interrupted = False
 
-    def value(self, mapping: TaskMapping, how: str) -> float:
-        """Return a mapping's objective, and keep the best."""
-        key = mapping.node.tobytes()
-        if key not in self.known:
-            value = self._measured(mapping)
-            self.known[key] = value
-            self.rows.append(
-                {
-                    "mapping": mapping.name,
-                    "value": value,
-                    "how": "simulated" if self.objective == TIME else "computed",
-                    "from": how,
-                }
-            )
-            if value < self.least:
-                self.best, self.least = mapping, value
-                if self.better is not None:
-                    self.better(mapping, value)
-        return self.known[key]
-
-    def first_look(self, mapping: TaskMapping) -> None:
-        """Compare a start at once, so that there is something good soon."""
-        self.value(mapping, "strategy")
-
-    def _measured(self, mapping: TaskMapping) -> float:
-        if self.objective == TIME:
-            how = {"routing": self.routing, "error": _ERROR}
-            return float(simulate(self.workload, self.torus, mapping, **how).time)  # type: ignore[arg-type]
-        routed = RoutedTraffic(self.workload, self.torus, mapping, self.routing)
-        return float(FEATURES[self.objective].function(routed))
+def _bound(workload: Workload, allocation: Allocation, objective: str) -> float:
+    """What no mapping can beat; 0 where nothing is known."""
+    torus, capacity = allocation.torus, allocation.tasks_per_node
+    if objective == TIME:
+        return least_time(workload, torus, capacity).total
+    hop_bytes, busiest = least_loads(workload, torus, capacity)
+    return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
 
 
 def _allocation(
@@ -250,11 +244,11 @@ def _allocation(
     for mapping in given:
         mapping.check(workload.n_tasks, torus)
     capacity = tasks_per_node
+    ours = torus.usable_nodes if nodes is None else nodes
     if capacity is None:
-        n_nodes = torus.n_nodes if nodes is None else max(np.size(nodes), 1)
         capacity = max((mapping.tasks_per_node for mapping in given), default=1)
-        capacity = max(capacity, -(-workload.n_tasks // n_nodes))
-    allocation = Allocation(torus, nodes, capacity, fixed)
+        capacity = max(capacity, -(-workload.n_tasks // max(np.size(ours), 1)))
+    allocation = Allocation(torus, ours, capacity, fixed)
     places, movable = allocation.free_places(workload.n_tasks)
     if not movable.size or np.unique(places).size < 2:
         raise InputError(
@@ -263,13 +257,3 @@ def _allocation(
             expected="a task that may move, and two nodes",
         )
     return allocation
-
-
-def _in_order(n_tasks: int, allocation: Allocation) -> TaskMapping:
-    places = np.repeat(np.asarray(allocation.nodes), allocation.tasks_per_node)
-    return TaskMapping(
-        places[:n_tasks],
-        allocation.torus,
-        tasks_per_node=allocation.tasks_per_node,
-        name="identity",
-    )

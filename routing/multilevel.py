@@ -1,0 +1,186 @@
+"""A mapping by levels: tasks and nodes merged in pairs, mapped, and taken apart again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+from toruscast.mapping.allocation import Allocation
+
+from ._delta_kernels import Uses
+from ._matching_kernels import match_pairs
+from .annealing import Annealer, Goal
+
+# Nodes down to which a torus is merged: so few are mapped well from any start.
+_FEW_NODES = 32
+# Proposals of an item at its level, and the temperatures there, shares of energy over items.
+_STEPS, _FIRST_STEPS, _TURNS = 240, 1200, 24
+_HOT, _FIRST_HOT, _COLD = 0.15, 0.6, 0.003
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """Items, the nodes that they go to, and which two items and nodes each was merged from."""
+
+    weight: sparse.csr_array
+    torus: Torus
+    hops: NDArray[np.uint16]  # (N, N)
+    capacity: int
+    nodes: NDArray[np.int64]  # that may be used
+    items: NDArray[np.int64]  # (V, 2) of the finer level
+    halves: NDArray[np.int64]  # (N, 2) nodes of the finer level
+
+
+def multilevel(
+    workload: Workload, allocation: Allocation, seed: int, until: float = np.inf
+) -> TaskMapping | None:
+    """Return a mapping of few hop-bytes, or None where tasks are bound.
+
+    Tasks are merged in pairs along heavy edges, until as many are left as a node takes in whole
+    pairs; then nodes with their neighbours, and tasks with them. What is left is mapped by
+    annealing, taken apart and annealed again, level by level. Multilevel bipartitioning: Karypis
+    and Kumar, SIAM J. Sci. Comput. 20, 1998; of both graphs: Pellegrini and Roman, HPCN'96.
+
+    Parameters
+    ----------
+    workload : Workload
+    allocation : Allocation
+    seed : int
+        Of what is drawn at random.
+    until : float
+        Moment of `time.monotonic` after which levels are no longer annealed.
+    """
+    if allocation.fixed:
+        return None
+    rng = np.random.default_rng(seed)
+    levels = _coarsened(workload, allocation, rng)
+    coarsest = levels[-1]
+    places = np.repeat(coarsest.nodes, coarsest.capacity)
+    node = rng.permutation(places)
+    for level, finer in zip(levels[::-1], [*levels[-2::-1], None], strict=True):
+        first = level is coarsest
+        node = _annealed(level, node, first, int(rng.integers(2**31)), until)
+        if finer is not None:
+            below = np.empty(finer.weight.shape[0], dtype=np.int64)
+            below[level.items] = level.halves[node]
+            node = below
+    n_tasks, torus = workload.n_tasks, allocation.torus
+    return TaskMapping(
+        node[:n_tasks], torus, tasks_per_node=allocation.tasks_per_node, name="multilevel"
+    )
+
+
+def _coarsened(
+    workload: Workload, allocation: Allocation, rng: np.random.Generator
+) -> list[_Level]:
+    torus, capacity = allocation.torus, allocation.tasks_per_node
+    nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
+    n_items = nodes.size * capacity
+    both = workload.total.without_self_messages().to_scipy()
+    both = (both + both.T).tocoo()
+    shape = (n_items, n_items)
+    weight = sparse.csr_array((both.data, (both.row, both.col)), shape=shape)
+    all_nodes = np.arange(torus.n_nodes)
+    hops = torus.distance(all_nodes[:, None], all_nodes).astype(np.uint16)
+    none = np.zeros((0, 2), dtype=np.int64)
+    levels = [_Level(weight, torus, hops, capacity, nodes, none, none)]
+    while True:
+        now = levels[-1]
+        along = _dimension_to_halve(now)
+        if now.capacity % 2 == 0:
+            halves = np.repeat(np.arange(now.torus.n_nodes)[:, None], 2, axis=1)
+            smaller, nodes, capacity = now.torus, now.nodes, now.capacity // 2
+            hops = now.hops
+        elif along is not None:
+            grid = np.arange(now.torus.n_nodes).reshape(now.torus.shape)
+            cut = [slice(None)] * now.torus.ndim
+            cut[along] = slice(0, None, 2)
+            near = grid[tuple(cut)].ravel()
+            cut[along] = slice(1, None, 2)
+            halves = np.stack([near, grid[tuple(cut)].ravel()], axis=1)
+            sizes = list(now.torus.shape)
+            sizes[along] //= 2
+            smaller, capacity = Torus(sizes, now.torus.wrap), now.capacity
+            nodes = np.arange(smaller.n_nodes)
+            hops = now.hops[np.ix_(near, near)]
+        else:
+            return levels
+        items, weight = _merged(now.weight, rng)
+        levels.append(_Level(weight, smaller, hops, capacity, nodes, items, halves))
+
+
+def _dimension_to_halve(level: _Level) -> int | None:
+    """The longest even dimension, where the whole torus is ours and large; else None."""
+    torus = level.torus
+    if torus.n_nodes <= _FEW_NODES or level.nodes.size < torus.n_nodes or torus.twist:
+        return None
+    sizes = [size if size % 2 == 0 else 0 for size in torus.shape]
+    return int(np.argmax(sizes)) if max(sizes) > 1 else None
+
+
+def _merged(
+    weight: sparse.csr_array, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], sparse.csr_array]:
+    """Pairs of items, ``(V / 2, 2)``, and the graph between them."""
+    n = weight.shape[0]
+    mate = np.empty(n, dtype=np.int64)
+    # Vertices side by side one after the other leave fewer without a free partner.
+    drawn = rng.permutation(n)
+    order = drawn[csgraph.reverse_cuthill_mckee(weight[drawn][:, drawn], symmetric_mode=True)]
+    match_pairs(
+        weight.indptr.astype(np.int64),
+        weight.indices.astype(np.int32),
+        weight.data,
+        order.astype(np.int64),
+        mate,
+    )
+    lower = np.flatnonzero(np.arange(n) < mate)
+    number = np.empty(n, dtype=np.int64)
+    number[lower] = number[mate[lower]] = np.arange(lower.size)
+    entries = weight.tocoo()
+    row, column = number[entries.row], number[entries.col]
+    between = row != column
+    merged = sparse.csr_array(
+        (entries.data[between], (row[between], column[between])), shape=(lower.size, lower.size)
+    )
+    merged.sum_duplicates()
+    return np.stack([lower, mate[lower]], axis=1), merged
+
+
+def _annealed(
+    level: _Level, node: NDArray[Any], first: bool, seed: int, until: float
+) -> NDArray[np.int64]:
+    """Anneal the items of a level by their hop-bytes."""
+    entries = sparse.triu(level.weight, k=1).tocoo()
+    n_items, n_nodes = level.weight.shape[0], level.torus.n_nodes
+    if not entries.nnz or n_nodes < 2 or time.monotonic() > until:
+        return node.astype(np.int64)
+    comm = CommGraph(n_items, entries.row, entries.col, entries.data)
+    uses = Uses(
+        np.zeros(n_nodes**2 + 1, dtype=np.int32),
+        np.zeros(0, dtype=np.uint16),
+        np.zeros(0, dtype=np.int32),
+        level.hops.ravel(),
+        n_nodes,
+    )
+    start = TaskMapping(node, level.torus, tasks_per_node=level.capacity)
+    places = np.repeat(level.nodes, level.capacity).astype(np.int32)
+    movable = np.arange(n_items, dtype=np.int32)
+    goal = Goal(by_loads=False)
+    annealer = Annealer(
+        Workload([comm]), level.torus, start, (places, movable), goal, (uses, 1), seed
+    )
+    hot, steps = (_FIRST_HOT, _FIRST_STEPS) if first else (_HOT, _STEPS)
+    for turn in range(_TURNS):
+        at, then = (hot * (_COLD / hot) ** (t / _TURNS) / n_items for t in (turn, turn + 1))
+        annealer.turn(max(200, steps * n_items // _TURNS), at, then)
+        if time.monotonic() > until:
+            break
+    return annealer.best_node.astype(np.int64)
