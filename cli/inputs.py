@@ -13,6 +13,7 @@ import click
 
 from .names import closest
 from .network import change_network
+from .places import change_links, check_fixed, only_nodes, put, read_fixed
 from .records import Candidates, Include, Placing, Traffic
 
 if TYPE_CHECKING:
@@ -180,7 +181,10 @@ def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:
             f"{torus.name}:{sizes}:untwisted is a plain one",
             err=True,
         )
-    return change_network(torus, traffic.changes, unused)
+    torus = change_network(torus, traffic.changes, unused)
+    if traffic.allocation is not None:
+        torus = only_nodes(torus, traffic.allocation)
+    return torus if traffic.slow_links is None else change_links(torus, traffic.slow_links)
 
 
 def load_mappings(
@@ -194,7 +198,7 @@ def load_mappings(
         If the mappings are not valid or do not fit the graph and the torus.
     """
     mappings, n = candidates.mappings, candidates.candidates
-    capacity = candidates.tasks_per_node
+    capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
     if mappings is not None and n is not None:
         raise click.UsageError("--mappings and --candidates exclude each other")
     if mappings is None:
@@ -203,11 +207,13 @@ def load_mappings(
 
         if n is None:
             n = most_mappings(comm, torus, capacity, DEFAULT_CANDIDATES)
-        return strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
+        sample = strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
+        return put(sample, torus, fixed)
     from toruscast.mapping.formats import read_mappings
 
     chosen = read_mappings(mappings, torus, n_tasks=comm.n_tasks, **candidates.how)
     check_mappings(chosen, mappings, comm, torus)
+    check_fixed(chosen, mappings, fixed)
     return chosen
 
 
@@ -226,13 +232,16 @@ def load_mapping(
     from toruscast.mapping.formats import read_mapping
     from toruscast.mapping.order_words import is_order_word, ordered, remark
 
+    fixed = read_fixed(placing.fixed)
     is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
     if _is_file(mapping) and not (is_known and Path(mapping).is_dir()):
         chosen = read_mapping(mapping, torus, n_tasks=comm.n_tasks, **placing.how)
         check_mappings([chosen], mapping, comm, torus)
+        check_fixed([chosen], mapping, fixed)
         return chosen
     if is_order_word(mapping, torus):
-        return ordered(mapping, torus, comm.n_tasks, placing.tasks_per_node)
+        found = ordered(mapping, torus, comm.n_tasks, placing.tasks_per_node)
+        return put([found], torus, fixed)[0]
     if not is_known:
         known = strategies.examples()
         raise InputError(
@@ -243,7 +252,8 @@ def load_mapping(
     if said := remark(mapping, torus):
         warnings.warn(said, InputWarning, stacklevel=2)
     capacity = placing.tasks_per_node
-    return strategies.make(mapping, comm, torus, tasks_per_node=capacity, seed=seed)
+    made = strategies.make(mapping, comm, torus, tasks_per_node=capacity, seed=seed)
+    return put([made], torus, fixed)[0]
 
 
 def check_mappings(

@@ -53,6 +53,13 @@ placing_options = (
         help="Format of the mappings where their content does not decide; 'toruscast formats' "
         "lists all.",
     ),
+    click.option(
+        "--fix",
+        "fixed",
+        multiple=True,
+        metavar="TASK=NODE",
+        help="A task that stays on its node. May be given several times.",
+    ),
 )
 dialect_option = click.option(
     "--dialect",

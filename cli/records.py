@@ -62,6 +62,10 @@ class Traffic(Reading):
     torus: str | None = None
     changes: tuple[str, ...] = ()
     """What ``--network`` changes."""
+    allocation: str | None = None
+    """File of the nodes that are ours."""
+    slow_links: str | None = None
+    """File of links that are slow or missing."""
 
     @property
     def comm(self) -> str | None:
@@ -77,6 +81,8 @@ class Placing:
     hosts: str | None = None
     """A table of the names of hosts."""
     mapping_form: Format = "auto"
+    fixed: tuple[str, ...] = ()
+    """Tasks that stay on a node: words such as ``0=17``."""
 
     @property
     def how(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
 from toruscast.routing.cuts import cut_bound
-from toruscast.routing.loads import Along, link_loads, loads_along_routes
+from toruscast.routing.loads import check_ways, link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
 from toruscast.routing.release import release_bound
 from toruscast.routing.routing import (
@@ -72,6 +72,7 @@ class RoutedTraffic:
         object.__setattr__(self, "workload", as_workload(self.workload))
         as_mapping(self.mapping).check(self.workload.n_tasks, self.torus)
         check_routing(self.routing)
+        check_ways(self.workload, self.torus, self.mapping, self.routing)
 
     @property
     def comm(self) -> CommGraph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from numbers import Real
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,8 @@ from toruscast.errors import InputError
 from toruscast.validation import as_array, real_number, whole_array
 
 from .bluegene_routes import Groups
+
+A = TypeVar("A", bound=NDArray[Any])
 
 # No link is slower or faster, and with them times of any traffic stay finite.
 _LEAST_BANDWIDTH, _MOST_BANDWIDTH = 1, 1e30
@@ -103,3 +105,20 @@ def node_numbers(coords: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int32]
         raise InputError("coordinate outside the torus", found=c.tolist(), expected=shape)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
     return np.asarray((c * strides).sum(axis=-1), dtype=np.int32)
+
+
+def nodes_of(nodes: ArrayLike, n_nodes: int) -> NDArray[np.int32]:
+    """Return node numbers as an array; raise `InputError` if one is not valid."""
+    array = as_array(nodes, "node", "whole numbers")
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError("bad node", found=array.dtype, expected="whole numbers")
+    if array.size and (array.min() < 0 or array.max() >= n_nodes):
+        bad = array.min() if array.min() < 0 else array.max()
+        raise InputError("node out of range", found=bad, expected=f"0 to {n_nodes - 1}")
+    return array.astype(np.int32, copy=False)
+
+
+def frozen(array: A) -> A:
+    """Return an array that can no longer be written to."""
+    array.setflags(write=False)
+    return array

@@ -43,3 +43,11 @@ def links_as_graph(neighbors: NDArray[np.int32]) -> nx.DiGraph[int]:
     node, port = np.nonzero(neighbors >= 0)
     graph.add_edges_from(zip(node.tolist(), neighbors[node, port].tolist(), strict=True))
     return graph
+
+
+def hops_between(torus: Torus, a: NDArray[np.int32], b: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the hops between nodes of an untwisted torus (broadcast)."""
+    gap = np.abs(torus.coords[a] - torus.coords[b])
+    size = np.array(torus.shape, dtype=np.int32)
+    around = np.where(np.array(torus.wrap), size - gap, gap)
+    return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)

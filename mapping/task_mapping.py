@@ -157,6 +157,14 @@ class TaskMapping:
                 found=counted(self.n_nodes, "node"),
                 expected=counted(torus.n_nodes, "node"),
             )
+        if torus.holes.nodes:
+            foreign = np.flatnonzero(np.isin(self.node, torus.holes.nodes))
+            if foreign.size:
+                raise InputError(
+                    f"{label} puts a task on a node of others",
+                    found=f"task {foreign[0]} on node {self.node[foreign[0]]}",
+                    expected=f"one of {counted(torus.usable_nodes.size, 'node')} that are ours",
+                )
 
     def renamed(self, name: str) -> TaskMapping:
         """Return the same mapping under another name."""

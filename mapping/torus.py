@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import networkx as nx
 import numpy as np
@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
-from toruscast.validation import as_array, one_of, whole_number, whole_sizes
+from toruscast.validation import one_of, whole_number, whole_sizes
 
-from ._dimensions import axes, bandwidths, node_numbers, routing_order, wraps, zones
+from . import _dimensions as checked
 from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .holes import Holes, link_speeds, slowed, usable_nodes, without
-from .neighbors import links_as_graph, neighbor_table
+from .neighbors import hops_between, links_as_graph, neighbor_table
 from .network import Network, changed
 from .ties import TIE_RULES, TieRule
 from .twist import (
@@ -31,8 +31,6 @@ from .twist import (
     shortest,
     twist_text,
 )
-
-A = TypeVar("A", bound=NDArray[Any])
 
 MAX_NODES = 2**24
 # Only of these is it said what they do where there are more shortest ways than two.
@@ -119,7 +117,7 @@ class Torus:
         if len(shape) > 8:
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
-        rings = wraps(self.wrap, ndim)
+        rings = checked.wraps(self.wrap, ndim)
         if not isinstance(self.name, str):
             raise InputError("bad name", found=self.name, expected="a text")
         one_of(self.tie, "tie rule", get_args(TieRule))
@@ -128,11 +126,11 @@ class Torus:
         for name, value in (
             ("shape", shape),
             ("wrap", rings),
-            ("bandwidth", bandwidths(self.bandwidth, ndim)),
-            ("order", routing_order(self.order, ndim)),
-            ("zones", zones(self.zones, ndim)),
+            ("bandwidth", checked.bandwidths(self.bandwidth, ndim)),
+            ("order", checked.routing_order(self.order, ndim)),
+            ("zones", checked.zones(self.zones, ndim)),
             ("twist", checked_twist(self.twist, shape, rings)),
-            ("axes", axes(self.axes, ndim)),
+            ("axes", checked.axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
         if self.twist and (self.tie not in _TWISTED_TIES or isinstance(self.zones, str)):
@@ -161,27 +159,27 @@ class Torus:
     def coords(self) -> NDArray[np.int32]:
         """Coordinates of every node, shape ``(n_nodes, ndim)``."""
         grid = np.indices(self.shape, dtype=np.int32).reshape(self.ndim, -1)
-        return _frozen(np.ascontiguousarray(grid.T))
+        return checked.frozen(np.ascontiguousarray(grid.T))
 
     @lazy
     def neighbors(self) -> NDArray[np.int32]:
         """Node at the far end of every link, ``(n_nodes, 2 * ndim)``; -1 where there is none."""
-        return _frozen(neighbor_table(self))
+        return checked.frozen(neighbor_table(self))
 
     @lazy
     def link_exists(self) -> NDArray[np.bool_]:
         """Whether each directed link exists, shape ``(n_links,)``."""
-        return _frozen((self.neighbors >= 0).ravel())
+        return checked.frozen((self.neighbors >= 0).ravel())
 
     @lazy
     def link_bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second of every directed link, shape ``(n_links,)``."""
-        return _frozen(link_speeds(self))
+        return checked.frozen(link_speeds(self))
 
     @lazy
     def usable_nodes(self) -> NDArray[np.int64]:
         """Nodes that take tasks of ours, in order."""
-        return _frozen(usable_nodes(self))
+        return checked.frozen(usable_nodes(self))
 
     @property
     def ties_are_open(self) -> bool:
@@ -204,7 +202,7 @@ class Torus:
     @lazy
     def has_zones(self) -> NDArray[np.bool_]:
         """Whether each of `zone_sets` leaves a choice, shape ``(sets,)``."""
-        return _frozen(np.array([len(zones) > 0 for zones in self.zone_sets]))
+        return checked.frozen(np.array([len(zones) > 0 for zones in self.zone_sets]))
 
     def zone_set_of(self, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.int8]:
         """Return which of `zone_sets` messages between nodes have, ``(n,) (n,) -> (n,)``."""
@@ -225,7 +223,7 @@ class Torus:
     @lazy
     def ring_places(self) -> NDArray[np.int32]:
         """Place of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
-        return _frozen(ring_places(self, self.neighbors)) if self.twist else self.coords
+        return checked.frozen(ring_places(self, self.neighbors)) if self.twist else self.coords
 
     @property
     def diameter(self) -> int:
@@ -247,7 +245,7 @@ class Torus:
         >>> Torus((4, 4, 2)).node([[0, 2, 1], [3, 3, 1]])
         array([ 5, 31], dtype=int32)
         """
-        return node_numbers(coords, self.shape)
+        return checked.node_numbers(coords, self.shape)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
         """Return the number of the link that leaves ``node`` along ``dimension``.
@@ -291,12 +289,7 @@ class Torus:
         array([1, 4, 1], dtype=int32)
         """
         a, b = self.check_nodes(src), self.check_nodes(dst)
-        if self.twist:
-            return shortest(self, a, b)
-        gap = np.abs(self.coords[a] - self.coords[b])
-        size = np.array(self.shape, dtype=np.int32)
-        around = np.where(np.array(self.wrap), size - gap, gap)
-        return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)
+        return shortest(self, a, b) if self.twist else hops_between(self, a, b)
 
     def check_nodes(self, nodes: ArrayLike) -> NDArray[np.int32]:
         """Return node numbers as an array of any shape; raise `InputError` if one is not valid.
@@ -306,13 +299,7 @@ class Torus:
         >>> Torus((4, 4)).check_nodes([0, 15])
         array([ 0, 15], dtype=int32)
         """
-        array = as_array(nodes, "node", "whole numbers")
-        if array.size and array.dtype.kind not in "iu":
-            raise InputError("bad node", found=array.dtype, expected="whole numbers")
-        if array.size and (array.min() < 0 or array.max() >= self.n_nodes):
-            bad = array.min() if array.min() < 0 else array.max()
-            raise InputError("node out of range", found=bad, expected=f"0 to {self.n_nodes - 1}")
-        return array.astype(np.int32, copy=False)
+        return checked.nodes_of(nodes, self.n_nodes)
 
     def with_network(self, **changes: object) -> Torus:
         """Return the same torus with some fields of its `Network` changed.
@@ -357,13 +344,7 @@ class Torus:
         return links_as_graph(self.neighbors)
 
     def __str__(self) -> str:
-        sizes = "x".join(
-            str(k) + ("" if w else "m") for k, w in zip(self.shape, self.wrap, strict=True)
-        )
+        each = zip(self.shape, self.wrap, strict=True)
+        sizes = "x".join(str(k) + ("" if w else "m") for k, w in each)
         holes = f" ({self.holes})" if self.holes else ""
         return f"{self.name} {sizes}".strip() + twist_text(self) + holes
-
-
-def _frozen(array: A) -> A:
-    array.setflags(write=False)
-    return array

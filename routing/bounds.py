@@ -14,7 +14,7 @@ from toruscast.mapping.ties import TIE_RULES
 from toruscast.mapping.twist import hops_along
 from toruscast.typing import Routing
 
-from .loads import link_loads
+from .loads import check_ways, link_loads
 from .packets import hand_over_times, packet_counts, software_times
 from .routing import check_routing, dilations, injection_fifos, phase_routings
 from .tally import Tally, tally
@@ -59,6 +59,7 @@ def time_bounds(
     workload = as_workload(traffic)
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_routing(routing)
+    check_ways(workload, torus, mapping, routing)
     ways = phase_routings(routing, workload, torus)
     if workload.dependent:
         phases = [

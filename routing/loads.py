@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._scratch import scratch
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.bluegene_routes import Groups
 from toruscast.typing import Routing
 from toruscast.validation import as_array
@@ -19,6 +19,7 @@ from . import _run_kernels as run_kernels
 from . import twisted
 from ._adaptive_kernels import add_adaptive_loads, widen_reach
 from .edges import fixed_point
+from .missing import check_missing
 from .offsets import offset_table
 from .routing import check_fit, check_routing, grid_of, phase_routing
 from .runs import worthwhile_runs
@@ -66,6 +67,28 @@ def link_loads(
     check_fit(comm, torus, mapping)
     weight = comm.nbytes if weights is None else _weights(weights, comm.n_edges)
     check_routing(routing)
+    load = _loads(comm, torus, mapping, weight, routing)
+    if torus.holes.links:
+        check_missing(load, comm, torus, mapping)
+    return load
+
+
+def check_ways(
+    traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
+) -> None:
+    """Raise `InputError` if a message would go over a link that is not there."""
+    if torus.holes.links:
+        for phase in as_workload(traffic):
+            link_loads(phase, torus, mapping, routing=routing)
+
+
+def _loads(
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    weight: NDArray[np.float64],
+    routing: Routing,
+) -> NDArray[np.float64]:
     if phase_routing(routing, comm, torus) == "adaptive":
         return _adaptive_loads(comm, torus, mapping, weight)
     if torus.twist:

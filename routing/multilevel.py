@@ -175,7 +175,7 @@ def _annealed(
     movable = np.arange(n_items, dtype=np.int32)
     goal = Goal(by_loads=False)
     annealer = Annealer(
-        Workload([comm]), level.torus, start, (places, movable), goal, (uses, 1), seed
+        Workload([comm]), level.torus, start, (places, movable), goal, (uses, 1), seed=seed
     )
     hot, steps = (_FIRST_HOT, _FIRST_STEPS) if first else (_HOT, _STEPS)
     for turn in range(_TURNS):

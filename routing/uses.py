@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping.holes import Holes
 from toruscast.mapping.ties import TIE_RULES
 from toruscast.typing import Routing
 
@@ -22,7 +24,9 @@ from .routing import FIFO_RULES, grid_of, routes
 MOST_NODES = 2048
 # Most uses of divided ways that are kept.
 _MOST_USES = 2**26
-# Even splits are rounded to this many parts of a unit.
+# Missing links count as so much slower: nothing good goes over one.
+_MISSING = 1e3
+# Parts of a unit to which even splits are rounded.
 _PARTS = 2**16
 
 
@@ -84,14 +88,17 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
 def seconds_of_uses(torus: Torus) -> NDArray[np.float64]:
     """Return the seconds of a byte on each resource, ``(n_resources,)``.
 
-    Links have their own bandwidth, FIFOs that of the fastest dimension, receivers the memory's.
+    Links at their bandwidth (missing ones far slower), a FIFO at that of the fastest dimension,
+    receivers at the memory's.
     """
     network = torus.network
     turns = FIFO_RULES[network.fifo_rule] == kernels.ROUND_ROBIN
     fifo = 1 / max(torus.bandwidth) / (network.fifos if turns else 1)
+    links = 1 / torus.link_bandwidth
+    links[list(torus.holes.links)] *= _MISSING
     return np.concatenate(
         [
-            1 / torus.link_bandwidth,
+            links,
             np.full(torus.n_nodes * network.fifos, fifo),
             np.full(torus.n_nodes, 1 / network.memory_bandwidth),
         ]
@@ -117,6 +124,8 @@ def _split_ways(torus: Torus, routing: Routing, parts: int) -> tuple[Any, Any, A
     Pairs with the same hops along each dimension have the same ways, shifted. If the source's
     parity settles a tie, the parities must be equal too.
     """
+    # Which ways there are does not depend on which are ours.
+    torus = replace(torus, holes=Holes())
     if torus.twist:
         raise InputError(
             "ways that divide on a twisted torus cannot be searched on",

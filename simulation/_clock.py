@@ -52,7 +52,7 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
     network = torus.network
     packet = largest_packet / max(torus.bandwidth)
     slowest = largest_packet / min(
-        *torus.bandwidth, network.memory_bandwidth / network.reception_ports
+        _least_bandwidth(torus), network.memory_bandwidth / network.reception_ports
     )
     smallest = float(messages.wire.min(initial=largest_packet, where=remote & (messages.wire > 0)))
     parts = 2**PARTS * smallest / largest_packet  # of the shortest packet, were a tick the longest
@@ -114,8 +114,13 @@ def _carrying(messages: Messages, torus: Torus) -> float:
 
 
 def _slowest(torus: Torus) -> float:
-    """Return the bytes per second of the slowest part."""
-    return min(*torus.bandwidth, torus.network.memory_bandwidth)
+    """Bytes per second of the slowest part."""
+    return min(_least_bandwidth(torus), torus.network.memory_bandwidth)
+
+
+def _least_bandwidth(torus: Torus) -> float:
+    """Bytes per second of the slowest link."""
+    return min([*torus.bandwidth, *(bandwidth for _, bandwidth in torus.holes.slow)])
 
 
 def _check_reach(torus: Torus, largest_packet: float) -> None:
@@ -131,7 +136,7 @@ def _check_reach(torus: Torus, largest_packet: float) -> None:
     least = max(torus.bandwidth) / _LARGEST_REACH
     for name, found, ports in (
         ("memory_bandwidth", network.memory_bandwidth, network.reception_ports),
-        ("bandwidth", min(torus.bandwidth), 1),
+        ("bandwidth", _least_bandwidth(torus), 1),
     ):
         if found < least * ports:
             raise InputError(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
 from toruscast.mapping import Torus
 
 from . import _state as records
@@ -24,6 +25,12 @@ def fair_queues(
     if torus.network.arbitration != "fair":
         none = np.zeros(0, dtype=np.int64)
         return records.FairQueues(none, none, none, none, none.astype(np.int32), none, none)
+    if torus.holes.slow:
+        raise InputError(
+            "fair arbitration knows one bandwidth a dimension",
+            found=str(torus),
+            expected="another arbitration where links are slow",
+        )
     hops = np.zeros(message.size, dtype=np.int64)
     along = np.zeros(message.size)  # seconds a byte
     for port, (shift, mask) in enumerate(zip(fields.shift, fields.mask, strict=True)):

@@ -214,7 +214,8 @@ def build_state(
         turns=turns,
         inputs=inputs,
         latency=round(network.hop_latency / tick),
-        parts_per_byte=parts / np.repeat(np.array(torus.bandwidth), 2),
+        parts_per_byte=parts
+        / (torus.link_bandwidth if torus.holes.slow else np.repeat(np.array(torus.bandwidth), 2)),
         largest=whole,
         reception_ports=network.reception_ports,
         reception=parts * network.reception_ports / network.memory_bandwidth,

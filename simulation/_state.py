@@ -234,8 +234,8 @@ class State(NamedTuple):
     turns: int  # turns of an input port among the lanes: one, or its number of virtual channels
     inputs: int  # lanes of each kind: one, or one for each input port and FIFO
     latency: int
-    parts_per_byte: NDArray[np.float64]  # (2 * D,) of each port's links
-    largest: int  # bytes of the largest packet, which must be free for any packet to go
+    parts_per_byte: NDArray[np.float64]  # (2 * D,) a port, or (L,) if some are slow
+    largest: int  # bytes of the largest packet: what must be free for any to go
     reception_ports: int
     reception: float  # parts of ticks a byte
     arbitration: int

@@ -9,6 +9,7 @@ from dataclasses import replace
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.routing.loads import check_ways
 from toruscast.routing.messages import list_messages
 from toruscast.routing.packets import longest_message
 from toruscast.routing.routing import check_routing, phase_routings
@@ -111,6 +112,7 @@ def simulate(
     """
     workload = as_workload(traffic)
     as_mapping(mapping).check(workload.n_tasks, torus)
+    check_ways(workload, torus, mapping, routing)
     check_routing(routing)
     if torus.network.arbitration == "fair" and "adaptive" in phase_routings(
         routing, workload, torus

@@ -83,6 +83,8 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
     else:
         gap = np.abs(torus.coords[src] - torus.coords[dst])
     link = float(np.array(torus.bandwidth)[gap > 0].min())
+    if torus.holes.slow:
+        link = float(torus.link_bandwidth[routes(torus, [src], [dst])[1]].min(initial=link))
     port = network.memory_bandwidth / network.reception_ports
     rate = min(link, network.memory_bandwidth)
     # Rounds without a barrier have the same routing.

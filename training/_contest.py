@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.routing.loads import check_ways
 from toruscast.simulation import simulate
 from toruscast.typing import Routing
 
@@ -86,6 +88,8 @@ class Contest:
             return
         left = np.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
         each = max(self.seconds * _SKETCH / self.n_jobs, 1e-4)
+        if self.torus.holes.links:
+            shortlist = [mapping for mapping in shortlist if self._is_possible(mapping)]
         number = int(np.clip(left / each / 2, _LEAST, _MOST))
         raced = _unlike_named([*shortlist[:number], *([self.best] if self.best else [])])
         with warnings.catch_warnings():
@@ -126,8 +130,18 @@ class Contest:
         order = np.lexsort((table["value"], ~is_known))
         return table.iloc[order].reset_index(drop=True)
 
+    def _is_possible(self, mapping: TaskMapping) -> bool:
+        """Whether no message needs a link that is missing."""
+        try:
+            check_ways(self.workload, self.torus, mapping, self.routing)
+        except InputError:
+            return False
+        return True
+
     def _measured(self, mapping: TaskMapping) -> tuple[float, float]:
-        """The objective, and its relative error."""
+        """The objective, and its relative error; infinite for what is not possible."""
+        if not self._is_possible(mapping):
+            return np.inf, 0.0
         if self.objective == TIME:
             found = simulate(self.workload, self.torus, mapping, routing=self.routing, error=_ERROR)
             return float(found.time), 0.0 if found.coarsening == 1 else _ERROR

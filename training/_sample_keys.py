@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from types import CodeType, FunctionType
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ def job_of(
         toruscast.__version__,
         how.routing,
         how.coarsening,
-        (*host, torus.twist) if torus.twist else host,
+        (*host, torus.twist, astuple(torus.holes)) if torus.twist or torus.holes else host,
         asdict(torus.network),
         workload.n_tasks,
         workload.dependent,

@@ -196,7 +196,12 @@ def search(
         if contest.best is None:
             raise
         interrupted = True
-    assert contest.best is not None
+    if contest.best is None:
+        raise InputError(
+            "no mapping found whose routes keep off the missing links",
+            found=f"{len(contest.rows)} tried",
+            expected="more --seconds, or fewer missing links",
+        )
     value, low, high = contest.interval(contest.best)
     best_of_yours = min(
         (contest.interval(mapping) for mapping in yours if contest.knows(mapping)),

@@ -51,7 +51,8 @@ def count_mappings(placement: Placement) -> int | None:
     >>> count_mappings(Placement(CommGraph(4, [], [], []), Torus((2,))))
     6
     """
-    tasks, nodes, capacity = placement.n_tasks, placement.torus.n_nodes, placement.capacity
+    tasks, capacity = placement.n_tasks, placement.capacity
+    nodes = placement.torus.usable_nodes.size
     if nodes == 1:
         return 1
     if tasks > _FEW_TASKS:
@@ -67,7 +68,9 @@ def count_mappings(placement: Placement) -> int | None:
 
 def all_mappings(placement: Placement) -> Iterator[tuple[int, ...]]:
     """Yield the nodes of the tasks of every mapping, in lexicographic order."""
-    free = [placement.capacity] * placement.torus.n_nodes
+    free = [0] * placement.torus.n_nodes
+    for node in placement.torus.usable_nodes.tolist():
+        free[node] = placement.capacity
     chosen: list[int] = []
     node = 0
     while True:

@@ -56,7 +56,7 @@ class Placement:
 
     def __post_init__(self) -> None:
         check_torus(self.torus)
-        n_tasks, n_nodes = self.n_tasks, self.torus.n_nodes
+        n_tasks, n_nodes = self.n_tasks, self.torus.usable_nodes.size
         capacity = self.tasks_per_node
         if capacity is None:
             capacity = min(-(-n_tasks // n_nodes), MAX_SLOTS)

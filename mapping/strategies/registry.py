@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.validation import whole_number
 
+from ..allocation import Allocation
 from ..comm_graph import CommGraph
 from ..task_mapping import TaskMapping
 from ..torus import Torus
@@ -223,7 +224,18 @@ def nodes(placement: Placement, name: str, seed: int) -> NDArray[Any]:
         raise InputError(error.message, found=name, expected=expected) from None
     if at and rng.bit_generator.state == before:
         raise InputError("nothing is drawn at random", found=name, expected=plain)
-    return node
+    return _on_ours(placement, family, node)
+
+
+def _on_ours(placement: Placement, family: str, node: NDArray[Any]) -> NDArray[Any]:
+    """Move tasks from nodes of others to the nearest of ours; tasks in order take ours in order."""
+    torus, capacity = placement.torus, placement.capacity
+    if not torus.holes.nodes:
+        return node
+    ours = Allocation(torus, tasks_per_node=capacity)
+    if family == "identity":
+        return ours.in_order(placement.n_tasks).node
+    return ours.confine(TaskMapping(node, torus, tasks_per_node=capacity)).node
 
 
 def stream(name: str, seed: int) -> np.random.Generator:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
-from toruscast.routing.loads import link_loads
+from toruscast.routing.loads import check_ways, link_loads
 from toruscast.routing.messages import Messages, list_messages
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes
@@ -168,6 +168,7 @@ def simulate_flows(
     """
     workload = as_workload(traffic)
     as_mapping(mapping).check(workload.n_tasks, torus)
+    check_ways(workload, torus, mapping, "deterministic")
     if not 0 <= real_number(error, "error", 0) < 1:
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
     if progress is not None and not callable(progress):

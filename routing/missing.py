@@ -1,0 +1,44 @@
+"""Messages that would go over a link that is not there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus
+
+# Edges among which one is looked for that goes that way.
+_LOOKED_AT = 100_000
+
+
+def check_missing(
+    load: NDArray[np.float64], comm: CommGraph, torus: Torus, mapping: TaskMapping
+) -> None:
+    """Raise `InputError` if a link that is not there bears a load; say whose.
+
+    Routes are those of the whole torus: dimension order does not lead round a missing link, and
+    what an adaptive router does beside one its makers do not say.
+    """
+    from .routing import routes
+
+    missing = np.array(torus.holes.links, dtype=np.int64)
+    used = missing[load[missing] > 0]
+    if not used.size:
+        return
+    link = int(used[0])
+    src, dst = comm.src[:_LOOKED_AT], comm.dst[:_LOOKED_AT]
+    first, links = routes(torus, mapping.node[src], mapping.node[dst])
+    places = np.flatnonzero(links == link)
+    sent = comm.nbytes[:_LOOKED_AT] > 0
+    edges = np.searchsorted(first, places, side="right") - 1
+    edges = edges[sent[edges]]
+    who = "a message"
+    if edges.size:
+        who = f"task {src[edges[0]]} to task {dst[edges[0]]}"
+    label = f"mapping {mapping.name}".rstrip()
+    raise InputError(
+        f"{label} needs a link that is missing",
+        found=f"{who} goes over {torus.link_label(link)}",
+        expected="a mapping whose routes keep off it; routers do not lead round it",
+    )
