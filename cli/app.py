@@ -25,6 +25,7 @@ COMMANDS = {
     "rank": "Rank candidate mappings by predicted time, with reasons.",
     "plan": "Say which mapping to run next on the machine, and when to stop.",
     "search": "Search for a better mapping than those at hand.",
+    "explain": "Explain why a mapping takes its time, and what to try.",
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping packet by packet, or rank many so.",
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",

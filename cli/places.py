@@ -26,7 +26,7 @@ def only_nodes(torus: Torus, path: str) -> Torus:
     from toruscast.mapping.formats._source import read_text
 
     text = read_text(path)
-    if text.lines() and "host" in re.split(r"[,\s]+", next(iter(text.lines()))[1]):
+    if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
         from toruscast.mapping.formats.host_names import read_hosts
 
         ours = set(read_hosts(path, torus).node.tolist())

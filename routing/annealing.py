@@ -128,7 +128,7 @@ class Annealer:
         """Propose steps while the temperature falls between shares of the energy; keep the best."""
         hot = np.zeros(0, dtype=np.int32)
         if self.objective.by_loads:
-            hot = self._hot_tasks()
+            hot = self.hot_tasks()
         scale = max(self.energy, 1e-300)
         *_, proposals = anneal(
             self.walker, self.objective, hot, n_steps, hot_at * scale, cold_at * scale
@@ -158,12 +158,13 @@ class Annealer:
         pair = src.astype(np.int64) * self.loads.torus.n_nodes + dst
         return int((self.loads.uses.hops[pair].astype(np.int64) * ends.weight)[ends.sends].sum())
 
-    def _hot_tasks(self) -> NDArray[np.int32]:
+    def hot_tasks(self) -> NDArray[np.int32]:
+        """Return a tenth of the tasks that may move: whose traffic heats most, hottest first."""
         loads = self.loads
         heat = heat_of_tasks(self.objective, loads.ends, loads.uses, loads.node, loads.load)
         movable = self.walker.places.movable
         n_hot = max(1, round(_HOT * movable.size))
-        return movable[np.argpartition(-heat[movable], n_hot - 1)[:n_hot]]
+        return movable[np.argsort(-heat[movable], kind="stable")[:n_hot]]
 
     def _settle(self) -> None:
         """Put the tasks that may move on the places of their nodes."""

@@ -112,10 +112,11 @@ def serve(state: State, out: int, now: int) -> int:
         place = roomiest(state, out, channel)
     take_room(state, place, size)
     # A packet from a slower link cannot go on faster than it comes.
+    port = np.uint64(link.port)
     by_link = state.parts_per_byte.size > state.fields.shift.size
-    port = np.uint64(out) if by_link else np.uint64(link.port)
+    rate = state.parts_per_byte[np.uint64(out) if by_link else port]
     link.free_at = max(
-        max(link.free_at, now << PARTS) + np.int64(packet.wire * state.parts_per_byte[port] + 0.5),
+        max(link.free_at, now << PARTS) + np.int64(packet.wire * rate + 0.5),
         (now + np.int64(np.int32(packet.tail - now))) << PARTS,
     )
     ticks = free_tick(link) - now

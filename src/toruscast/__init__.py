@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         save_predictor,
         train_for,
     )
+    from toruscast.training.explanation import explain
     from toruscast.training.mesh import MeshForecast, mesh
     from toruscast.training.search import search
 
@@ -76,6 +77,7 @@ __all__ = [
     "Torus",
     "Workload",
     "datasets",
+    "explain",
     "extract",
     "features",
     "forecast",
@@ -129,6 +131,7 @@ _NAMES = {
     "training": "Budget Forecast Runs TimePredictor forecast learn_runs load_predictor plan "
     "save_predictor train_for",
     "training.mesh": "MeshForecast mesh",
+    "training.explanation": "explain",
     "training.search": "search",
 }
 _HOME = {name: package for package, names in _NAMES.items() for name in names.split()}
