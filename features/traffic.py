@@ -13,7 +13,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
 from toruscast.routing.cuts import cut_bound
-from toruscast.routing.loads import check_ways, link_loads, loads_along_routes
+from toruscast.routing.loads import Along, check_ways, link_loads, loads_along_routes
 from toruscast.routing.packets import common_message, longest_message, packet_counts
 from toruscast.routing.release import release_bound
 from toruscast.routing.routing import (
