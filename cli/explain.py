@@ -78,7 +78,7 @@ def command(
         "against_time": why.against_time,
         "bounds": why.reasons.bounds,
         "binding": why.reasons.binding,
-        "links": records(why.links.reset_index()),
+        "links": records(why.links),
         "pairs": records(why.pairs),
         "weights": records(why.weights),
         "exchanges": records(why.exchanges),
@@ -97,8 +97,10 @@ def _print(why: Explanation, torus: Torus, console: Console, top: int) -> None:
     links = new_table(
         "hot link", "bytes", "times the mean", f"bytes under {other}", left=("hot link",)
     )
-    for row in why.links.itertuples():
-        links.add_row(row.label, nbytes(row.nbytes), f"{row.over_mean:.1f}", nbytes(row.against))
+    for row in records(why.links):
+        links.add_row(
+            row["label"], nbytes(row["nbytes"]), f"{row['over_mean']:.1f}", nbytes(row["against"])
+        )
     print_table(links, console, keep=2)
     console.print("\nWho puts it there:")
     pairs = new_table(
@@ -111,23 +113,28 @@ def _print(why: Explanation, torus: Torus, console: Console, top: int) -> None:
         f"in {other}",
         left=("hot link",),
     )
-    for row in why.pairs.groupby("link", sort=False).head(max(1, top // 2)).itertuples():
-        label = why.links["label"].loc[row.link]
-        ends = f"{row.src} to {row.dst}"
+    for row in records(why.pairs.groupby("link", sort=False).head(max(1, top // 2))):
+        label = torus.link_label(row["link"])
+        ends = f"{row['src']} to {row['dst']}"
         pairs.add_row(
             label,
-            str(row.phase),
+            str(row["phase"]),
             ends,
-            nbytes(row.nbytes),
-            f"{row.share:.0%}",
-            str(row.hops),
-            str(row.against),
+            nbytes(row["nbytes"]),
+            f"{row['share']:.0%}",
+            str(row["hops"]),
+            str(row["against"]),
         )
     print_table(pairs, console, keep=3)
     console.print(f"\nWhat the forecast would be if one feature alone were that of {other}:")
     weights = new_table("feature", "value", f"in {other}", "forecast", left=("feature",))
-    for row in why.weights.itertuples():
-        weights.add_row(row.feature, f"{row.value:.4g}", f"{row.against:.4g}", f"{row.effect:+.1%}")
+    for row in records(why.weights):
+        weights.add_row(
+            row["feature"],
+            f"{row['value']:.4g}",
+            f"{row['against']:.4g}",
+            f"{row['effect']:+.1%}",
+        )
     print_table(weights, console, keep=2)
     if why.exchanges.empty:
         console.print("\nNo exchange of two blocks of nodes lowers the loads.")

@@ -11,7 +11,7 @@ import click
 from toruscast.typing import Routing
 
 from .output import Output
-from .placing_options import POSITIVE, Positive, placing_options
+from .placing_options import POSITIVE, Positive, holes_options, placing_options
 from .reading_options import include_option, iterations_option, reading_options
 from .records import (
     Basis,
@@ -70,19 +70,7 @@ def _traffic(comm: Callable[[F], F], *, required: bool) -> Callable[[F], F]:
         ),
         click.option("--torus", required=required, metavar="TORUS", help=TORUS_HELP),
         network_option,
-        click.option(
-            "--allocation",
-            metavar="FILE",
-            help="Nodes that are yours: a number or coordinates a line, a CSV with a column "
-            "node, or a table of hosts. Routers of the others forward as ever.",
-        ),
-        click.option(
-            "--slow-links",
-            "slow_links",
-            metavar="FILE.csv",
-            help="Links that are slower, or missing: a line link,bandwidth each, in bytes per "
-            'second, 0 for missing; a link is a number or a label such as "(0,2,1) +1".',
-        ),
+        *holes_options,
     )
 
 

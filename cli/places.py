@@ -86,7 +86,7 @@ def change_links(torus: Torus, path: str) -> Torus:
     from toruscast.mapping.holes import read_link
 
     slow: dict[int, float] = {}
-    missing = []
+    missing: list[int] = []
     for number, line in read_text(path).lines():
         row = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
         if row == ["link", "bandwidth"] and not slow and not missing:

@@ -61,6 +61,21 @@ placing_options = (
         help="A task that stays on its node. May be given several times.",
     ),
 )
+holes_options = (
+    click.option(
+        "--allocation",
+        metavar="FILE",
+        help="Nodes that are yours: a number or coordinates a line, a CSV with a column node, or a "
+        "table of hosts. Routers of the others forward as ever.",
+    ),
+    click.option(
+        "--slow-links",
+        "slow_links",
+        metavar="FILE.csv",
+        help="Links that are slower, or missing: a line link,bandwidth each, in bytes per second, 0 "
+        'for missing; a link is a number or a label such as "(0,2,1) +1".',
+    ),
+)
 dialect_option = click.option(
     "--dialect",
     metavar="NAME",

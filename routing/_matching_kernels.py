@@ -27,18 +27,18 @@ def match_pairs(
     for v in order:
         if mate[v] >= 0:
             continue
-        best, most = -1, 0.0
+        best, most = np.int64(-1), 0.0
         for e in range(first[v], first[v + 1]):
             u = partner[e]
             if u != v and mate[u] < 0 and weight[e] > most:
                 best, most = np.int64(u), weight[e]
         if best >= 0:
             mate[v], mate[best] = best, v
-    left = -1
+    left = np.int64(-1)
     for v in order:
         if mate[v] >= 0:
             continue
-        best, most = -1, 0.0
+        best, most = np.int64(-1), 0.0
         for e in range(first[v], first[v + 1]):
             middle = partner[e]
             for f in range(first[middle], first[middle + 1]):
@@ -54,4 +54,4 @@ def match_pairs(
             left = v
         else:
             mate[v], mate[left] = left, v
-            left = -1
+            left = np.int64(-1)

@@ -58,7 +58,8 @@ def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int 
         # What each resource carries of all rounds counts together; these are sums already.
         total = float(sums[[0, 2]].max())
         return Least(float(sums[0]), 0.0, float(sums[2]), 0.0, 0.0, total)
-    return Least(*map(float, sums), float(np.max(phases, axis=1).sum()))
+    total = float(np.max(phases, axis=1).sum())
+    return Least._make((*sums.tolist(), total))
 
 
 def least_loads(

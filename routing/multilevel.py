@@ -107,7 +107,7 @@ def _coarsened(
             halves = np.stack([near, grid[tuple(cut)].ravel()], axis=1)
             sizes = list(now.torus.shape)
             sizes[along] //= 2
-            smaller, capacity = Torus(sizes, now.torus.wrap), now.capacity
+            smaller, capacity = Torus(tuple(sizes), now.torus.wrap), now.capacity
             nodes = np.arange(smaller.n_nodes)
             hops = now.hops[np.ix_(near, near)]
         else:

@@ -16,7 +16,8 @@ from toruscast.routing.loads import check_ways
 from toruscast.simulation import simulate
 from toruscast.typing import Routing
 
-from .forecasting import Verdict, forecast
+from .answer import Verdict
+from .forecasting import forecast
 from .race import Budget
 
 TIME = "time"

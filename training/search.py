@@ -21,7 +21,7 @@ from toruscast.validation import real_number, whole_number
 
 from ._contest import TIME, Contest
 from ._search_runs import Runs, starts
-from .forecasting import Verdict
+from .answer import Verdict
 from .partitioners import placed_by
 
 # Share of the time for starts and annealing; the rest is for proving what they found.
