@@ -72,7 +72,7 @@ holes_options = (
         "--slow-links",
         "slow_links",
         metavar="FILE.csv",
-        help="Links that are slower, or missing: a line link,bandwidth each, in bytes per second, 0 "
+        help="Slow and missing links: a line link,bandwidth each, in bytes per second, 0 "
         'for missing; a link is a number or a label such as "(0,2,1) +1".',
     ),
 )
