@@ -132,5 +132,5 @@ same numbers without any of them are taken for the node of each task. A file of 
 such a comment fits both, so `--mapping-format` must say which.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
-    advice="MPICH_RANK_REORDER_METHOD=3, with {file} as MPICH_RANK_ORDER in the working folder",
+    advice="MPICH_RANK_REORDER_METHOD=3, the file being MPICH_RANK_ORDER in the working folder",
 )
