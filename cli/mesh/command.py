@@ -57,6 +57,8 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
         --traffic tensor:exchange:4MB,data:exchange:4MB --write mesh.py
     toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
     """  # noqa: D301
+    from toruscast.mapping.formats import read_mapping
+    from toruscast.mapping.formats.device_list import read_devices
     from toruscast.training.mesh import mesh
 
     if (step.sends is None) == (step.hlo is None):
@@ -71,14 +73,21 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
             torus,
             step.axes,
             sends,
+            devices=None if step.devices is None else read_devices(step.devices, torus),
+            compare=None if step.compare is None else read_mapping(step.compare, torus),
             overlap=step.order == "overlap",
             top=top,
             progress=progress,
         )
     output.write(content(answer), answer.lines())
-    write_files(answer, targets)
+    advice = write_files(answer, targets)
     if output.for_people:
-        show(answer, output, targets)
+        show(answer, output)
+        for _, path in targets:
+            how = f": {advice[path]}" if advice.get(path) else ""
+            output.console().print(f"the best layout is in {path}{how}", soft_wrap=True)
+        if not targets:
+            output.console().print("--write mesh.py writes the mesh for JAX.", soft_wrap=True)
 
 
 def _program(path: str, output: Output) -> HloStep:

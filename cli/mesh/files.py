@@ -47,8 +47,9 @@ def check_files(files: tuple[str, ...], output: Output) -> Targets:
     return targets
 
 
-def write_files(answer: MeshForecast, targets: Targets) -> None:
-    """Write the best layout to each file."""
+def write_files(answer: MeshForecast, targets: Targets) -> dict[str, str]:
+    """Write the best layout to each file, and return how each is used where it needs a word."""
+    advice = {}
     for form, path in targets:
         if form == "json":
             write_text(answer.ids_as_json(), path)
@@ -61,7 +62,10 @@ def write_files(answer: MeshForecast, targets: Targets) -> None:
         else:
             from toruscast.mapping.formats import write_mapping
 
-            write_mapping(answer.mapping, path, form or None, torus=answer.torus)
+            advice[path] = write_mapping(
+                answer.mapping, path, form or None, torus=answer.torus, shape=answer.axes.sizes
+            )
+    return advice
 
 
 def _write_array(answer: MeshForecast, path: str) -> None:

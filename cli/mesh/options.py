@@ -21,6 +21,7 @@ class Step:
     hlo: str | None = None
     order: Order = "in-turn"
     devices: str | None = None
+    compare: str | None = None
 
 
 def step_options(function: F) -> F:
@@ -48,6 +49,18 @@ def step_options(function: F) -> F:
             metavar="FILE",
             help="Instead: the collectives of a compiled program, in HLO text, such as "
             "jax.jit(step).lower(...).compile().as_text() gives.",
+        ),
+        click.option(
+            "--devices",
+            metavar="FILE",
+            help="What jax.devices() printed on the slice: the devices that there are; chips may "
+            "be missing.  [default: all, numbered as the machine does]",
+        ),
+        click.option(
+            "--compare",
+            metavar="FILE",
+            help="A layout of yours: numbers of devices in mesh shape, a printed mesh, or any "
+            "format of mappings.",
         ),
         click.option(
             "--order",

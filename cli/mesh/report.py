@@ -12,8 +12,6 @@ from ..tables import new_table, print_table
 if TYPE_CHECKING:
     from toruscast.training.mesh import MeshForecast
 
-    from .files import Targets
-
 # Meshes of more devices are written to a file, not shown.
 _MOST_SHOWN = 64
 
@@ -29,13 +27,14 @@ def content(answer: MeshForecast) -> dict[str, Any]:
         "ranking": records(answer.table),
         "devices_in_order": {"time": answer.in_order.time, "how": answer.in_order.how},
         "gain": answer.gain,
+        "yours": answer.compared and {"time": answer.compared.time, "how": answer.compared.how},
         "traffic": records(answer.lines()),
         "ids": answer.ids,
         "nodes": answer.best.nodes,
     }
 
 
-def show(answer: MeshForecast, output: Output, targets: Targets) -> None:
+def show(answer: MeshForecast, output: Output) -> None:
     """Print the ranking, a line for everything that is sent, and the mesh."""
     console = output.console()
     how = "at once" if answer.overlap else "one after another"
@@ -48,20 +47,20 @@ def show(answer: MeshForecast, output: Output, targets: Targets) -> None:
     table = new_table("#", "time", "how", "layout", left=("how", "layout"))
     for number, layout in enumerate(answer.layouts, 1):
         table.add_row(str(number), seconds(layout.time), layout.how, layout.words)
-    table.add_row("", seconds(answer.in_order.time), answer.in_order.how, "devices in order")
+    for layout in filter(None, (answer.in_order, answer.compared)):
+        table.add_row("", seconds(layout.time), layout.how, layout.words)
     print_table(table, console, 4)
     console.print()
     _show_lines(answer, output)
     if answer.gain > 1 + 1e-6:
         text = f"The best is {answer.gain:.2f} times as fast as the devices in order."
         console.print(text, soft_wrap=True)
+    if answer.compared is not None and answer.best.time:
+        times = answer.compared.time / answer.best.time
+        console.print(f"It is {times:.2f} times as fast as yours.", soft_wrap=True)
     if answer.ids.size <= _MOST_SHOWN:
         console.print()
         console.print(answer.jax_program(), end="", soft_wrap=True)
-    elif not targets:
-        console.print("--write mesh.py writes the mesh for JAX.", soft_wrap=True)
-    for _, path in targets:
-        console.print(f"the best layout is in {path}", soft_wrap=True)
 
 
 def _show_lines(answer: MeshForecast, output: Output) -> None:

@@ -69,6 +69,43 @@ def test_wrong_words_end_in_one_line(words, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+DEVICES = [(0, 0, 0, 0), (1, 1, 0, 0), (4, 0, 1, 0), (2, 2, 0, 1), (3, 3, 0, 1), (6, 2, 1, 1)]
+
+
+def test_devices_of_a_slice_with_missing_chips(tmp_path, capsys):
+    """As JAX lists them, host by host; the numbers are places among the ids sorted."""
+    path = tmp_path / "devices.txt"
+    path.write_text(
+        "["
+        + ",\n ".join(
+            f"TpuDevice(id={id}, process_index={host}, coords=({x},{y},0), core_on_chip=0)"
+            for id, x, y, host in DEVICES
+        )
+        + "]\n"
+    )
+    torus = ["--torus", "tpu_v5e:4x2", "--devices", str(path), "--traffic", "b:exchange:1MB"]
+    assert run(*torus, "--axes", "a=2,b=3", "--json", "-") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert sorted(np.ravel(said["ids"])) == list(range(6))
+    at = {n: (x, y) for n, (_, x, y, _) in enumerate(sorted(DEVICES))}
+    places = [at[n] for n in np.ravel(said["ids"])]
+    nodes = tc.machine("tpu_v5e:4x2").coords[np.ravel(said["nodes"])]
+    assert places == [tuple(place) for place in nodes.tolist()]
+    assert run(*torus, "--axes", "a=2,b=4") == 2
+
+
+def test_the_best_is_compared_with_a_layout_of_ones_own(tmp_path, capsys):
+    (tmp_path / "mine.json").write_text("[[0, 2, 1, 3], [4, 6, 5, 7]]")
+    words = [*ASKED, "--traffic", "tensor:exchange:4MB", "--compare", str(tmp_path / "mine.json")]
+    assert run(*words, "--json", "-") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["yours"]["time"] > said["devices_in_order"]["time"] > said["ranking"][0]["time"]
+    assert run(*words) == 0
+    assert "times as fast as yours" in capsys.readouterr().out
+    (tmp_path / "mine.json").write_text("[[0, 2], [4, 6]]")
+    assert run(*words) == 2
+
+
 def test_the_program_makes_the_mesh_that_was_meant_in_jax(tmp_path):
     pytest.importorskip("jax", reason="JAX is not installed")
     answer = tc.mesh(tc.machine("tpu_v5e:4x4"), {"data": 2, "tensor": 8}, "tensor:allreduce:64MB")

@@ -81,6 +81,8 @@ class MeshForecast:
         Those that differ in time, the fastest first.
     in_order : RankedLayout
         The devices in the order of their numbers, for comparison.
+    compared : RankedLayout or None
+        The layout that the caller brought.
     considered : int
         Layouts that were looked at.
     all_considered : bool
@@ -95,6 +97,7 @@ class MeshForecast:
     devices: Devices
     layouts: tuple[RankedLayout, ...]
     in_order: RankedLayout
+    compared: RankedLayout | None
     considered: int
     all_considered: bool
     overlap: bool

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import Torus
+from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic, parse_axes
 from toruscast.mapping.mesh.devices import Devices, usual_devices
@@ -30,6 +31,7 @@ def mesh(
     traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
     *,
     devices: Devices | None = None,
+    compare: TaskMapping | ArrayLike | None = None,
     overlap: bool = False,
     top: int = 5,
     simulate: int = 3,
@@ -53,6 +55,8 @@ def mesh(
         `read_hlo` reads of a compiled program.
     devices : Devices, optional
         The devices that are there; all, numbered as the machine does, if not given.
+    compare : TaskMapping or array-like of int, optional
+        A layout of the caller's own: tasks in C order of the mesh, or the node at each place.
     overlap : bool
         Whether the collectives of a step run at once and share the links; else one after another.
         Times of such steps are never simulated.
@@ -106,11 +110,14 @@ def mesh(
             kept = dict(sorted(kept.items(), key=lambda each: each[1][0])[: max(top, simulate, 1)])
     first = [each for _, each in sorted(kept.values(), key=lambda each: each[0])]
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
-    in_order = Candidate(scored.of_mesh(plain), mesh=plain, name="devices in order")
-    chosen = [*first[: max(top, simulate, 1)], in_order]
+    others = [Candidate(scored.of_mesh(plain), mesh=plain, name="devices in order")]
+    if compare is not None:
+        own = _own(compare, torus, axes)
+        others.append(Candidate(scored.of_mesh(own), mesh=own, name="yours"))
     runs = _Simulations(scored, overlap, simulate, progress)
-    ranked = runs.rank(chosen)
-    layouts = sorted(ranked[:-1], key=lambda each: each.time)
+    ranked = runs.rank(first[: max(top, simulate, 1)], others)
+    asked = ranked[-len(others) :]
+    layouts = sorted(ranked[: -len(others)], key=lambda each: each.time)
     full = axes.n_tasks == torus.n_nodes
     return MeshForecast(
         torus=torus,
@@ -118,7 +125,8 @@ def mesh(
         traffic=sends,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
-        in_order=ranked[-1],
+        in_order=asked[0],
+        compared=asked[1] if len(asked) > 1 else None,
         considered=number,
         all_considered=not full or number <= MOST_SPLITS,
         overlap=overlap,
@@ -141,15 +149,19 @@ class _Simulations:
         self.progress = progress
         self.seen: dict[tuple[int, bytes], float | None] = {}
 
-    def rank(self, chosen: Sequence[Candidate]) -> list[RankedLayout]:
-        """Return them with their times; the last one is simulated if any is."""
-        last = len(chosen) - 1
-        return [
-            self._one(each, self.simulate > 0 and (i < self.simulate or i == last), i, last)
-            for i, each in enumerate(chosen)
-        ]
+    def rank(self, first: Sequence[Candidate], others: Sequence[Candidate]) -> list[RankedLayout]:
+        """Return them with their times; the others are simulated if any is."""
+        deciding = [*first[: self.simulate], *(others if self.simulate else ())]
+        ranked, done = [], 0
+        for each in [*first, *others]:
+            decides = any(each is other for other in deciding)
+            ranked.append(self._one(each, decides))
+            done += decides
+            if self.progress is not None and decides:
+                self.progress(done, len(deciding))
+        return ranked
 
-    def _one(self, candidate: Candidate, decides: bool, number: int, last: int) -> RankedLayout:
+    def _one(self, candidate: Candidate, decides: bool) -> RankedLayout:
         scored = self.scored
         nodes = candidate.nodes(scored.torus)
         sent = tuple(Sent(found) for found in candidate.scores)
@@ -157,8 +169,6 @@ class _Simulations:
             sent = tuple(
                 replace(each, simulated=self._time(i, nodes, each)) for i, each in enumerate(sent)
             )
-            if self.progress is not None:
-                self.progress(min(number, self.simulate) + 1, min(last, self.simulate) + 1)
         simulated = decides and all(each.simulated is not None for each in sent)
         if self.overlap:
             time = _total(candidate, scored.traffic, overlap=True)
@@ -168,7 +178,7 @@ class _Simulations:
         words = candidate.in_words(scored.torus, scored.axes)
         return RankedLayout(nodes, words, sent, time, "simulated" if simulated else "forecast")
 
-    def _time(self, item: int, nodes: np.ndarray, sent: Sent) -> float | None:
+    def _time(self, item: int, nodes: NDArray[np.int64], sent: Sent) -> float | None:
         traffic = self.scored.traffic[item]
         if sent.score.algorithm == "none":
             return 0.0
@@ -206,3 +216,16 @@ def _traffic(traffic: Sequence[MeshTraffic] | MeshTraffic | str) -> tuple[MeshTr
     if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
         raise InputError("bad traffic", found=repr(traffic), expected="MeshTraffic, one or several")
     return sends
+
+
+def _own(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:
+    """The nodes of a layout that the caller brought, in mesh shape."""
+    nodes = compare.node if isinstance(compare, TaskMapping) else compare
+    if (
+        nodes.size != axes.n_tasks
+        or np.unique(nodes).size < nodes.size
+        or nodes.max() >= torus.n_nodes
+    ):
+        found = f"{nodes.size} devices" if nodes.size != axes.n_tasks else "a device twice"
+        raise InputError("layout of another mesh", found=found, expected=f"the places of {axes}")
+    return nodes.astype(np.int64).reshape(axes.sizes)

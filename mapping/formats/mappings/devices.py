@@ -38,7 +38,7 @@ def is_device_list(source: Source) -> bool:
 def read_devices(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of printed devices: the i-th task runs on the i-th of them."""
     text = source.text
-    devices = _objects(text) if OBJECTS.match(source.start[:4096]) else _printed(text)
+    devices = listed(source)
     at: list[int] = []
     nodes: list[int] = []
     slots: list[int] = []
@@ -60,6 +60,13 @@ def read_devices(source: Source, options: MappingOptions) -> TaskMapping:
         raise text.fault("device list without a device", None, None, "TpuDevice(id=0, coords=...)")
     table, (node, slot) = rows_of(text, at, nodes, slots)
     return mapping_of(table, node, options, slot=slot)
+
+
+def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
+    """Return line and fields of each device that a file lists."""
+    if OBJECTS.match(source.start[:4096]):
+        return _objects(source.text)
+    return _printed(source.text)
 
 
 def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
