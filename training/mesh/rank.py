@@ -148,7 +148,7 @@ def step_time(
     >>> torus = Torus((2, 2), wrap=False, bandwidth=1e9)
     >>> asked = torus, MeshAxes(("x",), (4,)), [MeshTraffic("exchange", 4e6, ("x",))]
     >>> round(1e3 * step_time(np.arange(4), *asked)), round(1e3 * step_time([0, 1, 3, 2], *asked))
-    (8, 4)
+    (9, 4)
     """
     own = _own(nodes, torus, axes)
     scored = Scored(torus, axes, tuple(traffic), overlap)
@@ -242,12 +242,10 @@ def _traffic(traffic: Sequence[MeshTraffic] | MeshTraffic | str) -> tuple[MeshTr
 
 def _own(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:
     """The nodes of a layout that the caller brought, in mesh shape."""
-    nodes = compare.node if isinstance(compare, TaskMapping) else compare
-    if (
-        nodes.size != axes.n_tasks
-        or np.unique(nodes).size < nodes.size
-        or nodes.max() >= torus.n_nodes
-    ):
-        found = f"{nodes.size} devices" if nodes.size != axes.n_tasks else "a device twice"
+    given = compare.node if isinstance(compare, TaskMapping) else compare
+    nodes = torus.check_nodes(given).ravel().astype(np.int64)
+    twice = np.unique(nodes).size < nodes.size
+    if nodes.size != axes.n_tasks or twice:
+        found = "a device twice" if twice else f"{nodes.size} devices"
         raise InputError("layout of another mesh", found=found, expected=f"the places of {axes}")
-    return nodes.astype(np.int64).reshape(axes.sizes)
+    return nodes.reshape(axes.sizes)
