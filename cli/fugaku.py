@@ -10,7 +10,7 @@ from toruscast.report.units import seconds
 
 from . import options
 from .inputs import check_sends, load_phases
-from .output import Output, check_writable, records, write_text
+from .output import Output, check_writable, records
 from .reading_options import format_option, include_option, iterations_option
 from .records import Traffic, as_record
 from .tables import new_table, print_table
@@ -61,9 +61,9 @@ def command(
     toruscast fugaku 4x4x4 --comm lammps-lj-64
     toruscast fugaku 4x6x8 --comm app.edges --vcoordfile best.vcoord
     """  # noqa: D301
-    import numpy as np
-
     from toruscast.errors import InputError
+    from toruscast.mapping import TaskMapping, Torus
+    from toruscast.mapping.formats import write_mapping
     from toruscast.simulation.rank_orders import rank_orders
     from toruscast.validation import read_sizes
 
@@ -87,10 +87,10 @@ def command(
         "ranking": records(table),
     }
     output.write(content, table)
+    advice = ""
     if vcoordfile is not None:
-        along = np.unravel_index(nodes[best], sizes)
-        lines = (f"({','.join(map(str, place))})\n" for place in zip(*along, strict=True))
-        write_text("".join(lines), vcoordfile)
+        placed = TaskMapping(nodes[best], Torus(sizes), name=best)
+        advice = write_mapping(placed, vcoordfile, "vcoord")
     if not output.for_people:
         return
     console = output.console()
@@ -105,7 +105,7 @@ def command(
         rows.add_row(str(number), row["order"], *times, f"{100 * row['gain']:.1f} %", row["how"])
     print_table(rows, console, 4)
     if vcoordfile is not None:
-        console.print(f"{best} is in {vcoordfile}: mpiexec --vcoordfile {vcoordfile}")
+        console.print(f"{best} is in {vcoordfile}: {advice}")
 
 
 def _read_coords(path: str) -> NDArray[np.int64]:

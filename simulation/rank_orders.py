@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
 from toruscast.mapping.machines import tofu_d
+from toruscast.mapping.mesh.curves import loop, snake
 from toruscast.routing import time_bounds
 from toruscast.validation import machine_shape, whole_number
 
 from .flow import simulate_flows
 
-# Placements that no order of letters gives; they need a vcoordfile.
-_OTHERS = ("bisect-refined", "greedy-heaviest")
+# Placements that no order of letters gives, as candidates for a vcoordfile: walks over the job's
+# shape, which fold a chain or ring of ranks into it, and what the strategies of this name make.
+_WALKS = ("loop", "snake")
+_STRATEGIES = ("bisect-refined", "greedy-heaviest")
 _UNIT = (2, 3, 2)
 
 
@@ -112,8 +115,8 @@ def rank_orders(
     --------
     >>> from toruscast.mapping.patterns import ring
     >>> table, _ = rank_orders(ring(24, 1e6), (4, 6))
-    >>> table["order"].tolist()[-1], len(table)
-    ('XY', 4)
+    >>> table["order"].tolist()[0], len(table)
+    ('loop', 6)
     """
     workload = as_workload(traffic)
     torus, place = job_torus(shape, coords)
@@ -125,8 +128,9 @@ def rank_orders(
         "".join(letters): rank_order(shape, "".join(letters), n_tasks)
         for letters in permutations(default)
     }
+    nodes |= _walks(machine_shape(shape, (1, 2, 3), "Fugaku job"), n_tasks)
     if coords is None:
-        for name in _OTHERS:
+        for name in _STRATEGIES:
             made = strategies.make(name, workload, torus, tasks_per_node=each)
             nodes[name] = made.node.astype(np.int64)
     rows = []
@@ -134,7 +138,8 @@ def rank_orders(
         mapping = TaskMapping(place[node], torus, name=name)
         bound = time_bounds(workload, torus, mapping).total
         time = max(simulate_flows(workload, torus, mapping, error=error).time, bound)
-        how = "vcoordfile" if name in _OTHERS else f"rank-map-bynode={name}"
+        by_file = name in (*_WALKS, *_STRATEGIES)
+        how = "vcoordfile" if by_file else f"rank-map-bynode={name}"
         rows.append({"order": name, "time": time, "lower_bound": bound, "how": how})
         if progress is not None:
             progress(done + 1, len(nodes))
@@ -142,3 +147,21 @@ def rank_orders(
     usual = float(table.loc[table["order"] == default, "time"].iloc[0])
     table.insert(3, "gain", 1 - table["time"] / usual if usual else 0.0)
     return table.sort_values("time", kind="stable", ignore_index=True), nodes
+
+
+def _walks(shape: Sequence[int], n_tasks: int) -> dict[str, NDArray[np.int64]]:
+    """The job's node of each rank on walks over its shape: a snake, and a loop where there is one.
+
+    Ranks beyond the nodes begin the walk anew, as those of the orders by letters do.
+    """
+    long = [d for d, size in enumerate(shape) if size > 1]
+    # A loop needs an even size first: the walk goes there and back along that dimension.
+    even_first = sorted(long, key=lambda d: shape[d] % 2)
+    strides = np.cumprod((1, *tuple(shape)[:0:-1]))[::-1]
+    found = {}
+    for name, walk, dims in (("loop", loop, even_first), ("snake", snake, long)):
+        cells = walk([shape[d] for d in dims]) if len(long) > 1 else None
+        if cells is not None:
+            nodes = cells @ strides[dims]
+            found[name] = np.asarray(nodes[np.arange(n_tasks) % nodes.size], dtype=np.int64)
+    return found

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from toruscast.cli import main
-from toruscast.mapping.patterns import halo_3d
+from toruscast.mapping.patterns import halo_3d, ring
 from toruscast.simulation.rank_orders import job_torus, rank_order, rank_orders
 
 
@@ -50,7 +50,24 @@ def test_nodes_that_are_not_contiguous():
     assert not any(torus.wrap[:3])
     assert torus.coords[place].tolist() == (coords - [5, 7, 9, 0, 0, 0]).tolist()
     table, _ = rank_orders(halo_3d((1, 2, 3), 1e5), (2, 3), coords=coords)
-    assert sorted(table["order"]) == ["XY", "YX"]
+    assert sorted(table["order"]) == ["XY", "YX", "loop", "snake"]
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 8), (3, 4), (12,)])
+def test_a_ring_of_ranks_is_folded_into_the_job(shape):
+    n = int(np.prod(shape))
+    table, nodes = rank_orders(ring(n, 1e5), shape)
+    time = table.set_index("order")["time"]
+    torus, _ = job_torus(shape)
+    default = "XYZ"[: len(shape)]
+    assert time.min() <= time[default]
+    if len(shape) == 1:
+        assert "loop" not in nodes
+        return
+    around = nodes["loop"]
+    assert sorted(around) == list(range(n))
+    assert (torus.distance(around, np.roll(around, 1)) == 1).all()
+    assert time["loop"] == time.min()
 
 
 def test_the_command_writes_a_vcoordfile(capsys, tmp_path):
