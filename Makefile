@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types bench results figures machines-page clean-kernels clean
+.PHONY: rank test test-all lint types bench results figures pages clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -47,8 +47,9 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
 
-machines-page: .venv/installed
-	$(BIN)/python tools/machines_page.py docs/reference/machines.md
+# The pages of docs/reference that are made from the program.
+pages: .venv/installed
+	$(BIN)/python tools/pages.py
 
 clean-kernels:
 	find . -name '*.nb[ic]' -not -path './.venv/*' -delete

@@ -1,12 +1,8 @@
-"""Write `docs/reference/features.md` from the registry.
-
-python tools/features_page.py docs/reference/features.md
-"""
+"""The page of features, made from the registry."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import re
 
 from toruscast.features import FEATURES
 from toruscast.training import FEATURE_SETS
@@ -14,15 +10,14 @@ from toruscast.training import FEATURE_SETS
 HEAD = """# Features
 
 This page lists the contention metrics that `toruscast features` and `tc.extract` compute, one
-number for each mapping. `tools/features_page.py` makes it from the registry.
+number for each mapping. `make pages` writes it from the registry.
 
 ```sh
 toruscast features --list
 toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
 ```
 
-Level 1 needs the routes only; level 2 needs the packet simulator. *Average outliers* are values
-greater than the mean, *top outliers* those within 5 % of the largest. The names that Jain et al.
+Level 1 needs the routes only; level 2 needs the packet simulator. The names that Jain et al.
 (SC'13) use keep their meaning. [Add a metric](../guide/add-a-metric.md) shows how to add your own.
 
 ## Sets
@@ -30,24 +25,55 @@ greater than the mean, *top outliers* those within 5 % of the largest. The names
 | set | features |
 |---|---|
 """
-TABLE = """
-## All features
+FAMILIES = """
+## Aggregates of an indicator
+
+A name consists of an aggregate, an indicator and a selection, as in `avg_bytes_AO`. Without a
+selection all values count. `AO`, average outliers, takes the values greater than the mean; `TO`, top
+outliers, those within 5 % of the largest.
+
+| indicator | values | level | unit | aggregates of all | of `AO` and `TO` |
+|---|---|---|---|---|---|
+"""
+OTHERS = """
+## Other features
 
 | feature | level | unit | what it is |
 |---|---|---|---|
 """
+# Aggregate, indicator, selection.
+NAME = re.compile(r"([a-z0-9]+)_(bytes|dilation|FIFO|buffer|delay)(_AO|_TO)?")
 
 
 def page() -> str:
     """Return the page."""
+    known = [feature for feature in FEATURES.values() if feature.is_built_in]
     sets = [f"| `{name}` | {', '.join(members)} |\n" for name, members in FEATURE_SETS.items()]
-    rows = [
-        f"| `{feature.name}` | {feature.level} | {feature.unit} | {feature.description} |\n"
-        for feature in FEATURES.values()
-        if feature.is_built_in
+    families: dict[str, list[str]] = {}
+    selected: dict[str, list[str]] = {}
+    rows = []
+    for feature in known:
+        match = NAME.fullmatch(feature.name)
+        # What is described by itself is no plain aggregate, whatever its name.
+        of, values = feature.description.partition(" of the ")[::2]
+        if match is None or not values or of[:1].isupper():
+            rows.append(
+                f"| `{feature.name}` | {feature.level} | {feature.unit} | {feature.description} |\n"
+            )
+            continue
+        aggregate, indicator, selection = match.groups()
+        if selection:
+            listed = selected.setdefault(indicator, [])
+            if aggregate not in listed:
+                listed.append(aggregate)
+        elif indicator in families:
+            families[indicator].append(aggregate)
+        else:
+            families[indicator] = [values, str(feature.level), feature.unit, aggregate]
+    tables = [
+        f"| `{name}` | {values} | {level} | {unit} | {', '.join(plain)} | "
+        f"{', '.join(selected[name])} |\n"
+        for name, (values, level, unit, *plain) in families.items()
     ]
-    return HEAD + "".join(sets) + TABLE + "".join(rows)
+    return HEAD + "".join(sets) + FAMILIES + "".join(tables) + OTHERS + "".join(rows)
 
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -125,15 +125,9 @@ def test_every_command_stands_in_the_readme():
     assert set(main.list_commands(None)) <= named
 
 
-def test_the_page_of_features_is_that_of_the_registry(monkeypatch):
+@pytest.mark.parametrize("name", ["command", "features", "formats", "machines"])
+def test_pages_of_the_program_are_current(monkeypatch, name):
     monkeypatch.syspath_prepend(ROOT / "tools")
-    from features_page import page
+    from pages import FOLDER, PAGES
 
-    assert (ROOT / "docs/reference/features.md").read_text() == page()
-
-
-def test_the_page_of_machines_is_that_of_the_presets(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    from machines_page import page
-
-    assert (ROOT / "docs/reference/machines.md").read_text() == page()
+    assert (FOLDER / f"{name}.md").read_text() == PAGES[name](), "make pages renews it"

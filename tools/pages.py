@@ -1,0 +1,23 @@
+"""Write the pages of `docs/reference` that are made from the program: `make pages`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import command_page
+import features_page
+import machines_page
+
+from toruscast.mapping.formats.page import formats_page
+
+FOLDER = Path(__file__).parents[1] / "docs/reference"
+PAGES = {
+    "command": command_page.page,
+    "features": features_page.page,
+    "formats": formats_page,
+    "machines": machines_page.page,
+}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (FOLDER / f"{name}.md").write_text(page(), encoding="utf-8")
