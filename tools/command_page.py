@@ -27,8 +27,8 @@ stdin or stdout.
 SHARED_HEAD = """
 ## Options of several commands
 
-| option | what it does | commands |
-|---|---|---|
+| option | what it does |
+|---|---|
 """
 # An option with the same words in so many commands is described here.
 SHARED = 4
@@ -50,14 +50,10 @@ def page() -> str:
     for name, command in commands.items():
         arguments = [p for p in command.params if isinstance(p, click.Argument)]
         typed = [p.make_metavar(click.Context(command)) for p in arguments]
-        typed += [option.typed for option in _options(command) if option not in shared]
+        typed += [_name(option) for option in _options(command) if option not in shared]
         cells = ", ".join(f"`{_in_cell(text)}`" for text in typed)
         rows.append(f"| `{name}` | {_summary(command)} | {cells} |\n")
-    table = []
-    for option in shared:
-        users = [name for name, command in commands.items() if option in _options(command)]
-        few = ", ".join(users) if len(users) < len(commands) / 2 else "most"
-        table.append(f"| `{_in_cell(option.typed)}` | {_in_cell(option.text)} | {few} |\n")
+    table = [f"| `{_in_cell(option.typed)}` | {_in_cell(option.text)} |\n" for option in shared]
     return HEAD + "".join(rows) + SHARED_HEAD + "".join(table)
 
 
@@ -85,6 +81,11 @@ def _options(command: click.Command) -> list[Option]:
             typed = re.sub(r" (INTEGER|FLOAT)( RANGE)?$", " N", record[0])
             found.append(Option(typed, re.sub(r"\s+\[[^\[\]]*\]$", "", record[1])))
     return found
+
+
+def _name(option: Option) -> str:
+    """Return the long name of an option."""
+    return option.typed.split(", ")[-1].split()[0]
 
 
 def _summary(command: click.Command) -> str:

@@ -11,12 +11,12 @@ from .registry import dialects
 
 HEAD = """# Files that toruscast reads and writes
 
-<!-- Made from the registry of formats: python tools/formats_page.py -->
+<!-- Made from the registry of formats: make pages -->
 
-This page tells what each format looks like. The content of a file decides its format, never its
+This page describes each format. The content of a file decides its format, never its
 suffix. Where a file fits two, toruscast asks: `--format NAME` (`format=` in Python) says which.
-`toruscast formats` lists the formats, and `toruscast doctor FILE` says what a file is and what is
-wrong with it.
+`toruscast formats` lists the formats, and `toruscast formats NAME` shows an example of one.
+`toruscast doctor FILE` says what a file is and what is wrong with it.
 
 Any file may be gzip. In text, `#` starts a comment unless the format knows none. Tasks and nodes
 are numbered from 0 unless the format counts otherwise.
@@ -53,7 +53,7 @@ def formats_page() -> str:
     for holds, head in PARTS.items():
         known = dialects(holds)
         if known:
-            rows = [f"| [`{d.name}`](#{d.name}) | {d.title} | {_ways(d)} |" for d in known]
+            rows = [f"| `{d.name}` | {d.title} | {_ways(d)} |" for d in known]
             table = "\n".join(["| format | what it is | read, written |", "|---|---|---|", *rows])
             parts += [head, f"{table}\n", *map(_section, known)]
     return "\n".join(parts)
@@ -81,8 +81,6 @@ def _ways(dialect: Dialect) -> str:
 
 def _section(dialect: Dialect) -> str:
     lines = [f"### {dialect.name}\n", dialect.documentation.strip() + "\n"]
-    if isinstance(dialect.example, str) and dialect.example:
-        lines.append(f"```text\n{dialect.example.rstrip()}\n```\n")
     words = [f"`{advice.replace('{file}', 'FILE')}`" for advice in dialect.advices]
     if words:
         lines.append(f"To use it: {' or '.join(words)}.\n")
