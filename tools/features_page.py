@@ -29,8 +29,8 @@ FAMILIES = """
 ## Aggregates of an indicator
 
 A name consists of an aggregate, an indicator and a selection, as in `avg_bytes_AO`. Without a
-selection all values count. `AO`, average outliers, takes the values greater than the mean; `TO`, top
-outliers, those within 5 % of the largest.
+selection all values count. `AO`, average outliers, takes the values greater than the mean; `TO`,
+top outliers, those within 5 % of the largest.
 
 | indicator | values | level | unit | aggregates of all | of `AO` and `TO` |
 |---|---|---|---|---|---|
@@ -76,4 +76,3 @@ def page() -> str:
         for name, (values, level, unit, *plain) in families.items()
     ]
     return HEAD + "".join(sets) + FAMILIES + "".join(tables) + OTHERS + "".join(rows)
-

@@ -19,8 +19,8 @@ A machine is its name, alone or with sizes: `tpu_v6e:8x16`. An `m` after a size 
 a mesh, if the site or the job decides what wraps; other machines decide that by the sizes.
 `--network hop_latency=90e-9` changes a number of the network, in Python
 `torus.with_network(hop_latency=90e-9)`. [Add a machine](../guide/add-a-machine.md) shows the TOML
-file of a torus of your own. `toruscast fugaku` ranks the orders in which a job on Fugaku can lay out
-its ranks (`rank-map-bynode`), and writes the best placement as a `vcoordfile`.
+file of a torus of your own. `toruscast fugaku` ranks the orders in which a job on Fugaku can lay
+out its ranks (`rank-map-bynode`), and writes the best placement as a `vcoordfile`.
 
 | machine | what it is | the name alone | nodes | bytes of a packet | ns a hop |
 |---|---|---|---|---|---|
@@ -46,4 +46,3 @@ def page() -> str:
         body = "\n\n".join(text.replace("``", "`") for text in (facts.about, facts.sources) if text)
         parts.append(f"\n## {facts.name}\n\n{body}\n")
     return HEAD + "".join(rows) + "".join(parts)
-
