@@ -39,6 +39,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "bisection": columns(results, "bisection", BISECTION),
             "kernels": kernels(results),
         },
+        "studies/meshes.md": {"steps": mesh_steps(results), "meshes": meshes(results)},
         "reference/simulator-cost.md": {"cachegrind": columns(results, "cachegrind", CACHEGRIND)},
         "scaling/composition.md": {"composition": columns(results, "composition", COMPOSITION)},
         "scaling/pmnf.md": pmnf_tables.all_tables(results),
@@ -193,6 +194,51 @@ def error_targets(results: Path) -> str:
         "cost": ("cost", ("min", "max")),
     }
     return _ranges(rows, ["tasks"], names)
+
+
+STEPS = {
+    "exchange": "both neighbours, 4 MB each",
+    "ring": "allreduce round a one-way ring",
+    "training": "allreduce, allgather, allreduce; best algorithm",
+    "two-way-ring": "allreduce round a two-way ring",
+}
+MESHES = {
+    "slice": "slice",
+    "mesh": "mesh",
+    "jax_us": "JAX, us",
+    "ours_us": "ours, us",
+    "jax_over_ours": "times as fast",
+    "layout": "layout",
+}
+
+
+def mesh_steps(results: Path) -> str:
+    """Return how JAX's layouts compare with ours, by what a step sends along every axis."""
+    rows = pd.read_csv(results / "meshes.csv")
+    each = rows.groupby("step")["jax_over_ours"]
+    found = pd.DataFrame(
+        {
+            "meshes": each.size(),
+            "least": each.min(),
+            "mean": each.mean(),
+            "most": each.max(),
+            "10 % faster or more": each.apply(lambda times: int((times >= 1.1).sum())),
+        }
+    )
+    small = rows[rows["all_orders_us"].notna()]
+    over = small.groupby("step")["ours_over_best"].max()
+    found["of at most 8 devices: ours / best of all orders, at most"] = over
+    found.index = found.index.map(STEPS)
+    return markdown.table(found.rename_axis("each axis sends").reset_index())
+
+
+def meshes(results: Path) -> str:
+    """Return the meshes whose rings gain most, one of each slice."""
+    rows = pd.read_csv(results / "meshes.csv")
+    rows = rows[(rows["step"] == "exchange") & (rows["jax_over_ours"] >= 1.1)]
+    rows = rows.sort_values("jax_over_ours", ascending=False, kind="stable")
+    rows = rows.drop_duplicates("slice").sort_index()
+    return markdown.table(rows[list(MESHES)].rename(columns=MESHES))
 
 
 def _ranges(
