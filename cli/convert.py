@@ -17,7 +17,7 @@ from .occupancy import occupancy
 from .output import Output, check_writable
 from .placing_options import placing_options
 from .reading_options import include_option, iterations_option, reading_options
-from .records import Placing, Reading, Traffic, as_record, refuse
+from .records import Host, Placing, Reading, as_record, refuse
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class GraphFile(Reading):
     help="IN is a torus: sizes, a machine or a file of one; --network changes it.",
 )
 @as_record(
-    "traffic",
-    Traffic,
+    "place",
+    Host,
     click.option("--torus", metavar="TORUS", help=options.TORUS_HELP),
     options.network_option,
 )
@@ -66,7 +66,7 @@ def command(
     target: str,
     mapping: bool,
     host: bool,
-    traffic: Traffic,
+    place: Host,
     placing: Placing,
     graph: GraphFile,
     dialect: str | None,
@@ -90,12 +90,12 @@ def command(
         raise click.UsageError("--mapping and --host exclude each other")
     if host:
         refuse("without --host", GraphFile, Placing, "torus")
-        content = _host(source, target, dialect, traffic)
+        content = _host(source, target, dialect, place)
     elif mapping:
         refuse("without --mapping", GraphFile)
-        if traffic.torus is None:
+        if place.torus is None:
             raise click.UsageError("--mapping needs --torus")
-        content = _mappings(source, MappingFile(target, dialect), traffic, placing, output)
+        content = _mappings(source, MappingFile(target, dialect), place, placing, output)
     else:
         refuse("with --mapping", "torus", Placing)
         refuse("with --mapping or --host", "changes")
@@ -129,7 +129,7 @@ def command(
 
 
 def _mappings(
-    source: str, to: MappingFile, traffic: Traffic, placing: Placing, output: Output
+    source: str, to: MappingFile, place: Host, placing: Placing, output: Output
 ) -> dict[str, Any]:
     """Convert one mapping to a file, or several to a folder."""
     from toruscast.errors import InputError
@@ -137,7 +137,7 @@ def _mappings(
     from toruscast.mapping.order_words import is_order_word, ordered
 
     to.check(placing.hosts, folder=True)
-    host = load_torus(traffic)
+    host = load_torus(place)
     if is_order_word(source, host) and not Path(source).exists():
         mappings = [ordered(source, host, tasks_per_node=placing.tasks_per_node)]
     else:
@@ -163,12 +163,12 @@ def _mappings(
     }
 
 
-def _host(source: str, target: str, dialect: str | None, traffic: Traffic) -> dict[str, Any]:
+def _host(source: str, target: str, dialect: str | None, place: Host) -> dict[str, Any]:
     """Write a torus of text or a file to a file."""
     from toruscast.mapping.formats import write_torus
 
     check_writable(target)
-    torus = load_torus(replace(traffic, torus=source))
+    torus = load_torus(replace(place, torus=source))
     advice = write_torus(torus, target, dialect)
     return {"out": target, "torus": str(torus), "nodes": torus.n_nodes, "advice": advice}
 

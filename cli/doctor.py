@@ -16,7 +16,7 @@ from .inputs import load_torus
 from .output import Output
 from .placing_options import placing_options
 from .reading_options import include_option, reading_options
-from .records import Placing, Reading, Traffic, as_record
+from .records import Host, Placing, Reading, as_record
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @as_record(
-    "traffic",
-    Traffic,
+    "place",
+    Host,
     click.option("--torus", metavar="TORUS", help=f"The host of mappings. {options.TORUS_HELP}"),
     options.network_option,
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @as_record("reading", Reading, *reading_options, include_option)
 @options.output_record
 def command(
-    files: tuple[str, ...], traffic: Traffic, placing: Placing, reading: Reading, output: Output
+    files: tuple[str, ...], place: Host, placing: Placing, reading: Reading, output: Output
 ) -> int:
     """Say what each FILE is, what is in it and what is wrong with it.
 
@@ -45,7 +45,7 @@ def command(
     import pandas as pd
 
     output.check()
-    host = None if traffic.torus is None else load_torus(traffic)
+    host = None if place.torus is None else load_torus(place)
     reports = [_report(file, host, reading, placing) for file in files]
     output.write({"files": reports}, pd.DataFrame(reports))
     if output.for_people:

@@ -14,7 +14,7 @@ import click
 from .names import closest
 from .network import change_network
 from .places import change_links, check_fixed, only_nodes, put, read_fixed
-from .records import Candidates, Include, Placing, Traffic
+from .records import Candidates, Host, Include, Placing, Traffic
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -167,7 +167,7 @@ def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
     return Application(workload.total, text, traffic.include, None), workload
 
 
-def load_torus(traffic: Traffic, unused: Collection[str] = ()) -> Torus:
+def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:
     """Read a torus or a machine, and change its network; what is ``unused`` must not be set."""
     from toruscast.mapping import parse_torus
 

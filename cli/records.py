@@ -47,7 +47,20 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Traffic(Reading):
+class Host:
+    """A torus, and what is changed of it."""
+
+    torus: str | None = None
+    changes: tuple[str, ...] = ()
+    """What ``--network`` changes."""
+    allocation: str | None = None
+    """File of the nodes that are ours."""
+    slow_links: str | None = None
+    """File of links that are slow or missing."""
+
+
+@dataclass(frozen=True)
+class Traffic(Reading, Host):
     """What is sent, over which torus."""
 
     comms: tuple[str, ...] = ()
@@ -59,13 +72,6 @@ class Traffic(Reading):
     dependent: bool = False
     """Whether the phases are rounds without a barrier."""
     grid: str | None = None
-    torus: str | None = None
-    changes: tuple[str, ...] = ()
-    """What ``--network`` changes."""
-    allocation: str | None = None
-    """File of the nodes that are ours."""
-    slow_links: str | None = None
-    """File of links that are slow or missing."""
 
     @property
     def comm(self) -> str | None:

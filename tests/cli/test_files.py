@@ -177,3 +177,11 @@ def test_a_map_of_the_whole_partition(run, tmp_path):
     write_mapping(TaskMapping(range(16), torus), tmp_path / "full.map")
     result = run("features --comm ring.edges --torus 4x4x1 --mappings full.map --csv -")
     assert "16 places, of which the 4 tasks of the job take the first" in result.stderr
+
+
+def test_convert_and_doctor_take_how_a_graph_is_read(run, tmp_path):
+    (tmp_path / "trace.csv").write_text("a,b,c\n0,1,100\n0,1,100\n1,0,50\n")
+    how = "--columns src=a,dst=b,nbytes=c --duplicates sum"
+    assert "2 edges, 250 B" in run(f"convert trace.csv out.edges {how}").stdout
+    assert "2 edges, 250 B" in run(f"doctor trace.csv {how}").stdout
+    assert "stands twice" in run("convert trace.csv o.npz --columns src=a,dst=b,nbytes=c", 2).stderr
