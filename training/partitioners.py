@@ -135,7 +135,7 @@ def _mt_kahypar(workload: Workload, allocation: Allocation, seed: int) -> NDArra
     target = program.create_target_graph(
         context, torus.n_nodes, len(links), links, [1] * len(links)
     )
-    context.set_mapping_parameters(torus.n_nodes, 0.03, mtkahypar.Objective.CUT)
+    context.set_mapping_parameters(torus.n_nodes, 0.03)
     upper = sparse.triu(_weights(workload), k=1).tocoo()
     edges = list(zip(upper.row.tolist(), upper.col.tolist(), strict=True))
     graph = program.create_graph(

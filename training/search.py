@@ -26,8 +26,8 @@ from .partitioners import placed_by
 
 # Share of the time for starts and annealing; the rest is for proving what they found.
 _ANNEALING = 0.6
-# A mapping so near to the bound that looking further is not worth it.
-_AT_BOUND = 1e-3
+# A mapping so near to the bound that looking further is not worth it, and starts looked at first.
+_AT_BOUND, _LOOKED_AT = 1e-4, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,10 @@ def search(
         others = placed_by(also, workload, allocation, seed)
         pool = [*yours, *others, *starts(workload, allocation, seed, until)]
         pool = runs.in_order_of_energy(pool)
-        contest.value(pool[0], "strategy")
+        for mapping in pool[:_LOOKED_AT]:
+            contest.value(mapping, "strategy")
+            if contest.least <= bound * (1 + _AT_BOUND) or _is_late(until):
+                break
         if contest.least > bound * (1 + _AT_BOUND):
             found = runs.improve(pool, turns, until, n_jobs)
             contest.decide(runs.different([*found, *pool]), deadline)
@@ -219,6 +222,10 @@ def search(
         proposals=runs.proposals,
         interrupted=interrupted,
     )
+
+
+def _is_late(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
 
 
 def _gains(
