@@ -19,7 +19,7 @@ _SMALL = 1e-4
 
 def learned_lines(found: Measured) -> list[str]:
     """Return what was learned, whether features add to it, and what noise lets anybody know."""
-    return [_line(found), _offer(found), *noise_lines(found.runs, found.scores)]
+    return [_line(found), _offer(found), *_noise(found.runs, found.scores), *_oddities(found.runs)]
 
 
 def _line(found: Measured) -> str:
@@ -51,34 +51,35 @@ def _offer(found: Measured) -> str:
     )
 
 
-def noise_lines(runs: Runs, scores: dict[str, float]) -> list[str]:
-    """Return how far the runs of one mapping differ, and what of it stands out."""
-    lines = []
+def _noise(runs: Runs, scores: dict[str, float]) -> list[str]:
+    """How far the runs of one mapping differ, and what order that leaves possible."""
+    reached = f"Mappings kept out are ordered with an RCC of {scores['rcc']:.3f}"
     if math.isnan(runs.noise):
-        lines.append(
-            "Every mapping ran once, so that the noise is not known; all that the model misses "
-            "counts as such. A second run of some mappings would tell."
-        )
-    elif runs.noise:
-        lines.append(
-            f"Runs of one mapping vary by {_percent(runs.noise)}: {_percent(scores['tied'])} of "
-            "the pairs cannot be told apart at this noise, and no forecast can be expected to "
-            f"reach an RCC above {scores['rcc_possible']:.3f}."
-        )
+        return [
+            f"{reached}. Every mapping ran once, so that the noise is not known: all that the "
+            "model misses counts as such. A second run of some mappings would tell."
+        ]
+    if not runs.noise:
+        return [f"{reached}. Runs of one mapping do not differ."]
+    return [
+        f"{reached}; noise lets no forecast be expected above {scores['rcc_possible']:.3f}. Runs "
+        f"of one mapping vary by {_percent(runs.noise)}: {_percent(scores['tied'])} of the pairs "
+        "cannot be told apart at this noise."
+    ]
+
+
+def _oddities(runs: Runs) -> list[str]:
+    """A drift over the rows, and runs that lie far from the others of their mapping."""
+    drift = []
     if runs.drift:
         way = "longer" if runs.drift > 0 else "shorter"
-        lines.append(
+        drift = [
             f"Runs took {_percent(abs(runs.drift))} {way} at the end of the table than at its "
             "beginning: run the mappings in a random order, several times."
-        )
-    return lines + outlier_lines(runs)
-
-
-def outlier_lines(runs: Runs) -> list[str]:
-    """Return which runs lie far from the others of their mapping, the farthest first."""
+        ]
     rows = runs.outliers
     if not rows.size:
-        return []
+        return drift
     told = []
     for row in rows[:_NAMED]:
         number = int(runs.which[row])
@@ -86,7 +87,7 @@ def outlier_lines(runs: Runs) -> list[str]:
         share = runs.seconds[row] / runs.times[number]
         told.append(f"{printable(runs.names[number])}{where}, {share:.2g} times its median")
     more = f" and {rows.size - _NAMED} more" if rows.size > _NAMED else ""
-    return [f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
+    return [*drift, f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
 
 
 def _percent(share: float) -> str:

@@ -27,9 +27,10 @@ Floats = NDArray[np.float64]
 _GAIN = 0.1
 # Times are written with so many digits at most: what misses less is exact.
 _EXACT = 1e-5
-_LEAVES = (1, 5)
-_FOLDS, _ROUNDS = 10, 2
-# Samples from which on one round of fewer folds tells as much.
+# Trees with small leaves make up for a poor reference, those with large ones bear more noise.
+_SMALL_LEAF, _LARGE_LEAF = 1, 5
+_FOLDS, _ROUNDS = 5, 2
+# Samples from which on one round tells as much.
 _MANY = 1000
 
 
@@ -153,8 +154,8 @@ def learn(
     names = feature_set(features) if features else tuple(map(str, table.columns))
     trees = {
         f"{name} and features, leaves of {leaf}": _trees(name, names, leaf, seed, n_jobs)
-        for name in ordered[:2]
-        for leaf in _LEAVES
+        for leaf, followed in ((_SMALL_LEAF, ordered), (_LARGE_LEAF, ordered[:1]))
+        for name in followed
     }
     for name, model in trees.items():
         said[name] = _held_out(model, known, times, folds)
@@ -204,10 +205,9 @@ def _trees(
 
 def _folds(n: int, seed: int) -> list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
     """Rounds of what is learned from and what is kept out."""
-    rounds, n_folds = (_ROUNDS, _FOLDS) if n < _MANY else (1, _FOLDS // 2)
     return [
-        list(KFold(min(n_folds, n), shuffle=True, random_state=seed + i).split(np.arange(n)))
-        for i in range(rounds)
+        list(KFold(min(_FOLDS, n), shuffle=True, random_state=seed + i).split(np.arange(n)))
+        for i in range(_ROUNDS if n < _MANY else 1)
     ]
 
 

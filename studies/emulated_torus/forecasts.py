@@ -90,7 +90,9 @@ def _scored(case: Case, n_jobs: int) -> list[dict[str, object]]:
         found = learn(table, kept, usual, seed=split)
         said = {OURS: found.model.predict(left)}
         for name in PUBLISHED_SETS:
-            model = tc.TimePredictor(name, "time", calibration_folds=0, random_state=split)
+            model = tc.TimePredictor(
+                name, "time", n_estimators=100, calibration_folds=0, random_state=split
+            )
             said[f"{PUBLISHED}, {name}"] = model.fit(table.iloc[train], seen).predict(left)
         single = (*REFERENCES, "max_bytes", "max_path_bytes", "avg_hops_per_byte")
         low, high = found.model.predict_interval(left).T

@@ -691,7 +691,7 @@ def test_rank_forecasts_the_others_from_measured_times(run, folder, tmp_path):
     assert sum(row["p_best"] for row in told["ranking"]) == pytest.approx(1)
     out = " ".join(result.stdout.split())
     assert "do not depend on the mapping" in out
-    assert "Runs of one mapping vary by 1 %" in out
+    assert "of one mapping vary by 1 %" in out
     assert "forecast by measured times of 10 of them" in out
 
 
