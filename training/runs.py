@@ -23,8 +23,8 @@ Times = Any
 _ANOTHER_UNIT = 100.0
 # Widths of the noise, and the least share of the time, from which on a run is an outlier.
 _OUTLYING, _OUTLYING_SHARE = 6.0, 0.05
-# Of the median of three or more, over that of the mean.
-_OF_MEDIAN = 1.25
+# Standard error of the median of so many normal values over that of their mean; the last of more.
+_OF_MEDIAN = np.array([1.0, 1.0, 1.0, 1.16, 1.09, 1.20, 1.14, 1.2])
 # Runs for which the common noise counts beside a mapping's own.
 _COMMON = 4
 # Chance at which a drift is named, and its least size over all rows.
@@ -119,7 +119,7 @@ class Runs:
         squares = np.bincount(self.which[kept], self._misses[kept] ** 2, len(self.names))
         free = self._freedom
         variance = (_COMMON * self.noise**2 + squares) / (_COMMON + free)
-        widen = np.where(self.counts > 2, _OF_MEDIAN, 1.0)
+        widen = _OF_MEDIAN[np.minimum(self.counts, _OF_MEDIAN.size - 1)]
         return np.asarray(widen * np.sqrt(variance / self.counts))
 
     @cached_property
