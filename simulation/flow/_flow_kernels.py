@@ -6,9 +6,25 @@ import numpy as np
 
 from toruscast._jit import bare_kernel, entry_kernel
 
-from ._flow_state import ACTIVE, ARRIVED, CHANGED, EVENTS, NEXT, NOW, SINCE, Flows, FlowState
+from ._flow_state import (
+    ACTIVE,
+    ARRIVED,
+    BEGUN,
+    CHANGED,
+    END,
+    EVENTS,
+    FIRST,
+    LEFT,
+    NEXT,
+    NOT_FLOWING,
+    NOW,
+    SOON,
+    STAMP,
+    Flows,
+    FlowState,
+)
 from ._heap_kernels import rise, take_top
-from ._sharing_kernels import share
+from ._sharing_kernels import enter, leave, share
 
 NONE = -1
 # Kinds of events: a message's head has come through, a message was copied within its node, or a
@@ -34,19 +50,18 @@ def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
     clock, counts = state.clock, state.counts
     for _ in range(steps):
         if counts[CHANGED]:
-            share(flows, state)
-            _expect(state, near)
+            share(flows, state, near)
+            _expect(state)
         if counts[EVENTS] == 0 and counts[ACTIVE] == 0:
             return False
         now = clock[NEXT]
         if counts[EVENTS] > 0:
             now = min(now, state.event_time[0])
         clock[NOW] = now
-        flowing = counts[ACTIVE]
         while counts[EVENTS] > 0 and _is_due(flows, state, near):
             _happen(flows, state)
         if clock[NEXT] <= now or counts[CHANGED]:
-            _flow(flows, state, flowing, near)
+            _end(flows, state, near)
     return True
 
 
@@ -56,8 +71,8 @@ def _is_due(flows: Flows, state: FlowState, near: float) -> bool:
     due = state.clock[NOW]
     m, kind = state.event[0] // KINDS, state.event[0] % KINDS
     if kind == FLOWS:
-        h = flows.first[m]
-        due += near * state.left[m] * flows.part[h] / flows.capacity[flows.place[h]]
+        link = flows.place[np.int64(state.message[m, FIRST])]
+        due += near * state.message[m, LEFT] * flows.part / flows.capacity[link]
     is_due: bool = state.event_time[0] <= due
     return is_due
 
@@ -133,10 +148,7 @@ def _happen(flows: Flows, state: FlowState) -> None:
         state.missing[state.entered[task], task] -= 1
         _go_on(flows, state, task)
     else:
-        state.active[state.counts[ACTIVE]] = m
-        state.counts[ACTIVE] += 1
-        state.begun[m] = state.clock[NOW]
-        state.counts[CHANGED] = 1
+        enter(flows, state, m)
 
 
 @bare_kernel
@@ -152,40 +164,29 @@ def _arrive(flows: Flows, state: FlowState, m: int) -> None:
 
 
 @bare_kernel
-def _flow(flows: Flows, state: FlowState, flowing: int, near: float) -> None:
-    """Subtract the bytes sent since from flowing messages, and end those that are complete."""
+def _end(flows: Flows, state: FlowState, near: float) -> None:
+    """End the messages that have ended, or nearly."""
     now = state.clock[NOW]
-    passed = now - state.clock[SINCE]
-    state.clock[SINCE] = now
-    for i in range(flowing):
-        m = state.active[i]
-        state.left[m] -= state.rate[m] * passed
-    # The loop runs backwards, so a message that takes the place of an ended one is already done.
-    for i in range(flowing - 1, -1, -1):
-        m = state.active[i]
-        if state.end[m] - now <= near * (now - state.begun[m]):
-            state.counts[ACTIVE] -= 1
-            state.active[i] = state.active[state.counts[ACTIVE]]
-            state.counts[CHANGED] = 1
+    for i in range(state.counts[SOON]):
+        m = state.soon[i]
+        if state.message[m, STAMP] == NOT_FLOWING:
+            continue
+        if state.message[m, END] - now <= near * (now - state.message[m, BEGUN]):
+            leave(flows, state, m)
             _arrive(flows, state, m)
 
 
 @bare_kernel
-def _expect(state: FlowState, near: float) -> None:
-    """Compute when messages end if rates do not change, and the first of them."""
-    clock, counts = state.clock, state.counts
-    until = np.inf
-    for i in range(counts[ACTIVE]):
-        m = state.active[i]
-        state.end[m] = clock[NOW] + max(state.left[m], 0.0) / state.rate[m]
-        until = min(until, state.end[m] + near * (state.end[m] - state.begun[m]))
-    # The first message to end waits a little for those that end soon after it.
-    clock[NEXT] = np.inf if until == np.inf else 0.0
-    for i in range(counts[ACTIVE]):
-        if state.end[state.active[i]] <= until:
-            clock[NEXT] = max(clock[NEXT], state.end[state.active[i]])
-    clock[SINCE] = clock[NOW]
-    counts[CHANGED] = 0
+def _expect(state: FlowState) -> None:
+    """Find when the first messages end: the first waits a little for those that end soon after."""
+    until = state.clock[NEXT]
+    if until == np.inf:
+        return
+    state.clock[NEXT] = 0.0
+    for i in range(state.counts[SOON]):
+        end = state.message[state.soon[i], END]
+        if end <= until:
+            state.clock[NEXT] = max(state.clock[NEXT], end)
 
 
 @bare_kernel

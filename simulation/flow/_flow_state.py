@@ -13,56 +13,58 @@ from numpy.typing import NDArray
 
 # Places of the clock, and of the counts.
 NOW, SINCE, NEXT = 0, 1, 2
-EVENTS, ACTIVE, CHANGED, ARRIVED = 0, 1, 2, 3
+EVENTS, ACTIVE, CHANGED, ARRIVED, SHARES, TOUCHED, IN_USE, SOON, BEGUN_SINCE = range(9)
+# What is known of a message, in one cache line: weight, bytes a second, bytes left at the last
+# change of rates, when it ends at that rate, when it began, where its places begin and end in
+# `place`, and the number of the last change of rates that it took part in: NOT_FLOWING else.
+WEIGHT, RATE, LEFT, END, BEGUN, FIRST, LAST, STAMP = range(8)
+NOT_FLOWING = -1.0
+# What is known of a place while rates are worked out: bytes a second that nobody has yet, the
+# weights and the number of the messages without a rate, and its level when it was last full.
+FREE, WANTED, SHARING, LEVEL = range(4)
 
 
 class Flows(NamedTuple):
-    """Constant data. Messages are ordered by task, round and turn."""
+    """What stays as it is. Messages stand in the order of task, round and turn."""
 
     round: NDArray[np.int64]  # (M,)
     task: NDArray[np.int32]  # (M,)
     receiver: NDArray[np.int32]  # (M,) task
     software: NDArray[np.float64]  # (M,) seconds
     copying: NDArray[np.float64]  # (M,) seconds within the node, below 0 for the others
-    asking: NDArray[np.float64]  # (M,) seconds of a question, and of its answer; below 0 for none
+    asking: NDArray[np.float64]  # (M,) seconds of a question, as of its answer, below 0 for none
     latency: NDArray[np.float64]  # (M,) seconds
-    weight: NDArray[np.float64]  # (M,) weight: its share of a place is proportional to it
-    first: NDArray[np.int64]  # (M + 1,) where its places begin
     place: NDArray[np.int32]  # (H,)
-    part: NDArray[np.float32]  # (H,) part of the message that goes there
+    part: float  # of a message that goes to each of its places; some are listed twice
     capacity: NDArray[np.float64]  # (Q,) bytes a second
-    thread: NDArray[np.int64]  # (T,) thread that hands over a task's messages
+    sharers: NDArray[np.int64]  # (Q + 1,) where the messages of a place begin in `sharer`
+    thread: NDArray[np.int64]  # (T,) that hands over a task's messages
 
 
 class FlowState(NamedTuple):
-    """Changing data."""
+    """What changes."""
 
     clock: NDArray[np.float64]  # (3,) seconds
-    counts: NDArray[np.int64]  # (4,)
-    missing: NDArray[np.int32]  # (R, T) messages that a task still waits for in a round
+    counts: NDArray[np.int64]  # (9,)
+    missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
     entered: NDArray[np.int64]  # (T,) round
     following: NDArray[np.int64]  # (T + 1,) next message to hand over
-    free: NDArray[np.float64]  # (threads,) seconds at which each is free
-    asked: NDArray[np.int64]  # (T,) first message that waits for the receiver's round
-    behind: NDArray[np.int64]  # (M,) next such message
+    free: NDArray[np.float64]  # (threads,) when
+    asked: NDArray[np.int64]  # (T,) a message that waits for the receiver's round
+    behind: NDArray[np.int64]  # (M,) another
     handed_over: NDArray[np.float64]  # (M,)
-    begun: NDArray[np.float64]  # (M,)
-    left: NDArray[np.float64]  # (M,) bytes
-    rate: NDArray[np.float64]  # (M,) bytes a second
-    end: NDArray[np.float64]  # (M,) seconds of its end if rates do not change
     arrived: NDArray[np.float64]  # (M,)
-    active: NDArray[np.int64]  # (M,) messages that flow
+    message: NDArray[np.float64]  # (M, 8) by the columns above
     event_time: NDArray[np.float64]  # (M + T,) a heap
-    event: NDArray[np.int64]  # (M + T,) message or task, and the kind of event
-    sharing: NDArray[np.int64]  # (Q,) messages without a rate yet
-    free_part: NDArray[np.float64]  # (Q,) bytes a second that no message has yet
-    wanted: NDArray[np.float64]  # (Q,) sum of their weights
-    level: NDArray[np.float64]  # (Q,) bytes a second that a message gets for a weight of one
-    held_up: NDArray[np.bool_]  # (Q,) whether a message gets less at another place
-    in_use: NDArray[np.int32]  # (Q,) places
-    unshared: NDArray[np.int64]  # (M,) messages without a rate yet
-    least: NDArray[np.int32]  # (M,) place where a message gets least
+    event: NDArray[np.int64]  # (M + T,) message or task, and what happens
+    shared: NDArray[np.float64]  # (Q, 4) by the columns above
+    total: NDArray[np.float64]  # (Q,) sum of the weights of messages that flow
+    sharer: NDArray[np.int32]  # (H,) messages that flow, place by place
+    n_sharers: NDArray[np.int64]  # (Q,)
+    touched: NDArray[np.int32]  # (Q,) places where messages began or ended since
+    is_touched: NDArray[np.bool_]  # (Q,)
+    in_use: NDArray[np.int32]  # (Q,) places with messages
+    use: NDArray[np.int32]  # (Q,) where a place stands among these, or -1
     lowest: NDArray[np.int64]  # (Q,) places, a heap by `height`
     height: NDArray[np.float64]  # (Q,) their levels, or less
-    sharer: NDArray[np.int32]  # (H,) messages without a rate, ordered by place
-    sharers: NDArray[np.int64]  # (Q, 2) begin and end of those of a place
+    soon: NDArray[np.int64]  # (M,) messages that may end next

@@ -1,4 +1,4 @@
-"""Kernels of a heap of keys and their items, with the least key on top."""
+"""Kernels of a heap: keys and what they belong to, the least key on top."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toruscast._jit import bare_kernel
 def rise(
     key: NDArray[np.float64], what: NDArray[np.int64], size: int, new: float, item: int
 ) -> None:
-    """Put an item into a heap of a given size."""
+    """Put an item into a heap of a size."""
     i = size
     while i > 0:
         above = (i - 1) >> 1
@@ -26,18 +26,32 @@ def rise(
 
 
 @bare_kernel
-def take_top(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
-    """Take the top item out of a heap, which then has the given size."""
-    last, item = key[size], what[size]
-    i = 0
+def sink(
+    key: NDArray[np.float64], what: NDArray[np.int64], size: int, place: int, new: float, item: int
+) -> None:
+    """Put an item at a place of a heap of a size, or below it, where a lower key must go up."""
+    i = place
     while 2 * i + 1 < size:
         below = 2 * i + 1
         if below + 1 < size and key[below + 1] < key[below]:
             below += 1
-        if last <= key[below]:
+        if new <= key[below]:
             break
         key[i] = key[below]
         what[i] = what[below]
         i = below
-    key[i] = last
+    key[i] = new
     what[i] = item
+
+
+@bare_kernel
+def take_top(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
+    """Take the top out of a heap, which leaves it a size."""
+    sink(key, what, size, 0, key[size], what[size])
+
+
+@bare_kernel
+def heap_up(key: NDArray[np.float64], what: NDArray[np.int64], size: int) -> None:
+    """Make a heap of items in any order."""
+    for i in range(size // 2 - 1, -1, -1):
+        sink(key, what, size, i, key[i], what[i])

@@ -1,162 +1,205 @@
-"""Kernels of max-min fairness: each message's rate at the places that it shares with others."""
+"""Kernels of max-min fairness: what each message gets of the places that it shares with others.
+
+Where nothing began or ended since, a place's messages and their weights are as they were. A message
+is one cache line, its places another; both are asked for before their turn.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import bare_kernel
+from toruscast._jit import bare_kernel, prefetch
 
-from ._flow_state import ACTIVE, Flows, FlowState
-from ._heap_kernels import rise, take_top
+from ._flow_state import (
+    ACTIVE,
+    BEGUN,
+    BEGUN_SINCE,
+    CHANGED,
+    END,
+    FIRST,
+    FREE,
+    IN_USE,
+    LAST,
+    LEFT,
+    LEVEL,
+    NEXT,
+    NOT_FLOWING,
+    NOW,
+    RATE,
+    SHARES,
+    SHARING,
+    SINCE,
+    SOON,
+    STAMP,
+    TOUCHED,
+    WANTED,
+    WEIGHT,
+    Flows,
+    FlowState,
+)
+from ._heap_kernels import heap_up, sink, take_top
 
-# Levels that differ by rounding only are equal.
+# Levels that differ by less than rounding are one.
 _EVEN = 1 + 1e-9
-# As long as a pass gives rates to this part of the messages, it is cheaper than place after place.
-_WORTH_A_PASS = 1 / 4
+_AHEAD = 8
 
 
 @bare_kernel
-def share(flows: Flows, state: FlowState) -> None:
-    """Compute the rates: shares of each place by weight; the others get what a message cannot use.
+def touch(flows: Flows, state: FlowState, m: int) -> None:
+    """Note that something began or ended at the places of a message."""
+    for h in range(np.int64(state.message[m, FIRST]), np.int64(state.message[m, LAST])):
+        q = flows.place[h]
+        if not state.is_touched[q]:
+            state.is_touched[q] = True
+            state.touched[state.counts[TOUCHED]] = q
+            state.counts[TOUCHED] += 1
 
-    A place is full if all its messages get less there, for their weight, than anywhere else. They
-    keep these rates, and their bandwidth is no longer free at other places. This is repeated with
-    the remaining messages. One pass finds all such places. Regular traffic takes few passes;
-    irregular traffic would take up to a hundred, so `_fill_one_by_one` takes over when a pass gives
-    rates to few.
+
+@bare_kernel
+def enter(flows: Flows, state: FlowState, m: int) -> None:
+    """Let a message flow from now on, and so share its places."""
+    state.message[m, BEGUN] = state.clock[NOW]
+    state.message[m, STAMP] = 0.0
+    for h in range(np.int64(state.message[m, FIRST]), np.int64(state.message[m, LAST])):
+        q = flows.place[h]
+        state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
+        state.n_sharers[q] += 1
+    touch(flows, state, m)
+    state.counts[ACTIVE] += 1
+    state.counts[CHANGED] = 1
+    state.counts[BEGUN_SINCE] = 1
+
+
+@bare_kernel
+def leave(flows: Flows, state: FlowState, m: int) -> None:
+    """Let a message flow no more."""
+    state.message[m, STAMP] = NOT_FLOWING
+    touch(flows, state, m)
+    state.counts[ACTIVE] -= 1
+    state.counts[CHANGED] = 1
+
+
+@bare_kernel
+def share(flows: Flows, state: FlowState, near: float) -> None:
+    """Work out the rates: the shares of each place by weight, what one cannot use for the others.
+
+    The place with the lowest level is full next: its messages get that level, for their weight, and
+    what they take is no longer free elsewhere. What others have taken since a level was worked out
+    can only have raised it, so that levels are looked at again when they are the lowest; up to the
+    part ``near`` of it, the order of places does not matter. Where messages have only ended since,
+    a place is not looked at before it has come near to its last level.
     """
-    used = _gather(flows, state)
-    left = state.counts[ACTIVE]
-    reached = 0.0
-    worth = True
-    while left > 0 and worth:
-        before = left
-        reached = max(reached, _set_levels(state, used))
-        for i in range(left):
-            _look(flows, state, state.unshared[i])
-        left = _fill(flows, state, left, reached)
-        worth = before - left >= _WORTH_A_PASS * before
-    if left > 0:
-        _fill_one_by_one(flows, state, left, used, reached)
-
-
-@bare_kernel
-def _fill(flows: Flows, state: FlowState, left: int, reached: float) -> int:
-    """Give the messages of all full places their rates; return how many are left."""
-    i = 0
-    while i < left:
-        m = state.unshared[i]
-        if state.held_up[state.least[m]]:
-            i += 1
-            continue
-        # Rounding must not make a level zero.
-        _give(flows, state, m, max(state.level[state.least[m]], reached) * flows.weight[m])
-        left -= 1
-        state.unshared[i] = state.unshared[left]
-    return left
-
-
-@bare_kernel
-def _fill_one_by_one(flows: Flows, state: FlowState, left: int, used: int, reached: float) -> None:
-    """Give the remaining messages their rates, always those of the lowest place next."""
-    _list_sharers(flows, state, left, used)
-    size = 0
-    for k in range(used):
+    counts = state.counts
+    for k in range(counts[TOUCHED]):
+        _refresh(flows, state, state.touched[k])
+    counts[TOUCHED] = 0
+    # Levels may fall where messages begin, and a little where they end.
+    known = (1 - 2 * near) * (near > 0 and not counts[BEGUN_SINCE])
+    size = counts[IN_USE]
+    for k in range(size):
         q = state.in_use[k]
-        if state.sharing[q] > 0:
-            rise(state.height, state.lowest, size, state.free_part[q] / state.wanted[q], q)
-            size += 1
+        state.shared[q, FREE] = flows.capacity[q]
+        state.shared[q, WANTED] = state.total[q]
+        state.shared[q, SHARING] = state.n_sharers[q]
+        level = flows.capacity[q] / state.total[q]
+        state.height[k] = max(level, known * state.shared[q, LEVEL])
+        state.lowest[k] = q
+    heap_up(state.height, state.lowest, size)
+    counts[SHARES] += 1
+    counts[SOON] = 0
+    state.clock[NEXT] = np.inf
+    _fill(flows, state, size, near)
+    state.clock[SINCE] = state.clock[NOW]
+    counts[CHANGED] = 0
+    counts[BEGUN_SINCE] = 0
+
+
+@bare_kernel
+def _refresh(flows: Flows, state: FlowState, q: int) -> None:
+    """Drop the messages of a place that have ended, and add up the weights of the others."""
+    begin = flows.sharers[q]
+    n = 0
+    total = 0.0
+    for i in range(begin, begin + state.n_sharers[q]):
+        m = state.sharer[i]
+        if state.message[m, STAMP] != NOT_FLOWING:
+            state.sharer[begin + n] = m
+            total += state.message[m, WEIGHT]
+            n += 1
+    state.n_sharers[q] = n
+    state.total[q] = total * flows.part
+    state.is_touched[q] = False
+    last = state.counts[IN_USE] - 1
+    if n > 0 and state.use[q] < 0:
+        state.use[q] = last + 1
+        state.in_use[last + 1] = q
+        state.counts[IN_USE] += 1
+    elif n == 0 and state.use[q] >= 0:
+        state.in_use[state.use[q]] = state.in_use[last]
+        state.use[state.in_use[last]] = state.use[q]
+        state.use[q] = -1
+        state.counts[IN_USE] = last
+
+
+@bare_kernel
+def _fill(flows: Flows, state: FlowState, size: int, near: float) -> None:
+    """Give the messages their rates: those of the lowest place next, again and again."""
+    height, lowest = state.height, state.lowest
+    stamp = np.float64(state.counts[SHARES])
+    reached = 0.0
+    left = state.counts[ACTIVE]
     while left > 0:
-        height, q = state.height[0], state.lowest[0]
+        key, q = height[0], lowest[0]
+        if state.shared[q, SHARING] <= 0:
+            size -= 1
+            take_top(height, lowest, size)
+            continue
+        level = reached
+        if state.shared[q, WANTED] > 0:
+            level = state.shared[q, FREE] / state.shared[q, WANTED]
+        others = np.inf
+        if size > 1:
+            others = height[1]
+        if size > 2:
+            others = min(others, height[2])
+        if level > max(key * _EVEN, others * (1 + near)):
+            sink(height, lowest, size, 0, level, q)
+            continue
         size -= 1
-        take_top(state.height, state.lowest, size)
-        if state.sharing[q] == 0:
-            continue
-        # Rates given since can only have raised the level.
-        level = state.free_part[q] / state.wanted[q]
-        if level > height * _EVEN:
-            rise(state.height, state.lowest, size, level, q)
-            size += 1
-            continue
+        take_top(height, lowest, size)
+        # Rounding must not let a level fall to nothing.
+        level = max(level, reached * (1 - 8 * near))
         reached = max(reached, level)
-        for i in range(state.sharers[q, 0], state.sharers[q, 1]):
+        state.shared[q, LEVEL] = level
+        begin, end = flows.sharers[q], flows.sharers[q] + state.n_sharers[q]
+        for i in range(begin, end):
+            soon = state.sharer[min(i + 2 * _AHEAD, end - 1)]
+            prefetch(state.message, np.int64(soon) * 8)
+            soon = state.sharer[min(i + _AHEAD, end - 1)]
+            prefetch(flows.place, np.int64(state.message[soon, FIRST]))
             m = state.sharer[i]
-            if state.rate[m] == 0.0:
-                _give(flows, state, m, reached * flows.weight[m])
+            if state.message[m, STAMP] != stamp:
+                state.message[m, STAMP] = stamp
+                _give(flows, state, m, level * state.message[m, WEIGHT], near)
                 left -= 1
 
 
 @bare_kernel
-def _list_sharers(flows: Flows, state: FlowState, left: int, used: int) -> None:
-    """List the messages without a rate by the places on their ways."""
-    end = 0
-    for k in range(used):
-        q = state.in_use[k]
-        state.sharers[q] = end
-        end += state.sharing[q]
-    for i in range(left):
-        m = state.unshared[i]
-        state.rate[m] = 0.0
-        for h in range(flows.first[m], flows.first[m + 1]):
-            q = flows.place[h]
-            state.sharer[state.sharers[q, 1]] = m
-            state.sharers[q, 1] += 1
-
-
-@bare_kernel
-def _set_levels(state: FlowState, used: int) -> float:
-    """Set the level of each place, its rate for a weight of one; return the lowest."""
-    lowest = np.inf
-    for k in range(used):
-        q = state.in_use[k]
-        state.held_up[q] = False
-        if state.sharing[q] > 0:
-            state.level[q] = state.free_part[q] / state.wanted[q]
-            lowest = min(lowest, state.level[q])
-        else:
-            state.level[q] = np.inf
-    return lowest
-
-
-@bare_kernel
-def _gather(flows: Flows, state: FlowState) -> int:
-    """Sum up the weights at each place; return the number of places in use."""
-    used = 0
-    for i in range(state.counts[ACTIVE]):
-        m = state.active[i]
-        state.unshared[i] = m
-        for h in range(flows.first[m], flows.first[m + 1]):
-            q = flows.place[h]
-            if state.sharing[q] == 0:
-                state.in_use[used] = q
-                used += 1
-                state.free_part[q] = flows.capacity[q]
-                state.wanted[q] = 0.0
-            state.sharing[q] += 1
-            state.wanted[q] += flows.weight[m] * flows.part[h]
-    return used
-
-
-@bare_kernel
-def _look(flows: Flows, state: FlowState, m: int) -> None:
-    """Find the place where a message gets least; mark the other places on its way."""
-    least = flows.place[flows.first[m]]
-    for h in range(flows.first[m] + 1, flows.first[m + 1]):
-        if state.level[flows.place[h]] < state.level[least]:
-            least = flows.place[h]
-    state.least[m] = least
-    more = state.level[least] * _EVEN
-    for h in range(flows.first[m], flows.first[m + 1]):
-        if state.level[flows.place[h]] > more:
-            state.held_up[flows.place[h]] = True
-
-
-@bare_kernel
-def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
-    """Give a message its rate at all its places."""
-    state.rate[m] = rate
-    for h in range(flows.first[m], flows.first[m + 1]):
+def _give(flows: Flows, state: FlowState, m: int, rate: float, near: float) -> None:
+    """Give a message its rate everywhere; note it if it may be among the first to end."""
+    message, now = state.message, state.clock[NOW]
+    message[m, LEFT] -= message[m, RATE] * (now - state.clock[SINCE])
+    message[m, RATE] = rate
+    end = now + max(message[m, LEFT], 0.0) / rate
+    message[m, END] = end
+    until = min(state.clock[NEXT], end + near * (end - message[m, BEGUN]))
+    state.clock[NEXT] = until
+    if end <= until * (1 + near):
+        state.soon[state.counts[SOON]] = m
+        state.counts[SOON] += 1
+    taken, wanted = rate * flows.part, message[m, WEIGHT] * flows.part
+    for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         q = flows.place[h]
-        state.sharing[q] -= 1
-        state.free_part[q] = max(state.free_part[q] - rate * flows.part[h], 0.0)
-        state.wanted[q] -= flows.weight[m] * flows.part[h]
+        state.shared[q, SHARING] -= 1
+        state.shared[q, FREE] = max(state.shared[q, FREE] - taken, 0.0)
+        state.shared[q, WANTED] -= wanted

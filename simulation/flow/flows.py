@@ -20,7 +20,17 @@ from toruscast.validation import real_number
 
 from ..message_times import MessageTimes
 from ._flow_kernels import advance, begin
-from ._flow_state import ARRIVED, Flows, FlowState
+from ._flow_state import (
+    ARRIVED,
+    FIRST,
+    LAST,
+    LEFT,
+    NOT_FLOWING,
+    STAMP,
+    WEIGHT,
+    Flows,
+    FlowState,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,8 +194,8 @@ def simulate_flows(
     start = 0.0
     stretches = []
     for several, messages in zip(together, listed, strict=True):
-        flows = _flows(messages, torus, mapping)
-        state = _state(flows, messages, len(several))
+        flows, message = _flows(messages, torus, mapping)
+        state = _state(flows, message, messages, len(several))
         begin(flows, state)
         while advance(flows, state, error / 2, _SLICE):
             if progress is not None:
@@ -232,10 +242,10 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     feeds = network.fifos if network.fifo_rule == "first_free" else 1
     fifo = torus.n_links + messages.src.astype(np.int64) * network.fifos + messages.fifo
     receiver = torus.n_links + n_fifos + messages.dst.astype(np.int64)
-    ends = first[1:][remote]
-    place = np.insert(place, np.repeat(ends, 2), np.ravel([fifo[remote], receiver[remote]], "F"))
-    part = np.insert(part, np.repeat(ends, 2), np.float32(1.0))
-    first = first + 2 * np.append(0, np.cumsum(remote))
+    # Of a message in halves, its FIFO and its receiver are listed twice, as all its links are.
+    both = [column[remote] for column in (fifo, receiver) for _ in range(round(1 / part))]
+    place = np.insert(place, np.repeat(first[1:][remote], len(both)), np.ravel(both, "F"))
+    first = first + len(both) * np.append(0, np.cumsum(remote))
     # Only used links, FIFOs and nodes get a place, because a large torus has many.
     used, number = np.unique(place, return_inverse=True)
     capacity = np.full(used.size, network.memory_bandwidth)
@@ -243,7 +253,7 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     links = used[used < torus.n_links]
     capacity[: links.size] = torus.link_bandwidth[links]
     tasks = np.arange(mapping.node.size)
-    return Flows(
+    flows = Flows(
         round=messages.round,
         task=messages.task,
         receiver=messages.receiver,
@@ -251,13 +261,18 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
         copying=np.where(remote, -1.0, messages.nbytes / network.memory_bandwidth),
         asking=np.where(messages.asks, question, -1.0),
         latency=latency,
-        weight=1.0 / along,
-        first=first,
         place=number.astype(np.int32),
         part=part,
         capacity=capacity,
+        sharers=np.append(0, np.cumsum(np.bincount(number, minlength=used.size))),
         thread=mapping.node.astype(np.int64) if network.feeding == "messages" else tasks,
     )
+    message = np.zeros((remote.size, 8))
+    message[:, WEIGHT] = 1.0 / along
+    message[:, LEFT] = messages.packets * messages.wire
+    message[:, FIRST], message[:, LAST] = first[:-1], first[1:]
+    message[:, STAMP] = NOT_FLOWING
+    return flows, message
 
 
 def _ways(
@@ -266,7 +281,7 @@ def _ways(
     """Return where each message's links begin, the links, and the part of it on each."""
     if not torus.ties_are_open:
         first, links = routes(torus, messages.src, messages.dst)
-        return first, links, np.ones(links.size, dtype=np.float32)
+        return first, links, 1.0
     # One half takes the plus way of each tie, the other the minus way, which is the plus way in
     # reversed coordinates.
     plus = replace(torus, tie="plus")
@@ -277,11 +292,13 @@ def _ways(
     others = mirrored[node].astype(np.int64) * 2 * torus.ndim + (port ^ 1)
     both = np.empty(2 * links.size, dtype=np.int64)
     both[0::2], both[1::2] = links, others
-    return 2 * first, both, np.full(both.size, np.float32(0.5))
+    return 2 * first, both, 0.5
 
 
-def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
-    """Return the state at the start."""
+def _state(
+    flows: Flows, message: NDArray[np.float64], messages: Messages, rounds: int
+) -> FlowState:
+    """Return the state before anything has happened."""
     n, tasks, places = flows.task.size, flows.thread.size, flows.capacity.size
     if rounds * tasks > _MOST_ROUNDS:
         raise InputError(
@@ -295,7 +312,7 @@ def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
     missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
     return FlowState(
         clock=np.array([0.0, 0.0, np.inf]),
-        counts=np.zeros(4, dtype=np.int64),
+        counts=np.zeros(9, dtype=np.int64),
         missing=missing.reshape(rounds, tasks).astype(np.int32),
         entered=np.full(tasks, -1),
         following=np.searchsorted(messages.task, np.arange(tasks)),
@@ -303,24 +320,19 @@ def _state(flows: Flows, messages: Messages, rounds: int) -> FlowState:
         asked=np.full(tasks, -1),
         behind=np.full(n, -1),
         handed_over=np.zeros(n),
-        begun=np.zeros(n),
-        left=messages.packets * messages.wire,
-        rate=np.zeros(n),
-        end=np.full(n, np.inf),
         arrived=np.zeros(n),
-        active=np.empty(n, dtype=np.int64),
+        message=message,
         event_time=np.empty(n + tasks),
         event=np.empty(n + tasks, dtype=np.int64),
-        sharing=np.zeros(places, dtype=np.int64),
-        free_part=np.empty(places),
-        wanted=np.empty(places),
-        level=np.empty(places),
-        held_up=np.empty(places, dtype=np.bool_),
+        shared=np.zeros((places, 4)),
+        total=np.zeros(places),
+        sharer=np.empty(flows.place.size, dtype=np.int32),
+        n_sharers=np.zeros(places, dtype=np.int64),
+        touched=np.empty(places, dtype=np.int32),
+        is_touched=np.zeros(places, dtype=np.bool_),
         in_use=np.empty(places, dtype=np.int32),
-        unshared=np.empty(n, dtype=np.int64),
-        least=np.empty(n, dtype=np.int32),
+        use=np.full(places, -1, dtype=np.int32),
         lowest=np.empty(places, dtype=np.int64),
         height=np.empty(places),
-        sharer=np.empty(flows.place.size, dtype=np.int32),
-        sharers=np.empty((places, 2), dtype=np.int64),
+        soon=np.empty(n, dtype=np.int64),
     )

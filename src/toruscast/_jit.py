@@ -82,7 +82,7 @@ def _at(_typing: Any, array: Any, index: Any) -> Any:
 
 
 def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask for an element of a one-dimensional array to be brought into the cache."""
+    """Ask for an element of an array, counted through all rows, to be brought into the cache."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         from llvmlite import ir
