@@ -10,6 +10,7 @@ from ._flow_state import (
     ACTIVE,
     ARRIVED,
     BEGUN,
+    CAME,
     CHANGED,
     END,
     EVENTS,
@@ -19,7 +20,6 @@ from ._flow_state import (
     NOT_FLOWING,
     NOW,
     SOON,
-    STAMP,
     Flows,
     FlowState,
 )
@@ -154,7 +154,7 @@ def _happen(flows: Flows, state: FlowState) -> None:
 @bare_kernel
 def _arrive(flows: Flows, state: FlowState, m: int) -> None:
     """Record the arrival of a message, and let its tasks go on."""
-    state.arrived[m] = state.clock[NOW]
+    state.message[m, CAME] = state.clock[NOW]
     state.counts[ARRIVED] += 1
     state.missing[flows.round[m], flows.receiver[m]] -= 1
     _go_on(flows, state, flows.receiver[m])
@@ -169,7 +169,7 @@ def _end(flows: Flows, state: FlowState, near: float) -> None:
     now = state.clock[NOW]
     for i in range(state.counts[SOON]):
         m = state.soon[i]
-        if state.message[m, STAMP] == NOT_FLOWING:
+        if state.turn[m] == NOT_FLOWING:
             continue
         if state.message[m, END] - now <= near * (now - state.message[m, BEGUN]):
             leave(flows, state, m)

@@ -16,9 +16,10 @@ NOW, SINCE, NEXT = 0, 1, 2
 EVENTS, ACTIVE, CHANGED, ARRIVED, SHARES, TOUCHED, IN_USE, SOON, BEGUN_SINCE = range(9)
 # What is known of a message, in one cache line: weight, bytes a second, bytes left at the last
 # change of rates, when it ends at that rate, when it began, where its places begin and end in
-# `place`, and the number of the last change of rates that it took part in: NOT_FLOWING else.
-WEIGHT, RATE, LEFT, END, BEGUN, FIRST, LAST, STAMP = range(8)
-NOT_FLOWING = -1.0
+# `place`, and when it arrived.
+WEIGHT, RATE, LEFT, END, BEGUN, FIRST, LAST, CAME = range(8)
+# Messages that flow have the parity of the last change of rates as soon as it gave them theirs.
+NOT_FLOWING = 2
 # What is known of a place while rates are worked out: bytes a second that nobody has yet, the
 # weights and the number of the messages without a rate, and its level when it was last full.
 FREE, WANTED, SHARING, LEVEL = range(4)
@@ -53,8 +54,8 @@ class FlowState(NamedTuple):
     asked: NDArray[np.int64]  # (T,) a message that waits for the receiver's round
     behind: NDArray[np.int64]  # (M,) another
     handed_over: NDArray[np.float64]  # (M,)
-    arrived: NDArray[np.float64]  # (M,)
     message: NDArray[np.float64]  # (M, 8) by the columns above
+    turn: NDArray[np.uint8]  # (M,) parity of the last change of rates, or NOT_FLOWING
     event_time: NDArray[np.float64]  # (M + T,) a heap
     event: NDArray[np.int64]  # (M + T,) message or task, and what happens
     shared: NDArray[np.float64]  # (Q, 4) by the columns above

@@ -30,7 +30,6 @@ from ._flow_state import (
     SHARING,
     SINCE,
     SOON,
-    STAMP,
     TOUCHED,
     WANTED,
     WEIGHT,
@@ -59,7 +58,7 @@ def touch(flows: Flows, state: FlowState, m: int) -> None:
 def enter(flows: Flows, state: FlowState, m: int) -> None:
     """Let a message flow from now on, and so share its places."""
     state.message[m, BEGUN] = state.clock[NOW]
-    state.message[m, STAMP] = 0.0
+    state.turn[m] = state.counts[SHARES] & 1
     for h in range(np.int64(state.message[m, FIRST]), np.int64(state.message[m, LAST])):
         q = flows.place[h]
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
@@ -73,7 +72,7 @@ def enter(flows: Flows, state: FlowState, m: int) -> None:
 @bare_kernel
 def leave(flows: Flows, state: FlowState, m: int) -> None:
     """Let a message flow no more."""
-    state.message[m, STAMP] = NOT_FLOWING
+    state.turn[m] = NOT_FLOWING
     touch(flows, state, m)
     state.counts[ACTIVE] -= 1
     state.counts[CHANGED] = 1
@@ -122,7 +121,7 @@ def _refresh(flows: Flows, state: FlowState, q: int) -> None:
     total = 0.0
     for i in range(begin, begin + state.n_sharers[q]):
         m = state.sharer[i]
-        if state.message[m, STAMP] != NOT_FLOWING:
+        if state.turn[m] != NOT_FLOWING:
             state.sharer[begin + n] = m
             total += state.message[m, WEIGHT]
             n += 1
@@ -145,7 +144,7 @@ def _refresh(flows: Flows, state: FlowState, q: int) -> None:
 def _fill(flows: Flows, state: FlowState, size: int, near: float) -> None:
     """Give the messages their rates: those of the lowest place next, again and again."""
     height, lowest = state.height, state.lowest
-    stamp = np.float64(state.counts[SHARES])
+    turn = state.counts[SHARES] & 1
     reached = 0.0
     left = state.counts[ACTIVE]
     while left > 0:
@@ -174,12 +173,14 @@ def _fill(flows: Flows, state: FlowState, size: int, near: float) -> None:
         begin, end = flows.sharers[q], flows.sharers[q] + state.n_sharers[q]
         for i in range(begin, end):
             soon = state.sharer[min(i + 2 * _AHEAD, end - 1)]
-            prefetch(state.message, np.int64(soon) * 8)
+            if state.turn[soon] != turn:
+                prefetch(state.message, np.int64(soon) * 8)
             soon = state.sharer[min(i + _AHEAD, end - 1)]
-            prefetch(flows.place, np.int64(state.message[soon, FIRST]))
+            if state.turn[soon] != turn:
+                prefetch(flows.place, np.int64(state.message[soon, FIRST]))
             m = state.sharer[i]
-            if state.message[m, STAMP] != stamp:
-                state.message[m, STAMP] = stamp
+            if state.turn[m] != turn:
+                state.turn[m] = turn
                 _give(flows, state, m, level * state.message[m, WEIGHT], near)
                 left -= 1
 

@@ -18,15 +18,16 @@ from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes
 from toruscast.validation import real_number
 
+from .._memory import side_by_side
 from ..message_times import MessageTimes
 from ._flow_kernels import advance, begin
 from ._flow_state import (
     ARRIVED,
+    CAME,
     FIRST,
     LAST,
     LEFT,
     NOT_FLOWING,
-    STAMP,
     WEIGHT,
     Flows,
     FlowState,
@@ -195,17 +196,17 @@ def simulate_flows(
     stretches = []
     for several, messages in zip(together, listed, strict=True):
         flows, message = _flows(messages, torus, mapping)
-        state = _state(flows, message, messages, len(several))
+        state = side_by_side(_state(flows, message, messages, len(several)))
+        flows = side_by_side(flows)
         begin(flows, state)
         while advance(flows, state, error / 2, _SLICE):
             if progress is not None:
                 progress(done + int(state.counts[ARRIVED]), total)
         done += messages.task.size
-        end = start + float(state.arrived.max(initial=0.0))
+        arrived = state.message[:, CAME].copy()
+        end = start + float(arrived.max(initial=0.0))
         stretches.append(
-            FlowStretch(
-                several, start, end, messages, start + state.handed_over, start + state.arrived
-            )
+            FlowStretch(several, start, end, messages, start + state.handed_over, start + arrived)
         )
         start = end
     if progress is not None:
@@ -271,7 +272,6 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     message[:, WEIGHT] = 1.0 / along
     message[:, LEFT] = messages.packets * messages.wire
     message[:, FIRST], message[:, LAST] = first[:-1], first[1:]
-    message[:, STAMP] = NOT_FLOWING
     return flows, message
 
 
@@ -320,8 +320,8 @@ def _state(
         asked=np.full(tasks, -1),
         behind=np.full(n, -1),
         handed_over=np.zeros(n),
-        arrived=np.zeros(n),
         message=message,
+        turn=np.full(n, NOT_FLOWING, dtype=np.uint8),
         event_time=np.empty(n + tasks),
         event=np.empty(n + tasks, dtype=np.int64),
         shared=np.zeros((places, 4)),
