@@ -9,15 +9,12 @@ from toruscast._jit import bare_kernel, entry_kernel
 from ._flow_state import (
     ACTIVE,
     ARRIVED,
-    BEGUN,
     CAME,
     CHANGED,
-    END,
+    DEADLINE,
     EVENTS,
     FIRST,
     LEFT,
-    NEXT,
-    NOT_FLOWING,
     NOW,
     SOON,
     Flows,
@@ -42,26 +39,33 @@ def begin(flows: Flows, state: FlowState) -> None:
 
 @entry_kernel
 def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
-    """Process some events; return whether any are left.
+    """Let some events happen; return whether any are left.
 
-    Messages begin or end together if this moves none by more than the part `near` of its own time.
-    The rates are then computed once for all of them.
+    Messages begin together where that moves none by more than the part `near` of its own time, and
+    rates stay as they are while the messages that flow lose no more than that, on average.
     """
     clock, counts = state.clock, state.counts
     for _ in range(steps):
         if counts[CHANGED]:
             share(flows, state, near)
-            _expect(state)
         if counts[EVENTS] == 0 and counts[ACTIVE] == 0:
             return False
-        now = clock[NEXT]
+        now = clock[DEADLINE] if counts[ACTIVE] > 0 else np.inf
+        if counts[SOON] > 0:
+            now = min(now, state.soon_end[0])
         if counts[EVENTS] > 0:
             now = min(now, state.event_time[0])
         clock[NOW] = now
         while counts[EVENTS] > 0 and _is_due(flows, state, near):
             _happen(flows, state)
-        if clock[NEXT] <= now or counts[CHANGED]:
-            _end(flows, state, near)
+        while counts[SOON] > 0 and state.soon_end[0] <= now:
+            m = state.soon[0]
+            counts[SOON] -= 1
+            take_top(state.soon_end, state.soon, counts[SOON])
+            leave(flows, state, m, near)
+            _arrive(flows, state, m)
+        if counts[ACTIVE] > 0 and clock[DEADLINE] <= now:
+            counts[CHANGED] = 1
     return True
 
 
@@ -161,32 +165,6 @@ def _arrive(flows: Flows, state: FlowState, m: int) -> None:
     if flows.asking[m] >= 0:
         state.missing[flows.round[m], flows.task[m]] -= 1
         _go_on(flows, state, flows.task[m])
-
-
-@bare_kernel
-def _end(flows: Flows, state: FlowState, near: float) -> None:
-    """End the messages that have ended, or nearly."""
-    now = state.clock[NOW]
-    for i in range(state.counts[SOON]):
-        m = state.soon[i]
-        if state.turn[m] == NOT_FLOWING:
-            continue
-        if state.message[m, END] - now <= near * (now - state.message[m, BEGUN]):
-            leave(flows, state, m)
-            _arrive(flows, state, m)
-
-
-@bare_kernel
-def _expect(state: FlowState) -> None:
-    """Find when the first messages end: the first waits a little for those that end soon after."""
-    until = state.clock[NEXT]
-    if until == np.inf:
-        return
-    state.clock[NEXT] = 0.0
-    for i in range(state.counts[SOON]):
-        end = state.message[state.soon[i], END]
-        if end <= until:
-            state.clock[NEXT] = max(state.clock[NEXT], end)
 
 
 @bare_kernel

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Places of the clock, and of the counts.
-NOW, SINCE, NEXT = 0, 1, 2
+# Rates were worked out at SINCE, when the first to end was to do so at FIRST_END, and are to be
+# worked out again at DEADLINE at the latest. Until MISSED_AT the
+# messages that flow have missed MISSED seconds, on average; all of them get RATES bytes a second,
+# and ended ones have left FREED. BEGAN is the sum of when those that flow began.
+NOW, SINCE, FIRST_END, DEADLINE, MISSED, MISSED_AT, RATES, FREED, BEGAN = range(9)
 EVENTS, ACTIVE, CHANGED, ARRIVED, SHARES, TOUCHED, IN_USE, SOON, BEGUN_SINCE = range(9)
 # What is known of a message, in one cache line: weight, bytes a second, bytes left at the last
-# change of rates, when it ends at that rate, when it began, where its places begin and end in
-# `place`, and when it arrived.
-WEIGHT, RATE, LEFT, END, BEGUN, FIRST, LAST, CAME = range(8)
+# change of rates, when it began, where its places begin and end in `place`, when it arrived.
+WEIGHT, RATE, LEFT, BEGUN, FIRST, LAST, CAME = range(7)
 # Messages that flow have the parity of the last change of rates as soon as it gave them theirs.
 NOT_FLOWING = 2
 # What is known of a place while rates are worked out: bytes a second that nobody has yet, the
@@ -45,7 +48,7 @@ class Flows(NamedTuple):
 class FlowState(NamedTuple):
     """What changes."""
 
-    clock: NDArray[np.float64]  # (3,) seconds
+    clock: NDArray[np.float64]  # (9,) by the places above
     counts: NDArray[np.int64]  # (9,)
     missing: NDArray[np.int32]  # (R, T) what a task still waits for in a round
     entered: NDArray[np.int64]  # (T,) round
@@ -68,4 +71,5 @@ class FlowState(NamedTuple):
     use: NDArray[np.int32]  # (Q,) where a place stands among these, or -1
     lowest: NDArray[np.int64]  # (Q,) places, a heap by `height`
     height: NDArray[np.float64]  # (Q,) their levels, or less
-    soon: NDArray[np.int64]  # (M,) messages that may end next
+    soon: NDArray[np.int64]  # (M,) messages that end next, a heap
+    soon_end: NDArray[np.float64]  # (M,) when they do

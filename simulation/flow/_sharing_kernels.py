@@ -12,20 +12,25 @@ from toruscast._jit import bare_kernel, prefetch
 
 from ._flow_state import (
     ACTIVE,
+    BEGAN,
     BEGUN,
     BEGUN_SINCE,
     CHANGED,
-    END,
+    DEADLINE,
     FIRST,
+    FIRST_END,
     FREE,
+    FREED,
     IN_USE,
     LAST,
     LEFT,
     LEVEL,
-    NEXT,
+    MISSED,
+    MISSED_AT,
     NOT_FLOWING,
     NOW,
     RATE,
+    RATES,
     SHARES,
     SHARING,
     SINCE,
@@ -41,6 +46,8 @@ from ._heap_kernels import heap_up, sink, take_top
 # Levels that differ by less than rounding are one.
 _EVEN = 1 + 1e-9
 _AHEAD = 8
+# Ends are put in order for so many times the part of their own time that messages may lose.
+_FARTHEST = 32
 
 
 @bare_kernel
@@ -64,18 +71,47 @@ def enter(flows: Flows, state: FlowState, m: int) -> None:
         state.sharer[flows.sharers[q] + state.n_sharers[q]] = m
         state.n_sharers[q] += 1
     touch(flows, state, m)
+    # It has missed nothing yet.
+    state.clock[MISSED] *= state.counts[ACTIVE] / (state.counts[ACTIVE] + 1)
+    state.clock[BEGAN] += state.clock[NOW]
     state.counts[ACTIVE] += 1
     state.counts[CHANGED] = 1
     state.counts[BEGUN_SINCE] = 1
 
 
 @bare_kernel
-def leave(flows: Flows, state: FlowState, m: int) -> None:
-    """Let a message flow no more."""
+def leave(flows: Flows, state: FlowState, m: int, near: float) -> None:
+    """Let a message flow no more, and find until when the others can do without what it leaves.
+
+    They miss what it had from now on, until rates are worked out anew: that is due when they have
+    missed the part ``near`` of the time for which they have flowed, on average.
+    """
+    clock, counts = state.clock, state.counts
     state.turn[m] = NOT_FLOWING
     touch(flows, state, m)
-    state.counts[ACTIVE] -= 1
-    state.counts[CHANGED] = 1
+    clock[BEGAN] -= state.message[m, BEGUN]
+    counts[ACTIVE] -= 1
+    if counts[ACTIVE] == 0:
+        return
+    now = clock[NOW]
+    miss(state)
+    clock[FREED] += state.message[m, RATE]
+    rest = clock[RATES] - clock[FREED]
+    a_second = clock[FREED] / rest if rest > 0 else np.inf
+    spare = near * (now - clock[BEGAN] / counts[ACTIVE]) - clock[MISSED]
+    if a_second > near:
+        clock[DEADLINE] = min(clock[DEADLINE], now + max(spare, 0.0) / (a_second - near))
+
+
+@bare_kernel
+def miss(state: FlowState) -> None:
+    """Add up what the messages that flow have missed."""
+    clock = state.clock
+    passed = clock[NOW] - clock[MISSED_AT]
+    rest = clock[RATES] - clock[FREED]
+    if clock[FREED] > 0 and rest > 0:
+        clock[MISSED] += passed * clock[FREED] / rest
+    clock[MISSED_AT] = clock[NOW]
 
 
 @bare_kernel
@@ -104,11 +140,18 @@ def share(flows: Flows, state: FlowState, near: float) -> None:
         state.height[k] = max(level, known * state.shared[q, LEVEL])
         state.lowest[k] = q
     heap_up(state.height, state.lowest, size)
+    miss(state)
+    clock = state.clock
     counts[SHARES] += 1
     counts[SOON] = 0
-    state.clock[NEXT] = np.inf
+    clock[RATES] = clock[FREED] = 0.0
+    own = clock[NOW] - clock[BEGAN] / max(counts[ACTIVE], 1)
+    clock[DEADLINE] = clock[NOW] + _FARTHEST * near * own
+    clock[FIRST_END] = np.inf
     _fill(flows, state, size, near)
-    state.clock[SINCE] = state.clock[NOW]
+    clock[DEADLINE] = max(clock[DEADLINE], clock[FIRST_END])
+    _keep_soon(state)
+    clock[SINCE] = clock[NOW]
     counts[CHANGED] = 0
     counts[BEGUN_SINCE] = 0
 
@@ -181,23 +224,36 @@ def _fill(flows: Flows, state: FlowState, size: int, near: float) -> None:
             m = state.sharer[i]
             if state.turn[m] != turn:
                 state.turn[m] = turn
-                _give(flows, state, m, level * state.message[m, WEIGHT], near)
+                _give(flows, state, m, level * state.message[m, WEIGHT])
                 left -= 1
 
 
 @bare_kernel
-def _give(flows: Flows, state: FlowState, m: int, rate: float, near: float) -> None:
+def _keep_soon(state: FlowState) -> None:
+    """Keep those of the messages noted that end before the deadline, as a heap."""
+    n = 0
+    for i in range(state.counts[SOON]):
+        if state.soon_end[i] <= state.clock[DEADLINE]:
+            state.soon[n], state.soon_end[n] = state.soon[i], state.soon_end[i]
+            n += 1
+    state.counts[SOON] = n
+    heap_up(state.soon_end, state.soon, n)
+
+
+@bare_kernel
+def _give(flows: Flows, state: FlowState, m: int, rate: float) -> None:
     """Give a message its rate everywhere; note it if it may be among the first to end."""
     message, now = state.message, state.clock[NOW]
     message[m, LEFT] -= message[m, RATE] * (now - state.clock[SINCE])
     message[m, RATE] = rate
+    clock, counts = state.clock, state.counts
+    clock[RATES] += rate
     end = now + max(message[m, LEFT], 0.0) / rate
-    message[m, END] = end
-    until = min(state.clock[NEXT], end + near * (end - message[m, BEGUN]))
-    state.clock[NEXT] = until
-    if end <= until * (1 + near):
-        state.soon[state.counts[SOON]] = m
-        state.counts[SOON] += 1
+    clock[FIRST_END] = min(clock[FIRST_END], end)
+    if end <= max(clock[DEADLINE], clock[FIRST_END]):
+        state.soon[counts[SOON]] = m
+        state.soon_end[counts[SOON]] = end
+        counts[SOON] += 1
     taken, wanted = rate * flows.part, message[m, WEIGHT] * flows.part
     for h in range(np.int64(message[m, FIRST]), np.int64(message[m, LAST])):
         q = flows.place[h]

@@ -311,7 +311,7 @@ def _state(
     # The hand-over of a round, and all messages whose answers a task waits for.
     missing += 1 + np.bincount(sender[messages.asks], minlength=rounds * tasks)
     return FlowState(
-        clock=np.array([0.0, 0.0, np.inf]),
+        clock=np.zeros(9),
         counts=np.zeros(9, dtype=np.int64),
         missing=missing.reshape(rounds, tasks).astype(np.int32),
         entered=np.full(tasks, -1),
@@ -335,4 +335,5 @@ def _state(
         lowest=np.empty(places, dtype=np.int64),
         height=np.empty(places),
         soon=np.empty(n, dtype=np.int64),
+        soon_end=np.empty(n),
     )
