@@ -38,16 +38,16 @@ def begin(flows: Flows, state: FlowState) -> None:
 
 
 @entry_kernel
-def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
+def advance(flows: Flows, state: FlowState, error: float, steps: int) -> bool:
     """Let some events happen; return whether any are left.
 
-    Messages begin together where that moves none by more than the part `near` of its own time, and
-    rates stay as they are while the messages that flow lose no more than that, on average.
+    Messages begin together where that moves none by more than half the part `error` of its own
+    time, and rates stay as they are while those that flow lose no more than that part, on average.
     """
     clock, counts = state.clock, state.counts
     for _ in range(steps):
         if counts[CHANGED]:
-            share(flows, state, near)
+            share(flows, state, error)
         if counts[EVENTS] == 0 and counts[ACTIVE] == 0:
             return False
         now = clock[DEADLINE] if counts[ACTIVE] > 0 else np.inf
@@ -56,13 +56,13 @@ def advance(flows: Flows, state: FlowState, near: float, steps: int) -> bool:
         if counts[EVENTS] > 0:
             now = min(now, state.event_time[0])
         clock[NOW] = now
-        while counts[EVENTS] > 0 and _is_due(flows, state, near):
+        while counts[EVENTS] > 0 and _is_due(flows, state, error / 2):
             _happen(flows, state)
         while counts[SOON] > 0 and state.soon_end[0] <= now:
             m = state.soon[0]
             counts[SOON] -= 1
             take_top(state.soon_end, state.soon, counts[SOON])
-            leave(flows, state, m, near)
+            leave(flows, state, m, error)
             _arrive(flows, state, m)
         if counts[ACTIVE] > 0 and clock[DEADLINE] <= now:
             counts[CHANGED] = 1

@@ -65,6 +65,7 @@ class FlowState(NamedTuple):
     total: NDArray[np.float64]  # (Q,) sum of the weights of messages that flow
     sharer: NDArray[np.int32]  # (H,) messages that flow, place by place
     n_sharers: NDArray[np.int64]  # (Q,)
+    without: NDArray[np.int32]  # those of a place that have no rate yet
     touched: NDArray[np.int32]  # (Q,) places where messages began or ended since
     is_touched: NDArray[np.bool_]  # (Q,)
     in_use: NDArray[np.int32]  # (Q,) places with messages

@@ -80,11 +80,11 @@ def enter(flows: Flows, state: FlowState, m: int) -> None:
 
 
 @bare_kernel
-def leave(flows: Flows, state: FlowState, m: int, near: float) -> None:
+def leave(flows: Flows, state: FlowState, m: int, error: float) -> None:
     """Let a message flow no more, and find until when the others can do without what it leaves.
 
     They miss what it had from now on, until rates are worked out anew: that is due when they have
-    missed the part ``near`` of the time for which they have flowed, on average.
+    missed the part ``error`` of the time for which they have flowed, on average.
     """
     clock, counts = state.clock, state.counts
     state.turn[m] = NOT_FLOWING
@@ -98,9 +98,9 @@ def leave(flows: Flows, state: FlowState, m: int, near: float) -> None:
     clock[FREED] += state.message[m, RATE]
     rest = clock[RATES] - clock[FREED]
     a_second = clock[FREED] / rest if rest > 0 else np.inf
-    spare = near * (now - clock[BEGAN] / counts[ACTIVE]) - clock[MISSED]
-    if a_second > near:
-        clock[DEADLINE] = min(clock[DEADLINE], now + max(spare, 0.0) / (a_second - near))
+    spare = error * (now - clock[BEGAN] / counts[ACTIVE]) - clock[MISSED]
+    if a_second > error:
+        clock[DEADLINE] = min(clock[DEADLINE], now + max(spare, 0.0) / (a_second - error))
 
 
 @bare_kernel
@@ -115,13 +115,13 @@ def miss(state: FlowState) -> None:
 
 
 @bare_kernel
-def share(flows: Flows, state: FlowState, near: float) -> None:
+def share(flows: Flows, state: FlowState, error: float) -> None:
     """Work out the rates: the shares of each place by weight, what one cannot use for the others.
 
     The place with the lowest level is full next: its messages get that level, for their weight, and
     what they take is no longer free elsewhere. What others have taken since a level was worked out
     can only have raised it, so that levels are looked at again when they are the lowest; up to the
-    part ``near`` of it, the order of places does not matter. Where messages have only ended since,
+    part ``error`` of it, the order of places does not matter. Where messages have only ended since,
     a place is not looked at before it has come near to its last level.
     """
     counts = state.counts
@@ -129,7 +129,7 @@ def share(flows: Flows, state: FlowState, near: float) -> None:
         _refresh(flows, state, state.touched[k])
     counts[TOUCHED] = 0
     # Levels may fall where messages begin, and a little where they end.
-    known = (1 - 2 * near) * (near > 0 and not counts[BEGUN_SINCE])
+    known = (1 - 2 * error) * (error > 0 and not counts[BEGUN_SINCE])
     size = counts[IN_USE]
     for k in range(size):
         q = state.in_use[k]
@@ -146,9 +146,9 @@ def share(flows: Flows, state: FlowState, near: float) -> None:
     counts[SOON] = 0
     clock[RATES] = clock[FREED] = 0.0
     own = clock[NOW] - clock[BEGAN] / max(counts[ACTIVE], 1)
-    clock[DEADLINE] = clock[NOW] + _FARTHEST * near * own
+    clock[DEADLINE] = clock[NOW] + _FARTHEST * error * own
     clock[FIRST_END] = np.inf
-    _fill(flows, state, size, near)
+    _fill(flows, state, size, error)
     clock[DEADLINE] = max(clock[DEADLINE], clock[FIRST_END])
     _keep_soon(state)
     clock[SINCE] = clock[NOW]
@@ -184,7 +184,7 @@ def _refresh(flows: Flows, state: FlowState, q: int) -> None:
 
 
 @bare_kernel
-def _fill(flows: Flows, state: FlowState, size: int, near: float) -> None:
+def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
     """Give the messages their rates: those of the lowest place next, again and again."""
     height, lowest = state.height, state.lowest
     turn = state.counts[SHARES] & 1
@@ -204,28 +204,39 @@ def _fill(flows: Flows, state: FlowState, size: int, near: float) -> None:
             others = height[1]
         if size > 2:
             others = min(others, height[2])
-        if level > max(key * _EVEN, others * (1 + near)):
+        if level > max(key * _EVEN, others * (1 + error)):
             sink(height, lowest, size, 0, level, q)
             continue
         size -= 1
         take_top(height, lowest, size)
         # Rounding must not let a level fall to nothing.
-        level = max(level, reached * (1 - 8 * near))
+        level = max(level, reached * (1 - 8 * error))
         reached = max(reached, level)
         state.shared[q, LEVEL] = level
-        begin, end = flows.sharers[q], flows.sharers[q] + state.n_sharers[q]
-        for i in range(begin, end):
-            soon = state.sharer[min(i + 2 * _AHEAD, end - 1)]
-            if state.turn[soon] != turn:
-                prefetch(state.message, np.int64(soon) * 8)
-            soon = state.sharer[min(i + _AHEAD, end - 1)]
-            if state.turn[soon] != turn:
-                prefetch(flows.place, np.int64(state.message[soon, FIRST]))
-            m = state.sharer[i]
+        n = _list_without(flows, state, q, turn)
+        for i in range(n):
+            soon = state.without[min(i + _AHEAD, n - 1)]
+            prefetch(flows.place, np.int64(state.message[soon, FIRST]))
+            m = state.without[i]
+            # A place may list a message twice.
             if state.turn[m] != turn:
                 state.turn[m] = turn
                 _give(flows, state, m, level * state.message[m, WEIGHT])
                 left -= 1
+
+
+@bare_kernel
+def _list_without(flows: Flows, state: FlowState, q: int, turn: int) -> int:
+    """List the messages of a place without a rate; return how many they are."""
+    begin = flows.sharers[q]
+    n = 0
+    for i in range(begin, begin + state.n_sharers[q]):
+        m = state.sharer[i]
+        state.without[n] = m
+        if state.turn[m] != turn:
+            prefetch(state.message, np.int64(m) * 8)
+            n += 1
+    return n
 
 
 @bare_kernel

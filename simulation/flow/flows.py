@@ -139,9 +139,10 @@ def simulate_flows(
         limit of eager messages. Buffers, virtual channels, arbitration and the number of reception
         ports do not count.
     error : float
-        Messages begin and end together if this moves none by more than half this part of its own
-        time; a larger value gives fewer steps. Messages that depend on a moved one, above all in
-        dependent rounds, may move by more. From 0 (each ends on its own) to less than 1.
+        Messages begin together where that moves none by more than half this part of its own time,
+        and shares are worked out anew when the messages that flow have lost this part of their
+        time, on average, by not having what others have left. From 0, for shares that are exact at
+        every moment, to less than 1. What follows, in dependent rounds above all, may move by more.
     progress : callable, optional
         Called from time to time with the messages arrived and those of the whole run.
 
@@ -199,7 +200,7 @@ def simulate_flows(
         state = side_by_side(_state(flows, message, messages, len(several)))
         flows = side_by_side(flows)
         begin(flows, state)
-        while advance(flows, state, error / 2, _SLICE):
+        while advance(flows, state, error, _SLICE):
             if progress is not None:
                 progress(done + int(state.counts[ARRIVED]), total)
         done += messages.task.size
@@ -214,8 +215,10 @@ def simulate_flows(
     return FlowSimulation(workload, torus, mapping, tuple(stretches), error)
 
 
-def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
-    """Return the messages as arrays for the kernels."""
+def _flows(
+    messages: Messages, torus: Torus, mapping: TaskMapping
+) -> tuple[Flows, NDArray[np.float64]]:
+    """Return the messages as the kernels see them, and what changes of each."""
     network = torus.network
     remote = messages.src != messages.dst
     if int(torus.distance(messages.src, messages.dst).sum()) > _MOST_PLACES:
@@ -275,9 +278,7 @@ def _flows(messages: Messages, torus: Torus, mapping: TaskMapping) -> Flows:
     return flows, message
 
 
-def _ways(
-    messages: Messages, torus: Torus
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+def _ways(messages: Messages, torus: Torus) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
     """Return where each message's links begin, the links, and the part of it on each."""
     if not torus.ties_are_open:
         first, links = routes(torus, messages.src, messages.dst)
@@ -328,6 +329,7 @@ def _state(
         total=np.zeros(places),
         sharer=np.empty(flows.place.size, dtype=np.int32),
         n_sharers=np.zeros(places, dtype=np.int64),
+        without=np.empty(np.diff(flows.sharers).max(initial=1), dtype=np.int32),
         touched=np.empty(places, dtype=np.int32),
         is_touched=np.zeros(places, dtype=np.bool_),
         in_use=np.empty(places, dtype=np.int32),
