@@ -12,7 +12,7 @@ from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.typing import Routing
 
 from ._anneal_kernels import Objective, Walker, anneal, heat_of_tasks, sums_of_powers
-from ._delta_kernels import Uses, add_all
+from ._delta_kernels import Uses
 from ._step_kernels import Places, Steps
 from .moving import MovingLoads
 from .uses import seconds_of_uses
@@ -140,16 +140,6 @@ class Annealer:
         if energy < self.best_energy:
             self.best_energy = energy
             self.best_node = self.loads.node.copy()
-
-    def restart(self) -> None:
-        """Go back to the best mapping so far."""
-        self.loads.node[:] = self.best_node
-        self.loads.change.node[:] = self.best_node
-        self.loads.load[:] = 0
-        self.loads.units_of_hops = add_all(
-            self.loads.ends, self.loads.uses, self.loads.node, self.loads.load
-        )
-        self._settle()
 
     def _hops(self) -> int:
         ends = self.loads.ends

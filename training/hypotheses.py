@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from .belief import Belief, Kernel
 
-# Runs whose times lie apart by less are the same to any clock.
-LEAST_NOISE = 1e-4
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

@@ -157,17 +157,6 @@ def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
         raise table.fault(row, "node overfull", found, expected)
 
 
-def slots_within_hosts(node: Whole, order: Sequence[Sequence[int]]) -> Whole:
-    """Return slots that follow ``order``, the keys of each task, among the tasks of a node."""
-    keys = [np.asarray(key) for key in order]
-    by = np.lexsort([*reversed(keys), node])
-    counts = np.bincount(node)
-    start = np.cumsum(counts) - counts
-    slot = np.empty_like(node)
-    slot[by] = np.arange(node.size) - start[node[by]]
-    return slot
-
-
 def input_error_at(text: Text, line: int, error: InputError) -> InputError:
     """Return a fault of a whole mapping at the line that holds it."""
     return text.fault(error.message, line, error.found, error.expected)
