@@ -21,7 +21,7 @@ def match_pairs(
 ) -> None:
     """Pair every vertex, in this order, with its heaviest free partner. (V + 1,) (I,) (I,) (V,).
 
-    What finds none takes the free vertex that shares the heaviest partner with it, and then any.
+    A vertex without one takes the free vertex that shares its heaviest partner, or any free vertex.
     """
     mate[:] = -1
     for v in order:

@@ -1,4 +1,4 @@
-"""Kernels of the release bound: when messages leave their FIFOs, and what links still have to do.
+"""Kernels of the release bound: when messages leave their FIFOs, and how long links are busy then.
 
 Letters in the comments: D dimensions, T tasks, E edges, F injection FIFOs of all nodes, C edges
 that cross the network, L links, R runs.
@@ -19,20 +19,20 @@ from ._sort_kernels import KEY_BITS, LEAST, key_of
 from .edges import Edges
 from .runs import RunTable
 
-# Messages that are ready within this part of a time may enter their FIFO in any order: the
-# simulator's clock rounds software to whole ticks.
+# Messages whose times differ by less than this part may enter their FIFO in any order, because the
+# simulator's clock rounds software times to whole ticks.
 _TIED = 1 + 1e-3
-# Links of a run are listed four at a time, and most runs are no longer: a loop of as many turns as
-# a run has links is mispredicted nearly every time.
+# Links of a run are listed four at a time, because most runs are not longer and a processor
+# mispredicts the end of a loop over single links.
 _TOGETHER = 4
-# Edges that are asked for before their turn.
+# Edges that are prefetched before their turn.
 _AHEAD = 8
-# What is kept of a link: the moment, the seconds of work, and those that a byte takes.
+# State of a link: the moment, the seconds of work, and the seconds of a byte.
 SINCE, WORK, A_BYTE = 0, 1, 2
 
 
 class Crossing(NamedTuple):
-    """What crosses the network, an edge each."""
+    """The edges that cross the network."""
 
     src: NDArray[np.int32]  # (C,) nodes
     dst: NDArray[np.int32]  # (C,)
@@ -41,7 +41,7 @@ class Crossing(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Links along each dimension, as they follow each other on the line through node 0."""
+    """Consecutive links along each dimension, on the line through node 0."""
 
     link: NDArray[np.int32]  # each line twice and a little, plus and then minus
     plus: NDArray[np.int64]  # (D,) where the way plus from the first coordinate begins
@@ -49,11 +49,11 @@ class Lines(NamedTuple):
 
 
 class Feeding(NamedTuple):
-    """How messages come to the network."""
+    """Constants of the injection FIFOs."""
 
     rule: int  # of FIFOs
     fifos: int  # of a node
-    byte: float  # seconds that one takes a FIFO, 0 where messages do not wait for each other
+    byte: float  # seconds of a message in a FIFO, 0 if messages do not wait for each other
     wire_unit: float
 
 
@@ -67,10 +67,10 @@ def release_from_fifos(
     node: NDArray[np.int32],
     crossing: Crossing,
 ) -> tuple[int, float, float]:
-    """List what crosses the network, released as early as can be. (E,) (E,) (T,) (C,).
+    """List the edges that cross the network, with their earliest release. (E,) (E,) (T,) (C,).
 
-    Returns how many, the first release and the last. Of messages that are ready together, all leave
-    a FIFO as early as the first of them can. ``fifo`` is empty where the nodes tell it.
+    Return how many, the first release and the last. Messages that are ready together all count as
+    the first to leave a FIFO. ``fifo`` is empty if the nodes determine it.
     """
     n_fifos = grid.coords.shape[0] * feeding.fifos
     free = np.zeros(n_fifos)
@@ -116,7 +116,7 @@ def release_from_fifos(
 def flag_runs(
     grid: Grid, table: RunTable, is_hot: NDArray[np.bool_], flag: NDArray[np.bool_]
 ) -> None:
-    """Flag the runs that a hot link is on, whichever way they go. (L,) -> (R,)."""
+    """Flag the runs with a hot link, whichever way they go. (L,) -> (R,)."""
     ndim = grid.shape.size
     for i in range(ndim):
         k = grid.order[i]
@@ -153,9 +153,9 @@ def choose(
     ends: tuple[float, float],
     key: NDArray[np.uint64],
 ) -> tuple[int, float]:
-    """Keys of the edges with a flagged run, the last release first; (R,) (C,) -> (C,).
+    """List keys of the edges with a flagged run, the last release first; (R,) (C,) -> (C,).
 
-    Returns how many, and until when some edge is under way. ``byte`` is the time of one on the
+    Return how many, and until when some edge is under way. ``byte`` is the time of one byte on the
     fastest link, ``ends`` are the first and the last release. Without flags all edges are taken.
     """
     first, last = ends
@@ -192,11 +192,11 @@ def latest_link(
     latency: float,
     state: NDArray[np.float64],
 ) -> float:
-    """Second until which some link is busy at least. (C,) -> ().
+    """Return a second until which some link is busy. (C,) -> ().
 
-    What comes to a link after some moment takes it until that moment plus the time of all that, at
-    least: from the last message to the first, ``state`` keeps the moment and this time, ``(L, 4)``.
-    Where ties are open, half of a message goes each way.
+    All messages that reach a link after some moment keep it busy at least until that moment plus
+    their time. From the last message to the first, ``state`` keeps the moment and this time, ``(L,
+    4)``. Where ties are open, half of a message goes each way.
     """
     ndim = grid.shape.size
     sides = 1 + grid.tie.is_open
@@ -226,7 +226,7 @@ def latest_link(
                 back = np.int64(gap < 0)
                 forward = gap + size * (back & ring)
                 odd = (s + other_coordinates(grid, int(b), k)) & by_parity
-                # At a tie that is open the other half goes the other way.
+                # At an open tie the other half goes the other way.
                 odd |= (by_target & np.int64(t == 0)) | side
                 minus = (np.int64(2 * forward + odd > size) & ring) | (back & (1 - ring))
                 steps = forward + minus * (size * ring - 2 * forward)
@@ -256,7 +256,7 @@ def latest_link(
 def _list_four(
     link: NDArray[np.int32], n: int, along: NDArray[np.int32], first: int, line: int
 ) -> None:
-    """List links along a line, in one move of four."""
+    """List four links along a line in one move."""
     put, take, start = np.uint64(n), np.uint64(first), np.int32(line)
     a, b = along[take], along[take + np.uint64(1)]
     c, d = along[take + np.uint64(2)], along[take + np.uint64(3)]
@@ -275,7 +275,7 @@ def latest_link_of_routes(
     latency: float,
     state: NDArray[np.float64],
 ) -> float:
-    """The same of routes that are listed. (C + 1,) (hops,) (C,) -> ()."""
+    """Do the same for listed routes. (C + 1,) (hops,) (C,) -> ()."""
     latest = 0.0
     for key in latest_first:
         e = np.int64(key & np.uint64(2**KEY_BITS - 1))

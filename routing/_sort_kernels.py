@@ -1,4 +1,4 @@
-"""Kernels that sort numbers by keys: 32 bits of the number, above its place in as many.
+"""Kernels that sort numbers by keys: 32 bits of the number, then 32 bits of its place.
 
 Letters in the comments: E numbers.
 """
@@ -18,10 +18,10 @@ _DIGITS = 2**_DIGIT_BITS
 
 @kernel
 def sort_keys(key: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return one of two arrays, the keys in it sorted by their upper half; equal ones as they come.
+    """Sort keys by their upper half, and return the one of two arrays that holds them.
 
-    Eleven bits at a time, from the lowest on, in passes over memory in order. Bits that all have
-    alike take none.
+    Equal ones keep their order. Each pass over memory sorts eleven bits, from the lowest on; bits
+    that all keys share take no pass.
     """
     count = np.zeros((3, _DIGITS), dtype=np.int64)
     for i in range(key.size):
@@ -48,14 +48,14 @@ def sort_keys(key: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.
 
 @bare_kernel
 def key_of(number: float, most: float, i: int) -> np.uint64:
-    """A number of 0 to ``most`` as 32 bits, above its place."""
+    """Return the key of a number of 0 to ``most`` and its place."""
     part = np.uint64(number / most * (2**KEY_BITS - 1))
     return (part << np.uint64(KEY_BITS)) | np.uint64(i)
 
 
 @kernel
 def keys_of(number: NDArray[np.float64], key: NDArray[np.uint64]) -> None:
-    """Keys of numbers of 0 or more, to a part in 2**32 of the largest. (E,) -> (E,)."""
+    """Write keys of numbers of 0 or more, to a part in 2**32 of the largest. (E,) -> (E,)."""
     most = 1.0
     for i in range(number.size):
         most = max(number[i], most if i > 0 else LEAST)
@@ -65,7 +65,7 @@ def keys_of(number: NDArray[np.float64], key: NDArray[np.uint64]) -> None:
 
 @kernel
 def places_of(key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Places that stand in keys. (E,) -> (E,)."""
+    """Return the places in keys. (E,) -> (E,)."""
     place = np.empty(key.size, dtype=np.int64)
     for i in range(key.size):
         place[i] = np.int64(key[i] & np.uint64(2**KEY_BITS - 1))

@@ -1,4 +1,4 @@
-"""Kernel of the pass over the messages that finds loads, hops, FIFOs and bounds together.
+"""Kernel of the pass over the messages: loads, hops, FIFOs and bounds together.
 
 Letters in the comments: N nodes, D dimensions, T tasks, E edges, R runs, F injection FIFOs a node.
 """
@@ -32,7 +32,7 @@ class Constants(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What the pass adds up."""
+    """The sums of the pass."""
 
     run: NDArray[np.int64]  # (R,) units of bytes with headers, or (0,)
     edges: NDArray[np.int64]  # (farthest + 1,) by hops
@@ -56,7 +56,7 @@ def add_up(
     sums: Sums,
     there: NDArray[np.int32],
 ) -> None:
-    """Take every edge once, with its source's node and its destination's at hand."""
+    """Add up every edge once."""
     ndim = grid.shape.size
     note_codes(table.code, node, edges.dst, there)
     target = np.empty(ndim, dtype=np.int64)
@@ -140,7 +140,7 @@ def _fifo_along(
     i: int,
     code: int,
 ) -> int:
-    """FIFO of the direction in which a route goes along its dimension ``i``; minus before plus."""
+    """Return the FIFO of a route's direction along its dimension ``i``; minus before plus."""
     k = grid.order[i]
     others = ((code >> table.shift[-1]) ^ target[i]) & 1
     size, wrap = grid.shape[k], grid.wrap[k] == 1

@@ -1,4 +1,4 @@
-"""What of a graph's edges is the same under every mapping: units of load, packets, readiness."""
+"""Data of a graph's edges that is the same under every mapping: units, packets, readiness."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from toruscast.mapping import CommGraph, Torus
 from ._sort_kernels import keys_of, places_of, sort_keys
 from .packets import hand_over_times, packet_counts
 
-# Of larger graphs these arrays are made anew for each mapping, which takes a small part of a pass.
+# Larger graphs get these arrays anew for each mapping, which takes a small part of a pass.
 _MOST_KEPT = 2**22
 _KEPT: WeakKeyDictionary[CommGraph, tuple[object, Prepared]] = WeakKeyDictionary()
 
 
 class Edges(NamedTuple):
-    """The edges as the pass reads them, sorted by source."""
+    """The edges for the pass, sorted by source."""
 
     first: NDArray[np.int64]  # (T + 1,)
     src: NDArray[np.int32]  # (E,) tasks
@@ -37,11 +37,11 @@ class Prepared(NamedTuple):
 
     edges: Edges
     wire_unit: float
-    by_ready: NDArray[np.int64]  # (E,) the first to be ready first
+    by_ready: NDArray[np.int64]  # (E,) edges in the order in which they are ready
 
 
 def prepare(comm: CommGraph, torus: Torus) -> Prepared:
-    """Return the edges of a graph, those of the last torus kept as long as the graph is.
+    """Return the edges of a graph; they are kept with the graph, for the last torus.
 
     Examples
     --------
@@ -73,9 +73,9 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
 
 
 def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the places of numbers of 0 or more in order, equal ones as they come.
+    """Return the places of numbers of 0 or more in order; equal ones keep their order.
 
-    Numbers that are nearer to each other than 2**-32 of the largest count as equal.
+    Numbers that differ by less than 2**-32 of the largest count as equal.
 
     Examples
     --------
@@ -88,14 +88,14 @@ def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.int64], float]:
-    """Weights as integers whose sum stays below 2**62, and the size of their unit."""
-    # A split tie halves weights: twice their number, half of them is a whole number too.
+    """Return weights as integers whose sum stays below 2**62, and the size of their unit."""
+    # A split tie halves weights, so they are doubled to stay whole.
     halves = 2 if torus.ties_are_open else 1
     total = float(weight.sum())
     if total < 2.0**61:
         whole = weight.astype(np.int64)
         if (whole == weight).all():
             return halves * whole, 1.0 / halves
-    # No unit below the smallest number that can be divided by.
+    # The unit must not be below the smallest number that can be divided by.
     scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
     return halves * np.rint(weight / scale).astype(np.int64), scale / halves

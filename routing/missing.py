@@ -1,4 +1,4 @@
-"""Messages that would go over a link that is not there."""
+"""Check for messages that would cross a missing link."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 
-# Edges among which one is looked for that goes that way.
+# Number of edges that are searched for one that goes that way.
 _LOOKED_AT = 100_000
 
 
 def check_missing(
     load: NDArray[np.float64], comm: CommGraph, torus: Torus, mapping: TaskMapping
 ) -> None:
-    """Raise `InputError` if a link that is not there bears a load; say whose.
+    """Raise `InputError` if a missing link bears a load; name the message.
 
-    Routes are those of the whole torus: dimension order does not lead round a missing link, and
-    what an adaptive router does beside one its makers do not say.
+    Routes are those of the whole torus: dimension order does not avoid a missing link, and makers
+    do not say how an adaptive router does.
     """
     from .routing import routes
 

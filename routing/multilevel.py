@@ -1,4 +1,4 @@
-"""A mapping by levels: tasks and nodes merged in pairs, mapped, and taken apart again."""
+"""A mapping by levels: tasks and nodes are merged in pairs, mapped, and split again."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ._delta_kernels import Uses
 from ._matching_kernels import match_pairs
 from .annealing import Annealer, Goal
 
-# Nodes down to which a torus is merged: so few are mapped well from any start.
+# A torus is merged down to this many nodes, which are mapped well from any start.
 _FEW_NODES = 32
-# Proposals of an item at its level, and the temperatures there, shares of energy over items.
+# Proposals of an item at each level, and the temperatures, as shares of energy over items.
 _STEPS, _FIRST_STEPS, _TURNS = 240, 1200, 24
 _HOT, _FIRST_HOT, _COLD = 0.15, 0.6, 0.003
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Items, the nodes that they go to, and which two items and nodes each was merged from."""
+    """Items, their nodes, and the two items and nodes that each was merged from."""
 
     weight: sparse.csr_array
     torus: Torus
@@ -41,19 +41,19 @@ class _Level:
 def multilevel(
     workload: Workload, allocation: Allocation, seed: int, until: float = np.inf
 ) -> TaskMapping | None:
-    """Return a mapping of few hop-bytes, or None where tasks are bound.
+    """Return a mapping of few hop-bytes, or None if tasks are bound.
 
-    Tasks are merged in pairs along heavy edges, until as many are left as a node takes in whole
-    pairs; then nodes with their neighbours, and tasks with them. What is left is mapped by
-    annealing, taken apart and annealed again, level by level. Multilevel bipartitioning: Karypis
-    and Kumar, SIAM J. Sci. Comput. 20, 1998; of both graphs: Pellegrini and Roman, HPCN'96.
+    Tasks are merged in pairs along heavy edges, until each fills a node; then nodes are merged with
+    their neighbours, and tasks with them. The smallest level is mapped by annealing, then split and
+    annealed again, level by level. Multilevel bipartitioning: Karypis and Kumar, SIAM J. Sci.
+    Comput. 20, 1998; of both graphs: Pellegrini and Roman, HPCN'96.
 
     Parameters
     ----------
     workload : Workload
     allocation : Allocation
     seed : int
-        Of what is drawn at random.
+        Seed of random choices.
     until : float
         Moment of `time.monotonic` after which levels are no longer annealed.
     """
@@ -117,7 +117,7 @@ def _coarsened(
 
 
 def _dimension_to_halve(level: _Level) -> int | None:
-    """The longest even dimension, where the whole torus is ours and large; else None."""
+    """Return the longest even dimension, if the whole torus is used and large; else None."""
     torus = level.torus
     if torus.n_nodes <= _FEW_NODES or level.nodes.size < torus.n_nodes or torus.twist:
         return None
@@ -128,10 +128,10 @@ def _dimension_to_halve(level: _Level) -> int | None:
 def _merged(
     weight: sparse.csr_array, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], sparse.csr_array]:
-    """Pairs of items, ``(V / 2, 2)``, and the graph between them."""
+    """Return pairs of items, ``(V / 2, 2)``, and the graph between them."""
     n = weight.shape[0]
     mate = np.empty(n, dtype=np.int64)
-    # Vertices side by side one after the other leave fewer without a free partner.
+    # Neighbouring vertices come one after the other, so that fewer find no free partner.
     drawn = rng.permutation(n)
     order = drawn[csgraph.reverse_cuthill_mckee(weight[drawn][:, drawn], symmetric_mode=True)]
     match_pairs(

@@ -15,9 +15,9 @@ from .routing import grid_of
 def pair_loads(
     torus: Torus, src: NDArray[np.integer], dst: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Return how many of the messages between nodes go over every link, in dimension order.
+    """Return the number of messages between nodes over every link, in dimension order.
 
-    Half of a tie that is split or random is expected each way. Shape ``(n_links,)``.
+    Half of a split or random tie is expected each way. Shape ``(n_links,)``.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def pair_loads(
     here, there = (np.ascontiguousarray(end, dtype=np.int32) for end in (src, dst))
     if torus.twist:
         return twisted.link_loads(torus, here, there, np.ones(here.size))
-    # A split tie halves messages: twice their number, half of them is a whole number too.
+    # A split tie halves messages, so their number is doubled to stay whole.
     halves = 2 if torus.ties_are_open else 1
     load = np.zeros(torus.n_links, dtype=np.int64)
     nodes = np.arange(torus.n_nodes, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""A lower bound of the time that knows when messages are released, and so when links have work."""
+"""The release bound: a lower bound of the time from the moments at which links get work."""
 
 from __future__ import annotations
 
@@ -39,31 +39,30 @@ def release_bound(
     *,
     wire_bytes: NDArray[np.float64] | None = None,
 ) -> float:
-    """Return the second before which a phase in dimension order cannot be over.
+    """Return a lower bound of the time of a phase in dimension order.
 
-    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds`, of whole workloads.
+    `RoutedTraffic.release_bound` is the larger of this and of `time_bounds`, for whole workloads.
 
     A link cannot carry a message before the message has left its injection FIFO and crossed the
-    links before. All that can come to a link from some moment on keeps it busy from then on: the
-    largest such moment plus work, over all links and moments, is the bound of a machine whose jobs
-    have release times [1]_. With short messages, links wait for the software for long, and it is
-    nearer to the time than the busiest link's bytes or a message's latency alone.
+    links before. All messages that reach a link after some moment keep it busy from then on. The
+    largest moment plus work, over all links and moments, is the bound of a machine whose jobs have
+    release times [1]_. With short messages, links often wait for software, and this bound is nearer
+    to the time than the busiest link's bytes or a message's latency alone.
 
-    Where ties are open (`Torus.ties_are_open`), half of a message is expected each way: an
-    estimate, no bound.
-    Waits in FIFOs count where these send one message of a task after the other (`Network.feeding`
-    "tasks", no rendezvous, a FIFO of its own for each message).
+    Where ties are open (`Torus.ties_are_open`), half of a message is expected each way, so the
+    result is an estimate. Waits in FIFOs count if these send one message of a task after the other
+    (`Network.feeding` "tasks", no rendezvous, a FIFO of its own for each message).
 
     Parameters
     ----------
     comm : CommGraph
         What is sent in the phase.
     torus : Torus
-        Over which network.
+        The network.
     mapping : TaskMapping
-        From which nodes to which.
+        The nodes of the tasks.
     wire_bytes : ndarray, shape (n_links,), optional
-        Loads of the links with the headers of packets, where they are known already.
+        Loads of the links with the headers of packets, if they are known already.
 
     Returns
     -------
@@ -121,7 +120,7 @@ def release_bound(
 def _released(
     comm: CommGraph, torus: Torus, mapping: TaskMapping
 ) -> tuple[Crossing, tuple[float, float]]:
-    """Return what crosses the network with the second of its release; the first and the last."""
+    """Return the edges that cross the network; the first and the last release."""
     network = torus.network
     edges, wire_unit, by_ready = prepare(comm, torus)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
@@ -156,10 +155,10 @@ def _hot_runs(
     ends: tuple[float, float],
     wire_bytes: NDArray[np.float64] | None,
 ) -> NDArray[np.bool_]:
-    """Return which runs have links that may be busy latest; none where all edges are looked at.
+    """Return which runs have links that may be busy latest; none if all edges are looked at.
 
-    A link is busy until the first release and all of its work at least, and at most until the last
-    message has come and all of its work: few links, as a rule, can be later than the busiest.
+    A link is busy at least until the first release plus all its work, and at most until the last
+    message has come plus all its work. Usually few links can be later than the busiest.
     """
     runs = worthwhile_runs(torus, comm.n_edges)
     if runs is None:
@@ -176,7 +175,7 @@ def _hot_runs(
 
 @lru_cache(maxsize=8)
 def _lines(torus: Torus) -> Lines:
-    """Return the links that follow each other along each dimension."""
+    """Return the consecutive links along each dimension."""
     link = []
     plus, minus = [], []
     begin = 0

@@ -21,7 +21,7 @@ from .runs import run_table, worthwhile_runs
 
 
 class Tally(NamedTuple):
-    """What a pass over the messages of a phase finds.
+    """Results of a pass over the messages of a phase.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Tally(NamedTuple):
     hop_bytes, off_node_bytes, packet_hops : float
         Bytes times hops, bytes that leave their node, packets times hops.
     link, injection, reception, latency : float
-        Seconds that the busiest link, FIFO and receiver and the slowest message need at least.
+        Least seconds of the busiest link, FIFO and receiver, and of the slowest message.
     """
 
     wire_bytes: NDArray[np.float64]
@@ -52,14 +52,14 @@ class Tally(NamedTuple):
 def tally(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, *, routing: Routing = "deterministic"
 ) -> Tally | None:
-    """Return what one pass over the messages finds, or None where a pass is not enough.
+    """Return the results of one pass over the messages, or None if a pass is not enough.
 
-    It is not on a twisted torus, where FIFOs take turns and some edges, which come last, send
-    nothing, or where adaptive packets take any free FIFO. Then `link_loads`, `dilations`,
-    `injection_fifos` and `time_bounds` each have their own.
+    A pass is not enough on a twisted torus, if FIFOs take turns and some edges send nothing, or if
+    adaptive packets take any free FIFO. `link_loads`, `dilations`, `injection_fifos` and
+    `time_bounds` then make a pass each.
 
-    The pass reads about 40 bytes a message in order and keeps no array of messages times hops. What
-    does not depend on the mapping is prepared once a graph.
+    The pass reads about 40 bytes a message in order, and keeps no array of messages times hops.
+    Data that does not depend on the mapping is prepared once for each graph.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _loads(
     adaptive: bool,
     run: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Bytes on the wire of the links; by a walk where no runs were filled."""
+    """Return the bytes on the wire of the links; by a walk if no runs were filled."""
     weight, unit = prepared.edges.wire_units, prepared.wire_unit
     if adaptive:
         return link_loads(comm, torus, mapping, weight * unit, routing="adaptive")
