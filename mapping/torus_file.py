@@ -7,13 +7,15 @@ from typing import Any
 
 from toruscast.errors import InputError
 
+from .holes import read_link
 from .machines.registry import get
 from .network import Network
 from .torus import Torus
 from .twist import usual_twist
 
 _OF_NETWORK = tuple(field.name for field in fields(Network))
-_OF_TORUS = tuple(field.name for field in fields(Torus) if field.name != "network")
+_OF_TORUS = tuple(f.name for f in fields(Torus) if f.name not in ("network", "holes"))
+_OF_HOLES = ("nodes", "links", "slow")
 
 
 def torus_of(content: dict[str, Any], name: str) -> Torus:
@@ -21,7 +23,8 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
 
     The keys are the parameters of `Torus`, and those of `Network` in a table ``network``.
     ``machine`` names a machine, from which what the file does not tell is taken; ``twisted`` is a
-    twist without its rows.
+    twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
+    ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
 
     Raises
     ------
@@ -46,6 +49,10 @@ def _torus(content: dict[str, Any], name: str) -> Torus:
     if not isinstance(network, dict):
         raise InputError("bad network", found=network, expected="a table [network]")
     _check_keys(network, _OF_NETWORK, "key of [network]")
+    holes = content.pop("holes", {})
+    if not isinstance(holes, dict):
+        raise InputError("bad holes", found=holes, expected="a table [holes]")
+    _check_keys(holes, _OF_HOLES, "key of [holes]")
     _check_keys(content, (*_OF_TORUS, "machine", "twisted"), "key of a torus")
     machine, twisted = content.pop("machine", None), content.pop("twisted", None)
     if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
@@ -65,7 +72,23 @@ def _torus(content: dict[str, Any], name: str) -> Torus:
             expected = "k x k x 2k or k x 2k x 2k nodes"
             raise InputError("no twist for these sizes", found=torus.shape, expected=expected)
         torus = replace(torus, twist=twist)
-    return torus.with_network(**network)
+    return _with_holes(torus.with_network(**network), **holes)
+
+
+def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
+    pairs = [pair for pair in slow if isinstance(pair, list) and len(pair) == 2]
+    if len(pairs) < len(slow):
+        raise InputError(
+            "bad slow links", found=slow, expected="pairs of link and bytes per second"
+        )
+    speeds = {_link(torus, link): bandwidth for link, bandwidth in pairs}
+    if nodes or links:
+        torus = torus.without(nodes=nodes, links=[_link(torus, link) for link in links])
+    return torus.with_links(speeds) if speeds else torus
+
+
+def _link(torus: Torus, link: object) -> int:
+    return read_link(torus, link if isinstance(link, str) else str(link))
 
 
 def _check_keys(content: dict[str, Any], known: tuple[str, ...], what: str) -> None:

@@ -88,6 +88,9 @@ def write_torus(torus: Torus, path: str | os.PathLike[str], dialect: str | None 
     check_path(path)
     check_torus(torus)
     chosen = dialect_to_write("torus", path, dialect)
+    if torus.holes and chosen.name not in ("toml", "machine-json"):
+        expected = "a machine file (.toml), which does"
+        raise InputError(f"{chosen.name} holds no missing or slow links", expected=expected)
     with atomic_path(path) as temporary:
         chosen.write(torus, temporary)  # type: ignore[misc]
     return chosen.how_to_use(os.fspath(path))

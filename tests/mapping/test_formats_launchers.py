@@ -251,3 +251,13 @@ def test_coordinates_need_a_torus(tmp_path):
     assert advice == f"mpiexec --vcoordfile {tmp_path / 'best.vcoord'}"
     with pytest.raises(InputError, match="job's own coordinates"):
         write_mapping(TaskMapping([0], Torus((2, 2, 2, 2))), tmp_path / "best.vcoord")
+
+
+@pytest.mark.parametrize("name", ["rank-order", "flux"])
+def test_positions_count_the_nodes_that_are_ours(tmp_path, name):
+    torus = Torus((6,)).without(nodes=[1, 4])
+    mapping = TaskMapping([5, 0, 3, 2], torus)
+    write_mapping(mapping, tmp_path / "best", name)
+    assert read_mapping(tmp_path / "best", torus, format=name).node.tolist() == [5, 0, 3, 2]
+    with pytest.raises(InputError, match="a node of others"):
+        write_mapping(TaskMapping([1], Torus((6,))), tmp_path / "best", name, torus=torus)

@@ -46,7 +46,7 @@ def test_every_dialect_is_documented_and_named_once():
 
 
 def test_the_page_is_made_from_the_registry():
-    assert PAGE.read_text() == formats_page(), "run python tools/formats_page.py"
+    assert PAGE.read_text() == formats_page(), "run make pages"
 
 
 def test_a_file_that_fits_two_is_refused_with_both_names(tmp_path):

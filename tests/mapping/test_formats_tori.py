@@ -152,3 +152,31 @@ def test_a_name_that_is_no_file(tmp_path, monkeypatch):
     assert tc.parse_torus("8x8").shape == (8, 8)
     with pytest.raises(InputError, match=r"absent\.yml: no such file"):
         tc.parse_torus("absent.yml")
+
+
+@pytest.mark.parametrize("name", ["mine.toml", "mine.json"])
+def test_holes_stand_in_a_machine_file(tmp_path, name):
+    torus = tc.Torus((4, 4)).without(nodes=[3, 7], links=[5]).with_links({9: 1e9})
+    write_torus(torus, tmp_path / name)
+    assert read_torus(tmp_path / name) == torus
+    with pytest.raises(InputError, match="scotch-target holds no missing or slow links"):
+        write_torus(torus, tmp_path / "mine.tgt")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("holes = 3", "bad holes"),
+        ("[holes]\nnode = [1]", "unknown key of .holes.: found node"),
+        ("[holes]\nnodes = [99]", "out of range"),
+        ('[holes]\nlinks = ["x"]', "bad link: found x"),
+        ("[holes]\nslow = [[1]]", "bad slow links"),
+        ('[holes]\nslow = [["(0,1) +1", 9e99]]', "faster than its dimension"),
+        ("[holes]\nlinks = 3", "bad torus"),
+    ],
+)
+def test_holes_at_fault(tmp_path, text, fault):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"shape = [4, 4]\n{text}\n")
+    with pytest.raises(InputError, match=fault):
+        read_torus(path)

@@ -72,7 +72,7 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     if not pieces:
         raise text.fault("taskmap without a task", number, line)
     table, (place,) = rows_of(text, np.full(count, number), np.concatenate(pieces))
-    node = place if options.hosts is None else options.hosts.node[place]
+    node, _ = options.on_host(place, place, 1)
     return mapping_of(table, node, options, slot=slots_of(place, options))
 
 

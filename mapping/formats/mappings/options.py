@@ -27,8 +27,8 @@ class MappingOptions:
 
     @property
     def n_hosts(self) -> int:
-        """Hosts of the allocation; all nodes without a table of them."""
-        return self.torus.n_nodes if self.hosts is None else len(self.hosts.names)
+        """Hosts of the allocation; the nodes that are ours without a table of them."""
+        return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
 
     def tasks_of_host(self, n_tasks: int) -> int:
         """Return how many tasks a host takes, of so many in all."""
@@ -44,7 +44,7 @@ class MappingOptions:
         A host's slots are ``share``; the hosts of a node follow each other in it.
         """
         if self.hosts is None:
-            return host, slot
+            return self.torus.usable_nodes[host], slot
         return self.hosts.node[host], slot + share * self.hosts.index[host]
 
 
@@ -78,7 +78,13 @@ class Target:
         return self.hosts
 
     def positions(self, mapping: TaskMapping) -> NDArray[np.int64]:
-        """Return the position of each task's host in the allocation; its node without a table."""
-        if self.hosts is None:
-            return mapping.node.astype(np.int64)
-        return self.hosts.places(mapping)
+        """Return the position of each task's host in the allocation.
+
+        Without a table of hosts it is that of its node among those that are ours.
+        """
+        if self.hosts is not None:
+            return self.hosts.places(mapping)
+        nodes = mapping.node.astype(np.int64)
+        if self.host is None or not self.host.holes.nodes:
+            return nodes
+        return np.searchsorted(self.host.usable_nodes, nodes)

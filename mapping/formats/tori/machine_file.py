@@ -67,7 +67,7 @@ def content_of(torus: Torus) -> dict[str, Any]:
     content: dict[str, Any] = {"shape": list(torus.shape)}
     for field in fields(Torus):
         value = getattr(torus, field.name)
-        if field.name not in ("shape", "network") and value != getattr(plain, field.name):
+        if field.name not in ("shape", "network", "holes") and value != getattr(plain, field.name):
             content[field.name] = _listed(value)
     if torus.name == "":
         # Without it a file names its torus.
@@ -77,7 +77,10 @@ def content_of(torus: Torus) -> dict[str, Any]:
         for field in fields(Network)
         if getattr(torus.network, field.name) != getattr(plain.network, field.name)
     }
-    return content | ({"network": changed} if changed else {})
+    content |= {"network": changed} if changed else {}
+    holes = {name: _listed(getattr(torus.holes, name)) for name in ("nodes", "links", "slow")}
+    kept = {name: value for name, value in holes.items() if value}
+    return content | ({"holes": kept} if kept else {})
 
 
 def _listed(value: Any) -> Any:
@@ -87,10 +90,10 @@ def _listed(value: Any) -> Any:
 def write_toml(torus: Torus, path: Path) -> None:
     """Write all that is known of a torus as TOML."""
     content = content_of(torus)
-    network = content.pop("network", {})
+    tables = {name: content.pop(name) for name in ("network", "holes") if name in content}
     lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
-    if network:
-        lines += ["", "[network]", *(f"{key} = {_toml(value)}" for key, value in network.items())]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -126,7 +129,9 @@ DIALECTS = (
 The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `order`, `tie`, `twist`,
 `axes`, a value or one for each dimension) and, in a table `[network]`, those of `Network`.
 `machine = "tpu_v4:4x4x8"` in place of `shape` takes what the file does not tell from a machine;
-`twisted = true` is a twist without its rows.
+`twisted = true` is a twist without its rows. A table `[holes]` has the `nodes` of others, missing
+`links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a label such
+as `"(0,2,1) +1"`.
 """,
         example="""shape = [8, 8, 16]
 wrap = [true, true, false]
