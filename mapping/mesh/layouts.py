@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from ..torus import Torus
 from .axes import MeshAxes
 from .curves import Curve, loop, snake
 from .pieces import Pieces, first_nodes, names_of, node_strides
+
+# Orders of the axes in which a walk is cut; of five axes these are all.
+_MOST_NESTS = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,7 @@ def cut_curves(
     is_ours[ours] = True
     strides = node_strides(torus)
     long = [d for d, size in enumerate(torus.shape) if size > 1]
+    wide = [a for a, size in enumerate(axes.sizes) if size > 1]
     seen: set[bytes] = set()
     for name, walk in (("a loop", loop), ("a snake", snake)):
         for order in permutations(long):
@@ -82,11 +86,12 @@ def cut_curves(
                 continue
             nodes = cells @ strides[list(order)]
             nodes = nodes[is_ours[nodes]][: axes.n_tasks]
-            for nest in permutations(range(len(axes.sizes))):
-                folded = nodes.reshape([axes.sizes[a] for a in nest]).transpose(np.argsort(nest))
+            for nest in islice(permutations(wide), _MOST_NESTS):
+                sizes = [axes.sizes[a] for a in nest]
+                folded = nodes.reshape(sizes).transpose(np.argsort(nest)).reshape(axes.sizes)
                 key = folded.tobytes()
                 if key not in seen:
                     seen.add(key)
-                    inner = axes.names[nest[-1]]
+                    inner = axes.names[nest[-1]] if nest else axes.names[-1]
                     letters = "".join(torus.axes[d] for d in reversed(order))
                     yield f"{name} over {letters}, {inner} fastest", folded

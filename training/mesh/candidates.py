@@ -53,6 +53,7 @@ class Scored:
     overlap: bool
     _best: dict[tuple[int, Pieces], Laid] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
+    _to_all: dict[tuple[float, bytes], Score] = field(default_factory=dict)
     _walks: dict[Pieces, list[tuple[Laid, RingSteps | None]]] = field(default_factory=dict)
 
     def of_mesh(self, mesh: NDArray[np.int64]) -> tuple[Score, ...]:
@@ -77,7 +78,7 @@ class Scored:
         steps: RingSteps | None = None,
         bucket: Score | None = None,
     ) -> Score:
-        found = score(traffic, lines, self.torus, steps=steps, bucket=bucket)
+        found = self._scored(traffic, lines, steps, bucket)
         if not self.overlap:
             # What links do counts only where several collectives share them.
             return found.without_links()
@@ -85,6 +86,23 @@ class Scored:
             return found
         ways = 1 if found.algorithm == "ring" else 2
         return replace(found, link_seconds=ring_seconds(traffic, lines, self.torus, ways))
+
+    def _scored(
+        self,
+        traffic: MeshTraffic,
+        lines: NDArray[np.int64],
+        steps: RingSteps | None,
+        bucket: Score | None,
+    ) -> Score:
+        if traffic.collective != "alltoall":
+            return score(traffic, lines, self.torus, steps=steps, bucket=bucket)
+        # The order in a group, and that of the groups, does not count.
+        groups = np.sort(lines, axis=1)
+        key = (traffic.nbytes, groups[np.argsort(groups[:, 0])].tobytes())
+        if key not in self._to_all:
+            found = score(traffic, lines, self.torus)
+            self._to_all[key] = found if self.overlap else found.without_links()
+        return self._to_all[key]
 
     def _laid(self, axis: int, pieces: Pieces) -> Laid:
         """The axis on these pieces, walked so that what is sent along it alone is fastest."""
@@ -99,8 +117,7 @@ class Scored:
         for laid, steps in walks if alone else walks[:1]:
             lines = lines_along(self.torus, [laid])
             each = [
-                self.traffic[i].times
-                * score(self.traffic[i], lines, self.torus, steps=steps, bucket=boxes[i]).time
+                self.traffic[i].times * self._scored(self.traffic[i], lines, steps, boxes[i]).time
                 for i in alone
             ]
             times.append(sum(each))

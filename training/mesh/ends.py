@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping.mesh import MeshTraffic
 
+# Pairs of an all-to-all that are listed at once: of many chips there are more than fit.
+_AT_ONCE = 2**20
+Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-def ends(
-    traffic: MeshTraffic, lines: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return sender and receiver of each message of a collective that runs in a single round.
+
+def ends(traffic: MeshTraffic, lines: NDArray[np.int64]) -> Iterator[Ends]:
+    """Give sender and receiver of each message of a collective of a single round, in parts.
 
     Examples
     --------
-    >>> src, dst = ends(MeshTraffic("pipeline", 8, ("stage",)), np.array([[4, 5, 6]]))
+    >>> ((src, dst),) = ends(MeshTraffic("pipeline", 8, ("stage",)), np.array([[4, 5, 6]]))
     >>> src.tolist(), dst.tolist()
     ([4, 5], [5, 6])
     """
     n = lines.shape[1]
-    if traffic.pairs is not None:
-        return lines[:, 0], lines[:, 1]
-    if traffic.collective == "alltoall":
-        apart = ~np.eye(n, dtype=np.bool_)
-        src = np.broadcast_to(lines[:, :, None], (*lines.shape, n))[:, apart]
-        dst = np.broadcast_to(lines[:, None, :], (len(lines), n, n))[:, apart]
-        return src.ravel(), dst.ravel()
     following = np.roll(lines, -1, axis=1)
-    if traffic.collective == "pipeline":
-        return lines[:, :-1].ravel(), lines[:, 1:].ravel()
-    if traffic.collective == "exchange":
-        return (
-            np.concatenate([lines.ravel(), following.ravel()]),
-            np.concatenate([following.ravel(), lines.ravel()]),
-        )
-    return lines.ravel(), following.ravel()
+    if traffic.pairs is not None:
+        yield lines[:, 0], lines[:, 1]
+    elif traffic.collective == "pipeline":
+        yield lines[:, :-1].ravel(), lines[:, 1:].ravel()
+    elif traffic.collective == "permute":
+        yield lines.ravel(), following.ravel()
+    elif traffic.collective == "exchange":
+        here, there = lines.ravel(), following.ravel()
+        yield np.concatenate([here, there]), np.concatenate([there, here])
+    else:
+        some = max(_AT_ONCE // lines.size, 1)
+        for begin in range(1, n, some):
+            # Each sends to those so many places on.
+            apart = np.arange(begin, min(begin + some, n))
+            to = lines[:, (np.arange(n)[:, None] + apart) % n]
+            yield np.broadcast_to(lines[:, :, None], to.shape).ravel(), to.ravel()

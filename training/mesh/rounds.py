@@ -94,6 +94,6 @@ def _at_once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Wo
     pairs = len(lines) * n * (n - 1) if kind == "alltoall" else 2 * lines.size
     if pairs > MOST_MESSAGES:
         return None
-    src, dst = ends(traffic, lines)
+    src, dst = map(np.concatenate, zip(*ends(traffic, lines), strict=True))
     nbytes = np.full(src.size, traffic.nbytes / (n if kind == "alltoall" else 1))
     return Workload([sum_edges(torus.n_nodes, src, dst, nbytes, np.ones(src.size))])

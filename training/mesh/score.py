@@ -111,16 +111,17 @@ def least_time(traffic: MeshTraffic, n: int, torus: Torus) -> float:
 def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score:
     """Messages all at once; a task hands its own over one after the other."""
     n, network = lines.shape[1], torus.network
-    src, dst = ends(traffic, lines)
     to_all = traffic.collective == "alltoall"
     each = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1
     wire = on_the_wire(traffic.nbytes / n if to_all else traffic.nbytes, torus)
-    load = pair_loads(torus, src, dst)
+    load, hops = np.zeros(torus.n_links), [np.zeros(0)]
+    for src, dst in ends(traffic, lines):
+        load += pair_loads(torus, src, dst)
+        hops.append(torus.distance(src, dst))
+    every = np.concatenate(hops)
     busy = load * wire / torus.link_bandwidth
-    hops = torus.distance(src, dst)
     handed = each * network.overhead + wire / max(torus.bandwidth)
     sending = max(float(busy.max(initial=0)) + network.overhead, handed)
-    mean = float(hops.mean()) if hops.size else 0.0
-    return made(
-        sending + mean * network.hop_latency, "at once", busy, hops, float(load.max(initial=0))
-    )
+    mean = float(every.mean()) if every.size else 0.0
+    time = sending + mean * network.hop_latency
+    return made(time, "at once", busy, every, float(load.max(initial=0)))
