@@ -92,7 +92,7 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
 
 def _program(path: str, output: Output) -> HloStep:
     """Read a compiled program; say what of it is left out."""
-    from toruscast.mapping.hlo import read_hlo
+    from toruscast.mapping.formats.hlo import read_hlo
 
     program = read_hlo(path)
     if program.left_out:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats._source import Text, as_text, read_text
+from toruscast.errors import InputError
+
 from .groups import after, read_groups
 from .shapes import nbytes, parts
 
@@ -81,41 +83,33 @@ class HloStep:
     left_out: tuple[str, ...] = ()
 
 
-def read_hlo(path: str | os.PathLike[str]) -> HloStep:
-    """Read the collectives of an HLO text dump.
+class Lines(Protocol):
+    """A text that is read line by line, and words its faults."""
+
+    def raw_lines(self, skip: int = 0) -> Iterator[str]:
+        """Lines as they stand."""
+
+    def first_line(self) -> tuple[int, str]:
+        """Number and content of the first line with data."""
+
+    def fault(
+        self,
+        message: str,
+        line: int | None = None,
+        found: object = None,
+        expected: object = None,
+    ) -> InputError:
+        """An error that names the file and the line."""
+
+
+def step_of(text: Lines) -> HloStep:
+    """Return the collectives of HLO text that was read.
 
     Raises
     ------
     InputError
-        If the file cannot be read or is no such dump, or a collective's groups or sizes cannot be
-        told.
+        If it is no such text, or a collective's groups or sizes cannot be told.
     """
-    return step_of(read_text(path))
-
-
-def parse_hlo(text: str) -> HloStep:
-    """Return the collectives of HLO text.
-
-    Raises
-    ------
-    InputError
-        As of `read_hlo`.
-
-    Examples
-    --------
-    >>> step = parse_hlo('''HloModule jit_f, num_partitions=4
-    ... ENTRY %main (p: f32[8]) -> f32[32] {
-    ...   %p = f32[8]{0} parameter(0)
-    ...   ROOT %ag = f32[32]{0} all-gather(%p), replica_groups=[1,4]<=[4], dimensions={0}
-    ... }''')
-    >>> [(each.name, each.kind, each.nbytes) for each in step.collectives], step.n_devices
-    ([('ag', 'allgather', 128.0)], 4)
-    """
-    return step_of(as_text("HLO text", text.encode()))
-
-
-def step_of(text: Text) -> HloStep:
-    """Return the collectives of HLO text that was read."""
     sizes = dict.fromkeys(("num_partitions", "replica_count"), 1)
     where, entry, order = "", None, [""]
     found: list[tuple[str, HloCollective]] = []
@@ -173,7 +167,7 @@ def _called(line: str) -> list[str]:
 
 
 def _collective(
-    text: Text, number: int, line: str, instruction: tuple[str, str, str], n_devices: int
+    text: Lines, number: int, line: str, instruction: tuple[str, str, str], n_devices: int
 ) -> HloCollective:
     name, shape, operation = instruction
     starts = operation.endswith("-start")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         write_mappings,
         write_torus,
     )
-    from toruscast.mapping.hlo import read_hlo
+    from toruscast.mapping.formats.hlo import read_hlo
     from toruscast.report.page.write import write_report
     from toruscast.simulation import simulate, simulate_flows
     from toruscast.training import (
@@ -125,7 +125,7 @@ _NAMES = {
     "from_scipy machine machines parse_torus patterns strategies",
     "mapping.formats": "read_comm read_hosts read_mapping read_mappings read_times read_torus "
     "read_workload write_comm write_mapping write_mappings write_torus",
-    "mapping.hlo": "read_hlo",
+    "mapping.formats.hlo": "read_hlo",
     "report.page.write": "write_report",
     "simulation": "simulate simulate_flows",
     "training": "Budget Forecast Runs TimePredictor forecast learn_runs load_predictor plan "

@@ -10,6 +10,7 @@ from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
 
 GRAPHS = {
+    "hlo": (4, 4, 128),
     "open-mpi": (2, 2, 158),
     "edges": (4, 5, 8832),
     "table": (8, 2, 8192),

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mapping.hlo import parse_hlo, read_hlo
+from toruscast.mapping.formats.hlo import parse_hlo, read_hlo
 from toruscast.mapping.hlo.groups import read_groups
 from toruscast.mapping.hlo.shapes import nbytes, parts
 from toruscast.mapping.mesh import parse_axes
@@ -227,3 +228,15 @@ def test_a_program_that_jax_compiles_is_read():
     assert [(each.collective, each.axes, each.nbytes) for each in sent] == [
         ("allreduce", ("tensor",), 32 * 128 * 4)
     ]
+
+
+def test_a_program_is_a_graph_too(tmp_path):
+    path = tmp_path / "step.txt"
+    path.write_text(LOOPS)
+    workload = tc.read_workload(path)
+    # A ring of two: each sends half of the buffer, twice, 16 times.
+    assert workload.n_tasks == 8
+    assert workload.total.nbytes.tolist() == [64.0 * 16] * 8
+    assert sorted(zip(workload.total.src, workload.total.dst, strict=True))[:2] == [(0, 1), (1, 0)]
+    with pytest.raises(InputError, match="algorithm"):
+        tc.read_workload(path, collectives={"allreduce": "none"})

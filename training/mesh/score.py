@@ -114,7 +114,7 @@ def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score
     to_all = traffic.collective == "alltoall"
     each = n - 1 if to_all else 2 if traffic.collective == "exchange" else 1
     wire = on_the_wire(traffic.nbytes / n if to_all else traffic.nbytes, torus)
-    load, hops = np.zeros(torus.n_links), [np.zeros(0)]
+    load, hops = np.zeros(torus.n_links), [np.zeros(0, dtype=np.int32)]
     for src, dst in ends(traffic, lines):
         load += pair_loads(torus, src, dst)
         hops.append(torus.distance(src, dst))

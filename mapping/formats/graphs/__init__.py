@@ -5,6 +5,7 @@ from . import (
     edges,
     goal,
     graph_stats,
+    hlo,
     ipm,
     matrix,
     matrix_market,
@@ -32,6 +33,7 @@ DIALECTS = (
     graph_stats.DIALECT,
     ipm.DIALECT,
     goal.DIALECT,
+    hlo.DIALECT,
     chakra.DIALECT,
     otf2.DIALECT,
 )
