@@ -11,12 +11,13 @@ from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
 from toruscast.training import Forecast
 
-from . import forecast
+from . import forecast, summary
 from .html import page
+from .summary import Summary
 
 
 def write_report(
-    answer: Forecast,
+    answer: Forecast | Summary,
     path: str | os.PathLike[str],
     *,
     inputs: Sequence[tuple[str, str]] = (),
@@ -28,8 +29,8 @@ def write_report(
 
     Parameters
     ----------
-    answer : Forecast
-        What `forecast` returned.
+    answer : Forecast or Summary
+        What `forecast` returned, or another answer in words with the mappings that it speaks of.
     path : path
         The file to write, ``.html``; it appears whole or not at all.
     inputs : sequence of (str, str)
@@ -53,7 +54,10 @@ def write_report(
     '<!doctype html>'
     """
     check_report(path)
-    content = page(forecast.title(answer), forecast.sections_of(answer, inputs))
+    if isinstance(answer, Summary):
+        content = page(answer.title, summary.sections_of(answer, inputs))
+    else:
+        content = page(forecast.title(answer), forecast.sections_of(answer, inputs))
     with atomic_path(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
 
