@@ -13,6 +13,7 @@ from ..output import Output
 from ..places import read_fixed
 from ..placing_options import best_option, placing_options
 from ..records import Traffic, Work, as_record
+from ..reporting import check_page, report_option, write_page
 from .goal import Search
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 @options.top_option(10)
 @options.routed_work_options
 @best_option("Keep the best so far here, whole.")
+@report_option
 @options.output_record
 def command(
     traffic: Traffic,
@@ -59,6 +61,7 @@ def command(
     top: int,
     work: Work,
     best: MappingFile,
+    report: str | None,
     output: Output,
 ) -> None:
     """Search for a better mapping than those of all strategies, and yours.
@@ -72,7 +75,8 @@ def command(
     """  # noqa: D301
     from toruscast.training.search import search
 
-    output.check(also={"--out": best.out})
+    output.check({"--report": report}, also={"--out": best.out})
+    check_page(report)
     best.check(how.hosts)
     application, workload = load_phases(traffic)
     check_sends(workload, application.source)
@@ -103,6 +107,10 @@ def command(
     )
     from .report import content, print_found
 
+    if report is not None:
+        from toruscast.report.page.summary import of_search
+
+        write_page(of_search(found, workload, torus, given, work.routing), report)
     output.write(content(found), found.table)
     if output.for_people:
         print_found(found, top, output.console(), "yours" if given else "tasks in order")

@@ -13,6 +13,7 @@ from ..occupancy import occupancy
 from ..output import Output, write_text
 from ..placing_options import POSITIVE, placing_options
 from ..records import Candidates, Traffic, Work, as_record
+from ..reporting import check_page, report_option, write_page
 from ..setting import Setting
 from .details import Details, details_options
 from .files import check_result_folder, inside, labelled, write_folder
@@ -61,6 +62,7 @@ from .report import look, one_row, print_report, summary
 @options.top_option(10)
 @options.routed_work_options
 @details_options
+@report_option
 @as_record(
     "output",
     Output,
@@ -81,6 +83,7 @@ def command(
     top: int,
     work: Work,
     details: Details,
+    report: str | None,
     output: Output,
 ) -> None:
     """Simulate mappings packet by packet: what takes one its time, or many ranked by time.
@@ -94,7 +97,8 @@ def command(
     """  # noqa: D301
     check_options(coarsening, error)
     check_one_or_many(mapping, candidates)
-    output.check({"--trace": details.trace}, inside(details.out))
+    output.check({"--trace": details.trace, "--report": report}, inside(details.out))
+    check_page(report)
     if details.out is not None:
         check_result_folder(details.out)
     every = details.every()
@@ -140,6 +144,10 @@ def command(
         "seed": work.seed,
         **summary(found),
     }
+    if report is not None:
+        from toruscast.report.page.summary import of_simulation
+
+        write_page(of_simulation(result, chosen), report)
     output.write(content, one_row(content))
     if details.trace is not None:
         write_trace(result, details.trace)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .html import Section, paragraph, sentences
+from toruscast.features.reasons import explain
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.routing.routing import ways_are_open
+from toruscast.simulation import Simulation, simulate
+from toruscast.training._contest import TIME
+from toruscast.training.search import Found
+from toruscast.typing import Routing
+from toruscast.wording import counted
+
+from .. import words
+from ..units import number, percent, seconds
+from .html import Section, name, paragraph, sentences
+from .network import Candidate
 from .views import View, launcher_file, origin_section, torus_section, traffic_section
 
 
@@ -29,3 +41,59 @@ def sections_of(summary: Summary, inputs: Sequence[tuple[str, str]]) -> list[Sec
         traffic_section(summary.view),
         origin_section(summary.view, inputs),
     ]
+
+
+def of_search(
+    found: Found,
+    workload: Workload,
+    torus: Torus,
+    given: Sequence[TaskMapping],
+    routing: Routing,
+) -> Summary:
+    """Return what a search found, beside the mappings that were given."""
+    is_time = found.objective == TIME
+    shown = seconds if is_time else number
+    yours = "your best mapping" if given else "the tasks in order"
+    answer = (
+        f"{name(found.mapping.name)} is the best found: {found.objective} {shown(found.value)}, "
+        f"{'simulated' if is_time else 'computed'}, {found.gain:.1%} less than {yours}."
+    )
+    more = [
+        f"{counted(found.proposals, 'change')} of mappings were tried, {len(found.table)} compared."
+    ]
+    if found.bound > 0:
+        more.append(
+            f"No mapping can have less than {shown(found.bound)}; "
+            f"the best is {found.above_bound:.1%} above it."
+        )
+    if found.verdict is not None and found.verdict.kind != "proved":
+        more.append(
+            f"With a probability of {percent(found.verdict.certainty)} no other on the shortlist "
+            "takes less by more than 1 %."
+        )
+    candidates = [
+        Candidate(mapping.name or "yours", mapping, _time(workload, torus, mapping, routing))
+        for mapping in (found.mapping, *given)
+    ]
+    view = View(workload, torus, candidates, routing)
+    return Summary(f"{_called(workload)} on {torus}: search", answer, more, view)
+
+
+def of_simulation(result: Simulation, mapping: TaskMapping) -> Summary:
+    """Return what a simulation of one mapping says."""
+    workload, torus, routing = result.workload, result.torus, result.routing
+    why = explain(workload, torus, mapping, routing=routing)
+    estimated = ways_are_open(workload, torus, routing)
+    answer = f"{name(mapping.name)} takes {seconds(result.time)}, simulated packet by packet."
+    more = [words.bound_line(why, estimated, workload.dependent)]
+    view = View(workload, torus, [Candidate(mapping.name, mapping, result.time)], routing)
+    return Summary(f"{_called(workload)} on {torus}: simulation", answer, more, view)
+
+
+def _called(workload: Workload) -> str:
+    return workload.total.name or "Application"
+
+
+def _time(workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing) -> float:
+    """Simulate roughly: the busy shares of links need no more."""
+    return simulate(workload, torus, mapping, routing=routing, error=0.03).time

@@ -14,6 +14,7 @@ from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.report.page.html import json_block, table, text
 from toruscast.report.page.network import PAIRS, Candidate, binned, hop_shares, network_data
+from toruscast.report.page.summary import of_search, of_simulation
 from toruscast.report.page.write import write_report
 from toruscast.routing.routing import routes
 
@@ -137,3 +138,20 @@ def test_wrong_places_are_told_before_the_work(answer, tmp_path):
         write_report(answer, tmp_path / "answer.pdf")
     with pytest.raises(InputError, match="cannot be written"):
         write_report(answer, tmp_path / "absent" / "answer.html")
+
+
+def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
+    torus = tc.Torus((4, 2, 2))
+    halo = tc.patterns.halo_2d((4, 4), 4096, periodic=True)
+    workload = tc.Workload([halo])
+    given = tc.TaskMapping(np.arange(16)[::-1].copy(), torus, name="<b>mine</b>")
+    found = tc.search(halo, torus, [given], turns=1)
+    write_report(of_search(found, workload, torus, [given], "deterministic"), tmp_path / "s.html")
+    content = (tmp_path / "s.html").read_text(encoding="utf-8")
+    assert "is the best found" in content
+    assert "<b>mine" not in content
+    result = tc.simulate(halo, torus, given)
+    write_report(of_simulation(result, given), tmp_path / "one.html")
+    content = (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert "simulated packet by packet" in content
+    assert block(content, "network")["names"] == ["<b>mine</b>"]
