@@ -32,6 +32,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/rounds.py --data "$(DATA)" --out benchmarks/results
+	test -z "$(DATA)" || $(BIN)/python benchmarks/plan.py --data "$(DATA)" --out benchmarks/results
 	$(BIN)/toruscast pmnf compose --measure --csv benchmarks/results/composition.csv
 	$(BIN)/python benchmarks/report.py benchmarks/results docs
 

@@ -46,7 +46,7 @@ HOSTS = (
     ("espresso-si-64", "4x4x4"),
     ("lammps-salt-64", "4x4x4"),
 )
-NOISES = (0.01, 0.03)
+NOISES = (0.02,)
 
 
 @dataclass(frozen=True)

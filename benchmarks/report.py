@@ -29,6 +29,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         "studies/measurements.md": {
             "machine": machine(results),
             "forecast": columns(results, "forecast", FORECAST),
+            "plan": columns(results, "plan", PLAN),
             "validation": validation(results),
             "rounds": rounds(results),
             "flows": flows(results),
@@ -70,6 +71,19 @@ FORECAST = {
     "default": "RCC, default model",
     "default_regret": "regret, default model",
     "default_coverage": "coverage, default model",
+}
+PLAN = {
+    "case": "case",
+    "run": "a run",
+    "mappings": "mappings",
+    "quarter": "a quarter",
+    "right": "found, plan",
+    "right_random": "found, random order",
+    "first_right": "runs until found",
+    "regret": "regret, plan",
+    "regret_random": "regret, random order",
+    "enough": "said enough",
+    "kept": "of these right",
 }
 BUFFERS = {
     "buffer_packets": "buffer, packets",

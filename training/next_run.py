@@ -206,11 +206,12 @@ class Plan:
         lost = np.maximum(logs[:, best] - logs.min(axis=1), 0.0)
         noise = believed.noise_share()
         goal = REGRET if self.goal is None else self.goal
-        certainty = float((lost <= np.log1p(goal)).mean())
+        rest = self._chance_of_rest(float(mean[best]))
+        certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
         kind: Kind = "sure" if certainty >= SURE else "open"
         noise_is_known = self._noise_from != "nothing"
         if kind == "open" and self.goal is None and noise_is_known and noise > goal:
-            blurred = float((lost <= np.log1p(noise)).mean())
+            blurred = max(0.0, float((lost <= np.log1p(noise)).mean()) - rest)
             if blurred >= SURE:
                 kind, goal, certainty = "tied", noise, blurred
         if self.runs is None and len(self.mappings) > 1:
@@ -295,6 +296,16 @@ class Plan:
         """Possible logarithms of the times of the likely candidates."""
         rng = np.random.default_rng(self.seed)
         return self._believed.draws(self._likely, _DRAWS, rng)
+
+    def _chance_of_rest(self, log: float) -> float:
+        """Chance, at most, that one of the less likely candidates takes less than this."""
+        from scipy.stats import norm
+
+        if self.runs is None or self._likely.size == len(self.names):
+            return 0.0
+        mean, scale = self._believed.marginal()
+        chance = norm.cdf((log - mean) / np.maximum(scale, 1e-12))
+        return float(np.delete(chance, self._likely).sum())
 
     @property
     def _noise_from(self) -> Literal["user", "repetitions", "nothing"]:

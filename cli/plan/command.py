@@ -134,7 +134,7 @@ def command(
 
     launch.check(times, candidates.hosts)
     output.check(also={"--out": launch.out, "--times": times})
-    if times is not None:
+    if times is not None and launch.script is not None:
         check_writable(times)
     application = load_application(traffic)
     check_sends(application.comm, traffic.comms[0])

@@ -65,7 +65,7 @@ def standing_line(made: Plan) -> str:
     row = records(made.table.iloc[:1])[0]
     time = f"{seconds(row['measured'])} measured in {counted(row['runs'], 'run')}"
     sure = f"{percent(standing.certainty)} sure that no other takes less by more than "
-    sure += _share(standing.goal)
+    sure += f"{100 * standing.goal:.3g} %"
     most = _share(standing.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
     if standing.kind == "tied":

@@ -80,7 +80,7 @@ def test_asked_again_after_each_run_it_ends_with_the_fastest(run):
     assert content["standing"]["best"] == BEST
     result = run("--noise", "0.001", "--out", "best/")
     assert f"{BEST} is fastest: " in result.stdout
-    assert "sure that no other takes less by more than 1.0 %; more" in words(result)
+    assert "sure that no other takes less by more than 1 %; more" in words(result)
     assert "Noise of a run: 0.1 %, as you say." in result.stdout
     assert "Run next" not in result.stdout
     assert [p.name for p in Path("best").iterdir()] == [f"{BEST}.map"]
@@ -143,7 +143,7 @@ def test_times_blurred_by_noise_are_told(run):
         (["--dialect", "hostfile", "--out", "x"], 2, "format that names hosts"),
         (["--out", "maps"], 2, "--out and --mappings name the same file"),
         (["--times", "maps/runs.csv"], 2, "--times is a file of the folder that --mappings reads"),
-        (["--times", "no/runs.csv"], 2, "no such folder"),
+        (["--times", "no/runs.csv", "--run", "true {map}"], 2, "no such folder"),
         (["--out", "halo.csv"], 2, "found a file, expected a folder"),
     ],
 )
@@ -221,21 +221,21 @@ echo "$((100 + n)).5"
 """
 
 
-def killed(kills, seed):
+def killed(kills, most):
     """Kill a plan at random moments; return what the machine ran and what the file says."""
     Path("machine.sh").write_text(COUNTING)
-    line = [*WORDS.split(), "--run", "sh machine.sh {map}", "--runs", "14", "--quiet"]
+    line = [*WORDS.split(), "--run", "sh machine.sh {map}", "--runs", str(most), "--quiet"]
     line += ["--noise", "0.5", "--goal", "0.0001"]
     script = Path(__file__).parents[1] / "killed.py"
-    subprocess.run([sys.executable, script, str(kills), str(seed), *line], check=True)
+    subprocess.run([sys.executable, script, str(kills), str(kills), *line], check=True)
     ran = [line.split(",") for line in Path("counted").read_text().splitlines()]
     return [(name, float(seconds)) for name, seconds in ran]
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.slow)])
-def test_a_killed_plan_goes_on_and_nothing_is_lost_or_doubled(run, kills):
-    ran = killed(kills, seed=kills)
+@pytest.mark.parametrize(("kills", "most"), [(4, 7), pytest.param(50, 14, marks=pytest.mark.slow)])
+def test_a_killed_plan_goes_on_and_nothing_is_lost_or_doubled(run, kills, most):
+    ran = killed(kills, most)
     runs = logged()
     assert list(zip(runs["mapping"], runs["time"], strict=True)) == ran
-    assert len(ran) == 14
+    assert len(ran) == most
     assert not Path(".runs.csv.run").exists()
