@@ -63,7 +63,7 @@ def run(inputs: Inputs) -> Findings:
         f"Gain of the line and features over the trees in RCC of pairs more than 5 % apart: {gaps}."
         " A pair of times that differ less is hardly worth a choice, and noise turns many of them "
         "around: the second table says what RCC the noise leaves possible.",
-        {"forecasts": mean, "splits": each, "noise": noise},
+        {"forecasts": mean, "noise": noise},
         {"Forecasts of times kept out": shown, "Noise of the measured times": noise},
         tuple(targets),
     )
@@ -94,7 +94,7 @@ def _scored(case: Case, n_jobs: int) -> list[dict[str, object]]:
                 name, "time", n_estimators=100, calibration_folds=0, random_state=split
             )
             said[f"{PUBLISHED}, {name}"] = model.fit(table.iloc[train], seen).predict(left)
-        single = (*REFERENCES, "max_bytes", "max_path_bytes", "avg_hops_per_byte")
+        single = (*REFERENCES, "max_path_bytes", "avg_hops_per_byte")
         low, high = found.model.predict_interval(left).T
         within = float(((low <= unseen) & (unseen <= high)).mean())
         label = {"case": case.name, "split": split}
