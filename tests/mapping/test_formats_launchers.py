@@ -138,6 +138,7 @@ DEVICES = """[TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0),
         "[[0], [2], [3]]",
         "array([[0],\n       [2], [3]])",
         "[[0 2 3]]",
+        "[TPU_0(process=0,(0,0,0,0)), TPU_2(process=0,(0,1,0,0)), TPU_3(process=0,(1,1,0,0))]",
         '[{"id": 0, "coords": [0, 0, 0]}, {"id": 2, "coords": [0, 1, 0]}, '
         '{"id": 3, "coords": [1, 1, 0]}]',
     ],
@@ -178,6 +179,11 @@ HOSTS = "host,x,y\nc00,0,0\nc01,0,1\nc02,1,0\nc03,1,1\n"
         "4\n0 0\n1 2\n2 3\n3 1\n",
         "4\n0\n2\n3\n1\n",
         "TreeMatch: 0,1,3,2",
+        "3: c02\n0: c00\n1: c01\n2: c03\n",
+        "[1,0]<stdout>:c00\n[1,2]<stdout>:c03\n[1,1]<stdout>:c01\n[1,3]<stdout>:c02\n",
+        "0: 0\n1: 1\n2: 3\n3: 2\n",
+        "0-0;1;3;2",
+        "rank,nid,x,y\n0,900,0,0\n1,901,0,1\n2,977,1,1\n3,976,1,0\n",
         "rank_bindings:\n  - {rank: 0, mesh_id: 0, mesh_host_rank: 0}\n"
         "  - {rank: 1, mesh_host_rank: 1}\n  - {rank: 2, mesh_host_rank: 3}\n"
         "  - {rank: 3, mesh_host_rank: 2}\nmesh_graph_desc_path: x\n",

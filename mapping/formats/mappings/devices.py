@@ -22,6 +22,8 @@ from .rows import write_lines
 from .sst import first_fastest
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+# What newer versions print of a device: its number, process, coordinates and core.
+SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
 START = re.compile(rb"\s*(?:array\s*\(\s*)?[\[\s]*\w*Device\s*\(\s*id\s*=")
 OBJECTS = re.compile(rb"\s*[\[\s]*\{[^{}]*\"coords\"\s*:", re.S)
 KEY = re.compile(r"(\w+)\s*=\s*(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
@@ -32,7 +34,8 @@ MOST = 2**22
 
 def is_device_list(source: Source) -> bool:
     """Whether it prints devices, or holds JSON objects with their coordinates."""
-    return bool(START.match(source.start) or OBJECTS.match(source.start[:4096]))
+    short = re.match(rb"\s*[\[\s]*TPU_\d+\(process=", source.start)
+    return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
 
 
 def read_devices(source: Source, options: MappingOptions) -> TaskMapping:
@@ -70,7 +73,9 @@ def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
-    words = text.data.decode()
+    words = SHORT.sub(
+        r"TpuDevice(id=\1, coords=(\2), core_on_chip=\3)", text.data.decode()
+    ).replace("TPU_", "Device")
     found: list[tuple[int, dict[str, Any]]] = []
     line, before = 1, 0
     for match in PRINTED.finditer(words):

@@ -21,6 +21,8 @@ from .rows import write_lines
 BLOCKS = re.compile(rb"\s*\[\s*\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\](\s*[,\]])")
 OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
 ROW = re.compile(r"\[\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\]")
+# The tasks of each node; a range tells it from numbers with decimal commas.
+RAW = re.compile(r"(?=.*\d-\d)\d{1,9}([-,]\d{1,9})*(;(\d{1,9}([-,]\d{1,9})*)?)*")
 VECTOR = re.compile(rb"\s*\(\s*vector\s*,")
 BLOCK = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
 MOST = 2**20
@@ -30,7 +32,8 @@ def is_taskmap(source: Source) -> bool:
     """Whether it starts as one, bare or in its object, or is a PMI_process_mapping."""
     if BLOCKS.match(source.start):
         return not may_be_ids(source) or len(_first(source)) == 1
-    return bool(OBJECT.match(source.start) or VECTOR.match(source.start))
+    raw = len(source.lines) == 1 and bool(RAW.fullmatch(source.lines[0][1]))
+    return bool(raw or OBJECT.match(source.start) or VECTOR.match(source.start))
 
 
 def _first(source: Source) -> list[list[int]]:
@@ -54,6 +57,8 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of blocks ``[first node, nodes, tasks a node, repeats]``."""
     text = source.text
     number, line = text.first_line()
+    if RAW.fullmatch(line):
+        return _read_raw(source, options)
     pieces: list[NDArray[np.int64]] = []
     count = 0
     for block in _blocks(source):
@@ -74,6 +79,28 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     table, (place,) = rows_of(text, np.full(count, number), np.concatenate(pieces))
     node, _ = options.on_host(place, place, 1)
     return mapping_of(table, node, options, slot=slots_of(place, options))
+
+
+def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of the tasks of each node, with semicolons between."""
+    text = source.text
+    number, line = text.first_line()
+    tasks: list[int] = []
+    places: list[int] = []
+    for place, ids in enumerate(line.split(";")):
+        for part in filter(None, ids.split(",")):
+            first, _, last = part.partition("-")
+            count = int(last or first) - int(first) + 1
+            if count < 1 or len(tasks) + count > MOST:
+                raise text.fault("bad tasks of a node", number, part, "low-high")
+            tasks += range(int(first), int(first) + count)
+            places += [place] * count
+    if max(places) >= options.n_hosts:
+        expected = f"at most {options.n_hosts}"
+        raise text.fault("too many nodes in a taskmap", number, max(places) + 1, expected)
+    table, (task, where) = rows_of(text, [number] * len(tasks), tasks, places)
+    node, _ = options.on_host(where, where, 1)
+    return mapping_of(table, node, options, slot=slots_of(where, options), task=task)
 
 
 def _blocks(source: Source) -> list[Any]:
@@ -140,8 +167,9 @@ DIALECT = Dialect(
     suffixes=(".taskmap",),
     documentation="""
 Blocks `[first node, nodes, tasks a node, repeats]` of tasks in rank order, bare or as `map` of the
-object that `flux job taskmap` prints; `(vector,(first node, nodes, tasks a node))` as well. Nodes
-are those of the allocation, in the order of `--hosts` or else in C order. It keeps no slots.
+object that `flux job taskmap` prints; the tasks of each node (`0-3;4-7`) and
+`(vector,(first node, nodes, tasks a node))` as well. Nodes are those of the allocation, in the
+order of `--hosts` or else in C order. It keeps no slots.
 """,
     example="[[0,2,1,1],[3,1,1,1],[2,1,1,1]]\n",
     advice='flux run --taskmap=manual:"$(cat {file})"',

@@ -20,7 +20,7 @@ from .rows import write_lines, write_rows
 NAMES = {
     "task": ("task", "rank", "process", "mpi_rank", "pid", "task_id", "world_rank"),
     "node": ("node", "node_id", "nodeid", "nid"),
-    "slot": ("slot", "core", "local_rank", "localrank", "core_on_chip", "pe"),
+    "slot": ("slot", "core", "local_rank", "localrank", "core_on_chip", "pe", "t"),
     "host": ("host", "hostname", "nodename", "node_name", "nodelist", "host_name"),
 }
 _OURS = {word: name for name, words in NAMES.items() for word in words}
@@ -83,7 +83,8 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     names = split_names(line)
     columns = known_columns(names)
     axes = axes_in(columns, options.torus)
-    wanted = {"node"} if "node" in columns else {*axes} or {"host"}
+    # A column of node numbers beside coordinates may be the machine's own.
+    wanted = {*axes} or ({"node"} if "node" in columns else {"host"})
     if not wanted <= set(columns):
         expected = f"a column node, or host, or {', '.join(options.torus.axes.lower())}"
         raise text.fault("table of a mapping without places", number, line, expected)
@@ -102,9 +103,10 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         for name, column in zip(named, table.columns, strict=True)
     }
     table = Table(text, number, table.columns)
-    node = values.get("node")
-    if node is None:
+    if axes:
         node = _node_of(table, [values[axis] for axis in axes], options.torus)
+    else:
+        node = values["node"]
     return mapping_of(table, node, options, slot=values.get("slot"), task=values.get("task"))
 
 
@@ -169,9 +171,9 @@ DIALECT = Dialect(
     write=write,
     documentation="""
 Columns with names, in any order: `task` (or `rank`), its place, and maybe `slot`. The place is
-`node` (its number in C order), or the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e`), or `host`,
-whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed: without them
-nothing tells tasks from nodes.
+the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), or `node` (its number in C order), or
+`host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed: without
+them nothing tells tasks from nodes.
 """,
     example="task,node\n0,1\n1,0\n2,3\n3,2\n",
 )
