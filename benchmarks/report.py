@@ -28,7 +28,11 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
     return {
         "studies/measurements.md": {
             "machine": machine(results),
-            "forecast": columns(results, "forecast", FORECAST),
+            "race": columns(results, "race-summary", RACE),
+            "race-targets": columns(results, "race-targets", RACE_TARGETS),
+            "rank": columns(results, "rank", RANK),
+            "belief": columns(results, "belief", BELIEF, 5),
+            "longer": columns(results, "longer", LONGER),
             "plan": columns(results, "plan", PLAN),
             "validation": validation(results),
             "rounds": rounds(results),
@@ -61,16 +65,45 @@ def fill(page: Path, contents: dict[str, str]) -> None:
 
 
 # Columns that a page shows, and their headings.
-FORECAST = {
-    "application": "application",
-    "torus": "torus",
-    "spread": "slowest / fastest",
-    "lower_bound": "RCC, lower bound",
-    "level_1": "RCC, level 1",
-    "sketch_alone": "RCC, sketch",
-    "default": "RCC, default model",
-    "default_regret": "regret, default model",
-    "default_coverage": "coverage, default model",
+RACE = {
+    "candidates": "candidates",
+    "sets": "sets",
+    "simulations": "simulations",
+    "most_simulations": "most",
+    "proved": "proved",
+    "sure": "sure",
+    "fastest": "fastest",
+    "within_1_percent": "within 1 %",
+    "rcc": "RCC",
+    "coverage": "held",
+    "ordering": "cost of the order",
+    "ordered_rcc": "RCC, table",
+    "ordered_coverage": "held, table",
+}
+RACE_TARGETS = {"what": "what", "target": "target", "reached": "reached"}
+RANK = {
+    "way": "way",
+    "processor_seconds": "processor seconds",
+    "times_less": "times less",
+    "seconds": "seconds",
+    "peak_gb": "peak memory, GB",
+    "best_us": "best, us",
+}
+BELIEF = {
+    "common": "common",
+    "smooth": "smooth",
+    "own": "own",
+    "length": "length",
+    "log_likelihood": "log likelihood",
+    "held": "held",
+    "held_less_than_60_percent": "less than 60 % held",
+}
+LONGER = {
+    "merged": "packets in one",
+    "waiting": "time / bound - 1",
+    "mappings": "mappings",
+    "root_mean_square": "root mean square",
+    "rcc": "RCC",
 }
 PLAN = {
     "case": "case",
@@ -126,9 +159,9 @@ COMPOSITION = {
 }
 
 
-def columns(results: Path, name: str, headings: dict[str, str]) -> str:
-    """Return columns of a CSV file as a table."""
-    values = pd.read_csv(results / f"{name}.csv")[list(headings)]
+def columns(results: Path, name: str, headings: dict[str, str], rows: int | None = None) -> str:
+    """Return columns of the first rows of a CSV file, all if not given, as a table."""
+    values = pd.read_csv(results / f"{name}.csv")[list(headings)].iloc[:rows]
     return markdown.table(values.rename(columns=headings))
 
 

@@ -169,24 +169,22 @@ class Output:
     def progress(
         self,
         what: str,
-        then: str = "",
         count: Callable[[int, int], str] = "{}/{}".format,
-    ) -> Iterator[Callable[[int, int], None]]:
+    ) -> Iterator[Callable[..., None]]:
         """Give a function of (done, all) that moves a bar on stderr, hidden without a terminal.
 
-        Beside the bar stands the ``count`` of both; once all is done, what comes ``then``.
+        Beside the bar stands the ``count`` of both. A third argument says what is done now.
         """
         with bar_on_stderr(what, self.quiet) as shown:
             if shown is None:
-                yield lambda done, total: None
+                yield lambda done, total, now=what: None
                 return
             bar, task = shown
 
-            def move(done: int, total: int) -> None:
-                if then and done == total:
-                    bar.update(task, description=then, completed=0, total=None, count="")
-                else:
-                    bar.update(task, completed=done, total=total, count=count(done, total))
+            def move(done: int, total: int, now: str = what) -> None:
+                bar.update(
+                    task, description=now, completed=done, total=total, count=count(done, total)
+                )
 
             yield move
 

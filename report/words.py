@@ -112,7 +112,12 @@ def trust(found: Forecast) -> str:
             f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
         )
         rest = cost.simulated - cost.to_answer
-        text += f"; {rest} more were cheap and give the order." if rest else "."
+        why = "were cheap and give the order" if cost.coarsening == 1 else "followed"
+        text += f"; {rest} more {why}." if rest else "."
+    if cost.coarsening is not None and cost.coarsening > 1:
+        text += (
+            f" The others are ordered by a simulation with packets {cost.coarsening} times as long."
+        )
     if cost.sketched:
         text += " The model also read a coarser simulation of every candidate."
     return text

@@ -127,7 +127,7 @@ class Contest:
     def table(self) -> pd.DataFrame:
         """Return what was compared, the best first."""
         table = pd.DataFrame(list(self.rows.values()))
-        is_known = table["how"] != "forecast"
+        is_known = ~table["how"].isin(["forecast", "sketched"])
         order = np.lexsort((table["value"], ~is_known))
         return table.iloc[order].reset_index(drop=True)
 

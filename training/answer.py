@@ -56,6 +56,8 @@ class Cost(NamedTuple):
     """Whether the model reads a sketch, a coarser simulation, of every candidate."""
     measured: int = 0
     """Candidates that ran on the machine."""
+    coarsening: int | None = None
+    """Packets that were one in a simulation of all others, for their order; None without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +68,9 @@ class Forecast:
     ----------
     table : DataFrame
         A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
-        (probability of being the fastest), ``how`` (``simulated`` or ``forecast``), the lower bound
-        and the main metrics; with ``check`` also ``observed_time``, the simulated one.
+        (probability of being the fastest), ``how``, the lower bound and the main metrics; with
+        ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
+        ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
     verdict : Verdict
     cost : Cost
     scores : dict of str to float

@@ -12,20 +12,25 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+# Of what an application's candidates miss alike on average; the rest is of their like features.
+_COMMON = 0.5
+
+
 class Kernel(NamedTuple):
     """How misses of a forecast hang together, in shares of their squared width.
 
-    The default was fitted on the samples of the level-1 model, each pair of workload and torus
-    forecast by a model that had not seen it (``benchmarks/belief.py`` repeats the fit).
+    The default was fitted on the samples of the default model, each pair of workload and torus
+    forecast by a model that had not seen it and then raced (`benchmarks/belief.py` repeats that):
+    of kernels that make the times nearly as likely as any, one whose intervals hold 90 % of them.
     """
 
-    common: float = 0.09
+    common: float = 0.08
     """What all candidates of an application miss alike."""
-    smooth: float = 0.28
+    smooth: float = 0.3
     """What candidates of like features miss alike."""
-    own: float = 0.07
+    own: float = 0.15
     """What each misses for itself."""
-    length: float = 1.0
+    length: float = 0.5
     """Distance of features, over the root of their number, at which the likeness fades."""
     freedom: float = 4.0
     """Degrees of freedom of Student's t; infinite where the widths are certain."""
@@ -37,7 +42,7 @@ class Kernel(NamedTuple):
         """Return the kernel of misses with these variances, over and within applications."""
         likeness = cls()
         share = likeness.smooth / (likeness.smooth + likeness.own)
-        return cls(common, share * deviation, (1 - share) * deviation)
+        return cls(_COMMON * common, share * deviation, (1 - share) * deviation)
 
 
 class Belief:

@@ -19,6 +19,8 @@ from .references import SIMULATED
 
 # By how much more or less than all values of a feature learned from others are far from them.
 _FAR = 2.0
+# Values of features without a unit that differ by less are near each other.
+_NEAR = 0.05
 
 
 def check_model(model: object) -> None:
@@ -64,18 +66,21 @@ def warn_of_routing(
 
 
 def warn_of_distance(model: TimePredictor, table: pd.DataFrame) -> None:
-    """Warn if a model of plain or measured times is asked for mappings far from what it knows."""
-    if model.target not in KNOWS_PLACE:
-        return
+    """Warn if a model is asked for mappings far from all that it learned from."""
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
     least, most = model.feature_least_, model.feature_most_
     is_far = (values < np.minimum(least, least / _FAR)) | (values > np.maximum(most, most * _FAR))
+    has_units = model.target in KNOWS_PLACE
+    if not has_units:
+        # Features without a unit are about 1: small ones of other small ones are not far.
+        is_far &= (values < least - _NEAR) | (values > most + _NEAR)
     far = [name for name, share in zip(names, is_far.mean(axis=0), strict=True) if share > 0.5]
     if far:
+        hint = "; the targets 'slowdown' and 'correction' carry over" if has_units else ""
         warnings.warn(
             f"most mappings lie far from those that the model learned from, in {', '.join(far[:3])}"
             f"{' and others' if len(far) > 3 else ''}: what it learned may not hold beyond, and "
-            "intervals do not tell; the targets 'slowdown' and 'correction' carry over",
+            f"intervals do not tell{hint}",
             stacklevel=3,
         )

@@ -66,7 +66,7 @@ def build_default_samples(
     n_jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Simulate the samples of the default model; minutes on two cores.
+    """Simulate the samples of the default model: about four processor minutes.
 
     Halos, all-to-alls and random graphs, of equal and unequal messages of mostly 2 to 512 packets,
     between 64 and 1024 tasks; on tori of 2 to 5 dimensions, and on those of seven machines with 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -22,17 +25,19 @@ from .evaluate import score_answer
 from .feature_sets import SKETCHED
 from .machine import forecast_machine, learn_runs
 from .model_file import load_predictor
+from .order import affordable, simulate_rest, sketched
 from .outlook import Outlook
 from .predictor import TimePredictor
-from .race import Budget, Kind, Race, run
+from .race import Budget, Race, run
 from .runs import Times
-from .simulated import Simulate, mean_hops
+from .simulated import Simulate
 
 Floats = NDArray[np.float64]
 BOUND, SURE_BOUND = "release_bound", "sure_bound"
-# Where all candidates take no more, the decided race is completed: the table is exact then, and
-# nobody waits longer than a few seconds.
-_CHEAP_HOPS = 50e6
+Stage = Literal["features", "simulations"]
+Progress = Callable[[Stage, int, int], None]
+# Candidates whose features are computed together.
+_TOGETHER = 256
 
 
 def forecast(
@@ -48,14 +53,14 @@ def forecast(
     coverage: float = 0.9,
     n_jobs: int = 1,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Forecast:
     """Find the fastest of several mappings with as few simulations as decide it.
 
     A model gives every candidate a time and an interval from features of its routes. Simulations
     go to the candidates likeliest to be the fastest, and each teaches about the others, until the
-    best is proved or sure to be the fastest, or the budget is spent. Where all simulations together
-    take a few seconds, the rest is simulated as well, for the order.
+    best is proved or sure to be the fastest, or the budget is spent. The rest is simulated as well,
+    for the order, where that takes seconds: with real packets, or with longer ones.
 
     The first simulation on a machine takes up to half a minute longer, to be compiled.
 
@@ -81,7 +86,7 @@ def forecast(
     seed : int
         Of the draws behind the probabilities.
     progress : callable, optional
-        Called with the number of simulations done and the most there will be.
+        Called with "features" or "simulations", how many are done and the most there will be.
 
     Returns
     -------
@@ -147,38 +152,44 @@ def forecast(
             seed=seed,
         )
     names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND))
-    features = extract(
-        workload,
-        torus,
-        several,
-        routing=routing,
-        features=tuple(names),
-        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
-        n_jobs=n_jobs,
-    )
+    features = _features(workload, torus, several, tuple(names), routing, n_jobs, progress)
     checks.warn_of_routing(chosen, routing, workload, torus)
     checks.warn_of_distance(chosen, features)
     outlook = chosen.outlook(features)
     race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
     simulate = Simulate(workload, torus, several, routing, n_jobs)
-    run(race, simulate, limit, batch=n_jobs, progress=progress)
-    to_answer, kind_and_certainty = len(race.order), race.verdict()
-    if (
-        limit.simulations
-        and not check
-        and len(several) * mean_hops(workload, torus, several) <= _CHEAP_HOPS
-    ):
-        _complete(race, simulate)
-    table, verdict = _answer(race, outlook, several, kind_and_certainty, coverage)
+    tell = None if progress is None else partial(progress, "simulations")
+    began = time.monotonic()
+    run(race, simulate, limit, batch=n_jobs, progress=tell)
+    to_answer, coarsening = len(race.order), None
+    if limit.simulations and not check:
+        most = np.inf if limit.seconds is None else limit.seconds
+        left = most - (time.monotonic() - began)
+        coarsening = affordable(workload, torus, several, n_jobs * left)
+        if coarsening == 1:
+            was_proved = race.verdict()[0] == "proved"
+            simulate_rest(race, simulate, tell)
+            to_answer = to_answer if was_proved else len(race.order)
+        elif coarsening is not None:
+            rough = simulate(np.arange(len(several)), coarsening)
+            least = features["lower_bound"].to_numpy(dtype=np.float64)
+            race.believe(sketched(rough, coarsening, least, outlook.features))
+            run(race, simulate, limit, batch=n_jobs, progress=tell)
+    table, verdict = _answer(race, outlook, several, coverage, coarsening is not None)
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()[table.index]
+    cost = Cost(
+        to_answer,
+        int(race.is_simulated.sum()),
+        len(several),
+        bool(SKETCHED & set(chosen.required_columns)),
+        coarsening=coarsening,
+    )
     scores: dict[str, float] = {}
-    simulated = int(race.is_simulated.sum())
     if check:
-        _complete(race, simulate, progress)
+        simulate_rest(race, simulate, tell)
         table.insert(3, "observed_time", race.times[table.index])
         scores = score_answer(table, features.iloc[table.index][BOUND].to_numpy())
-    cost = Cost(to_answer, simulated, len(several), bool(SKETCHED & set(chosen.required_columns)))
     table = table.reset_index(drop=True)
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     return Forecast(
@@ -203,42 +214,58 @@ def belief_of(outlook: Outlook) -> Belief:
     return Belief(centre, width, outlook.features, kernel)
 
 
-def _complete(
-    race: Race, simulate: Simulate, progress: Callable[[int, int], None] | None = None
-) -> None:
-    """Simulate the candidates that were not, some at a time."""
-    left = np.flatnonzero(~race.is_simulated)
-    for part in np.array_split(left, max(1, left.size // 16)):
-        race.tell(part, simulate(part))
+def _features(
+    workload: Workload,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    names: tuple[str, ...],
+    routing: Routing,
+    n_jobs: int,
+    progress: Progress | None,
+) -> pd.DataFrame:
+    """Return the features of all candidates and the bounds that hold, some at a time."""
+    parts = []
+    for first in range(0, len(mappings), _TOGETHER):
+        part = extract(
+            workload,
+            torus,
+            mappings[first : first + _TOGETHER],
+            routing=routing,
+            features=names,
+            also={SURE_BOUND: lambda traffic: traffic.sure_bound},
+            n_jobs=n_jobs,
+        )
+        parts.append(part)
         if progress is not None:
-            progress(len(race.order), race.times.size)
+            progress("features", min(first + _TOGETHER, len(mappings)), len(mappings))
+    return pd.concat(parts)
 
 
 def _answer(
     race: Race,
     outlook: Outlook,
     mappings: Sequence[TaskMapping],
-    decided: tuple[Kind, float],
     coverage: float,
+    is_sketched: bool,
 ) -> tuple[pd.DataFrame, Verdict]:
     """Return the candidates' times, best first and indexed by number, and the verdict."""
-    time, low, high = interval(race, outlook, coverage)
+    seconds, low, high = interval(race, outlook, coverage)
     p_best = race.probability_of_best() if race.order else outlook.probability_of_best(4000, 0)
-    how = np.where(race.is_simulated, "simulated", "forecast")
+    how = np.where(race.is_simulated, "simulated", "sketched" if is_sketched else "forecast")
     table = pd.DataFrame(
         {
             "mapping": names_of(mappings),
-            "time": time,
+            "time": seconds,
             "low": low,
             "high": high,
             "p_best": p_best,
             "how": how,
         }
     )
-    leads = time == (race.best_time if race.order else time.min())
-    order = np.lexsort((-p_best, time, ~(leads & (race.is_simulated | (not race.order)))))
+    leads = seconds == (race.best_time if race.order else seconds.min())
+    order = np.lexsort((-p_best, seconds, ~(leads & (race.is_simulated | (not race.order)))))
     table = table.iloc[order]
-    kind, certainty = decided
+    kind, certainty = race.verdict()
     rivals = []
     if kind != "proved":
         rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
@@ -261,7 +288,7 @@ def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Flo
     else:
         ends = [outlook.times(), *outlook.interval(coverage).T]
     floor = race.bounds
-    time, low, high = (
+    middle, low, high = (
         np.where(race.is_simulated, race.times, np.maximum(end, floor)) for end in ends
     )
-    return time, low, high
+    return middle, low, high

@@ -24,11 +24,11 @@ from toruscast.mapping.formats import atomic_path
 from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
 from ._relative import Line, Relative
-from .feature_sets import KNOWS_PLACE, Target
+from .feature_sets import Target
 from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
 
@@ -109,10 +109,9 @@ def save_predictor(
         "target_shift": np.array([model.target_shift_]),
         "target_scale": np.array([model.target_scale_]),
         "importances": model.feature_importances_,
+        "feature_least": model.feature_least_,
+        "feature_most": model.feature_most_,
     }
-    if model.target in KNOWS_PLACE:
-        # To tell what lies beyond; relative times may well be forecast there.
-        arrays |= {"feature_least": model.feature_least_, "feature_most": model.feature_most_}
     if model.relative_ is not None:
         arrays["relative"] = np.array(model.relative_[-2:])
     if model.calibration_ is not None:
@@ -226,8 +225,7 @@ def _restore(
             raise InputError("bad feature names in a model file", expected=n_features)
         model.feature_names_in_ = np.array(names, dtype=object)
     numbers = {name: _finite(name, array) for name, array in arrays.items()}
-    ends = ("feature_least", "feature_most") if model.target in KNOWS_PLACE else ()
-    for name in ("feature_shift", "feature_scale", "importances", *ends):
+    for name in ("feature_shift", "feature_scale", "importances", "feature_least", "feature_most"):
         if numbers[name].size != n_features:
             raise InputError(f"bad array {name} in a model file", expected=f"{n_features} values")
     model.n_features_in_ = n_features
@@ -239,8 +237,7 @@ def _restore(
     model.target_shift_ = numbers["target_shift"].item()
     model.target_scale_ = numbers["target_scale"].item()
     model.feature_importances_ = numbers["importances"]
-    for name in ends:
-        setattr(model, f"{name}_", numbers[name])
+    model.feature_least_, model.feature_most_ = numbers["feature_least"], numbers["feature_most"]
     model.relative_ = None
     if model.target != "time":
         model.relative_ = _relative(model.target, numbers["relative"].tolist())

@@ -84,8 +84,13 @@ class Race:
         """Take in simulated times."""
         self.times[which] = times
         self.order += [int(i) for i in which]
-        seen = np.array(self.order)
-        self.belief = self.prior.given(seen, np.log(self.times[seen]))
+        self.believe(self.prior)
+
+    def believe(self, prior: Belief) -> None:
+        """Take another forecast of all candidates; what was simulated corrects it as well."""
+        self.prior = prior
+        seen = np.array(self.order, dtype=np.int64)
+        self.belief = prior.given(seen, np.log(self.times[seen]))
 
     def rivals(self) -> Indices:
         """Candidates not simulated whose bound leaves room below the best simulated time."""

@@ -1,4 +1,4 @@
-"""Simulated times of candidates, and what they cost."""
+"""Simulated times of candidates, some at a time, and what simulating them costs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from numpy.typing import NDArray
 
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.routing import Routing
+from toruscast.routing import Routing, dilations
+from toruscast.routing.packets import packet_counts
 
 Floats = NDArray[np.float64]
-# Packet-hops that a core simulates in a second, at least.
-_HOPS_A_SECOND = 5e6
+HOPS_A_SECOND = 5e6
+"""Packet-hops that a core simulates in a second, at least."""
 # Mappings whose packet-hops are counted.
 _LOOKED_AT = 5
 
 
 class Simulate:
-    """Simulated times of some candidates."""
+    """Simulated times of some candidates.
+
+    With a ``coarsening``, so many real packets are one in the simulation.
+    """
 
     def __init__(
         self,
@@ -30,33 +34,44 @@ class Simulate:
         routing: Routing,
         n_jobs: int,
     ) -> None:
-        self.routed = [RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings]
-        self.workers = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+        self._workload, self._torus, self._mappings = workload, torus, mappings
+        self._routing = routing
+        self._workers = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
 
-    def __call__(self, which: NDArray[np.int64]) -> Floats:
+    def __call__(self, which: NDArray[np.int64], coarsening: int | None = None) -> Floats:
         """Return the times of these candidates, seconds."""
-        times = self.workers(joblib.delayed(self._time)(int(i)) for i in which)
+        times = self._workers(joblib.delayed(self._time)(int(i), coarsening) for i in which)
         return np.array(times, dtype=np.float64)
 
-    def _time(self, number: int) -> float:
-        known = self.routed[number]
-        # A copy: what was computed on the way is let go.
+    def _time(self, number: int, coarsening: int | None) -> float:
+        mapping = self._mappings[number]
         return RoutedTraffic(
-            known.workload, known.torus, known.mapping, known.routing
+            self._workload, self._torus, mapping, self._routing, coarsening
         ).simulation.time
 
 
 def mean_hops(
-    traffic: Workload | CommGraph, torus: Torus, mappings: Sequence[TaskMapping]
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    coarsening: int = 1,
 ) -> float:
     """Return the packet-hops of a mapping, the mean of some."""
     workload = as_workload(traffic)
+    packets = [packet_counts(phase, torus, coarsening)[0] for phase in workload]
     some = mappings[:: max(1, len(mappings) // _LOOKED_AT)]
-    return float(np.mean([RoutedTraffic(workload, torus, each).packet_hops for each in some]))
+    hops = [
+        sum(
+            int(n @ dilations(phase, torus, each))
+            for phase, n in zip(workload, packets, strict=True)
+        )
+        for each in some
+    ]
+    return float(np.mean(hops))
 
 
 def simulation_minutes(
     traffic: Workload | CommGraph, torus: Torus, mappings: Sequence[TaskMapping], n: int
 ) -> float:
     """Return about how many processor minutes ``n`` simulations take at most."""
-    return n * mean_hops(traffic, torus, mappings) / _HOPS_A_SECOND / 60
+    return n * mean_hops(traffic, torus, mappings) / HOPS_A_SECOND / 60

@@ -94,7 +94,7 @@ class Launch:
         if taken is not None:
             output.message(f"{taken}: the time of a run that was begun earlier is taken in")
         limit = _RUNS if most is None else most
-        with output.progress("Running", then="Done") as progress:
+        with output.progress("Running") as progress:
 
             def told(name: str, time: float) -> None:
                 standing = made.standing

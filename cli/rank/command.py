@@ -20,6 +20,7 @@ from ..selection import load_plugin
 if TYPE_CHECKING:
     from toruscast.training import Forecast
 
+_STAGES = {"features": "Routing", "simulations": "Simulating"}
 # Minutes of simulation from which on they are told beforehand.
 _LONG = 2.0
 
@@ -83,7 +84,7 @@ def command(
         output.message(
             f"at most {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
         )
-    with output.progress("Simulating", then="Done") as progress:
+    with output.progress("Routing") as show:
         found = forecast(
             application.comm,
             torus,
@@ -95,7 +96,7 @@ def command(
             check=check,
             coverage=COVERAGE,
             n_jobs=work.jobs,
-            progress=progress,
+            progress=lambda stage, done, total: show(done, total, _STAGES[stage]),
         )
     write_page(found, report)
     output.write(_content(application, found, basis), found.table)

@@ -17,9 +17,9 @@ from .html import name
 Spec = dict[str, Any]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # Okabe and Ito's colours, which readers with any colour vision tell apart.
-HOW = ("simulated", "forecast", "measured")
-_COLOURS = ["#0072b2", "#d55e00", "#009e73"]
-_SHAPES = ["circle", "diamond", "square"]
+HOW = ("simulated", "forecast", "measured", "sketched")
+_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
+_SHAPES = ["circle", "diamond", "square", "triangle-up"]
 _ROW = 16
 # Candidates in a chart: the first, and the last few.
 SHOWN, LAST = 60, 4

@@ -70,9 +70,8 @@ def test_a_saved_model_forecasts_the_same(path, changes):
     assert loaded.required_columns == model.required_columns
     assert loaded.get_params() == model.get_params()
     assert loaded.n_samples_ == 30
-    if model.target == "time":
-        assert (loaded.feature_least_ == model.feature_least_).all()
-        assert (loaded.feature_most_ == model.feature_most_).all()
+    assert (loaded.feature_least_ == model.feature_least_).all()
+    assert (loaded.feature_most_ == model.feature_most_).all()
     assert loaded.provenance_["command"] == "test"
     assert set(loaded.provenance_) == {"command", "toruscast", "scikit_learn"}
     assert [file.name for file in path.parent.iterdir()] == ["model.skops"]
@@ -238,7 +237,7 @@ def replace(name, make):
         (put("feature_scale", 0, np.nan), "bad array feature_scale"),
         (replace("feature_most", lambda a: a[:-1]), "bad array feature_most"),
         (replace("calibration_misses", lambda a: a[:0]), "empty calibration"),
-        (replace("version", lambda v: 1), "version of model file: found 1, expected 2"),
+        (replace("version", lambda v: 1), "version of model file: found 1, expected 3"),
         (replace("format", lambda v: "x"), "not a toruscast model"),
         (replace("features", lambda v: ["a"]), "bad feature names"),
         (replace("parameters", lambda v: {"evil": 1}), "damaged model file"),

@@ -1,0 +1,85 @@
+"""The order behind the fastest: real packets where that takes seconds, longer ones else."""
+
+import numpy as np
+import pytest
+
+from toruscast.features import RoutedTraffic
+from toruscast.mapping import Torus, as_workload, patterns, strategies
+from toruscast.simulation import simulate
+from toruscast.training import Budget, forecast, order
+from toruscast.training.metrics import rcc
+from toruscast.training.simulated import HOPS_A_SECOND, Simulate, mean_hops
+
+TORUS = Torus((4, 4, 2))
+COMM = patterns.halo_3d((4, 4, 2), 40_000, corner_nbytes=0)
+CANDIDATES = strategies.sample(COMM, TORUS, n=30, seed=5)
+HOPS = mean_hops(COMM, TORUS, CANDIDATES) * len(CANDIDATES)
+
+
+@pytest.fixture
+def dear(monkeypatch):
+    """Simulations cost so much that four packets must be one."""
+    monkeypatch.setattr(order, "_WORTH", HOPS / 3.5)
+
+
+def test_packet_hops_are_counted_as_the_simulator_has_them():
+    some = CANDIDATES[::7]
+    for merged in (1, 4):
+        simulated = [simulate(COMM, TORUS, m, coarsening=merged).packet_hops for m in some]
+        assert np.mean(simulated) == pytest.approx(mean_hops(COMM, TORUS, some, merged))
+    assert mean_hops(COMM, TORUS, some) == np.mean(
+        [RoutedTraffic(COMM, TORUS, m).packet_hops for m in some]
+    )
+
+
+def test_packets_are_as_long_as_the_worth_asks_for(monkeypatch):
+    workload = as_workload(COMM)
+    for worth, merged in ((1.0, 1), (0.6, 2), (0.3, 4), (0.1, 16), (1e-3, None)):
+        monkeypatch.setattr(order, "_WORTH", HOPS * worth)
+        assert order.affordable(workload, TORUS, CANDIDATES) == merged
+    monkeypatch.setattr(order, "_WORTH", np.inf)
+    for part, merged in ((1.1, 1), (0.3, 4), (-1, None)):
+        seconds = part * HOPS / HOPS_A_SECOND
+        assert order.affordable(workload, TORUS, CANDIDATES, seconds) == merged
+
+
+def test_the_rest_is_sketched_where_simulating_it_is_dear(dear):
+    answer = forecast(COMM, TORUS, CANDIDATES)
+    table = answer.table
+    assert answer.cost.coarsening == 4
+    assert set(table["how"]) == {"simulated", "sketched"}
+    assert answer.cost.simulated == (table["how"] == "simulated").sum() < 15
+    times = {m.name: simulate(COMM, TORUS, m).time for m in CANDIDATES}
+    real = np.array([times[name] for name in table["mapping"]])
+    assert rcc(real, table["time"]) > 0.97
+    held = (table["low"] <= real * 1.0001) & (real <= table["high"] * 1.0001)
+    assert held.mean() > 0.85
+    assert real[0] == real.min()
+
+
+def test_neither_check_nor_no_simulation_sketches(dear):
+    for options in ({"check": True}, {"budget": 0}):
+        answer = forecast(COMM, TORUS, CANDIDATES[:6], **options)
+        assert answer.cost.coarsening is None
+        assert "sketched" not in set(answer.table["how"])
+
+
+def test_what_is_simulated_to_the_last_is_proved_by_all_of_it():
+    answer = forecast(COMM, TORUS, CANDIDATES, budget=1)
+    assert answer.verdict.kind == "proved"
+    assert answer.cost.to_answer in (1, len(CANDIDATES))
+    assert forecast(COMM, TORUS, CANDIDATES, budget=Budget(1, seconds=1e-9)).cost.simulated <= 1
+
+
+def test_longer_packets_are_less_certain():
+    times = np.array([1.0, 1.5])
+    features = np.zeros((2, 1))
+    widths = [order.sketched(times, merged, np.ones(2), features).width for merged in (2, 4, 16)]
+    assert (np.diff(widths, axis=0) > 0).all()
+    assert all(width[0] < width[1] for width in widths)
+
+
+def test_all_are_simulated_with_the_packets_asked_for():
+    run = Simulate(as_workload(COMM), TORUS, CANDIDATES, "deterministic", 2)
+    expected = [simulate(COMM, TORUS, m, coarsening=8).time for m in CANDIDATES[:3]]
+    assert run(np.arange(3), 8).tolist() == expected
