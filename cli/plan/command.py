@@ -163,14 +163,12 @@ def command(
                 output=output,
             )
     upcoming = _next(made, pace)
-    written = (
-        []
-        if launch.out is None
-        else [
-            launch.write(mapping, made.name_of(mapping), Path(launch.out), candidates.hosts)
-            for mapping in ([made.best] if made.is_enough else upcoming)
-        ]
-    )
+    written = {}
+    if launch.out is not None:
+        for mapping in [made.best] if made.is_enough else upcoming:
+            name = made.name_of(mapping)
+            file, advice = launch.write(mapping, name, Path(launch.out), candidates.hosts)
+            written[file] = advice
     output.write(_content(application, torus, made, upcoming, written), made.table)
     if output.for_people:
         from .report import print_plan
@@ -189,7 +187,7 @@ def _content(
     torus: Torus,
     made: Plan,
     upcoming: list[TaskMapping],
-    written: list[Path],
+    written: dict[Path, str],
 ) -> dict[str, Any]:
     """Return all of it for JSON."""
     from dataclasses import asdict

@@ -54,8 +54,16 @@ class Launch:
         if self.out is not None:
             check_folder(self.out)
 
-    def write(self, mapping: TaskMapping, name: str, folder: Path, hosts: str | None) -> Path:
-        """Write a mapping under its name into ``--out``, else into a folder; return its file."""
+    def write(
+        self, mapping: TaskMapping, name: str, folder: Path, hosts: str | None
+    ) -> tuple[Path, str]:
+        """Write a mapping under its name into ``--out``, else into a folder.
+
+        Returns
+        -------
+        tuple of Path and str
+            The file, and how it is used; empty where that needs no word.
+        """
         from toruscast.errors import InputError
         from toruscast.mapping.formats import write_mapping
         from toruscast.mapping.formats.registry import dialect_of
@@ -69,8 +77,7 @@ class Launch:
             suffix = next((each for each in known if each.startswith(".")), ".txt")
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"{name}{suffix}"
-        write_mapping(mapping, file, self.dialect, hosts=hosts)
-        return file
+        return file, write_mapping(mapping, file, self.dialect, hosts=hosts)
 
     def drive(
         self,
@@ -109,7 +116,9 @@ class Launch:
                 made,
                 script,
                 times,
-                lambda mapping, folder: self.write(mapping, made.name_of(mapping), folder, hosts),
+                lambda mapping, folder: self.write(mapping, made.name_of(mapping), folder, hosts)[
+                    0
+                ],
                 most=limit,
                 batch=batch,
                 told=told,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def print_plan(
     application: Application,
     made: Plan,
     upcoming: Sequence[TaskMapping],
-    written: Sequence[Path],
+    written: Mapping[Path, str],
     times: str | None,
     top: int,
     console: Console,
@@ -50,8 +50,9 @@ def print_plan(
         console.print(f"Run next: {named}.", style="bold")
     elif not made.is_enough:
         console.print(f"The {counted(made.n_runs, 'run')} of --runs are spent.")
-    if written:
-        console.print(f"Written: {', '.join(printable(str(path)) for path in written)}")
+    for path, advice in written.items():
+        use = f"; to use it: {printable(advice)}" if advice else ""
+        console.print(f"Written: {printable(str(path))}{use}")
 
 
 def standing_line(made: Plan) -> str:
@@ -64,7 +65,8 @@ def standing_line(made: Plan) -> str:
         return f"Nothing was run yet; {best} is forecast to be the fastest."
     row = records(made.table.iloc[:1])[0]
     time = f"{seconds(row['measured'])} measured in {counted(row['runs'], 'run')}"
-    sure = f"{percent(standing.certainty)} sure that no other takes less by more than "
+    certainty = "over 99 %" if standing.certainty > 0.995 else percent(standing.certainty)
+    sure = f"{certainty} sure that no other takes less by more than "
     sure += f"{100 * standing.goal:.3g} %"
     most = _share(standing.gain)
     gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
@@ -105,7 +107,7 @@ def _besides(made: Plan) -> str:
         "tells it.",
     }[standing.noise_from]
     if len(runs.names) > 2 and standing.constant >= 0.01:
-        text += f" About {percent(standing.constant)} of a time do not depend on the mapping."
+        text += f" About {percent(standing.constant)} of a run do not depend on the mapping."
     if runs.is_outlier.any():
         names = dict.fromkeys(printable(runs.names[i]) for i in runs.which[runs.is_outlier])
         text += f" Left out, as far from other runs of the mapping: {', '.join(names)}."

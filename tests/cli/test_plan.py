@@ -90,6 +90,7 @@ def test_a_batch_and_a_dialect(run):
     result = run("--batch", "3", "--out", "next", "--dialect", "vcoord", "--runs", "9")
     named = result.stdout.partition("Run next: ")[2].partition(".\n")[0].split(", ")
     assert len(named) == 3
+    assert words(result).count("to use it: ") == 3
     assert {p.name for p in Path("next").iterdir()} == {f"{name}.vcoord" for name in named}
 
 
