@@ -143,8 +143,13 @@ class Output:
         """Return a console on stdout: as wide as the terminal, or 120 columns without one."""
         from rich.console import Console
 
+        class Piped(Console):
+            def on_broken_pipe(self) -> None:
+                # rich would end the program itself, as code of a plugin may.
+                raise BrokenPipeError
+
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
-        return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+        return Piped(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
     def message(self, text: str) -> None:
         """Say something on stderr."""

@@ -28,6 +28,8 @@ _SPELLINGS = {
     word: name for name, others in COLLECTIVES.items() for word in (name.replace("_", ""), *others)
 }
 FORM = "AXIS:COLLECTIVE:SIZE such as tensor:allreduce:64MB"
+# More than any memory holds, and little enough for sums of packets.
+_MOST_BYTES = 1e15
 _IN_ROUNDS = ("allreduce", "allgather", "reduce_scatter")
 
 
@@ -92,7 +94,7 @@ class MeshTraffic:
             raise InputError("traffic without a place", expected="axes, groups or pairs")
         if self.pairs is not None and kind != "permute":
             raise InputError("pairs of a collective", found=kind, expected="permute")
-        real_number(self.nbytes, "nbytes", 0)
+        real_number(self.nbytes, "nbytes", 0, _MOST_BYTES)
         whole_number(self.times, "times", 1)
         object.__setattr__(self, "collective", kind)
         object.__setattr__(self, "algorithm", algorithm)

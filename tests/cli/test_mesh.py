@@ -58,6 +58,7 @@ def test_every_form_is_the_same_mesh(tmp_path, monkeypatch, capsys):
         ["--axes", "data=2", "--traffic", SENT],
         ["--axes", "data", "--traffic", SENT],
         ["--axes", "data=2,tensor=4", "--traffic", "tensor:allsum:1MB"],
+        ["--axes", "data=2,tensor=4", "--traffic", "tensor:allreduce:1e99"],
         ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "x.unknown"],
         ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "no/such/folder.npy"],
         ["--axes", "data=2,tensor=4", "--traffic", SENT, "--write", "-"],
@@ -104,6 +105,17 @@ def test_the_best_is_compared_with_a_layout_of_ones_own(tmp_path, capsys):
     assert "times as fast as yours" in capsys.readouterr().out
     (tmp_path / "mine.json").write_text("[[0, 2], [4, 6]]")
     assert run(*words) == 2
+
+
+def test_a_reader_that_has_gone_is_no_error_of_a_plugin():
+    """A pipe whose reader ends after a line, as ``head -1`` does."""
+    code = "from toruscast.cli import main; main()"
+    words = ["mesh", *ASKED, "--traffic", SENT]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, *words], **piped) as running:
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 1
 
 
 def test_the_program_makes_the_mesh_that_was_meant_in_jax(tmp_path):
