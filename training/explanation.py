@@ -96,8 +96,8 @@ def explain(
     --------
     >>> comm = CommGraph(4, [0, 0, 1], [1, 2, 3], [200_000, 100_000, 1000])
     >>> why = explain(comm, Torus((8,)), TaskMapping([0, 2, 3, 7], 8))
-    >>> why.links["label"].tolist()[:2], why.pairs.iloc[0][["src", "dst"]].tolist()
-    (['(0) +0', '(1) +0'], [0, 1])
+    >>> why.links["label"].tolist()[:2], why.pairs["src"].tolist()[:2]
+    (['(0) +0', '(1) +0'], [0, 0])
     >>> why.time > why.against_time
     True
     """
