@@ -3,15 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types bench results figures pages clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve bench results figures pages clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
 
-test: lint types
+test: lint types docs
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: lint types
+test-all: lint types docs
 	$(BIN)/python -m pytest -n 2
 
 lint: .venv/installed-dev
@@ -24,6 +24,13 @@ types: .venv/installed-dev
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target $(TYPED) .
 	rm -rf build
 	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir .venv/mypy -p toruscast
+
+# The site, into .venv/site; a warning is an error. Docstrings come from the installed copy.
+docs: types
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-serve: types
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large

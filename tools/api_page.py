@@ -1,0 +1,23 @@
+"""The page of the Python interface: a place for each public name, filled from its docstring."""
+
+from __future__ import annotations
+
+import inspect
+
+import toruscast
+
+HEAD = """# Python
+
+What `import toruscast as tc` offers. The rooms `tc.mapping`, `tc.routing`, `tc.simulation`,
+`tc.features` and `tc.training` hold more; their docstrings tell.
+"""
+
+
+def page() -> str:
+    """Return the page; the site puts the docstrings where ``:::`` stands."""
+    places = [HEAD]
+    for name in sorted(toruscast.__all__):
+        value = getattr(toruscast, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            places.append(f"\n::: {value.__module__}.{value.__qualname__}\n")
+    return "".join(places)
