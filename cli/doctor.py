@@ -106,17 +106,19 @@ def _content(
     from toruscast.mapping.formats.facts import graph_facts
 
     kinds = [dialect.holds for dialect in fits]
+    no_mapping: dict[str, str] = {}
     if torus is not None and "mapping" in kinds:
         try:
             mappings = read_mappings(source.path, torus, **placing.how)
             return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
-        except InputError:
+        except InputError as error:
             # Bare numbers may be a graph as well as a mapping; then they are the graph.
             if "graph" not in kinds:
                 raise
+            no_mapping = {"no_mapping": str(error)}
     if "graph" in kinds:
         workload = read_workload(source.path, include=reading.include, **reading.how)
-        return graph_facts(workload.total) | {"phases": len(workload)}
+        return graph_facts(workload.total) | {"phases": len(workload)} | no_mapping
     if "torus" in kinds:
         host = read_torus(source.path)
         return {"torus": str(host), "nodes": host.n_nodes, "links": int(host.link_exists.sum())}
@@ -161,8 +163,10 @@ def _words(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {report['torus']}: {sizes}")
     if "hosts" in report:
         lines.append(f"  {counted(report['hosts'], 'host')}")
-    if any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report:
-        lines.append("  as a mapping: --torus is needed to look into it")
+    may_map = any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report
+    if may_map and not report["faults"]:
+        why = report.get("no_mapping", "--torus is needed to look into it")
+        lines.append(f"  as a mapping: {why}")
     lines += [f"  note: {note}" for note in report["notes"]]
     lines += [f"  fault: {fault}" for fault in report["faults"]]
     return lines

@@ -145,8 +145,8 @@ def dialect_to_write(
     file = os.path.basename(os.fspath(path)).lower()  # noqa: PTH119
     suffix = os.path.splitext(file)[1]  # noqa: PTH122
     for dialect in written:
-        # Launchers look for some files by their whole name.
-        if {suffix, file} & set(dialect.suffixes):
+        # Launchers look for some files by their whole name, which has no dot.
+        if suffix in dialect.suffixes or (file in dialect.suffixes and not file.startswith(".")):
             return dialect
     known = [suffix for dialect in written for suffix in dialect.suffixes]
     expected = f"{', '.join(known[:-1])} or {known[-1]}; or --dialect (dialect=) with its name"
@@ -177,7 +177,9 @@ def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> Inpu
     noun = NOUNS[holds]
     wanted = f"a {noun}" if named is None else f"a {noun} ({named.name}: {named.title})"
     line = source.first_line()
-    if other := _signed(source):
+    fits = recognised(source)
+    if fits and (_is_sure(fits[0], source) or all(fit.holds != holds for fit in fits)):
+        other = fits[0]
         found = f"a {NOUNS[other.holds]} ({other.name}: {other.title})"
         return InputError(
             "not what was asked for", file=source.path, line=line[0], found=found, expected=wanted
