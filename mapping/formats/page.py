@@ -53,9 +53,7 @@ def formats_page() -> str:
     for holds, head in PARTS.items():
         known = dialects(holds)
         if known:
-            rows = [f"| `{d.name}` | {d.title} | {_ways(d)} |" for d in known]
-            table = "\n".join(["| format | what it is | read, written |", "|---|---|---|", *rows])
-            parts += [head, f"{table}\n", *map(_section, known)]
+            parts += [head, *map(_section, known)]
     return "\n".join(parts)
 
 
@@ -73,14 +71,20 @@ def example_bytes(dialect: Dialect) -> bytes:
 
 
 def _ways(dialect: Dialect) -> str:
+    """Say whether files are read and written, with which suffixes and which package."""
     ways = [word for word, way in (("read", dialect.read), ("written", dialect.write)) if way]
-    needs = f" (needs the package `{dialect.needs}`)" if dialect.needs else ""
+    needs = f" with the package `{dialect.needs}`" if dialect.needs else ""
     suffixes = f" to {', '.join(f'`{s}`' for s in dialect.suffixes)}" if dialect.suffixes else ""
-    return ", ".join(ways) + (suffixes if dialect.write else "") + needs
+    told = ", ".join(ways) + needs + (suffixes if dialect.write else "")
+    return told[:1].upper() + told[1:]
 
 
 def _section(dialect: Dialect) -> str:
-    lines = [f"### {dialect.name}\n", dialect.documentation.strip() + "\n"]
+    lines = [
+        f"### {dialect.name}: {dialect.title}\n",
+        f"{_ways(dialect)}.\n",
+        f"{dialect.documentation.strip()}\n",
+    ]
     words = [f"`{advice.replace('{file}', 'FILE')}`" for advice in dialect.advices]
     if words:
         lines.append(f"To use it: {' or '.join(words)}.\n")
