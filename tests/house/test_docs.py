@@ -80,7 +80,11 @@ def test_pages_are_short():
     text = README.read_text()
     assert len(text.splitlines()) <= 110
     assert len(text.split()) <= 800
-    assert [page.name for page in GUIDE if len(page.read_text().splitlines()) > 60] == []
+    # Lines of files that a walk-through takes are not read by anybody.
+    told = {
+        page.name: BLOCK.sub(lambda m: m[0] if not m[2] else "", page.read_text()) for page in GUIDE
+    }
+    assert {name for name, text in told.items() if len(text.splitlines()) > 60} == set()
 
 
 @pytest.mark.parametrize("page", [README, CONTRIBUTING, *GUIDE], ids=lambda page: page.stem)
