@@ -138,6 +138,8 @@ def share(flows: Flows, state: FlowState, error: float) -> None:
         state.shared[q, SHARING] = state.n_sharers[q]
         level = flows.capacity[q] / state.total[q]
         state.height[k] = max(level, known * state.shared[q, LEVEL])
+        # Known again only if the place is full again: else it would stay as it once was.
+        state.shared[q, LEVEL] = 0.0
         state.lowest[k] = q
     heap_up(state.height, state.lowest, size)
     miss(state)
@@ -210,7 +212,7 @@ def _fill(flows: Flows, state: FlowState, size: int, error: float) -> None:
         size -= 1
         take_top(height, lowest, size)
         # Rounding must not let a level fall to nothing.
-        level = max(level, reached * (1 - 8 * error))
+        level = max(level, reached if error == 0 else reached / 2)
         reached = max(reached, level)
         state.shared[q, LEVEL] = level
         n = _list_without(flows, state, q, turn)
