@@ -94,7 +94,7 @@ def _scored(case: Case, n_jobs: int) -> list[dict[str, object]]:
                 name, "time", n_estimators=100, calibration_folds=0, random_state=split
             )
             said[f"{PUBLISHED}, {name}"] = model.fit(table.iloc[train], seen).predict(left)
-        single = (*REFERENCES, "max_path_bytes", "avg_hops_per_byte")
+        single = (*REFERENCES, "max_bytes", "max_path_bytes", "avg_hops_per_byte")
         low, high = found.model.predict_interval(left).T
         within = float(((low <= unseen) & (unseen <= high)).mean())
         label = {"case": case.name, "split": split}
