@@ -66,7 +66,12 @@ def warn_of_routing(
 
 
 def warn_of_distance(model: TimePredictor, table: pd.DataFrame) -> None:
-    """Warn if a model is asked for mappings far from all that it learned from."""
+    """Warn if a model is asked for mappings far from all that it learned from.
+
+    The default model, which learned from many applications, is corrected by the race.
+    """
+    if model.provenance_.get("default"):
+        return
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
     least, most = model.feature_least_, model.feature_most_

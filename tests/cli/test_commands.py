@@ -505,13 +505,13 @@ def test_progress_shows_in_a_terminal(monkeypatch):
     with Output(quiet=True).progress("Working") as move:
         move(1, 10)
     assert screen.getvalue() == ""
-    with Output().progress("Working", then="Resting") as move:
+    with Output().progress("Working") as move:
         move(1, 4)
     assert "Working" in screen.getvalue()
     assert "1/4" in screen.getvalue()
     assert "Resting" not in screen.getvalue()
-    with Output().progress("Working", then="Resting") as move:
-        move(4, 4)
+    with Output().progress("Working") as move:
+        move(4, 4, "Resting")
     assert "Resting" in screen.getvalue()
 
 
