@@ -217,7 +217,11 @@ class Plan:
         if self.runs is None and len(self.mappings) > 1:
             kind = "open"
         faster = (logs < logs[:, [best]]).mean(axis=0)
-        rivals = [i for i in np.argsort(-faster, kind="stable") if faster[i] >= _RIVAL]
+        order = np.argsort(-faster, kind="stable")
+        rivals = [i for i in order if faster[i] >= _RIVAL]
+        if kind == "tied" and not rivals:
+            # Noise blurs the likeliest other, however small its chance.
+            rivals = [i for i in order if i != best][:1]
         return Standing(
             kind=kind,
             best=self.names[likely[best]],

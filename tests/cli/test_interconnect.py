@@ -111,7 +111,7 @@ def test_models(solver):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["interconnect", "fit", "absent.csv"], "absent.csv: cannot be read"),
+        (["interconnect", "fit", "absent.csv"], "absent.csv: no such file"),
         (["interconnect", "fit", "lsdyna-published"], "lsdyna-published.csv:2: bad header"),
         (["interconnect", "fit", "lsdyna-interconnect", "--level", "1"], "--level"),
         (["interconnect", "what-if", "lsdyna-interconnect", "--alpha", "1"], "go together"),
@@ -126,7 +126,7 @@ def test_models(solver):
             "bad alpha",
         ),
         (["codesign", "upgrade", "--app", "nobody"], "unknown application: found nobody"),
-        (["codesign", "upgrade", "--app", "absent.toml"], "absent.toml: cannot be read"),
+        (["codesign", "upgrade", "--app", "absent.toml"], "absent.toml: no such file"),
         (["codesign", "upgrade", "--memory", "1"], "kripke on 100000 processes does not fit"),
         (["codesign", "upgrade", "--processes", "nan"], "bad processes: found nan"),
         (["codesign", "upgrade", "--upgrade", "X=1"], "found X=1, expected NAME= and 2 numbers"),
