@@ -1,7 +1,7 @@
 """Both simulators against independent engines and measured times, where they are at hand.
 
-What each figure should reach stands in `benchmarks/targets.py`. Where it does not, what is checked is
-just short of what it does reach, so that it gets no worse, and a comment says why.
+What each figure should reach stands in `benchmarks/targets.py`. Where it does not, what is checked
+is just short of what it does reach, so that it gets no worse, and a comment says why.
 """
 
 from functools import cache
