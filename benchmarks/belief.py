@@ -21,11 +21,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from run import machine
 from scipy.stats import t as student
-from sklearn.model_selection import GroupKFold
 
 from toruscast.simulation import simulate
-from toruscast.training import Budget, default_model, rcc, read_samples, train_default
+from toruscast.training import Budget, default_model, rcc, read_samples
 from toruscast.training.belief import Belief, Kernel
+from toruscast.training.default_model import kept_out
 from toruscast.training.forecasting import belief_of
 from toruscast.training.race import Race, run
 
@@ -48,20 +48,14 @@ class Raced(NamedTuple):
 
 def races(samples: pd.DataFrame) -> Iterator[Raced]:
     """Race the mappings of each workload and torus."""
-    groups = (samples["workload"] + " on " + samples["torus"]).to_numpy()
-    for kept, left_out in GroupKFold(10).split(samples, groups=groups):
-        known = samples.iloc[kept]
-        known.attrs = samples.attrs
-        model = train_default(known)
-        for group in np.unique(groups[left_out]):
-            table = samples.iloc[left_out[groups[left_out] == group]]
-            times = table["time"].to_numpy()
-            outlook = model.outlook(table)
-            contest = Race(belief_of(outlook), table["release_bound"].to_numpy())
-            run(contest, lambda which, times=times: times[which], Budget())
-            if np.ptp(np.log(times)) >= LEAST_SPREAD and len(contest.order) < times.size:
-                order = np.array(contest.order)
-                yield Raced(np.log(times), *outlook.logs(), outlook.features, order)
+    for model, table in kept_out(samples):
+        times = table["time"].to_numpy()
+        outlook = model.outlook(table)
+        contest = Race(belief_of(outlook), table["release_bound"].to_numpy())
+        run(contest, lambda which, times=times: times[which], Budget())
+        if np.ptp(np.log(times)) >= LEAST_SPREAD and len(contest.order) < times.size:
+            order = np.array(contest.order)
+            yield Raced(np.log(times), *outlook.logs(), outlook.features, order)
 
 
 def score(all_races: list[Raced], kernel: Kernel) -> dict[str, Any]:

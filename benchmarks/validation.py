@@ -295,14 +295,16 @@ def judge(seen: NDArray[np.float64], forecast: NDArray[np.float64]) -> dict[str,
     }
 
 
-def compare_flows(case: Case) -> dict[str, object]:
+def compare_flows(case: Case, error: float = 0.01) -> dict[str, object]:
     """Return the summary of a case whose messages flow, in dimension order."""
     told, seconds = {}, []
     numbers = sorted(set(case.seen.index))
     simulate_flows(case.workload, case.torus, case.mappings[numbers[0]])
     for number in numbers:
         start = time.thread_time()
-        told[number] = simulate_flows(case.workload, case.torus, case.mappings[number]).time
+        told[number] = simulate_flows(
+            case.workload, case.torus, case.mappings[number], error=error
+        ).time
         seconds.append(time.thread_time() - start)
     forecast = pd.Series(told).loc[case.seen.index].to_numpy()
     return {

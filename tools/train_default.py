@@ -12,28 +12,22 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from sklearn.model_selection import GroupKFold
 
 from toruscast.training import build_default_samples, rcc, save_predictor, train_default
+from toruscast.training.default_model import kept_out
 
 
 def main(samples_path: str, model_path: str) -> None:
     """Build, score by groups and save."""
     samples = build_default_samples(samples_path, n_jobs=2)
-    groups = (samples["workload"] + " on " + samples["torus"]).to_numpy()
     scores = []
     held = 0
-    for kept, left_out in GroupKFold(10).split(samples, groups=groups):
-        kept_samples = samples.iloc[kept]
-        kept_samples.attrs = samples.attrs
-        model = train_default(kept_samples)
-        for group in np.unique(groups[left_out]):
-            table = samples.iloc[left_out[groups[left_out] == group]]
-            observed = table["time"].to_numpy()
-            outlook = model.outlook(table)
-            scores.append(rcc(observed, outlook.times()))
-            low, high = outlook.interval(0.9).T
-            held += int(((low <= observed) & (observed <= high)).sum())
+    for model, table in kept_out(samples):
+        observed = table["time"].to_numpy()
+        outlook = model.outlook(table)
+        scores.append(rcc(observed, outlook.times()))
+        low, high = outlook.interval(0.9).T
+        held += int(((low <= observed) & (observed <= high)).sum())
     print(f"{len(samples)} samples, {len(scores)} pairs of workload and torus, each left out:")
     print(
         f"RCC mean {np.mean(scores):.3f}, least {np.min(scores):.3f}; 90 % intervals hold "

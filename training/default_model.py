@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -58,6 +58,19 @@ _MACHINES = (
 _PACKETS = (4, 16, 64, 128, 512)
 # Of the logarithm of unequal messages' sizes.
 _UNEQUAL = 1.5
+
+
+def kept_out(samples: pd.DataFrame) -> Iterator[tuple[TimePredictor, pd.DataFrame]]:
+    """Give the samples of each workload and torus with a default model that has not seen them."""
+    from sklearn.model_selection import GroupKFold
+
+    groups = (samples["workload"] + " on " + samples["torus"]).to_numpy()
+    for kept, left_out in GroupKFold(10).split(samples, groups=groups):
+        known = samples.iloc[kept]
+        known.attrs = samples.attrs
+        model = train_default(known)
+        for group in np.unique(groups[left_out]):
+            yield model, samples.iloc[left_out[groups[left_out] == group]]
 
 
 def build_default_samples(

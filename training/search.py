@@ -125,8 +125,8 @@ def search(
     mappings : sequence of TaskMapping
         Yours: the gain counts from the best of them.
     seconds : float
-        How long to search. What is under way then is finished first; a mapping that is proved to be
-        within 0.1 % of the best thinkable ends the search.
+        How long to search. The step that is under way is finished first. The search ends early when
+        a mapping is within 0.01 % of the bound that no mapping can beat.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, optional

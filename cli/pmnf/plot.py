@@ -41,7 +41,7 @@ def plot(
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).
 
     One parameter gives a curve through the measurements with its interval, two give contour lines,
-    three give stacked slices. Of four and more, hold some at a value.
+    three give stacked slices. With four or more, hold some at a value.
 
     \b
     toruscast pmnf plot times.txt model.svg --callpath main

@@ -50,7 +50,7 @@ def compared(case):
 
 @pytest.fixture(scope="module")
 def flowed(case):
-    return cache(lambda source, name: validation.compare_flows(case(source, name)))
+    return cache(lambda source, name, **how: validation.compare_flows(case(source, name), **how))
 
 
 @pytest.mark.parametrize(("source", "name", "figure", "checked"), CHECKED)
@@ -70,8 +70,11 @@ def test_bars_of_flows(flowed, source, name, figure, wanted):
 
 @pytest.mark.parametrize("nbytes", [8192, 32768])
 def test_flows_tell_the_order_of_measured_times(flowed, nbytes):
-    # Without packets, 0.918 and 0.891.
-    assert flowed("emulated-torus", f"halo2d {nbytes} B")["rcc"] >= 0.89
+    # Exact flows 0.923 and 0.917. With the usual error, near ties fall either way (0.912 and
+    # 0.891), and pairs more than 5 % apart keep their order (0.981 and 0.971).
+    name = f"halo2d {nbytes} B"
+    assert flowed("emulated-torus", name, error=0.0)["rcc"] >= 0.91
+    assert flowed("emulated-torus", name)["rcc_5_percent_apart"] >= 0.97
 
 
 def test_only_bars_are_lowered():

@@ -48,7 +48,7 @@ def turns(sizes: Sequence[int], nbytes: float) -> list[tuple[int, list[Sent]]]:
     """Return the rounds of a bucket reduce-scatter: how many in a row, and what is sent in each.
 
     A lane for each dimension and way carries its share of the buffer, first along its dimension,
-    then along the next; each dimension leaves its share of what is left. What is sent is a list of
+    then along the next; each dimension leaves its share of the rest. A round lists its messages as
     dimension, way (0 plus, 1 minus) and bytes.
 
     Examples

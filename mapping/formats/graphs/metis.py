@@ -15,7 +15,7 @@ from .._table import WHOLE, fields, whole
 from ..dialect import Dialect
 from ..source import LINES, Source
 from .options import GraphOptions
-from .undirected import check_symmetric, mean_directions
+from .undirected import check_symmetric, mean_directions, read_whole
 
 # Vertex sizes, vertex weights, edge weights; leading zeros may be left out.
 CODES = {
@@ -71,13 +71,7 @@ def _may_be_vertex(line: str, n: int, code: str, weights: int) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph: each edge goes both ways, with its weight as bytes."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
-    options.refuse_columns(source.path)
-    graph = _read(source.text, options.name)
-    if options.n_tasks not in (None, graph.n_tasks):
-        raise source.text.fault("wrong number of tasks", None, graph.n_tasks, options.n_tasks)
-    return graph
+    return read_whole(source, options, _read)
 
 
 def _read(text: Text, name: str) -> CommGraph:

@@ -13,7 +13,7 @@ from .._table import whole
 from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
-from .undirected import check_symmetric, mean_directions
+from .undirected import check_symmetric, mean_directions, read_whole
 
 FLAGS = re.compile(r"[01]{1,3}")
 
@@ -32,13 +32,7 @@ def is_scotch(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph: each edge goes both ways, with its load as bytes."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
-    options.refuse_columns(source.path)
-    graph = _read(source.text, options.name)
-    if options.n_tasks not in (None, graph.n_tasks):
-        raise source.text.fault("wrong number of tasks", None, graph.n_tasks, options.n_tasks)
-    return graph
+    return read_whole(source, options, _read)
 
 
 def _read(text: Text, name: str) -> CommGraph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from toruscast.errors import InputError, InputWarning
 
 from ...comm_graph import CommGraph
 from .._source import Text
+from ..source import Source
+from .options import GraphOptions
 
 Whole = NDArray[np.int64]
 
@@ -78,3 +80,16 @@ def mean_directions(comm: CommGraph) -> tuple[Whole, Whole, Whole]:
             f"lost in a graph without directions: {', '.join(lost)}", InputWarning, stacklevel=2
         )
     return pairs // n, pairs % n, weight
+
+
+def read_whole(
+    source: Source, options: GraphOptions, read: Callable[[Text, str], CommGraph]
+) -> CommGraph:
+    """Return the graph of a file that tells its number of tasks and has nothing to choose from."""
+    options.refuse_include(source.path)
+    options.refuse_messages()
+    options.refuse_columns(source.path)
+    graph = read(source.text, options.name)
+    if options.n_tasks not in (None, graph.n_tasks):
+        raise source.text.fault("wrong number of tasks", None, graph.n_tasks, options.n_tasks)
+    return graph

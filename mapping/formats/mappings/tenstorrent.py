@@ -81,8 +81,8 @@ DIALECT = Dialect(
     suffixes=(".yaml", ".yml"),
     documentation="""
 The list `rank_bindings`. Where each rank sees one device (`TT_VISIBLE_DEVICES`), that is its node;
-else a node is a host, `mesh_host_rank`. What is written has a device for each rank; the path of the
-mesh's descriptor must be set by hand. It keeps no slots.
+else a node is a host, `mesh_host_rank`. The writer gives each rank a device; set the path of the
+mesh's descriptor by hand. The format keeps no slots.
 """,
     example="""rank_bindings:
   - rank: 0
