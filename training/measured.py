@@ -161,11 +161,12 @@ def learn(
         said[name] = _held_out(model, known, times, folds)
         misses[name] = _miss(said[name], times)
     better = min(trees, key=lambda name: misses[name])
-    follows = misses[best] < flat and _follows(known[best].to_numpy(), times)
+    follows = misses[best] < flat and _follows(known[best].to_numpy(), times, len(lines))
     helps = misses[best] > _EXACT and misses[better] <= (1 - _GAIN) * misses[best]
     helps = helps and _order(said[better], times) >= _order(said[best], times)
     offered = better if helps else best
-    if not follows and misses[offered] > (1 - _GAIN) * flat:
+    learned = misses[offered] <= (1 - _GAIN) * flat
+    if not follows and not (learned and _follows(said[offered].mean(axis=0), times, len(said))):
         raise _unlearned(runs, flat, min(misses.values()))
     model = {**lines, **trees}[offered].fit(known, times)
     held_out = pd.DataFrame({"miss": {"all alike": flat, **misses}})
@@ -244,13 +245,15 @@ def _order(said: Floats, times: Floats) -> float:
     return float(np.mean([rcc_told_apart(times, row) for row in said]))
 
 
-def _follows(reference: Floats, times: Floats) -> bool:
-    """Whether times grow with a reference, and hardly by chance."""
+def _follows(forecast: Floats, times: Floats, tried: int) -> bool:
+    """Whether times grow with the best of so many forecasts tried, and hardly by chance."""
     from scipy.stats import kendalltau
 
-    if np.ptp(reference) == 0:
+    if np.ptp(forecast) == 0:
         return False
-    return bool(kendalltau(reference, times, alternative="greater").pvalue < CHANCE)
+    # One of several may follow by chance although none does.
+    chance = tried * kendalltau(forecast, times, alternative="greater").pvalue
+    return bool(chance < CHANCE)
 
 
 def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
@@ -261,7 +264,7 @@ def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
     along = "; they fall from row to row" if with_row < -0.8 else along
     return NothingToLearnError(
         "nothing to learn: times kept out are forecast no better than by the median of the others"
-        f" (off by {100 * best:.2g} % against {100 * flat:.2g} %){along}",
+        f", or only by chance (off by {100 * best:.2g} % against {100 * flat:.2g} %){along}",
         file=runs.file,
         expected="times that follow the simulated ones or a feature",
     )

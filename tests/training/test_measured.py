@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toruscast as tc
 from toruscast import InputError
 from toruscast.training import measured, r2
 from toruscast.training._relative import fit_line
@@ -97,3 +98,14 @@ def test_a_time_of_an_unknown_mapping_is_refused():
     runs = Runs.of({"m1": 1.0, "nobody": 2.0})
     with pytest.raises(InputError, match="found nobody, expected such as m0"):
         measured.learn(table, runs)
+
+
+def test_times_that_have_nothing_to_do_with_the_network_are_refused():
+    # Each of these orders follows one of the forecasts that are tried, by chance.
+    halo, torus = tc.patterns.halo_2d((8, 8), 16384), tc.Torus((4, 4, 4))
+    mappings = tc.strategies.sample(halo, torus, n=14, seed=1)
+    for seed in (0, 1, 13, 21, 22):
+        order = np.random.default_rng(seed).permutation(len(mappings))
+        times = {mappings[k].name: 1e-3 * (1 + i) for i, k in enumerate(order)}
+        with pytest.raises(NothingToLearnError, match="or only by chance"):
+            tc.learn_runs(halo, torus, mappings, times)
