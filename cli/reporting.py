@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from toruscast.report.page.summary import Summary
-    from toruscast.training import Forecast
+    from toruscast.report.page.write import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +32,7 @@ def check_page(path: str | None) -> None:
         check_report(path)
 
 
-def write_page(answer: Forecast | Summary, path: str | None) -> None:
+def write_page(answer: Answer, path: str | None) -> None:
     """Write the page, if one is asked for; it tells the command that made it."""
     if path is not None:
         from toruscast.report.page.write import write_report

@@ -13,6 +13,7 @@ from .learned import learned, print_learned
 from .output import Output, records
 from .quality import print_quality
 from .records import Source, Traffic, Work, is_default
+from .reporting import check_page, report_option, write_page
 from .runs import learn_from_runs
 from .sampling import obtain_samples
 from .selection import check_use, load_plugin, names_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 )
 @options.splits_option
 @options.routed_work_options
+@report_option
 @options.output_record
 def command(
     traffic: Traffic,
@@ -55,6 +57,7 @@ def command(
     target: Target | None,
     splits: int,
     work: Work,
+    report: str | None,
     output: Output,
 ) -> None:
     """Train a predictor, tell how good it is on mappings kept out of training, and save it.
@@ -64,9 +67,11 @@ def command(
     toruscast train --samples samples.parquet --out model.skops --features analytic
     toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv --out m.skops
     """  # noqa: D301
-    output.check({"--out": out}, {"--samples": source.samples})
+    output.check({"--out": out, "--report": report}, {"--samples": source.samples})
+    check_page(report)
     from toruscast.training import (
         TimePredictor,
+        Training,
         feature_set,
         needed_level,
         repeated_splits,
@@ -79,7 +84,8 @@ def command(
     if source.times is not None:
         names = () if is_default("chosen") else names_of(chosen, mine)
         check_use(mine, names or None)
-        _train_on_runs(traffic, source, names, out, splits, work, output)
+        found = _train_on_runs(traffic, source, names, out, splits, work, output)
+        write_page(found, report)
         return
     names = names_of(chosen, mine) if traffic.comms or mine else ()
     check_use(mine, names)
@@ -100,6 +106,7 @@ def command(
     model.fit(table, table["time"])
     save_predictor(model, out, table.attrs.get("provenance"))
     content = _content(out, model, quality)
+    write_page(Training(model, table, quality, 0), report)
     output.write(content, quality)
     if output.for_people:
         _print(content, quality, output)
@@ -113,7 +120,7 @@ def _train_on_runs(
     splits: int,
     work: Work,
     output: Output,
-) -> None:
+) -> Measured:
     """Learn from times of a machine, and save the model that is worth it."""
     from toruscast.training import repeated_splits, save_predictor, summarise
     from toruscast.training.evaluate import METRICS_OF_RUNS
@@ -135,6 +142,7 @@ def _train_on_runs(
     output.write(content, quality)
     if output.for_people:
         _print(content, quality, output, found)
+    return found
 
 
 def _content(out: str, model: TimePredictor, quality: pd.DataFrame) -> dict[str, Any]:

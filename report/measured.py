@@ -8,7 +8,7 @@ import numpy as np
 
 from toruscast.training import Measured, Runs
 from toruscast.training.references import in_words
-from toruscast.wording import counted, printable
+from toruscast.wording import counted, shown_name
 
 from .units import number, time_unit
 
@@ -85,7 +85,7 @@ def _oddities(runs: Runs) -> list[str]:
         number = int(runs.which[row])
         where = f" (line {runs.lines[row]})" if runs.lines else ""
         share = runs.seconds[row] / runs.times[number]
-        told.append(f"{printable(runs.names[number])}{where}, {share:.2g} times its median")
+        told.append(f"{shown_name(runs.names[number])}{where}, {share:.2g} times its median")
     more = f" and {rows.size - _NAMED} more" if rows.size > _NAMED else ""
     return [*drift, f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
 

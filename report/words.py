@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toruscast.wording import counted, printable
+from toruscast.wording import counted, shown_name
 
 from .units import percent, seconds
 
@@ -74,7 +74,7 @@ def answer(found: Forecast) -> str:
     """Return which candidate is fastest and by how much."""
     table = found.table
     best = table.iloc[0]
-    name = printable(best["mapping"])
+    name = shown_name(best["mapping"])
     if best["how"] in ("simulated", "measured"):
         text = f"{name} is fastest: {seconds(best['time'])}, {best['how']}"
     else:
@@ -126,7 +126,7 @@ def trust(found: Forecast) -> str:
 def _rivals(found: Forecast) -> str:
     """The likeliest of the candidates that may still be the fastest."""
     rivals = found.verdict.rivals
-    named = ", ".join(printable(name) for name in rivals[:_NAMED])
+    named = ", ".join(shown_name(name) for name in rivals[:_NAMED])
     more = len(rivals) - _NAMED
     return f"{named}{f' and {more} others' if more > 0 else ''}"
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
-from toruscast.mapping import TaskMapping
+from toruscast.mapping import TaskMapping, Workload
+from toruscast.routing import Routing
 from toruscast.validation import real_number, whole_number
 
 from .answer import names_of
@@ -96,6 +97,10 @@ class Plan:
         Share of the time that is not worth further runs.
     seed : int
         Of the draws behind the probabilities.
+    workload : Workload, optional
+        What is sent, for reports.
+    routing : {"deterministic", "adaptive", "by_size"}
+        Of the forecast.
     """
 
     def __init__(
@@ -106,6 +111,8 @@ class Plan:
         noise: float | None = None,
         goal: float | None = None,
         seed: int = 0,
+        workload: Workload | None = None,
+        routing: Routing = "deterministic",
     ) -> None:
         self.mappings = tuple(mappings)
         self.names = names_of(self.mappings)
@@ -116,6 +123,8 @@ class Plan:
         if len(self._place) < len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise InputError("name of a mapping stands twice", found=twice)
+        self.workload = workload
+        self.routing: Routing = routing
         self._outlook = outlook
         self._prior = Hypotheses(belief_of(outlook), self.noise)
         self.runs: Runs | None = None
@@ -135,6 +144,13 @@ class Plan:
     def is_enough(self) -> bool:
         """Whether further runs are not worth their cost."""
         return self.standing.is_enough
+
+    def forecast_times(self) -> Floats:
+        """Return what the network alone takes, as the model forecasts it before any run.
+
+        Seconds, ``(n_mappings,)``, in the order of `mappings`.
+        """
+        return self._outlook.times()
 
     def name_of(self, mapping: TaskMapping) -> str:
         """Return the name of a candidate in the table and in files of runs."""

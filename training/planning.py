@@ -110,7 +110,15 @@ def plan(
     )
     checks.warn_of_routing(chosen, routing, workload, torus)
     checks.warn_of_distance(chosen, features)
-    made = Plan(several, chosen.outlook(features), noise=noise, goal=goal, seed=seed)
+    made = Plan(
+        several,
+        chosen.outlook(features),
+        noise=noise,
+        goal=goal,
+        seed=seed,
+        workload=workload,
+        routing=routing,
+    )
     is_file = isinstance(times, str | os.PathLike)
     if times is not None and (not is_file or holds_runs(times)):
         made.tell_all(times)

@@ -10,6 +10,7 @@ from .. import options
 from ..inputs import load_torus
 from ..output import Output
 from ..records import Traffic, as_record
+from ..reporting import check_page, report_option, write_page
 from .files import check_files, write_files
 from .options import Step, step_options
 from .report import content, show
@@ -43,8 +44,16 @@ if TYPE_CHECKING:
     "program (.py); neuron=FILE, the device of each rank on a line; or as any format of mappings, "
     "such as .map, vcoord=FILE or tt-rank-bindings=FILE. May be given several times.",
 )
+@report_option
 @as_record("output", Output, options.output_options)
-def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], output: Output) -> None:
+def command(
+    traffic: Traffic,
+    step: Step,
+    top: int,
+    files: tuple[str, ...],
+    report: str | None,
+    output: Output,
+) -> None:
     """Rank the ways to lay the axes of a sharded model over a torus.
 
     Axes get pieces of the torus's dimensions and walk them line by line, as a snake, round a loop
@@ -65,7 +74,8 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
         raise click.UsageError("one of --traffic and --hlo is needed")
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
-    targets = check_files(files, output)
+    targets = check_files(files, output, report)
+    check_page(report)
     torus = load_torus(traffic)
     sends = step.sends or _program(step.hlo or "", output)
     with output.progress("Simulating") as progress:
@@ -79,6 +89,7 @@ def command(traffic: Traffic, step: Step, top: int, files: tuple[str, ...], outp
             top=top,
             progress=progress,
         )
+    write_page(answer, report)
     output.write(content(answer), answer.lines())
     advice = write_files(answer, targets)
     if output.for_people:

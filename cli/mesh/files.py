@@ -19,7 +19,7 @@ _FORMS = (*_SUFFIXES.values(), "neuron")
 Targets = list[tuple[str, str]]
 
 
-def check_files(files: tuple[str, ...], output: Output) -> Targets:
+def check_files(files: tuple[str, ...], output: Output, report: str | None) -> Targets:
     """Return form and path of each file; the form is empty where the suffix names it.
 
     Raises
@@ -41,7 +41,7 @@ def check_files(files: tuple[str, ...], output: Output) -> Targets:
     paths = [path for _, path in targets]
     if len({*paths}) < len(paths):
         raise click.UsageError("--write names the same file twice")
-    output.check(also={f"--write {path}": path for path in paths})
+    output.check({"--report": report}, also={f"--write {path}": path for path in paths})
     for path in paths:
         check_writable(path)
     return targets

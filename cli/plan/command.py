@@ -14,6 +14,7 @@ from ..inputs import Application, check_sends, load_application, load_mappings, 
 from ..output import Output, check_writable, records
 from ..placing_options import POSITIVE
 from ..records import Candidates, Traffic, Work, as_record
+from ..reporting import check_page, report_option, write_page
 from .launch import Launch
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ _SHARE = click.FloatRange(min=1e-4, max=1)
 )
 @options.top_option(10)
 @options.routed_work_options
+@report_option
 @options.output_record
 def command(
     traffic: Traffic,
@@ -117,6 +119,7 @@ def command(
     launch: Launch,
     top: int,
     work: Work,
+    report: str | None,
     output: Output,
 ) -> None:
     """Say which mapping to run next on the machine, and when the runs made are enough.
@@ -133,7 +136,8 @@ def command(
     from toruscast.training.driving import only_one
 
     launch.check(times, candidates.hosts)
-    output.check(also={"--out": launch.out, "--times": times})
+    output.check({"--report": report}, also={"--out": launch.out, "--times": times})
+    check_page(report)
     if times is not None and launch.script is not None:
         check_writable(times)
     application = load_application(traffic)
@@ -169,6 +173,7 @@ def command(
             name = made.name_of(mapping)
             file, advice = launch.write(mapping, name, Path(launch.out), candidates.hosts)
             written[file] = advice
+    write_page(made, report)
     output.write(_content(application, torus, made, upcoming, written), made.table)
     if output.for_people:
         from .report import print_plan

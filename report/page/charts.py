@@ -12,20 +12,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .html import name
+from toruscast.wording import shown_name
 
 Spec = dict[str, Any]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # Okabe and Ito's colours, which readers with any colour vision tell apart.
 HOW = ("simulated", "forecast", "measured", "sketched")
-_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
-_SHAPES = ["circle", "diamond", "square", "triangle-up"]
-_ROW = 16
+COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
+SHAPES = ["circle", "diamond", "square", "triangle-up"]
+ROW = 16
 # Candidates in a chart: the first, and the last few.
 SHOWN, LAST = 60, 4
 
 
-def _spec(rows: list[dict[str, Any]], **parts: Any) -> Spec:
+def spec(rows: list[dict[str, Any]], **parts: Any) -> Spec:
+    """Return a specification of these rows."""
     return {
         "$schema": _SCHEMA,
         "width": "container",
@@ -34,17 +35,18 @@ def _spec(rows: list[dict[str, Any]], **parts: Any) -> Spec:
     }
 
 
-def _axis(field: str, title: str, kind: str = "quantitative", **more: Any) -> dict[str, Any]:
+def axis(field: str, title: str, kind: str = "quantitative", **more: Any) -> dict[str, Any]:
+    """Return a channel of an encoding."""
     return {"field": field, "type": kind, "title": title, **more}
 
 
 def _how() -> dict[str, Any]:
     return {
-        "color": _axis(
-            "how", "how it was found out", "nominal", scale={"domain": HOW, "range": _COLOURS}
+        "color": axis(
+            "how", "how it was found out", "nominal", scale={"domain": HOW, "range": COLOURS}
         ),
-        "shape": _axis(
-            "how", "how it was found out", "nominal", scale={"domain": HOW, "range": _SHAPES}
+        "shape": axis(
+            "how", "how it was found out", "nominal", scale={"domain": HOW, "range": SHAPES}
         ),
     }
 
@@ -54,7 +56,7 @@ def candidates(table: pd.DataFrame, scale: float, unit: str, coverage: float) ->
     shown = table if len(table) <= SHOWN + LAST else pd.concat([table[:SHOWN], table[-LAST:]])
     rows = [
         {
-            "mapping": f"{row['rank']}  {name(row['mapping'])}",
+            "mapping": f"{row['rank']}  {shown_name(row['mapping'])}",
             "time": row["time"] / scale,
             "low": row["low"] / scale,
             "high": row["high"] / scale,
@@ -63,23 +65,23 @@ def candidates(table: pd.DataFrame, scale: float, unit: str, coverage: float) ->
         }
         for row in shown.to_dict("records")
     ]
-    y = _axis("mapping", "", "nominal", sort=None, axis={"labelLimit": 180, "title": None})
+    y = axis("mapping", "", "nominal", sort=None, axis={"labelLimit": 180, "title": None})
     x_title = f"time, {unit} (line: {100 * coverage:.0f} % interval; number: chance to be fastest)"
-    x = _axis("time", x_title, scale={"zero": False})
+    x = axis("time", x_title, scale={"zero": False})
     tooltip = [
-        _axis("mapping", "candidate", "nominal"),
-        _axis("time", f"time, {unit}", format=".4~g"),
-        _axis("how", "found out by", "nominal"),
-        _axis("chance", "chance to be fastest", "nominal"),
+        axis("mapping", "candidate", "nominal"),
+        axis("time", f"time, {unit}", format=".4~g"),
+        axis("how", "found out by", "nominal"),
+        axis("chance", "chance to be fastest", "nominal"),
     ]
-    return _spec(
+    return spec(
         rows,
-        height=_ROW * len(rows),
+        height=ROW * len(rows),
         encoding={"y": y},
         layer=[
             {
                 "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6},
-                "encoding": {"x": _axis("low", x_title), "x2": {"field": "high"}},
+                "encoding": {"x": axis("low", x_title), "x2": {"field": "high"}},
             },
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
@@ -87,7 +89,7 @@ def candidates(table: pd.DataFrame, scale: float, unit: str, coverage: float) ->
             },
             {
                 "mark": {"type": "text", "align": "left", "dx": 8},
-                "encoding": {"x": _axis("high", x_title), "text": {"field": "chance"}},
+                "encoding": {"x": axis("high", x_title), "text": {"field": "chance"}},
             },
         ],
     )
@@ -96,22 +98,22 @@ def candidates(table: pd.DataFrame, scale: float, unit: str, coverage: float) ->
 def scatter(table: pd.DataFrame, column: str, title: str, scale: float, unit: str) -> Spec:
     """Return the times over a metric."""
     rows = [
-        {"mapping": name(m), "x": float(x), "time": t / scale, "how": how}
+        {"mapping": shown_name(m), "x": float(x), "time": t / scale, "how": how}
         for m, x, t, how in zip(
             table["mapping"], table[column], table["time"], table["how"], strict=True
         )
     ]
-    return _spec(
+    return spec(
         rows,
         height=240,
         mark={"type": "point", "filled": True, "size": 45, "opacity": 0.75},
         encoding={
-            "x": _axis("x", title, scale={"zero": False}, axis={"format": "~s"}),
-            "y": _axis("time", f"time, {unit}", scale={"zero": False}),
+            "x": axis("x", title, scale={"zero": False}, axis={"format": "~s"}),
+            "y": axis("time", f"time, {unit}", scale={"zero": False}),
             "tooltip": [
-                _axis("mapping", "candidate", "nominal"),
-                _axis("x", title, format=".4~s"),
-                _axis("time", f"time, {unit}", format=".4~g"),
+                axis("mapping", "candidate", "nominal"),
+                axis("x", title, format=".4~s"),
+                axis("time", f"time, {unit}", format=".4~g"),
             ],
             **_how(),
         },
@@ -131,23 +133,23 @@ def matrix(binned: NDArray[np.float64], of: float, what: str, unit: str) -> Spec
         for i, j in np.argwhere(binned > 0).tolist()
     ]
     most = int(binned.shape[0] * of)
-    axis = {"domain": [0, most], "nice": False}
-    return _spec(
+    ends = {"domain": [0, most], "nice": False}
+    return spec(
         rows,
         height=260,
         mark={"type": "rect"},
         encoding={
-            "x": _axis("to", f"receiving {what}", scale=axis),
+            "x": axis("to", f"receiving {what}", scale=ends),
             "x2": {"field": "to_end"},
-            "y": _axis("from", f"sending {what}", scale={**axis, "reverse": True}),
+            "y": axis("from", f"sending {what}", scale={**ends, "reverse": True}),
             "y2": {"field": "from_end"},
-            "color": _axis(
+            "color": axis(
                 "bytes", unit, scale={"type": "log", "scheme": "viridis"}, legend={"format": "~s"}
             ),
             "tooltip": [
-                _axis("from", f"from {what}"),
-                _axis("to", f"to {what}"),
-                _axis("bytes", "bytes", format=".3~s"),
+                axis("from", f"from {what}"),
+                axis("to", f"to {what}"),
+                axis("bytes", "bytes", format=".3~s"),
             ],
         },
     )
@@ -156,22 +158,26 @@ def matrix(binned: NDArray[np.float64], of: float, what: str, unit: str) -> Spec
 def hops(shares: pd.DataFrame) -> Spec:
     """Return the share of the bytes that travels so many hops, for each mapping named."""
     rows = [
-        {"mapping": name(row["mapping"]), "hops": int(row["hops"]), "share": 100 * row["share"]}
+        {
+            "mapping": shown_name(row["mapping"]),
+            "hops": int(row["hops"]),
+            "share": 100 * row["share"],
+        }
         for row in shares.to_dict("records")
     ]
-    return _spec(
+    return spec(
         rows,
         height=200,
         mark={"type": "bar"},
         encoding={
-            "x": _axis("hops", "hops", "ordinal", axis={"labelAngle": 0}),
+            "x": axis("hops", "hops", "ordinal", axis={"labelAngle": 0}),
             "xOffset": {"field": "mapping", "sort": None},
-            "y": _axis("share", "share of the bytes, %"),
-            "color": _axis("mapping", "mapping", "nominal", sort=None, scale={"range": _COLOURS}),
+            "y": axis("share", "share of the bytes, %"),
+            "color": axis("mapping", "mapping", "nominal", sort=None, scale={"range": COLOURS}),
             "tooltip": [
-                _axis("mapping", "mapping", "nominal"),
-                _axis("hops", "hops"),
-                _axis("share", "share of the bytes, %", format=".1f"),
+                axis("mapping", "mapping", "nominal"),
+                axis("hops", "hops"),
+                axis("share", "share of the bytes, %", format=".1f"),
             ],
         },
     )
@@ -180,35 +186,40 @@ def hops(shares: pd.DataFrame) -> Spec:
 def importance(features: Sequence[str], shares: Sequence[float]) -> Spec:
     """Return what the model's trees split on."""
     rows = [
-        {"feature": name(feature), "share": 100 * float(share)}
+        {"feature": shown_name(feature), "share": 100 * float(share)}
         for feature, share in zip(features, shares, strict=True)
     ]
-    return _spec(
+    return spec(
         rows,
-        height=_ROW * len(rows),
-        mark={"type": "bar", "color": _COLOURS[0]},
+        height=ROW * len(rows),
+        mark={"type": "bar", "color": COLOURS[0]},
         encoding={
-            "y": _axis("feature", "feature", "nominal", sort="-x", axis={"labelLimit": 200}),
-            "x": _axis("share", "importance, %"),
-            "tooltip": [_axis("feature", "feature", "nominal"), _axis("share", "%", format=".1f")],
+            "y": axis("feature", "feature", "nominal", sort="-x", axis={"labelLimit": 200}),
+            "x": axis("share", "importance, %"),
+            "tooltip": [axis("feature", "feature", "nominal"), axis("share", "%", format=".1f")],
         },
     )
 
 
-def observed(table: pd.DataFrame, scale: float, unit: str) -> Spec:
-    """Return forecast times over simulated ones, with the line on which they are equal."""
+def observed(
+    table: pd.DataFrame, scale: float, unit: str, how: str = "simulated", of: str = "time"
+) -> Spec:
+    """Return forecast times over those observed, with the line on which they are equal.
+
+    What is forecast stands in the column ``of``; ``how`` says how times were observed.
+    """
     rows = [
-        {"mapping": name(m), "observed": o / scale, "time": t / scale}
-        for m, o, t in zip(table["mapping"], table["observed_time"], table["time"], strict=True)
+        {"mapping": shown_name(m), "observed": o / scale, "time": t / scale}
+        for m, o, t in zip(table["mapping"], table["observed_time"], table[of], strict=True)
     ]
-    ends = [float(f(table[["observed_time", "time"]].to_numpy()) / scale) for f in (np.min, np.max)]
-    axis = {"zero": False, "domain": ends}
+    ends = [float(f(table[["observed_time", of]].to_numpy()) / scale) for f in (np.min, np.max)]
+    square = {"zero": False, "domain": ends}
     line = [{"observed": end, "time": end} for end in ends]
     encoding = {
-        "x": _axis("observed", f"simulated time, {unit}", scale=axis),
-        "y": _axis("time", f"forecast time, {unit}", scale=axis),
+        "x": axis("observed", f"{how} time, {unit}", scale=square),
+        "y": axis("time", f"forecast time, {unit}", scale=square),
     }
-    return _spec(
+    return spec(
         rows,
         height=240,
         layer=[
@@ -218,13 +229,13 @@ def observed(table: pd.DataFrame, scale: float, unit: str) -> Spec:
                 "encoding": encoding,
             },
             {
-                "mark": {"type": "point", "filled": True, "size": 45, "color": _COLOURS[1]},
+                "mark": {"type": "point", "filled": True, "size": 45, "color": COLOURS[1]},
                 "encoding": {
                     **encoding,
                     "tooltip": [
-                        _axis("mapping", "candidate", "nominal"),
-                        _axis("observed", f"simulated, {unit}", format=".4~g"),
-                        _axis("time", f"forecast, {unit}", format=".4~g"),
+                        axis("mapping", "candidate", "nominal"),
+                        axis("observed", f"{how}, {unit}", format=".4~g"),
+                        axis("time", f"forecast, {unit}", format=".4~g"),
                     ],
                 },
             },

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toruscast.training import Forecast
-from toruscast.wording import counted
+from toruscast.wording import counted, shown_name
 
 from .. import words
 from ..units import nbytes, number, percent, seconds, time_unit
 from . import charts
 from .html import Section, chart, details, paragraph, sentences, table
+from .learned import of_runs
 from .network import Candidate
-from .views import View, launcher_file, origin_section, torus_section, traffic_section
+from .views import View, facts_of, launcher_file, origin_section, torus_section, traffic_section
 
 
 def sections_of(found: Forecast, inputs: Sequence[tuple[str, str]]) -> list[Section]:
@@ -27,8 +28,8 @@ def sections_of(found: Forecast, inputs: Sequence[tuple[str, str]]) -> list[Sect
         _candidates(found),
         torus_section(view),
         traffic_section(view),
-        _model(found),
-        origin_section(view, inputs),
+        *([_model(found)] if found.learned is None else of_runs(found.learned)),
+        origin_section(*facts_of(view), *inputs),
     ]
 
 
@@ -63,7 +64,7 @@ def _candidates(found: Forecast) -> Section:
     }
     content = chart("candidate-times", "Times of the candidates", described)
     if found.verdict.rivals:
-        named = ", ".join(found.verdict.rivals[:10])
+        named = ", ".join(map(shown_name, found.verdict.rivals[:10]))
         content += paragraph(f"Cannot be told apart from the best: {named}.")
     content += '<div class="pair">'
     content += chart(
@@ -90,7 +91,7 @@ def _candidates(found: Forecast) -> Section:
             if row["low"] == row["high"]
             else f"{number(row['low'] / scale)} to {number(row['high'] / scale)}",
             percent(row["p_best"]),
-            number(row["lower_bound"] / scale),
+            number(row["lower_bound"] / scale) if row["lower_bound"] >= 0 else "-",
             nbytes(row["max_bytes"]),
             number(row["avg_hops_per_byte"]),
             f"{row['max_FIFO']:.0f}",

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from toruscast.wording import printable
+from toruscast.wording import shown_name
 
 # The page may run its own script and show its own pictures; it may ask nobody for anything.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,7 @@ def text(value: object) -> str:
     >>> text("<script>"), text("a" * 300)[-3:]
     ('&lt;script&gt;', 'aa…')
     """
-    shown = name(value)
-    return html.escape(shown)
-
-
-def name(value: object) -> str:
-    """Return a name from a file in printable characters, cut where it is very long."""
-    shown = printable(str(value))
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    return html.escape(shown_name(value))
 
 
 def sentences(*several: str) -> str:
@@ -91,6 +83,14 @@ def table(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}"><table>'
         f"<caption>{text(caption)}</caption><thead>{line('th', head)}</thead>"
         f"<tbody>{body}</tbody></table></div>\n"
+    )
+
+
+def code(key: str, content: str) -> str:
+    """Return text to copy as it is, with a button that does."""
+    return (
+        f'<p><button type="button" data-copy="{key}">Copy it</button></p>'
+        f'<pre id="{key}" tabindex="0">{sentences(content)}</pre>\n'
     )
 
 

@@ -17,9 +17,9 @@ from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import routes
 from toruscast.typing import Routing
 
-from .html import name
-
 # Links times candidates, and links times candidates whose task pairs are listed: a byte, and 30.
+from toruscast.wording import shown_name
+
 _MOST_SHARES = 6_000_000
 _MOST_LISTED = 50_000
 # Hops of all messages up to which the pairs behind links are looked for.
@@ -40,43 +40,68 @@ class Candidate(NamedTuple):
     """Seconds of the whole exchange, simulated, measured or forecast."""
 
 
-def network_data(
-    workload: Workload, torus: Torus, candidates: Sequence[Candidate], routing: Routing
-) -> dict[str, Any]:
-    """Return what the page's script draws the torus from.
+class LinkUse(NamedTuple):
+    """How long each link works under a candidate, and for whom."""
 
-    Each link is a stub that leaves its node, halfway to the next one. Two dimensions make a plane;
-    the nodes of the others stand in planes of their own, and their links leave at an angle. As many
-    candidates are kept as stay small, the first ones.
+    name: str
+    time: float
+    """Seconds of the whole exchange."""
+    busy: NDArray[np.float64]
+    """Seconds, ``(n_links,)``; or ``(n_parts, n_links)`` where the parts of a step are told."""
+    pairs: dict[str, str] | None = None
+    """Task pairs behind links, as `_pairs_behind` packs them."""
+
+
+def link_uses(
+    workload: Workload, torus: Torus, candidates: Sequence[Candidate], routing: Routing
+) -> list[LinkUse]:
+    """Return the use of links under as many candidates as stay small, the first ones.
 
     Raises
     ------
     InputError
         If a mapping does not fit.
     """
-    kept = candidates[: max(2, _MOST_SHARES // max(torus.n_links, 1))]
-    shares, listed = [], {}
-    details = _MOST_LISTED // max(torus.n_links, 1)
-    for i, candidate in enumerate(kept):
+    uses = []
+    details = max(2, _MOST_LISTED // max(torus.n_links, 1))
+    for i, candidate in enumerate(candidates[: most_candidates(torus)]):
         traffic = RoutedTraffic(workload, torus, candidate.mapping, routing)
         busy = traffic.all_wire_bytes / torus.link_bandwidth
-        shares.append(_in_steps(busy / (candidate.time or 1.0), torus))
-        if i < max(2, details):
-            pairs = _pairs_behind(traffic)
-            if pairs is not None:
-                listed[i] = pairs
-    plane = _plane(torus)
+        pairs = _pairs_behind(traffic) if i < details else None
+        uses.append(LinkUse(candidate.name, candidate.time, busy, pairs))
+    return uses
+
+
+def most_candidates(torus: Torus) -> int:
+    """Return how many candidates a page may hold."""
+    return max(2, _MOST_SHARES // max(torus.n_links, 1))
+
+
+def network_data(
+    torus: Torus, uses: Sequence[LinkUse], parts: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what the page's script draws the torus from.
+
+    Each link is a stub that leaves its node, halfway to the next one. Two dimensions make a plane;
+    the nodes of the others stand in planes of their own, and their links leave at an angle.
+    ``parts`` are the names of the parts of a step, where uses tell them.
+    """
+    shares = [_in_steps(np.atleast_2d(use.busy) / (use.time or 1.0), torus) for use in uses]
+    whole = [
+        _in_steps(np.atleast_2d(use.busy).sum(axis=0) / (use.time or 1.0), torus) for use in uses
+    ]
     return {
         "shape": list(torus.shape),
-        "names": [name(candidate.name) for candidate in kept],
-        "times": [candidate.time for candidate in kept],
-        "left_out": len(candidates) - len(kept),
+        "names": [shown_name(use.name) for use in uses],
+        "times": [use.time for use in uses],
         "steps": _STEPS,
         "missing": _MISSING,
-        "shares": _packed(np.concatenate(shares)),
-        "pairs": listed,
+        "shares": _packed(np.concatenate(whole)),
+        "pairs": {i: use.pairs for i, use in enumerate(uses) if use.pairs is not None},
         "pairs_a_link": PAIRS,
-        **plane,
+        "parts": [shown_name(part) for part in parts],
+        "part_shares": _packed(np.concatenate(shares).ravel()) if parts else None,
+        **_plane(torus),
     }
 
 

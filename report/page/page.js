@@ -9,7 +9,7 @@
       background: "transparent", font: "system-ui, sans-serif", view: { stroke: line },
       axis: { ...words, gridColor: line, domainColor: line, tickColor: line },
       legend: { ...words, orient: "top", labelLimit: 260 }, title: { color: ink },
-      text: { fill: ink, color: ink },
+      text: { fill: ink, color: ink }, rule: { color: ink },
     };
   };
   const options = (renderer) => ({ actions: false, renderer, config: config(), ast: false });
@@ -48,6 +48,7 @@
     const ports = given.stubs.length;
     const nLinks = given.x.length * ports;
     const shares = new Uint8Array(await inflate(given.shares));
+    const parts = given.parts.length ? new Uint8Array(await inflate(given.part_shares)) : null;
     const pairs = {};
     for (const [i, packed] of Object.entries(given.pairs)) {
       pairs[i] = {
@@ -92,74 +93,23 @@
       return found;
     };
 
-    const across = Math.max(...given.x) + 1, down = Math.max(...given.y) + 1;
     const spec = (found) => {
+      const drawn = structuredClone(given.picture);
       const room = document.getElementById("network-view").clientWidth || 800;
-      // As large as fits on about a screen.
-      const cell = Math.max(13, Math.min(56, Math.floor(room / (across + 0.6)),
-        Math.floor(Math.sqrt((room * 560) / given.x.length))));
-      const wide = (across + 0.6) * cell, high = (down + 0.6) * cell + 16;
-      const most = Math.max(1, Math.min(given.planes.length, Math.floor(room / wide)));
-      // Full lines, where that does not leave half of the room empty.
-      let columns = most;
-      while (given.planes.length % columns) columns--;
-      if (columns < most / 2) columns = most;
-      const lines = Math.ceil(given.planes.length / columns);
-      const place = (node) => {
-        const plane = given.plane[node];
-        return [(plane % columns) * wide + (given.x[node] + 0.5) * cell,
-          Math.floor(plane / columns) * high + 16 + (given.y[node] + 0.5) * cell];
-      };
-      const difference = mode() === "difference";
-      const limit = Math.max(0.01, ...found.map((row) => Math.abs(row.value)));
+      const known = { room, mode: mode(), dark: dark.matches };
+      for (const signal of drawn.signals) {
+        if (signal.name in known) signal.value = known[signal.name];
+      }
       for (const row of found) {
-        const port = row.link % ports;
-        const [dx, dy] = given.stubs[port];
-        const [x, y] = place(Math.floor(row.link / ports));
-        // The two ways of a link lie side by side.
-        const length = Math.hypot(dx, dy);
-        const [sx, sy] = [(-dy / length) * 1.5, (dx / length) * 1.5];
+        const node = Math.floor(row.link / ports);
+        const [dx, dy] = given.stubs[row.link % ports];
         Object.assign(row, {
-          x: x + sx, y: y + sy, x2: x + sx + dx * cell, y2: y + sy + dy * cell,
-          name: label(row.link), width: 1 + (2.5 * Math.abs(row.value)) / limit,
+          cx: given.x[node], cy: given.y[node], plane: given.plane[node], dx, dy,
+          name: label(row.link),
         });
       }
-      const idle = dark.matches ? "#3d444d" : "#d0d7de";
-      const scheme = difference ? { scheme: "purpleorange" }
-        : { scheme: "viridis", extent: dark.matches ? [0.25, 1] : [0.95, 0] };
-      return {
-        $schema: "https://vega.github.io/schema/vega/v6.json",
-        width: columns * wide, height: lines * high, padding: 4,
-        data: [
-          { name: "links", values: found },
-          { name: "planes", values: given.planes.map((text, i) => ({
-            text, x: (i % columns) * wide + 2, y: Math.floor(i / columns) * high + 11,
-          })) },
-        ],
-        scales: [{
-          name: "colour", type: "linear", domain: difference ? [-limit, limit] : [0, limit],
-          range: scheme,
-        }],
-        legends: [{
-          fill: "colour", direction: "horizontal", orient: "top", gradientLength: 200,
-          format: "+.0%".slice(difference ? 0 : 1),
-          title: difference ? "busy share of the time, A minus B" : "busy share of the time",
-        }],
-        marks: [
-          { type: "text", from: { data: "planes" }, encode: { enter: {
-            text: { field: "text" }, x: { field: "x" }, y: { field: "y" },
-            fontSize: { value: 10 }, fill: { value: dark.matches ? "#e6edf3" : "#1b1f24" },
-          } } },
-          { type: "rule", from: { data: "links" }, encode: { enter: {
-            x: { field: "x" }, y: { field: "y" }, x2: { field: "x2" }, y2: { field: "y2" },
-            strokeWidth: { field: "width" }, strokeCap: { value: "round" },
-            stroke: [{ test: "abs(datum.value) < 0.004", value: idle },
-              { scale: "colour", field: "value" }],
-            tooltip: { signal: "{link: datum.name, A: format(datum.a, '.1%'), " +
-              "B: format(datum.b, '.1%')}" },
-          } } },
-        ],
-      };
+      drawn.data[0].values = found;
+      return drawn;
     };
 
     const told = document.getElementById("pairs");
@@ -169,21 +119,26 @@
       const head = `Link ${label(link)} under ${given.names[chosen]}: busy ` +
         `${(100 * share(chosen, link)).toFixed(1)} % of the time.`;
       const list = document.createElement("ul");
-      if (known) {
-        for (let k = 0; k < given.pairs_a_link; k++) {
-          const at = link * given.pairs_a_link + k;
-          if (known.ends[2 * at] < 0) break;
-          const item = document.createElement("li");
-          item.textContent = `task ${known.ends[2 * at]} to task ${known.ends[2 * at + 1]}: ` +
-            amount(known.bytes[at]);
-          list.append(item);
-        }
+      const tell = (text) => {
+        list.append(Object.assign(document.createElement("li"), { textContent: text }));
+      };
+      for (let k = 0; known && k < given.pairs_a_link; k++) {
+        const at = link * given.pairs_a_link + k;
+        if (known.ends[2 * at] < 0) break;
+        tell(`task ${known.ends[2 * at]} to task ${known.ends[2 * at + 1]}: ` +
+          amount(known.bytes[at]));
       }
+      given.parts.forEach((part, k) => {
+        const at = (chosen * given.parts.length + k) * nLinks + link;
+        const busy = (100 * parts[at]) / given.steps;
+        if (busy) tell(`${part}: busy ${busy.toFixed(1)} % of the time`);
+      });
       const kept = Object.keys(pairs).map((i) => given.names[i]);
-      const words = known ? (list.childElementCount ? "Task pairs that send most over it:"
-        : "Nothing is sent over it.")
-        : kept.length ? `Task pairs are kept for: ${kept.join(", ")}.`
-          : "Packets choose their way here: no task pair stands behind one link alone.";
+      const words = parts ? (list.childElementCount ? "It works for:" : "Nothing is sent over it.")
+        : known ? (list.childElementCount ? "Task pairs that send most over it:"
+          : "Nothing is sent over it.")
+          : kept.length ? `Task pairs are kept for: ${kept.join(", ")}.`
+            : "Packets choose their way here: no task pair stands behind one link alone.";
       told.replaceChildren(Object.assign(document.createElement("p"), { textContent: head }),
         Object.assign(document.createElement("p"), { textContent: words }), list);
     };

@@ -12,13 +12,13 @@ from toruscast.simulation import Simulation, simulate
 from toruscast.training._contest import TIME
 from toruscast.training.search import Found
 from toruscast.typing import Routing
-from toruscast.wording import counted
+from toruscast.wording import counted, shown_name
 
 from .. import words
 from ..units import number, percent, seconds
-from .html import Section, name, paragraph, sentences
+from .html import Section, paragraph, sentences
 from .network import Candidate
-from .views import View, launcher_file, origin_section, torus_section, traffic_section
+from .views import View, facts_of, launcher_file, origin_section, torus_section, traffic_section
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def sections_of(summary: Summary, inputs: Sequence[tuple[str, str]]) -> list[Sec
         Section("The answer", content + launcher_file(summary.view)),
         torus_section(summary.view),
         traffic_section(summary.view),
-        origin_section(summary.view, inputs),
+        origin_section(*facts_of(summary.view), *inputs),
     ]
 
 
@@ -55,7 +55,8 @@ def of_search(
     shown = seconds if is_time else number
     yours = "your best mapping" if given else "the tasks in order"
     answer = (
-        f"{name(found.mapping.name)} is the best found: {found.objective} {shown(found.value)}, "
+        f"{shown_name(found.mapping.name)} is the best found: {found.objective} "
+        f"{shown(found.value)}, "
         f"{'simulated' if is_time else 'computed'}, {found.gain:.1%} less than {yours}."
     )
     more = [
@@ -84,7 +85,7 @@ def of_simulation(result: Simulation, mapping: TaskMapping) -> Summary:
     workload, torus, routing = result.workload, result.torus, result.routing
     why = explain(workload, torus, mapping, routing=routing)
     estimated = ways_are_open(workload, torus, routing)
-    answer = f"{name(mapping.name)} takes {seconds(result.time)}, simulated packet by packet."
+    answer = f"{shown_name(mapping.name)} takes {seconds(result.time)}, simulated packet by packet."
     more = [words.bound_line(why, estimated, workload.dependent)]
     view = View(workload, torus, [Candidate(mapping.name, mapping, result.time)], routing)
     return Summary(f"{_called(workload)} on {torus}: simulation", answer, more, view)

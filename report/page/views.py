@@ -14,14 +14,15 @@ from toruscast.mapping import Torus, Workload
 from toruscast.mapping.formats import write_mapping
 from toruscast.routing.routing import injection_fifos
 from toruscast.typing import Routing
-from toruscast.wording import counted
+from toruscast.wording import counted, shown_name
 
 from .. import words
 from ..machine import describe_machine
 from ..units import nbytes, number, seconds
 from . import charts
-from .html import Section, chart, details, paragraph, sentences, table
-from .network import Candidate, binned, hop_shares, network_data
+from .html import Section, chart, code, details, paragraph, table
+from .network import Candidate, LinkUse, binned, hop_shares, link_uses, network_data
+from .picture import picture
 
 # Tasks up to which the launcher's file stands on the page.
 _MOST_LINES = 20_000
@@ -46,16 +47,21 @@ def launcher_file(view: View) -> str:
         path = Path(folder) / "best.map"
         write_mapping(view.candidates[0].mapping, path, torus=view.torus)
         content = path.read_text(encoding="utf-8")
-    return details(
-        "The file for the launcher",
-        '<p><button type="button" data-copy="launcher-file">Copy the file</button></p>'
-        f'<pre id="launcher-file" tabindex="0">{sentences(content)}</pre>\n',
-    )
+    return details("The file for the launcher", code("launcher-file", content))
 
 
 def torus_section(view: View) -> Section:
     """Return the picture of the links under each mapping."""
-    data = network_data(view.workload, view.torus, view.candidates, view.routing)
+    uses = link_uses(view.workload, view.torus, view.candidates, view.routing)
+    return links_section(view.torus, uses, left_out=len(view.candidates) - len(uses))
+
+
+def links_section(
+    torus: Torus, uses: Sequence[LinkUse], parts: Sequence[str] = (), left_out: int = 0
+) -> Section:
+    """Return the picture of links that are used so."""
+    data = network_data(torus, uses, parts)
+    data["picture"] = picture(data)
     called = data["dimensions"]
     planes = (
         f"Across the plane runs dimension {called[data['across']]}"
@@ -64,13 +70,9 @@ def torus_section(view: View) -> Section:
         "A stub stands for the link from its node towards the next one; what wraps around leaves "
         "at the edge. Colour and width are the share of the time for which the link is busy."
     )
-    left_out = (
-        f"{data['left_out']} candidates are left out, to keep the file small."
-        if data["left_out"]
-        else ""
-    )
-    content = paragraph(planes, left_out) + _CONTROLS
-    return Section(f"The torus, {view.torus}", content, data={"network": data})
+    fewer = f"{left_out} candidates are left out, to keep the file small." if left_out else ""
+    content = paragraph(planes, fewer) + _CONTROLS
+    return Section(f"The torus, {torus}", content, data={"network": data})
 
 
 _CONTROLS = """<div class="controls" id="network-controls">
@@ -114,7 +116,9 @@ def traffic_section(view: View) -> Section:
     )
     content += "</div>\n"
     content += chart(
-        "hops", "How far the bytes travel", f"Shares of the bytes by hops, {' and '.join(ends)}."
+        "hops",
+        "How far the bytes travel",
+        f"Shares of the bytes by hops, {' and '.join(map(shown_name, ends))}.",
     )
     content += _phases(view) + _fullest_nodes(view)
     return Section("The traffic", content, charts=several)
@@ -170,15 +174,18 @@ def _fullest_nodes(view: View) -> str:
     )
 
 
-def origin_section(view: View, inputs: Sequence[tuple[str, str]]) -> Section:
-    """Return what the page was made from, so that it can be made again."""
+def facts_of(view: View) -> list[tuple[str, str]]:
+    """Return what the traffic, the torus and the candidates are."""
     comm = view.workload.total
-    facts = [
+    return [
         ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
         ("torus", f"{view.torus}, {counted(view.torus.n_nodes, 'node')}"),
         ("candidates", str(len(view.candidates))),
         ("routing", view.routing),
-        *inputs,
-        *((key, str(value)) for key, value in describe_machine().items()),
     ]
-    return Section("How to make it again", table(["what", "is"], facts, "Inputs and versions", 2))
+
+
+def origin_section(*facts: tuple[str, str]) -> Section:
+    """Return what the page was made from, so that it can be made again."""
+    rows = [*facts, *((key, str(value)) for key, value in describe_machine().items())]
+    return Section("How to make it again", table(["what", "is"], rows, "Inputs and versions", 2))

@@ -9,15 +9,18 @@ from pathlib import Path
 
 from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
-from toruscast.training import Forecast
+from toruscast.training import Forecast, Measured, Plan, Training
+from toruscast.training.mesh import MeshForecast
 
-from . import forecast, summary
-from .html import page
+from . import forecast, learned, mesh, planned, summary
+from .html import Section, page
 from .summary import Summary
+
+Answer = Forecast | Plan | MeshForecast | Training | Measured | Summary
 
 
 def write_report(
-    answer: Forecast | Summary,
+    answer: Answer,
     path: str | os.PathLike[str],
     *,
     inputs: Sequence[tuple[str, str]] = (),
@@ -25,12 +28,13 @@ def write_report(
     """Write an answer as one HTML file that opens from disk, without a network.
 
     The page shows the answer and how sure it is, the candidates, the links of the torus under each
-    of them, the traffic, and what the model rests on.
+    of them, the traffic, and what the model rests on; of each what the answer knows.
 
     Parameters
     ----------
-    answer : Forecast or Summary
-        What `forecast` returned, or another answer in words with the mappings that it speaks of.
+    answer : Forecast, Plan, MeshForecast, Training, Measured or Summary
+        What `forecast`, `plan`, `mesh`, `train_for` or `learn_runs` returned, or another answer in
+        words with the mappings that it speaks of.
     path : path
         The file to write, ``.html``; it appears whole or not at all.
     inputs : sequence of (str, str)
@@ -54,12 +58,26 @@ def write_report(
     '<!doctype html>'
     """
     check_report(path)
-    if isinstance(answer, Summary):
-        content = page(answer.title, summary.sections_of(answer, inputs))
-    else:
-        content = page(forecast.title(answer), forecast.sections_of(answer, inputs))
+    content = page(*_parts(answer, inputs))
     with atomic_path(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
+
+
+def _parts(answer: Answer, inputs: Sequence[tuple[str, str]]) -> tuple[str, list[Section]]:
+    """Return the title of the page and its parts."""
+    if isinstance(answer, Forecast):
+        return forecast.title(answer), forecast.sections_of(answer, inputs)
+    if isinstance(answer, Plan):
+        return planned.title(answer), planned.sections_of(answer, inputs)
+    if isinstance(answer, MeshForecast):
+        return mesh.title(answer), mesh.sections_of(answer, inputs)
+    if isinstance(answer, Training | Measured):
+        return learned.title(answer), learned.sections_of(answer, inputs)
+    if isinstance(answer, Summary):
+        return answer.title, summary.sections_of(answer, inputs)
+    raise InputError(
+        "no answer to report", found=type(answer).__name__, expected="such as a Forecast"
+    )
 
 
 def check_report(path: str | os.PathLike[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_LONGEST = 200
+
 
 def counted(number: float, noun: str) -> str:
     """Return a number and what it counts, in the plural unless it is one.
@@ -30,6 +32,18 @@ def printable(text: str) -> str:
     'red?[31m'
     """
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def shown_name(value: object) -> str:
+    """Return a name as it stands in a sentence or a table: printable, and cut if very long.
+
+    Examples
+    --------
+    >>> shown_name("identity"), len(shown_name("x" * 10_000))
+    ('identity', 200)
+    """
+    shown = printable(str(value))
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
 
 
 def one_line(text: str) -> str:

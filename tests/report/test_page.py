@@ -8,27 +8,35 @@ import zlib
 
 import numpy as np
 import pytest
+from report_answers import HOSTILE, answers
 
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
 from toruscast.report.page.html import json_block, table, text
-from toruscast.report.page.network import PAIRS, Candidate, binned, hop_shares, network_data
+from toruscast.report.page.network import (
+    PAIRS,
+    Candidate,
+    binned,
+    hop_shares,
+    link_uses,
+    network_data,
+)
 from toruscast.report.page.summary import of_search, of_simulation
 from toruscast.report.page.write import write_report
 from toruscast.routing.routing import routes
-
-HOSTILE = '<script>alert("1")</script>&\u202e]]>' + "x" * 10_000
+from toruscast.training.growth import growth, kept_out
+from toruscast.training.mesh.links import link_seconds
 
 
 @pytest.fixture(scope="module")
-def answer():
-    comm = tc.patterns.halo_2d((4, 8), 4096, periodic=True)
-    comm = tc.CommGraph(comm.n_tasks, comm.src, comm.dst, comm.nbytes, name=HOSTILE)
-    torus = tc.Torus((4, 2, 4))
-    mappings = tc.strategies.sample(comm, torus, n=7)
-    odd = tc.TaskMapping(mappings[3].node[::-1].copy(), torus, name=HOSTILE)
-    return tc.forecast(comm, torus, [*mappings, odd], check=True, budget=1)
+def every():
+    return answers()
+
+
+@pytest.fixture(scope="module")
+def answer(every):
+    return every["forecast"]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +66,34 @@ def test_names_show_as_text_and_the_page_asks_nobody(page):
     assert not re.search(r"""(?:src|href)\s*=\s*["']""", own)
 
 
+def test_no_kind_of_page_is_built_from_a_name(every, tmp_path):
+    for kind, answer in every.items():
+        write_report(answer, tmp_path / f"{kind}.html", inputs=[("file", HOSTILE)])
+        content = (tmp_path / f"{kind}.html").read_text(encoding="utf-8")
+        assert "<script>alert" not in content
+        assert "\u202e" not in content
+        assert "x" * 1000 not in content
+        assert "&lt;script&gt;alert" in content
+
+
+def test_what_a_step_sends_is_the_busy_share_of_its_links(every):
+    found = every["mesh"]
+    seconds = link_seconds(found, found.best)
+    for row, sent in zip(seconds, found.best.sent, strict=True):
+        assert row.max() == pytest.approx(sent.score.busy)
+
+
+def test_more_samples_order_better_and_all_are_forecast_unseen(every):
+    found = every["trained"]
+    samples = found.samples
+    said = kept_out(samples, found.model)
+    assert said.shape == (len(samples),)
+    assert not np.allclose(said, found.model.predict(samples), rtol=1e-6)
+    grown = growth(samples, found.model)
+    assert grown["n_train"].is_monotonic_increasing
+    assert (grown["low"] <= grown["rcc"]).all()
+
+
 def test_the_answer_the_candidates_and_the_launchers_file_stand_on_it(page, answer):
     content = page.read_text(encoding="utf-8")
     assert "is fastest" in content or "is forecast to be fastest" in content
@@ -75,7 +111,7 @@ def test_shares_and_pairs_are_those_of_the_routing(answer):
     torus, workload = answer.torus, answer.workload
     comm = workload.total
     several = [Candidate(m.name, m, 1e-4 * (i + 1)) for i, m in enumerate(answer.mappings)]
-    data = network_data(workload, torus, several, "deterministic")
+    data = network_data(torus, link_uses(workload, torus, several, "deterministic"))
     shares = unpacked(data["shares"], np.uint8).reshape(len(several), torus.n_links)
     for i, (_, mapping, time) in enumerate(several):
         busy = RoutedTraffic(workload, torus, mapping).all_wire_bytes / torus.link_bandwidth
@@ -99,7 +135,8 @@ def test_shares_and_pairs_are_those_of_the_routing(answer):
 
 def test_packets_that_choose_their_way_have_no_pairs(answer):
     several = [Candidate("one", answer.mappings[0], 1.0)]
-    assert network_data(answer.workload, answer.torus, several, "adaptive")["pairs"] == {}
+    uses = link_uses(answer.workload, answer.torus, several, "adaptive")
+    assert network_data(answer.torus, uses)["pairs"] == {}
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (2, 2, 3, 2, 2)])
@@ -107,7 +144,8 @@ def test_every_node_has_a_place_of_its_own(shape):
     torus = tc.Torus(shape)
     comm = tc.CommGraph(2, [0], [1], [8])
     mapping = tc.TaskMapping([0, 1], torus)
-    data = network_data(tc.Workload([comm]), torus, [Candidate("a", mapping, 1.0)], "deterministic")
+    several = [Candidate("a", mapping, 1.0)]
+    data = network_data(torus, link_uses(tc.Workload([comm]), torus, several, "deterministic"))
     places = set(zip(data["plane"], data["x"], data["y"], strict=True))
     assert len(places) == torus.n_nodes
     assert len(data["planes"]) == max(data["plane"]) + 1
