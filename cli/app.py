@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "Explain why a mapping takes its time, and what to try.",
     "features": "Compute the named features of mappings.",
     "simulate": "Simulate one mapping packet by packet, or rank many so.",
+    "plot": "Draw the views of a report as figures for a paper.",
     "flows": "Rank mappings by simulated flows, whatever the messages' length.",
     "collectives": "Rank the algorithms of a collective for a torus, a size and a rank map.",
     "mesh": "Rank the ways to lay the axes of a sharded model over a torus.",

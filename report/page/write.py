@@ -90,6 +90,11 @@ def check_report(path: str | os.PathLike[str]) -> None:
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError("unknown suffix of a report", file=path, expected=".html")
+    check_drawing()
+
+
+def check_drawing() -> None:
+    """Raise `InputError` if the drawing library is not installed."""
     if find_spec("vl_convert") is None:
         raise InputError(
             "a report needs vl-convert-python", expected="pip install 'toruscast[report]'"
