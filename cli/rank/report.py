@@ -14,6 +14,7 @@ from ..output import records
 from ..phrases import application_line
 from ..quality import METRICS, score
 from ..tables import new_table, print_table, top_and_bottom
+from .heat import print_heat
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +42,7 @@ def print_answer(
     _print_table(found, top, estimated, console)
     console.print()
     _print_reasons(found, estimated, console)
+    print_heat(found, console)
     if found.learned is not None:
         print_learned(found.learned, console)
     if found.table["lower_bound"].isna().all():
