@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types docs docs-serve bench results figures pages clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -31,6 +31,10 @@ docs: types
 
 docs-serve: types
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+# What the notebooks show is what they give.
+notebooks: .venv/installed-dev
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
 
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large

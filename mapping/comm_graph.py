@@ -15,6 +15,8 @@ from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from toruscast.wording import counted
 
+from .shown import graph_html
+
 if TYPE_CHECKING:
     import pandas as pd
     from scipy import sparse
@@ -224,6 +226,8 @@ class CommGraph:
             f"CommGraph({label}{counted(self.n_tasks, 'task')}, {counted(self.n_edges, 'edge')}, "
             f"{counted(self.nbytes.sum(), 'byte')}, {counted(self.n_messages.sum(), 'message')})"
         )
+
+    _repr_html_ = graph_html
 
 
 def sum_edges(

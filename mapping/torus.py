@@ -20,6 +20,7 @@ from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .holes import Holes, link_speeds, slowed, usable_nodes, without
 from .neighbors import hops_between, links_as_graph, neighbor_table
 from .network import Network, changed
+from .shown import torus_html
 from .ties import TIE_RULES, TieRule
 from .twist import (
     Twist,
@@ -54,8 +55,7 @@ class Torus:
     bandwidth : float or sequence of float, default 2e9
         Bytes per second of a link in each dimension, each way; 1 or more.
     order : sequence of int, optional
-        The order in which dimension-ordered routing corrects the dimensions; 0, 1, 2, ... if not
-        given.
+        Order in which dimension-ordered routing corrects the dimensions; 0, 1, ... if not given.
     tie : {"source_parity", "sum_parity", "plus", "simgrid", "random", "split", "booksim", ...}
         The way round a ring when both are equally long; see the notes.
     network : Network
@@ -248,9 +248,7 @@ class Torus:
         return checked.node_numbers(coords, self.shape)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
-        """Return the number of the link that leaves ``node`` along ``dimension``.
-
-        ``direction`` is +1 or -1.
+        """Return the number of the link from ``node`` along ``dimension``, way +1 or -1.
 
         Raises
         ------
@@ -348,3 +346,5 @@ class Torus:
         sizes = "x".join(str(k) + ("" if w else "m") for k, w in each)
         holes = f" ({self.holes})" if self.holes else ""
         return f"{self.name} {sizes}".strip() + twist_text(self) + holes
+
+    _repr_html_ = torus_html

@@ -11,6 +11,7 @@ import pandas as pd
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.notebook import html_facts, html_rows
 from toruscast.routing import Routing
 
 from .measured import Measured
@@ -19,6 +20,8 @@ from .race import Kind
 
 SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 """Features that stand in the table of an answer."""
+# Rows that a notebook shows.
+_SHOWN = 5
 TOLD_APART = 0.01
 """Candidates less likely to be the fastest are told apart from it."""
 
@@ -107,6 +110,25 @@ class Forecast:
         """Return what limits a candidate and its busiest links; the best if none is named."""
         chosen = self.best if mapping is None else self.named(mapping)
         return explain(self.workload, self.torus, chosen, routing=self.routing)
+
+    def _repr_html_(self) -> str:
+        first = self.table.iloc[0]
+        facts = [
+            ("fastest", f"{first['mapping']}, {first['time']:.3g} s, {first['how']}"),
+            ("how sure", f"{self.verdict.kind}, {100 * self.verdict.certainty:.0f} %"),
+            ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
+        ]
+        rows = [
+            (
+                row["mapping"],
+                *(f"{row[key]:.3g}" for key in ("time", "low", "high")),
+                f"{100 * row['p_best']:.0f} %",
+                row["how"],
+            )
+            for row in self.table.head(_SHOWN).to_dict("records")
+        ]
+        head = ["mapping", "time, s", "low", "high", "P(best)", "how"]
+        return html_facts(f"Forecast on {self.torus}", facts) + html_rows(head, rows)
 
 
 def names_of(mappings: Sequence[TaskMapping]) -> list[str]:

@@ -1,0 +1,37 @@
+"""Notebooks run, and give what they show."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+NOTEBOOKS = sorted(Path(__file__).parents[2].glob("docs/notebooks/*.ipynb"))
+
+
+def shown(notebook):
+    """What each cell shows, as text and as HTML."""
+    cells = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            data = [
+                output.get("data", {"text/plain": output.get("text")}) for output in cell.outputs
+            ]
+            cells.append([(each.get("text/html"), each.get("text/plain")) for each in data])
+    return cells
+
+
+def test_there_are_three():
+    assert len(NOTEBOOKS) == 3
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_gives_what_it_shows(path, tmp_path):
+    stored = nbformat.read(path, as_version=4)
+    nbformat.validate(stored)
+    again = copy.deepcopy(stored)
+    places = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(again, timeout=300, kernel_name="python3", resources=places).execute()
+    assert shown(again) == shown(stored)
+    assert list(tmp_path.iterdir()) == []
