@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from toruscast.wording import one_line
+from toruscast.wording import one_line, shortened
 
 from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
 from .names import SubCommands
@@ -136,7 +136,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return re.sub(r"(?<!\.)\.$", "", error.format_message()) + hint
+    return re.sub(r"(?<!\.)\.$", "", shortened(error.format_message(), 1000)) + hint
 
 
 def _end(message: str, code: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from toruscast.wording import shortened
+
 FAILED = 1
 WRONG_INPUT = 2
 INTERRUPTED = 130
@@ -43,6 +45,7 @@ def described(error: Exception) -> tuple[str, int]:
         return "out of memory", FAILED
     if isinstance(error, OSError):
         reason = error.strerror or str(error) or type(error).__name__
-        return f"{error.filename}: {reason}" if error.filename else reason, FAILED
+        where = shortened(str(error.filename), 1000) if error.filename else ""
+        return f"{where}: {reason}" if where else reason, FAILED
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"unexpected {text} (set {TRACEBACK}=1 to see where)", FAILED
+    return f"unexpected {shortened(text, 1000)} (set {TRACEBACK}=1 to see where)", FAILED

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
+from toruscast.validation import repeated
 
 from .task_mapping import TaskMapping
 from .torus import Torus
@@ -60,7 +61,7 @@ class Hosts:
         if nodes.shape != (len(names),):
             raise InputError("nodes of hosts missing", found=nodes.size, expected=len(names))
         if len(set(names)) != len(names):
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            twice = repeated(names)[0]
             raise InputError("host stands twice", found=twice, expected="each host once")
         object.__setattr__(self, "names", tuple(names))
         object.__setattr__(self, "node", nodes)

@@ -72,10 +72,12 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
             "packets wait too long for the clock", expected="a larger coarsening (--coarsening)"
         )
     if ticks * parts < _LEAST_PARTS:
+        merged = largest_packet > network.payload + network.header
         raise InputError(
             "packets too short for the clock",
             found=f"{smallest:.6g} bytes, the longest {largest_packet:.6g}",
-            expected="fewer messages for so few bytes, or a smaller coarsening (--coarsening)",
+            expected="fewer messages for so few bytes"
+            + (", or a smaller coarsening (--coarsening)" if merged else ""),
         )
     tick = packet / ticks
     if longest > _MOST_TICKS * tick:

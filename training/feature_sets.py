@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from toruscast.errors import InputError
+from toruscast.validation import repeated
 
 Target = Literal["time", "slowdown", "correction", "measured"]
 """What is learned from features; see `TimePredictor`."""
@@ -122,7 +123,7 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
     names = tuple(features) if isinstance(features, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError("bad feature list", found=names, expected="one or more names")
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    twice = repeated(names)
     if twice:
         raise InputError("feature named twice", found=twice[0], expected="each name once")
     return names

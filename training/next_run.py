@@ -15,7 +15,7 @@ from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Workload
 from toruscast.routing import Routing
-from toruscast.validation import real_number, whole_number
+from toruscast.validation import real_number, repeated, whole_number
 
 from .answer import names_of
 from .forecasting import belief_of
@@ -121,8 +121,7 @@ class Plan:
         self.seed = whole_number(seed, "seed", 0)
         self._place = {name: i for i, name in enumerate(self.names)}
         if len(self._place) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise InputError("name of a mapping stands twice", found=twice)
+            raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
         self.workload = workload
         self.routing: Routing = routing
         self._outlook = outlook

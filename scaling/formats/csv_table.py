@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from toruscast.errors import InputError
+from toruscast.validation import repeated
 
 from .records import PathLike, Records, add, label, measured, place
 
@@ -115,9 +116,9 @@ def _columns(
             found=header,
             expected="no numbers of rows, which pandas leaves out with index=False",
         )
-    repeated = [name for k, name in enumerate(names) if name in names[:k]]
-    if repeated:
-        raise InputError("a column stands twice", file=file, line=line, found=repeated[0])
+    twice = repeated(names)
+    if twice:
+        raise InputError("a column stands twice", file=file, line=line, found=twice[0])
     values = [
         name
         for name in names
@@ -132,7 +133,8 @@ def _columns(
                 found=header,
                 expected="a column that it names",
             )
-    parameters = [name for name in names if name not in (*values, *_NAMED)]
+    known = {*values, *_NAMED}
+    parameters = [name for name in names if name not in known]
     if not values or not parameters:
         others = [name for name in names if name not in _NAMED]
         expected = "a column for each parameter and a column value"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.files import read_limited
-from toruscast.validation import one_of
+from toruscast.validation import one_of, repeated
 
 _MAX_BYTES = 2**28
 JOB_COLUMNS = [
@@ -190,14 +190,14 @@ def check_jobs(jobs: pd.DataFrame, file: str | None = None) -> pd.DataFrame:
 
 def _header(cells: list[str], file: str, line: int) -> list[str]:
     absent = [name for name in JOB_COLUMNS if name not in cells]
-    repeated = sorted({name for name in cells if cells.count(name) > 1})
-    if absent or repeated:
+    twice = sorted(repeated(cells))
+    if absent or twice:
         raise InputError(
             "bad header",
             file=file,
             line=line,
             found=",".join(cells),
-            expected=f"a column {absent[0]}" if absent else f"{repeated[0]} once",
+            expected=f"a column {absent[0]}" if absent else f"{twice[0]} once",
         )
     return cells
 

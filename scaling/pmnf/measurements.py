@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+from toruscast.validation import repeated
 
 Array = NDArray[np.float64]
 
@@ -242,12 +243,12 @@ def from_rows(
         raise InputError(
             "the table lacks columns", found=list(rows.columns), expected=absent or "a parameter"
         )
-    repeated = rows.columns[rows.columns.duplicated()]
-    if len(repeated):
+    twice = rows.columns[rows.columns.duplicated()]
+    if len(twice):
         raise InputError(
-            "the table needs each column once", found=f"{', '.join(map(str, repeated))} twice"
+            "the table needs each column once", found=f"{', '.join(map(str, twice))} twice"
         )
-    shared = [name for k, name in enumerate(names) if name in names[:k]]
+    shared = repeated(names)
     if shared:
         raise InputError(
             "a column is one of parameters, value, callpath and metric",

@@ -6,6 +6,8 @@ import os
 from functools import partial
 from typing import Any, Self
 
+from .wording import one_line, shortened
+
 
 class InputError(ValueError):
     """What the user supplied cannot be used; the message says where and why, on one line.
@@ -105,9 +107,7 @@ class TooFewMappingsError(InputError):
 
 def _short(value: object, limit: int) -> str:
     """One printable line of at most ``limit`` characters."""
-    text = " ".join(str(value).split())
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return shortened(one_line(str(value)), limit)
 
 
 class InputWarning(UserWarning):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
+
+Name = TypeVar("Name", bound=Hashable)
 
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -102,6 +105,17 @@ def read_bytes(text: str) -> float:
     if match is None:
         raise InputError("bad size", found=text, expected="bytes such as 64MB, 16KiB or 1e6")
     return float(match[1]) * _BYTES[match[2].lower()]
+
+
+def repeated(names: Iterable[Name]) -> list[Name]:
+    """Return the names that stand more than once, each once, in their order.
+
+    Examples
+    --------
+    >>> repeated(["p", "n", "p"])
+    ['p']
+    """
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def whole_sizes(values: object, what: str) -> tuple[int, ...]:

@@ -46,6 +46,17 @@ def shown_name(value: object) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
 
 
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most ``limit`` characters; dots stand for what is left out.
+
+    Examples
+    --------
+    >>> shortened("abcdefgh", 6)
+    'abc...'
+    """
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 def one_line(text: str) -> str:
     """Return a text as one line that a terminal can show."""
     return printable(" ".join(text.split()))

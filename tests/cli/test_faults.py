@@ -142,3 +142,46 @@ def test_a_byte_in_very_many_messages_is_told_as_what_it_is():
     torus = tc.Torus((2,), network=tc.Network(header=0))
     with pytest.raises(InputError, match="fewer messages for so few bytes"):
         tc.simulate(comm, torus, tc.TaskMapping([0, 1], torus))
+
+
+def test_no_smaller_coarsening_is_asked_for_where_nothing_is_merged():
+    comm = tc.CommGraph(2, [0], [1], [1], [100_000])
+    torus = tc.Torus((2,), network=tc.Network(header=0))
+    with pytest.raises(InputError) as caught:
+        tc.simulate(comm, torus, tc.TaskMapping([0, 1], torus))
+    assert "coarsening" not in str(caught.value)
+
+
+def test_very_many_tasks_without_traffic_are_asked_about(tmp_path):
+    (tmp_path / "a.edges").write_text("0 1 5\n0 16777215 5\n")
+    with pytest.raises(InputError, match=r"edges:2: nearly all tasks without traffic"):
+        tc.read_comm(tmp_path / "a.edges")
+    (tmp_path / "b.edges").write_text("# n_tasks 16777216\n0 16777215 5\n")
+    assert tc.read_comm(tmp_path / "b.edges").n_tasks == 2**24
+
+
+@pytest.mark.parametrize("line", ["c{}", "n[{}]", "n[{}", "[{}"])
+def test_lists_of_very_many_hosts_are_split_in_linear_time(line):
+    from toruscast.mapping.formats.mappings.host_names import split_list
+
+    # At the square of this length it would take minutes.
+    assert len(split_list(",".join(line.format(i) for i in range(60_000)))) >= 60_000
+
+
+def test_tables_of_very_many_columns(tmp_path):
+    from toruscast.scaling import read_jobs, read_measurements
+
+    header = ",".join(f"c{i}" for i in range(60_000))
+    (tmp_path / "wide.csv").write_text(f"{header}\n{header}\n")
+    with pytest.raises(InputError, match="no table of measurements"):
+        read_measurements(tmp_path / "wide.csv")
+    with pytest.raises(InputError, match="a column job"):
+        read_jobs(tmp_path / "wide.csv")
+
+
+def test_wrong_words_of_any_length_are_told_shortly():
+    for words in (["x" * 6000], ["rank", "--" + "x" * 6000], ["simulate", "x" * 6000]):
+        result = call(*words)
+        assert result.exit_code == 2
+        assert result.stderr.count("\n") == 1
+        assert len(result.stderr) < 1200

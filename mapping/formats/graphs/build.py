@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import DuplicateEdgeError, InputError, InputWarning
+from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import Text, at_file
@@ -17,6 +18,9 @@ from .._table import Table
 from .options import GraphOptions
 
 Array = NDArray[Any]
+# So many tasks are believed only of as many edges, or where they are stated.
+_MANY = 2**20
+_FEW_TASKS_AN_EDGE = 16
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ def graph_of(
             raise table.fault(row, f"{what} out of range", ends[row], expected)
     if n_tasks is None:
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+        _check_filled(table, np.maximum(src, dst), n_tasks)
     _warn_of_one(table.text.file, src, dst, n_tasks)
     build = sum_edges if options.duplicates == "sum" else CommGraph
     messages = values.get("n_messages")
@@ -63,6 +68,21 @@ def graph_of(
     except InputError:
         _refuse_twice(table, src, dst, n_tasks)
         raise
+
+
+def _check_filled(table: Table, ends: Array, n_tasks: int) -> None:
+    """Refuse very many tasks of which nearly none take part, unless the file states them.
+
+    A wrong column would make every command as slow as its largest number is large.
+    """
+    if n_tasks > max(_MANY, _FEW_TASKS_AN_EDGE * ends.size):
+        raise table.fault(
+            int(np.argmax(ends)),
+            "nearly all tasks without traffic",
+            f"{n_tasks} tasks and {counted(ends.size, 'edge')}",
+            "smaller numbers of tasks, or above the edges a line such as '# n_tasks "
+            f"{n_tasks}' if there are so many",
+        )
 
 
 def _warn_of_one(file: str, src: Array, dst: Array, n_tasks: int) -> None:

@@ -90,9 +90,14 @@ def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
 
 def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
     content = _json(text, text.data.decode())
-    flat: list[Any] = [content]
-    while any(isinstance(item, list) for item in flat):
-        flat = [x for item in flat for x in (item if isinstance(item, list) else [item])]
+    flat: list[Any] = []
+    waiting = [content]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting.extend(reversed(item))
+        else:
+            flat.append(item)
     if len(flat) > MOST or not all(isinstance(item, dict) for item in flat):
         raise text.fault("bad device list", 1, None, 'objects such as {"id": 0, "coords": [0, 0]}')
     return [(1, item) for item in flat]

@@ -10,6 +10,8 @@ from toruscast.errors import InputError
 MOST = 2**20
 # A name, or the pieces of one between ranges in brackets.
 NAME = re.compile(r"[A-Za-z_][\w.-]*")
+# What stands between commas, those in brackets left alone.
+_PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
 RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
 
 
@@ -21,7 +23,7 @@ def split_list(text: str) -> list[str]:
     >>> split_list("n[1-2,5],login1")
     ['n[1-2,5]', 'login1']
     """
-    return [part.strip() for part in re.split(r",(?![^\[\]]*\])", text) if part.strip()]
+    return [part.strip() for part in _PART.findall(text) if part.strip()]
 
 
 def expand(word: str) -> list[str]:
