@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from .output import check_folder
@@ -61,6 +59,7 @@ def command(
     toruscast plot answer.html --out figures --form pdf --view candidate-times --view torus
     """  # noqa: D301
     from toruscast.errors import InputError
+    from toruscast.mapping.formats import folder_to_fill
     from toruscast.report.page.figures import Views
 
     found = Views(report)
@@ -72,9 +71,8 @@ def command(
             click.echo(view)
         return
     check_folder(out)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    for view in views or found.names:
-        file = folder / f"{view}.{form}"
-        found.write(view, file, width=width, candidate=candidate, against=against)
-        click.echo(file)
+    with folder_to_fill(out) as folder:
+        for view in views or found.names:
+            file = folder / f"{view}.{form}"
+            found.write(view, file, width=width, candidate=candidate, against=against)
+            click.echo(file)

@@ -16,6 +16,7 @@ import pandas as pd
 
 import toruscast
 from toruscast.features import FEATURES
+from toruscast.mapping.formats import folder_to_fill
 
 from ._sample_keys import How, Job, digest
 from ._sample_parts import known, marks_of, parts_of
@@ -41,9 +42,8 @@ class SampleFiles:
     def keep(self, part: pd.DataFrame, how: How) -> None:
         """Write a part, so that a run that is killed need not compute it again."""
         name = f"{digest(*part['key'], *part.columns)}.parquet"
-        with locked(self._store):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_samples(part, self._folder / name, {"marks": marks_of(how)})
+        with locked(self._store), folder_to_fill(self._folder) as folder:
+            write_samples(part, folder / name, {"marks": marks_of(how)})
 
     def merge(
         self,

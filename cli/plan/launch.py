@@ -65,7 +65,7 @@ class Launch:
             The file, and how it is used; empty where that needs no word.
         """
         from toruscast.errors import InputError
-        from toruscast.mapping.formats import write_mapping
+        from toruscast.mapping.formats import folder_to_fill, write_mapping
         from toruscast.mapping.formats.registry import dialect_of
 
         if name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
@@ -75,9 +75,9 @@ class Launch:
         if self.dialect is not None:
             known = dialect_of(self.dialect, "mapping").suffixes
             suffix = next((each for each in known if each.startswith(".")), ".txt")
-        place.mkdir(parents=True, exist_ok=True)
-        file = place / f"{name}{suffix}"
-        return file, write_mapping(mapping, file, self.dialect, hosts=hosts)
+        with folder_to_fill(place):
+            file = place / f"{name}{suffix}"
+            return file, write_mapping(mapping, file, self.dialect, hosts=hosts)
 
     def drive(
         self,

@@ -1,6 +1,6 @@
 """Readers and writers of communication graphs and task mappings."""
 
-from ._atomic import atomic_path
+from ._atomic import atomic_path, folder_to_fill
 from .comm import read_comm, read_workload, write_comm
 from .host_names import read_hosts
 from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
@@ -9,6 +9,7 @@ from .torus import read_torus, write_torus
 
 __all__ = [
     "atomic_path",
+    "folder_to_fill",
     "read_comm",
     "read_hosts",
     "read_mapping",

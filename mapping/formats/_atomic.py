@@ -7,7 +7,7 @@ import os
 import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from toruscast.errors import InputError
@@ -59,3 +59,36 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_to_fill(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a folder if it is missing; where the block raises, leave no empty new one behind.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with folder_to_fill(Path(tempfile.mkdtemp()) / "maps") as folder:
+    ...     _ = (folder / "a.map").write_text("0 0 0")
+    >>> folder.is_dir()
+    True
+    """
+    try:
+        place = Path(path)
+        new = [folder for folder in (place, *place.parents) if not folder.exists()]
+        place.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or error
+        raise InputError("folder cannot be made", file=path, found=found) from None
+    try:
+        yield place
+    except BaseException:
+        for folder in new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise

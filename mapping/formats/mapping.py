@@ -13,7 +13,7 @@ from ..comm_graph import MAX_TASKS
 from ..hosts import Hosts
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
-from ._atomic import atomic_path
+from ._atomic import atomic_path, folder_to_fill
 from ._source import at_file, check_path
 from .host_names import read_hosts
 from .mappings.options import MappingOptions, Target
@@ -278,10 +278,6 @@ def write_mappings(
         if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
             raise InputError("name of a mapping is no file name", found=repr(name))
         seen.add(name)
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or error
-        raise InputError("folder cannot be made", file=folder, found=found) from None
-    for mapping in mappings:
-        write_mapping(mapping, Path(folder) / f"{mapping.name}.map", torus=torus)
+    with folder_to_fill(folder) as place:
+        for mapping in mappings:
+            write_mapping(mapping, place / f"{mapping.name}.map", torus=torus)

@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 import os
-import re
 import zlib
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import read_limited
 from toruscast.mapping.formats import atomic_path
 from toruscast.validation import whole_number
 
@@ -26,7 +26,8 @@ FORMS = ("svg", "png", "pdf")
 TORUS = "torus"
 # Of a picture in a paper, in pixels; a PNG has twice as many.
 WIDTH, _SCALE = 600, 2.0
-_BLOCK = '<script type="application/json" id="{}">(.*?)</script>'
+_BLOCK, _BLOCK_END = '<script type="application/json" id="{}">', "</script>"
+_MAX_BYTES = 2**28
 # What our specifications never hold: words that load or compute something.
 _REFUSED = {"url", "href", "expr", "signal", "signals", "transform", "calculate", "params"}
 _CONFIG = {"font": "sans-serif", "background": "white", "legend": {"orient": "top"}}
@@ -45,10 +46,9 @@ class Views:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         try:
-            content = self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "no text"
-            raise InputError("cannot be read", file=path, found=reason) from None
+            content = read_limited(path, _MAX_BYTES).decode()
+        except UnicodeDecodeError:
+            raise InputError("cannot be read", file=path, found="no text") from None
         self._charts = self._block(content, "charts")
         self._network = self._block(content, "network")
         if not isinstance(self._charts, dict):
@@ -135,9 +135,10 @@ class Views:
 
     def _block(self, content: str, key: str) -> Any:
         """Return the data of the page under a key; None if there are none."""
-        found = re.search(_BLOCK.format(key), content, re.S)
+        _, found, rest = content.partition(_BLOCK.format(key))
+        block, ended, _ = rest.partition(_BLOCK_END)
         try:
-            return None if found is None else json.loads(found[1])
+            return json.loads(block) if found and ended else None
         except (ValueError, RecursionError):
             raise self._wrong() from None
 

@@ -109,11 +109,12 @@ def test_models_with_absurd_numbers_are_refused(tmp_path, name, value):
 
 
 def test_devices_and_pipes_as_models_and_samples(tmp_path):
+    from toruscast.report.page.figures import Views
     from toruscast.training import load_predictor, read_samples
 
     os.mkfifo(tmp_path / "pipe")
     for place in ("/dev/zero", tmp_path / "pipe"):
-        for read in (load_predictor, read_samples):
+        for read in (load_predictor, read_samples, Views):
             with pytest.raises(InputError, match="not a regular file"):
                 read(place)
 
@@ -185,3 +186,16 @@ def test_wrong_words_of_any_length_are_told_shortly():
         assert result.exit_code == 2
         assert result.stderr.count("\n") == 1
         assert len(result.stderr) < 1200
+
+
+def test_a_full_disk_leaves_no_empty_folder(tmp_path, monkeypatch):
+    from toruscast.mapping.formats import mapping as door
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    torus = tc.Torus((2,))
+    monkeypatch.setattr(door, "write_mapping", lambda *_, **__: full())
+    with pytest.raises(OSError, match="No space"):
+        tc.write_mappings([tc.TaskMapping([0, 1], torus, name="a")], tmp_path / "new" / "maps")
+    assert not list(tmp_path.iterdir())
