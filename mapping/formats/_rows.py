@@ -9,6 +9,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.files import most_unpacked
+
 from . import _source
 from ._source import Streamed, opened
 from ._table import Column, Table, row_of
@@ -110,7 +112,7 @@ def _fill(
         [LEFT_OUT if c is None else WHOLE if c.whole else AMOUNT for c in columns], np.int8
     )
     mark = ord(separator) if separator else 0
-    most = _source.most_unpacked(text.file) if _is_packed(text.file) else float("inf")
+    most = most_unpacked(text.file, _source.MAX_BYTES) if _is_packed(text.file) else float("inf")
     line, size, rest, first = 0, 0, b"", True
     while True:
         chunk = stream.read(CHUNK)

@@ -15,14 +15,10 @@ from pathlib import Path
 from typing import IO, cast
 
 from toruscast.errors import InputError, MissingFileError
-from toruscast.files import check_regular
+from toruscast.files import check_regular, most_unpacked
 
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
-# A packed file may hold this many times its own size, or this many bytes if that is more: real
-# graphs are packed to a tenth, and a small file must not fill the memory.
-_MAX_RATIO = 100
-_LEAST_LIMIT = 2**25
 CHUNK = 2**24
 # Of one line.
 MAX_LINE = 2**24
@@ -116,15 +112,10 @@ def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
 
 
-def most_unpacked(path: str | os.PathLike[str]) -> int:
-    """Return the most bytes that a packed file may hold."""
-    return min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * Path(path).stat().st_size))
-
-
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a regular file, decompressed if it is gzip."""
     with opened(path) as stream:
-        most = most_unpacked(path) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
+        most = most_unpacked(path, MAX_BYTES) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
         chunks, size = [], 0
         while chunk := stream.read(CHUNK):
             chunks.append(chunk)

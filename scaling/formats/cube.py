@@ -10,10 +10,9 @@ import numpy as np
 
 from toruscast.errors import InputError
 
+from ._cube_size import check_unpacked_size
 from .records import Records, add, measured, place
 
-# A larger profile is not unpacked.
-LARGEST_PROFILE = 256 * 2**20
 _RUN = re.compile(r"\.r\d+$")
 _PREFIX = re.compile(r"^[^.]*[^.\d]\.")
 _PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
@@ -91,8 +90,7 @@ def _read_profile(path: Path) -> dict[tuple[str, str], float]:
             file=path,
             expected="pip install 'toruscast[cube]'",
         ) from None
-    if path.stat().st_size > LARGEST_PROFILE:
-        raise InputError("is too large", file=path, expected=f"at most {LARGEST_PROFILE} bytes")
+    check_unpacked_size(path)
     result: dict[tuple[str, str], float] = {}
     try:
         with CubexParser(path) as profile:

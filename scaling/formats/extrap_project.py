@@ -128,7 +128,9 @@ class _Members:
             if not places.startswith(_INDEX) or not stored.startswith(_VALUES):
                 raise ValueError("no Extra-P values")
             (start,) = struct.unpack_from("<Q", places, len(_INDEX) + 8 * (index + 1))
-            source = io.BytesIO(stored[start:])
+            # Not a copy of all that follows: an index may name a place very many times.
+            source = io.BytesIO(stored)
+            source.seek(start)
             np.lib.format.read_magic(source)
             shape, _, dtype = np.lib.format.read_array_header_1_0(source)
             count = int(np.prod(shape, dtype=object))

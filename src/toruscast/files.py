@@ -12,6 +12,9 @@ from typing import Any
 from .errors import InputError, MissingFileError
 
 _STDIN = "/dev/stdin"
+# A packed file may hold this many times its own size, or this many bytes if that is more.
+_MAX_RATIO = 100
+_LEAST_LIMIT = 2**25
 _MAX_DOTS = 16
 # A key of many parts: dots outside of strings, before the equals sign or in the brackets.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
@@ -61,6 +64,14 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     if len(content) > most:
         raise InputError("file too large", file=path, expected=f"at most {most} bytes")
     return content
+
+
+def most_unpacked(path: str | os.PathLike[str], most: int) -> int:
+    """Return the most bytes that a packed file may hold, ``most`` at the utmost.
+
+    Real files are packed to a tenth, and a small file must not fill the memory.
+    """
+    return min(most, max(_LEAST_LIMIT, _MAX_RATIO * Path(path).stat().st_size))
 
 
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:

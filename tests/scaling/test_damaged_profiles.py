@@ -1,11 +1,13 @@
 """Damaged measurements in JSON and damaged Cube profiles: read, or one line on what is wrong."""
 
+import gzip
 import io
 import json
 import random
 import struct
 import tarfile
 import warnings
+import zlib
 
 import pytest
 
@@ -132,6 +134,35 @@ def check_cube(folder, seeds):
 @pytest.mark.parametrize("document", [TABLES, CALLPATHS], ids=["tables", "callpaths"])
 def test_damaged_json(tmp_path, document):
     check_json(tmp_path, document, range(30))
+
+
+def packed_profile(data):
+    stored = io.BytesIO()
+    with tarfile.open(fileobj=stored, mode="w") as archive:
+        for name, content in {"anchor.xml": ANCHOR.encode(), **data}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stored.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["data", "anchor", "whole"])
+def test_small_profiles_that_unpack_to_very_much_are_refused(tmp_path, kind):
+    from toruscast.scaling.formats._cube_size import check_unpacked_size
+
+    zeros = bytes(2**27)
+    part = zlib.compress(zeros[: 2**26])
+    content = {
+        "data": packed_profile(
+            {"0.data": b"ZCUBEX.DATA" + struct.pack("<7q", 2, 0, 0, len(part), 0, 0, 0) + part * 2}
+        ),
+        "anchor": packed_profile({"anchor.xml": gzip.compress(zeros)}),
+        "whole": gzip.compress(packed_profile({"0.data": zeros})),
+    }[kind]
+    (tmp_path / "profile.cubex").write_bytes(content)
+    assert len(content) < 2**20
+    with pytest.raises(InputError, match=r"unpacks to too much|is a packed file"):
+        check_unpacked_size(tmp_path / "profile.cubex")
 
 
 @pytest.mark.filterwarnings(LEFT_OPEN)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import most_unpacked
 
 from ...comm_graph import CommGraph
 from .. import _source
@@ -74,7 +75,7 @@ def _arrays(path: str | os.PathLike[str], data: bytes) -> dict[str, NDArray[Any]
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(member.file_size for member in archive.infolist())
-            most = _source.most_unpacked(path)
+            most = most_unpacked(path, _source.MAX_BYTES)
             if size > most:
                 limit = f"at most {most} bytes"
                 raise InputError("archive too large", file=path, found=size, expected=limit)
