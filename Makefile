@@ -61,6 +61,7 @@ results: .venv/installed-dev
 figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
+	$(BIN)/python tools/draw_report.py docs/figures/report.png
 
 # The pages of docs/reference that are made from the program.
 pages: .venv/installed

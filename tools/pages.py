@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import api_page
+import collectives_page
 import command_page
 import features_page
 import machines_page
@@ -14,6 +15,7 @@ from toruscast.mapping.formats.page import formats_page
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 PAGES = {
     "api": api_page.page,
+    "collectives": collectives_page.page,
     "command": command_page.page,
     "features": features_page.page,
     "formats": formats_page,

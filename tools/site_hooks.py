@@ -1,7 +1,8 @@
-"""What MkDocs does besides: notebooks become pages, as they stand, without running them."""
+"""What MkDocs does besides: pages of notebooks, and a search that needs no server."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,21 @@ from nbconvert import MarkdownExporter
 
 # pandas puts a style into every table; the site has its own.
 _STYLE = re.compile(r"<style scoped>.*?</style>\n?", re.S)
+# The theme's search runs in a worker, whose script a page opened from disk may not load. A page may
+# run one that it holds itself.
+_WORKER = """if (location.protocol === "file:") {{
+  const Plain = Worker;
+  const script = {script};
+  window.Worker = function () {{
+    return new Plain(URL.createObjectURL(new Blob([script], {{ type: "text/javascript" }})));
+  }};
+}}
+"""
+WORKER = "assets/iframe-worker.js"
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page for every notebook."""
+    """Add a page for every notebook, as it stands: nothing is run."""
     for file in list(files):
         if file.src_uri.endswith(".ipynb"):
             text, _ = MarkdownExporter().from_filename(file.abs_src_path)
@@ -22,3 +34,11 @@ def on_files(files: Files, config: Any) -> Files:
             text = f"{_STYLE.sub('', text)}\n[The notebook]({Path(file.src_uri).name})\n"
             files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_post_build(config: Any) -> None:
+    """Write the search's worker where a page from disk finds it."""
+    site = Path(config.site_dir)
+    (script,) = site.glob("assets/javascripts/workers/search.*.min.js")
+    source = json.dumps(script.read_text(encoding="utf-8"))
+    (site / WORKER).write_text(_WORKER.format(script=source), encoding="utf-8")

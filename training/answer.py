@@ -114,20 +114,20 @@ class Forecast:
     def _repr_html_(self) -> str:
         first = self.table.iloc[0]
         facts = [
-            ("fastest", f"{first['mapping']}, {first['time']:.3g} s, {first['how']}"),
+            ("fastest", f"{first['mapping']}, {1e6 * first['time']:.4g} us, {first['how']}"),
             ("how sure", f"{self.verdict.kind}, {100 * self.verdict.certainty:.0f} %"),
             ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
         ]
         rows = [
             (
                 row["mapping"],
-                *(f"{row[key]:.3g}" for key in ("time", "low", "high")),
+                *(f"{1e6 * row[key]:.4g}" for key in ("time", "low", "high")),
                 f"{100 * row['p_best']:.0f} %",
                 row["how"],
             )
             for row in self.table.head(_SHOWN).to_dict("records")
         ]
-        head = ["mapping", "time, s", "low", "high", "P(best)", "how"]
+        head = ["mapping", "time, us", "low", "high", "P(best)", "how"]
         return html_facts(f"Forecast on {self.torus}", facts) + html_rows(head, rows)
 
 

@@ -21,14 +21,14 @@ def picture(data: dict[str, Any]) -> dict[str, Any]:
     across, down = max(data["x"]) + 1, max(data["y"]) + 1
     derived = {
         # As large as fits on about a screen.
-        "fits": f"min(floor(room / {across + 0.6}), floor(sqrt(room * 560 / {nodes})))",
-        "cell": "max(13, min(56, fits))",
-        "wide": f"{across + 0.6} * cell",
-        "high": f"{down + 0.6} * cell + {_HEAD}",
-        "most": f"max(1, min({len(planes)}, floor(room / wide)))",
+        "fits": f"max(13, min(floor(room / {across + 0.6}), floor(sqrt(room * 560 / {nodes}))))",
+        "most": f"max(1, min({len(planes)}, floor(room / ({across + 0.6} * min(40, fits)))))",
         "lines": f"ceil({len(planes)} / most)",
         # Lines of planes about equally long.
         "columns": f"ceil({len(planes)} / lines)",
+        "cell": f"max(13, min(56, fits, floor(room / ({across + 0.6} * columns))))",
+        "wide": f"{across + 0.6} * cell",
+        "high": f"{down + 0.6} * cell + {_HEAD}",
         "width": "columns * wide",
         "height": "lines * high",
         "limit": "max(0.01, size[1] || 0)",

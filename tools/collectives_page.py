@@ -1,0 +1,36 @@
+"""The page of collective algorithms, made from the registry."""
+
+from __future__ import annotations
+
+from toruscast.mapping.collectives import names, schedule
+
+HEAD = """# Collectives
+
+This page lists the algorithms that `--collective allreduce/ring:64MB` of `simulate` and `flows`
+takes, and what each sends among 16 tasks on 4x4 nodes, of a buffer of 1 MB: rounds cost latency,
+bytes bandwidth. `make pages` writes it from the registry.
+
+```sh
+toruscast collectives allreduce:64MB --torus 4x4x4
+```
+
+| algorithm | rounds | messages | bytes sent in all | most that a task sends |
+|---|---|---|---|---|
+"""
+_TASKS, _SHAPE, _BYTES = 16, (4, 4), 1e6
+
+
+def page() -> str:
+    """Return the page."""
+    return HEAD + "".join(_row(name) for name in names())
+
+
+def _row(name: str) -> str:
+    phases = list(schedule(name, _TASKS, _BYTES, _SHAPE).workload())
+    sent = [0.0] * _TASKS
+    for phase in phases:
+        for task, nbytes in zip(phase.src.tolist(), phase.nbytes.tolist(), strict=True):
+            sent[task] += nbytes
+    messages = sum(phase.n_messages.sum() for phase in phases)
+    cells = (f"`{name}`", len(phases), f"{messages:.0f}", f"{sum(sent) / 1e6:.2f} MB")
+    return f"| {' | '.join(map(str, cells))} | {max(sent) / 1e6:.2f} MB |\n"

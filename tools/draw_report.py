@@ -1,0 +1,46 @@
+"""Draw the picture of a report on the start page: ``draw_report.py docs/figures/report.png``.
+
+It needs Chromium, which playwright drives.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+import toruscast as tc
+
+WIDTH, HEIGHT = 1000, 1620
+
+
+def page(path: Path) -> None:
+    comm = tc.datasets.load("lammps-droplet-128").scaled(1 / 100)
+    torus = tc.Torus((4, 4, 8))
+    mappings = tc.strategies.sample(comm, torus, n=16, seed=1)
+    tc.write_report(tc.forecast(comm, torus, mappings, check=True), path)
+
+
+def main(target: str) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        path = Path(folder) / "answer.html"
+        page(path)
+        opened = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        shown = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        shown.goto(path.as_uri())
+        shown.wait_for_selector("body[data-ready=yes]")
+        # What is below the first chart of the candidates is left out, so that the torus follows.
+        shown.evaluate(
+            "document.querySelectorAll('section:nth-of-type(2) > *:not(h2):not(figure)')"
+            ".forEach((each) => each.remove())"
+        )
+        shown.screenshot(path=target)
+        opened.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
