@@ -15,6 +15,44 @@ from .offsets import OffsetTable
 
 
 @kernel
+def merge_pairs(
+    n_nodes: int,
+    dst: NDArray[np.integer],
+    first: NDArray[np.int64],
+    node: NDArray[np.integer],
+    by_node: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    here: NDArray[np.int32],
+    there: NDArray[np.int32],
+    merged: NDArray[np.float64],
+) -> int:
+    """Add up the weights between each two nodes; return how many pairs there are.
+
+    (E,) (T + 1,) (T,) (T,) (E,) -> (E,) (E,) (E,), of which so many are filled. ``by_node``
+    lists the tasks ordered by node.
+    """
+    place = np.full(n_nodes, -1, dtype=np.int64)
+    count = 0
+    at = 0
+    while at < by_node.size:
+        start = node[by_node[at]]
+        begin = count
+        while at < by_node.size and node[by_node[at]] == start:
+            task = by_node[at]
+            for e in range(first[task], first[task + 1]):
+                end = node[dst[e]]
+                if place[end] < 0:
+                    place[end] = count
+                    here[count], there[count], merged[count] = start, end, 0.0
+                    count += 1
+                merged[place[end]] += weight[e]
+            at += 1
+        for k in range(begin, count):
+            place[there[k]] = -1
+    return count
+
+
+@kernel
 def widen_reach(
     grid: Grid,
     start: NDArray[np.integer],

@@ -17,7 +17,7 @@ from toruscast.validation import as_array
 from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
 from . import twisted
-from ._adaptive_kernels import add_adaptive_loads, widen_reach
+from ._adaptive_kernels import add_adaptive_loads, merge_pairs, widen_reach
 from .edges import fixed_point
 from .missing import check_missing
 from .offsets import offset_table
@@ -180,7 +180,7 @@ def _adaptive_loads(
     comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     load = np.zeros(torus.n_links)
-    here, target = mapping.node[comm.src], mapping.node[comm.dst]
+    here, target, weight = _merged(comm, torus, mapping, weight)
     if torus.twist:
         return twisted.adaptive_loads(torus, torus.zone_sets[0], here, target, weight)
     set_of = torus.zone_set_of(here, target)
@@ -196,6 +196,18 @@ def _adaptive_loads(
             kernels.add_loads(grid_of(torus), *ends, nodes, fixed, ordered)
             load += ordered * scale
     return load
+
+
+def _merged(
+    comm: CommGraph, torus: Torus, mapping: TaskMapping, weight: NDArray[np.float64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """Return the pairs of nodes that exchange anything, and the weight between them."""
+    here, there = np.empty((2, comm.n_edges), dtype=np.int32)
+    merged = np.empty(comm.n_edges)
+    by_node = np.argsort(mapping.node, kind="stable")
+    arrays = comm.dst, comm.first, mapping.node, by_node, weight, here, there, merged
+    count = merge_pairs(torus.n_nodes, *arrays)
+    return here[:count], there[:count], merged[:count]
 
 
 def _spread_over_zones(
