@@ -50,12 +50,15 @@ bench: .venv/installed-dev
 	$(BIN)/toruscast pmnf compose --measure --csv benchmarks/results/composition.csv
 	$(BIN)/python benchmarks/report.py benchmarks/results docs
 
-# DATA=FOLDER holds the public measurements: without them the page would lose what they show.
+# DATA=FOLDER holds the public measurements: without them the page would lose what they show. What
+# other studies found stays where one is not run, such as that of SimGrid where it is absent.
 results: .venv/installed-dev
 	@test -n "$(DATA)" || { echo "make results DATA=FOLDER: expected the folder of measurements"; exit 1; }
 	rm -rf .venv/results
 	$(BIN)/python -m studies run all --out .venv/results --data "$(DATA)"
-	rm -rf docs/studies/figures docs/studies/tables
+	cd .venv/results/tables && for name in *; do \
+		rm -rf $(CURDIR)/docs/studies/tables/$$name $(CURDIR)/docs/studies/figures/$$name-*.svg; \
+	done
 	cp -R .venv/results/figures .venv/results/tables .venv/results/*.md docs/studies
 
 figures: .venv/installed-dev

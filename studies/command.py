@@ -19,7 +19,11 @@ from .run import run
 from .sc13 import plan
 from .study import Inputs
 
-NEEDS = {"samples": "simulated samples", "data": "measurements (--data)"}
+NEEDS = {
+    "samples": "simulated samples",
+    "data": "measurements (--data)",
+    "program": "another program",
+}
 _jobs = click.option(
     "--jobs",
     type=click.IntRange(1),
@@ -135,7 +139,8 @@ def run_studies(
     """  # noqa: D301
     if data is not None and not Path(data).is_dir():
         raise InputError("no such folder", file=data, expected="--data with the measurements")
-    inputs = Inputs(Path(samples), None if data is None else Path(data), jobs)
+    given = None if data is None else Path(data)
+    inputs = Inputs(Path(samples), given, jobs, Path(out) / "work")
     findings, left_out = run(names, Path(out), inputs, STUDIES, quiet)
     console = Console(soft_wrap=True)
     for name, found in findings.items():

@@ -93,13 +93,18 @@ def _chosen(
     for name in names:
         if name not in known:
             raise InputError("unknown study", found=name, expected=f"one of {', '.join(known)}")
-    lacking = {n for n, s in studies.items() if s.needs == "data" and inputs.data is None}
+    asked = studies if ALL in names else {name: studies[name] for name in names}
+    lacking = {n for n, s in asked.items() if s.needs == "data" and inputs.data is None}
+    programs = {n: what for n, study in asked.items() if (what := study.missing())}
     if ALL in names:
         left_out = dict.fromkeys(lacking, "not run: it needs the measurements (--data)")
-        return [study for name, study in studies.items() if name not in lacking], left_out
-    if wanting := sorted(lacking & set(names)):
+        left_out |= {name: f"not run: it needs {what}" for name, what in programs.items()}
+        return [study for name, study in studies.items() if name not in left_out], left_out
+    for name in sorted(lacking):
         sources = "--data DIR; 'python -m studies list' names the sources"
-        raise InputError(f"study {wanting[0]} needs measurements", expected=sources)
+        raise InputError(f"study {name} needs measurements", expected=sources)
+    for name, what in programs.items():
+        raise InputError(f"study {name} needs a program", expected=what)
     return [studies[name] for name in dict.fromkeys(names)], {}
 
 

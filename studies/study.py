@@ -98,11 +98,14 @@ class Inputs:
         Folder of the public measurements.
     n_jobs : int
         Processes or threads.
+    work : Path or None
+        Folder for what a study makes on its way, such as a program that it compiles.
     """
 
     samples: Path | None = None
     data: Path | None = None
     n_jobs: int = 1
+    work: Path | None = None
 
     def files(self, pattern: str) -> list[Path]:
         """Return the measurements that fit a pattern, in order of their names.
@@ -136,20 +139,23 @@ class Study:
     name, title : str
     text : str
         What its page says before the parts.
-    needs : {"samples", "data"}
-        Which of its `Inputs` it works on.
+    needs : {"samples", "data", "program"}
+        Which of its `Inputs` it works on, or that it runs another program.
     parts : dict of str to callable
         Title of each part, and what finds it: takes `Inputs`, returns `Findings`.
     sources : tuple of str
         Where its data come from, with commit and licence.
     files : tuple of str
         Patterns of the files that it reads from the folder of measurements.
+    missing : callable
+        Tells what this machine lacks for it; None if nothing.
     """
 
     name: str
     title: str
     text: str
-    needs: Literal["samples", "data"]
+    needs: Literal["samples", "data", "program"]
     parts: Mapping[str, Callable[[Inputs], Findings]] = field(repr=False)
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    missing: Callable[[], str | None] = lambda: None
