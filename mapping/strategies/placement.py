@@ -109,6 +109,11 @@ class Placement:
         both.sort_indices()
         return both.indptr.astype(np.int64), both.indices.astype(np.int64), both.data
 
+    @lazy
+    def bases(self) -> dict[str, NDArray[Any]]:
+        """Mappings that others start from, by name, each made once."""
+        return {}
+
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, for a node of each task."""
         from ._hop_bytes_kernels import sum_hop_bytes

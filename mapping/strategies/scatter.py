@@ -36,7 +36,9 @@ def swap(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
 
 def undisturbed(placement: Placement, name: str) -> NDArray[Any]:
     """Return the mapping that swaps start from, the same for every seed."""
-    return nodes(placement, name, seed=0)
+    if name not in placement.bases:
+        placement.bases[name] = nodes(placement, name, seed=0)
+    return placement.bases[name]
 
 
 def swapped(node: NDArray[Any], count: int, rng: Rng) -> NDArray[Any]:

@@ -84,12 +84,12 @@ def run(inputs: Inputs) -> Findings:
     return Findings(
         f"{N_MAPPINGS} mappings of each application. The figures are RCC over the pairs whose "
         "times in SimGrid differ by more than 5 %. With links alone, as SimGrid has them, our "
-        f"flows reach at least {worst[ALIKE]:.3f}. The next columns add one thing each that SimGrid "
-        f"leaves out, then all of them ({worst[WHOLE]:.3f} at least), then packets in finite "
-        f"buffers ({worst[PACKETS]:.3f} at least). *X last* routes the dimensions of links alone "
-        "in the other order, as if our node numbers were SimGrid's host numbers: it reaches only "
-        f"{worst[REVERSED]:.3f} where it is worst. *Median ratio* is our time with links alone "
-        "over SimGrid's, which moves in steps of 4 % of a usual message's time.",
+        f"flows reach at least {worst[ALIKE]:.3f}. The next columns add one thing each that "
+        f"SimGrid leaves out, then all of them ({worst[WHOLE]:.3f} at least), then packets in "
+        f"finite buffers ({worst[PACKETS]:.3f} at least). *X last* routes the dimensions of "
+        "links alone in the other order, as if our node numbers were SimGrid's host numbers: it "
+        f"reaches only {worst[REVERSED]:.3f} where it is worst. *Median ratio* is our time with "
+        "links alone over SimGrid's, which moves in steps of 4 % of a usual message's time.",
         {"applications": table, "times": pd.concat(each, ignore_index=True)},
         {"RCC of our times against SimGrid's": table.round(3)},
         tuple(targets),

@@ -68,16 +68,17 @@ def run(inputs: Inputs) -> Findings:
     miss = (table["our links alone"] / table["SimGrid"] - 1).abs().max()
     return Findings(
         "A second message tells the route of the first: both slow down where they share a link. "
-        "SimGrid routes the first coordinate first, as we do, and takes the same way round where "
-        "both are equally long (tie rule `simgrid`: plus, but minus towards coordinate 0). It "
-        "counts hosts with the first coordinate fastest, we count nodes with the last: whoever "
-        "takes our node numbers for its host numbers gets the dimensions in reverse order. In "
-        "both, messages share a link by one over their hops. SimGrid leaves out headers (32 B for "
-        "each 512 B), the time of software (half a microsecond a message: the row of 4,000 "
-        "messages), injection FIFOs (the row of two messages that share no link, but a FIFO) and limits of "
-        f"reception. Without these, our times are within {miss:.2%} of its own. Its cross-traffic "
-        "takes 5 % of the links on the way back, and its default model 3 % of the bandwidth and 13 "
-        "times the latency, as TCP over Ethernet does. Times in microseconds.",
+        "SimGrid routes the first coordinate first, as we do, and takes the same way round "
+        "where both are equally long (tie rule `simgrid`: plus, but minus towards coordinate "
+        "0). It counts hosts with the first coordinate fastest, we count nodes with the last: "
+        "whoever takes our node numbers for its host numbers gets the dimensions in reverse "
+        "order. In both, messages share a link by one over their hops. SimGrid leaves out "
+        "headers (32 B for each 512 B), the time of software (half a microsecond a message: the "
+        "row of 4,000 messages), injection FIFOs (the row of two messages that share no link, "
+        f"but a FIFO) and limits of reception. Without these, our times are within {miss:.2%} of "
+        "its own. Its cross-traffic takes 5 % of the links on the way back, and its default "
+        "model 3 % of the bandwidth and 13 times the latency, as TCP over Ethernet does. Times "
+        "in microseconds.",
         {"single-messages": table},
         {"The last message arrives after (us)": table.round(1)},
         (Target("largest difference of single messages", float(miss), 0.01, "at most"),),
