@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -69,6 +69,15 @@ figures: .venv/installed-dev
 # The pages of docs/reference that are made from the program.
 pages: .venv/installed
 	$(BIN)/python tools/pages.py
+
+# Hostile files for every reader: RUNS of them a family, FAMILIES by name or all.
+RUNS ?= 10000
+fuzz: .venv/installed-dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[fuzz]'
+	rm -rf .venv/fuzzed build
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target .venv/fuzzed .
+	rm -rf build
+	PYTHONPATH=.venv/fuzzed $(BIN)/python tools/fuzz.py --runs $(RUNS) $(FAMILIES)
 
 clean-kernels:
 	find . -name '*.nb[ic]' -not -path './.venv/*' -delete

@@ -88,7 +88,10 @@ def change_links(torus: Torus, path: str) -> Torus:
     slow: dict[int, float] = {}
     missing: list[int] = []
     for number, line in read_text(path).lines():
-        row = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
+        try:
+            row = [field.strip() for field in next(csv.reader([line], skipinitialspace=True))]
+        except csv.Error as error:
+            raise InputError("bad line", file=path, line=number, found=error) from None
         if row == ["link", "bandwidth"] and not slow and not missing:
             continue
         try:

@@ -9,6 +9,8 @@ import re
 from statistics import median
 from typing import NamedTuple
 
+from toruscast.errors import InputError
+
 from ._foreign import foreign_name
 from ._source import Text, read_text
 from ._table import NUMBER
@@ -67,7 +69,10 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
-        parts = fields(line)
+        try:
+            parts = fields(line)
+        except InputError as error:
+            raise error.replace(file=text.file, line=number) from None
         if not columns:
             named = columns_of_times(parts)
             columns = [MAPPING, "time"] if named is None else parts
@@ -136,8 +141,17 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
 
 
 def fields(line: str) -> list[str]:
-    """Return the cells of a line: between commas if there are some, else between blanks."""
-    parts = next(csv.reader([line])) if "," in line else line.split()
+    """Return the cells of a line: between commas if there are some, else between blanks.
+
+    Raises
+    ------
+    InputError
+        If a cell is longer than any name.
+    """
+    try:
+        parts = next(csv.reader([line])) if "," in line else line.split()
+    except csv.Error as error:
+        raise InputError("bad line", found=error) from None
     return [part.strip() for part in parts]
 
 
@@ -155,11 +169,11 @@ def is_times(source: Source) -> bool:
         return False
     try:
         parts = fields(line)
-    except csv.Error:
-        return False
-    if columns_of_times(parts) is not None:
-        return True
-    if any(len(fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
+        if columns_of_times(parts) is not None:
+            return True
+        if any(len(fields(later)) != 2 for _, later in source.lines[:9] if '"' not in later):
+            return False
+    except InputError:
         return False
     return len(parts) == 2 and not NUMBER.fullmatch(parts[0]) and bool(NUMBER.fullmatch(parts[1]))
 

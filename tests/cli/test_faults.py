@@ -180,6 +180,16 @@ def test_tables_of_very_many_columns(tmp_path):
         read_jobs(tmp_path / "wide.csv")
 
 
+def test_fields_of_any_length_in_tables_of_times_and_links(tmp_path):
+    from toruscast.cli.places import change_links
+    from toruscast.mapping.formats import read_runs
+
+    (tmp_path / "a.csv").write_text("mapping,time\n" + "x" * 200_000 + ",1\n")
+    for read in (read_runs, lambda path: change_links(tc.Torus((2, 2)), path)):
+        with pytest.raises(InputError):
+            read(tmp_path / "a.csv")
+
+
 def test_wrong_words_of_any_length_are_told_shortly():
     for words in (["x" * 6000], ["rank", "--" + "x" * 6000], ["simulate", "x" * 6000]):
         result = call(*words)

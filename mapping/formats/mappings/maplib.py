@@ -27,7 +27,9 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``x y z n task...`` below a title and column names."""
     text, width = source.text, options.torus.ndim
     lines = list(text.lines("#"))
-    named = next(i for i, (_, line) in enumerate(lines[:2]) if NAMES.match(line))
+    named = next((i for i, (_, line) in enumerate(lines[:2]) if NAMES.match(line)), None)
+    if named is None:
+        raise text.fault("names of columns missing", None, None, "a line with process_id(s)")
     name = lines[0][1] if named else label(text.file)
     rows: list[tuple[int, int, int]] = []
     for number, line in lines[named + 1 :]:
