@@ -87,7 +87,7 @@ class SampleFiles:
     def _read(self) -> dict[Path, pd.DataFrame]:
         finished = [self._store] if self._store.exists() else []
         parts = sorted(self._folder.glob("[!.]*.parquet"))
-        return {path: read_samples(path) for path in (*parts, *finished)}
+        return {path: read_samples(path, changed="keep") for path in (*parts, *finished)}
 
     def _remove_parts(self, files: Mapping[Path, pd.DataFrame], held: set[str]) -> None:
         """Remove the parts of samples that the table holds; the folder too if none are left."""

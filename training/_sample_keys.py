@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
 from types import CodeType, FunctionType
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 import toruscast
-from toruscast.features import Feature
+from toruscast.features import FEATURES, Feature
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
@@ -89,6 +89,20 @@ def mark_of(feature: Feature) -> str:
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     given = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
     return f"{feature.name} {digest(_content(code), _told(cells), _told(given))}"
+
+
+def changed_since(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
+    """Return the features whose marks were others when a file was written.
+
+    A file has no marks of those that have never changed, nor from before there were any.
+    """
+    known = [FEATURES[name] for name in names if name in FEATURES]
+    return [
+        feature.name
+        for feature in known
+        if (feature.is_built_in or feature.name in marks)
+        and mark_of(feature) != marks.get(feature.name, feature.name)
+    ]
 
 
 def _content(code: CodeType) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -18,17 +18,24 @@ from sklearn.utils.validation import check_is_fitted
 
 import toruscast
 from toruscast.errors import InputError
+from toruscast.features import FEATURES
 from toruscast.files import read_limited
 from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
 from ._forest_arrays import forest_from_arrays, forest_to_arrays
 from ._relative import Line, Relative
+from ._sample_keys import changed_since, mark_of
 from .feature_sets import Target
 from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
 VERSION = 3
+_SINCE = {
+    1: "models keep what their times are relative to",
+    2: "models keep the least and most value of each feature",
+}
+"""What newer versions hold that files of these lack."""
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
 
@@ -93,6 +100,7 @@ def save_predictor(
         "scikit_learn": sklearn.__version__,
         "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
         "features": None if names is None else [str(name) for name in names],
+        "marks": _marks(names),
         "n_features": int(model.n_features_in_),
         "n_samples": int(model.n_samples_),
         "log": bool(model.log_),
@@ -152,6 +160,12 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
         raise InputError("damaged model file", file=file, found=type(error).__name__) from None
 
 
+def _marks(names: Iterable[str] | None) -> dict[str, str]:
+    """The fingerprints of features whose names alone do not tell their values."""
+    known = [FEATURES[name] for name in (() if names is None else names) if name in FEATURES]
+    return {feature.name: mark_of(feature) for feature in known if mark_of(feature) != feature.name}
+
+
 def _default_file() -> Path:
     file = Path(str(resources.files("toruscast.datasets") / "default.skops"))
     if not file.is_file():
@@ -189,12 +203,37 @@ def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     if metadata.get("format") != FORMAT:
         raise InputError("not a toruscast model", expected=f"a {FORMAT}")
     if metadata["version"] != VERSION:
-        raise InputError(
-            "other version of model file",
-            found=metadata["version"],
-            expected=f"{VERSION}; train it anew (toruscast train)",
-        )
+        raise _other_version(metadata["version"], metadata.get("toruscast"))
+    _check_marks(metadata)
     return metadata, content["arrays"], content["trees"]
+
+
+def _other_version(found: object, program: object) -> InputError:
+    """What to say of a file of another layout."""
+    if isinstance(found, int) and found > VERSION:
+        return InputError(
+            "model file of a newer toruscast",
+            found=f"version {found}, written by {program}",
+            expected=f"version {VERSION}; a newer toruscast reads it",
+        )
+    since = _SINCE.get(found) if isinstance(found, int) else None
+    return InputError(
+        "other version of model file",
+        found=found,
+        expected=f"{VERSION}; train it anew (toruscast train)"
+        + (f": since version {found + 1} {since}" if since and isinstance(found, int) else ""),
+    )
+
+
+def _check_marks(metadata: dict[str, Any]) -> None:
+    """Raise where a feature has other values under its name today than the model has learned."""
+    changed = changed_since(metadata["features"] or (), dict(metadata.get("marks", {})))
+    if changed:
+        raise InputError(
+            "features that were changed since the model learned",
+            found=", ".join(changed),
+            expected="a model trained anew (toruscast train)",
+        )
 
 
 def _types(schema: Any) -> Iterator[tuple[str, str]]:

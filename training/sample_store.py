@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -16,7 +16,10 @@ from toruscast.features import FEATURES
 from toruscast.files import check_regular
 from toruscast.mapping.formats import atomic_path
 
+from ._sample_keys import changed_since
+
 FORMAT = "toruscast samples"
+VERSION = 1
 _KEY = b"toruscast"
 _EXPECTED = "one that toruscast train, evaluate or python -m studies build wrote, as it stands"
 LABELS = ("workload", "torus", "mapping", "key")
@@ -60,7 +63,7 @@ def write_samples(
     bare = table.copy(deep=False)
     bare.attrs = {}
     try:
-        text = json.dumps({**origin, "format": FORMAT, "n_samples": len(table)})
+        text = json.dumps({**origin, "format": FORMAT, "version": VERSION, "n_samples": len(table)})
         content = pa.Table.from_pandas(bare, preserve_index=False)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise InputError("samples cannot be stored", found=error) from None
@@ -69,13 +72,23 @@ def write_samples(
         pq.write_table(content, temporary)
 
 
-def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_samples(
+    path: str | os.PathLike[str], changed: Literal["refuse", "keep"] = "refuse"
+) -> pd.DataFrame:
     """Read a table of samples; its provenance is in ``attrs["provenance"]``.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    changed : {"refuse", "keep"}
+        What becomes of features that have other values under their names since it was written.
 
     Raises
     ------
     InputError
-        If the file is missing, damaged, or no table that `write_samples` wrote.
+        If the file is missing, damaged, no table that `write_samples` wrote, or holds features that
+        were changed since.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -91,6 +104,14 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
         origin = json.loads(metadata[_KEY])
         if not isinstance(origin, dict) or origin.get("format") != FORMAT:
             raise InputError("not a table of samples", file=path, expected=_EXPECTED)
+        # Files without a version are of the first.
+        if origin.get("version", 1) != VERSION:
+            raise InputError(
+                "table of samples of a newer toruscast",
+                file=path,
+                found=f"version {origin['version']}, written by {origin.get('toruscast')}",
+                expected=f"version {VERSION}; a newer toruscast reads it",
+            )
         table: pd.DataFrame = content.to_pandas()
     except FileNotFoundError:
         raise MissingFileError("cannot be read", file=path, found="no such file") from None
@@ -105,6 +126,14 @@ def read_samples(path: str | os.PathLike[str]) -> pd.DataFrame:
     if len(table) != origin.get("n_samples"):
         raise InputError(
             "samples missing", file=path, found=len(table), expected=origin.get("n_samples")
+        )
+    others = changed_since(table.columns, dict(origin.get("marks", {})))
+    if others and changed == "refuse":
+        raise InputError(
+            "features that were changed since the samples were made",
+            file=path,
+            found=", ".join(others),
+            expected="samples made anew: --samples FILE beside --comm and --torus",
         )
     table.attrs["provenance"] = origin
     return table

@@ -1,0 +1,105 @@
+"""Model files and tables of samples of earlier versions are read, or it is said what changed."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from toruscast.errors import InputError
+from toruscast.features import FEATURES
+from toruscast.training import _sample_keys, load_predictor, read_samples, save_predictor
+from toruscast.training.sample_store import write_samples
+
+KEPT = Path(__file__).parents[1] / "data" / "kept"
+MODELS = sorted(KEPT.glob("*.skops"))
+SAMPLES = sorted(KEPT.glob("*.parquet"))
+
+
+def rewritten(path, target, change):
+    """A copy of a model file whose metadata are changed."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "schema.json":
+                schema = json.loads(data)
+                holder = next(x for x in walk(schema) if "toruscast predictor" in str(x["content"]))
+                metadata = json.loads(json.loads(holder["content"]))
+                change(metadata)
+                holder["content"] = json.dumps(json.dumps(metadata))
+                data = json.dumps(schema).encode()
+            new.writestr(name, data)
+
+
+def walk(node):
+    items = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    if isinstance(node, dict) and isinstance(node.get("content"), str):
+        yield node
+    for item in items:
+        yield from walk(item)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_a_kept_model_forecasts_as_it_did(path):
+    model = load_predictor(path)
+    told = json.loads(path.with_suffix(".json").read_text())
+    rows = pd.DataFrame(told["rows"], columns=told["features"])
+    assert model.predict(rows) == pytest.approx(told["times"], rel=1e-9)
+    assert list(model.feature_names_in_) == told["features"]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_kept_table_holds_what_it_held(path):
+    table = read_samples(path)
+    told = json.loads(path.with_suffix(".json").read_text())
+    assert table["time"].tolist() == told["times"]
+    assert list(table.columns) == told["columns"]
+
+
+def test_files_of_this_version_are_kept():
+    from toruscast.training.model_file import VERSION as MODEL
+    from toruscast.training.sample_store import VERSION as TABLE
+
+    assert KEPT / f"model-{MODEL}.skops" in MODELS
+    assert KEPT / f"samples-{TABLE}.parquet" in SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (1, "since version 2 models keep what their times are relative to"),
+        (2, "since version 3 models keep the least and most value"),
+        (4, "of a newer toruscast"),
+    ],
+)
+def test_models_of_other_versions_say_what_changed(tmp_path, version, words):
+    rewritten(MODELS[-1], tmp_path / "a.skops", lambda metadata: metadata.update(version=version))
+    with pytest.raises(InputError, match=words):
+        load_predictor(tmp_path / "a.skops")
+
+
+def test_changed_features_are_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(_sample_keys.CHANGED, "max_bytes", 1)
+    assert "max_bytes" in FEATURES
+    with pytest.raises(InputError, match="changed since the model learned: found max_bytes"):
+        load_predictor(MODELS[-1])
+    with pytest.raises(InputError, match="changed since the samples were made: found max_bytes"):
+        read_samples(SAMPLES[-1])
+    assert len(read_samples(SAMPLES[-1], changed="keep"))
+
+
+def test_a_model_saved_after_a_change_is_read(tmp_path, monkeypatch):
+    model = load_predictor(MODELS[-1])
+    monkeypatch.setitem(_sample_keys.CHANGED, "max_bytes", 1)
+    save_predictor(model, tmp_path / "a.skops")
+    assert load_predictor(tmp_path / "a.skops").n_samples_ == model.n_samples_
+
+
+def test_tables_of_a_newer_program_say_so(tmp_path, monkeypatch):
+    table = read_samples(SAMPLES[-1])
+    monkeypatch.setattr("toruscast.training.sample_store.VERSION", 2)
+    write_samples(table, tmp_path / "a.parquet")
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="of a newer toruscast: found version 2"):
+        read_samples(tmp_path / "a.parquet")
