@@ -140,8 +140,7 @@ def rows_of(
     names = strategies.variants(comm, torus, tasks_per_node=capacity)
     if comm.n_tasks > 4000:
         names = [each for each in names if not each.startswith(("greedy", "random"))][:12]
-    else:
-        names = [*names, "spectral"]
+    names = [*names, "spectral"]
     made = [strategies.make(each, comm, torus, tasks_per_node=capacity) for each in names]
     yield row("best strategy", made, processor_seconds() - began)
     began, clock = processor_seconds(), time.monotonic()

@@ -1,5 +1,7 @@
 """The search for a better mapping: what it keeps to, and what it refuses."""
 
+import math
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -22,6 +24,15 @@ OURS_FILE = "task,node\n" + "".join(f"{i},{n}\n" for i, n in enumerate(OURS))
 def shuffled(comm, seed=1):
     new = np.random.default_rng(seed).permutation(comm.n_tasks)
     return CommGraph(comm.n_tasks, new[comm.src], new[comm.dst], comm.nbytes, comm.n_messages)
+
+
+def grid_of(sizes):
+    """Tasks of a periodic grid, that each send to the next along every dimension."""
+    tasks = np.arange(math.prod(sizes)).reshape(sizes)
+    ahead = [np.roll(tasks, -1, axis).ravel() for axis in range(len(sizes))]
+    n = tasks.size
+    every = np.tile(np.arange(n), len(sizes))
+    return CommGraph(n, every, np.concatenate(ahead), [1000] * every.size)
 
 
 def test_tasks_stay_on_nodes_that_are_ours_and_bound_ones_where_they_are():
@@ -123,3 +134,16 @@ def test_the_command_keeps_to_the_file_of_nodes(tmp_path):
     assert [0, 7] in rows.tolist()
     for bad in (["--fix", "0=5"], ["--fix", "x"], ["--fix", "0=1", "--fix", "0=2"]):
         assert CliRunner().invoke(main, [*words, *bad]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("grid", "torus"),
+    [((8, 16, 16), (4, 4, 4, 4, 2)), ((8, 16), (8, 4, 4)), ((32,), (4, 8)), ((6, 12), (6, 12))],
+)
+def test_renumbered_rings_lie_along_folded_dimensions(grid, torus):
+    """Also those so short that a long ring's overtones are as slow as their waves."""
+    rings = shuffled(grid_of(grid))
+    torus = Torus(torus)
+    room = rings.n_tasks // torus.n_nodes
+    node = make("spectral", rings, torus, tasks_per_node=room).node
+    assert torus.distance(node[rings.src], node[rings.dst]).max() == 1
