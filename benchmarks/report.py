@@ -31,6 +31,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "race": columns(results, "race-summary", RACE),
             "race-targets": columns(results, "race-targets", RACE_TARGETS),
             "rank": columns(results, "rank", RANK),
+            "page": columns(results, "page", PAGE),
             "belief": columns(results, "belief", BELIEF, 5),
             "longer": columns(results, "longer", LONGER),
             "plan": columns(results, "plan", PLAN),
@@ -88,6 +89,15 @@ RANK = {
     "seconds": "seconds",
     "peak_gb": "peak memory, GB",
     "best_us": "best, us",
+}
+PAGE = {
+    "tasks": "tasks",
+    "nodes": "nodes",
+    "candidates": "candidates",
+    "processor_seconds": "processor seconds",
+    "seconds": "seconds",
+    "megabytes": "MB",
+    "seconds_to_use": "seconds until it can be used",
 }
 BELIEF = {
     "common": "common",

@@ -35,7 +35,9 @@ def spec(rows: list[dict[str, Any]], **parts: Any) -> Spec:
     }
 
 
-def axis(field: str, title: str, kind: str = "quantitative", **more: Any) -> dict[str, Any]:
+def axis(
+    field: str, title: str | list[str], kind: str = "quantitative", **more: Any
+) -> dict[str, Any]:
     """Return a channel of an encoding."""
     return {"field": field, "type": kind, "title": title, **more}
 
@@ -66,7 +68,8 @@ def candidates(table: pd.DataFrame, scale: float, unit: str, coverage: float) ->
         for row in shown.to_dict("records")
     ]
     y = axis("mapping", "", "nominal", sort=None, axis={"labelLimit": 180, "title": None})
-    x_title = f"time, {unit} (line: {100 * coverage:.0f} % interval; number: chance to be fastest)"
+    # Two lines, for narrow pages.
+    x_title = [f"time, {unit}", f"line: {100 * coverage:.0f} % interval; number: P(fastest)"]
     x = axis("time", x_title, scale={"zero": False})
     tooltip = [
         axis("mapping", "candidate", "nominal"),

@@ -62,6 +62,12 @@ def opened(browser, file, width=1280, scheme="light"):
     context.close()
 
 
+def faults(page):
+    """What axe-core finds, whatever its weight."""
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{fault['id']}: {fault['help']}" for fault in found]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_answer_shows_its_views(browser, pages, kind):
     with opened(browser, pages[kind], 400, "dark") as page:
@@ -74,8 +80,7 @@ def test_every_kind_of_answer_shows_its_views(browser, pages, kind):
         has_torus = kind not in WITHOUT_TORUS
         assert page.locator("#network-view canvas").count() == has_torus
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        faults = axe.Axe().run(page).response["violations"]
-        assert [f"{fault['id']}: {fault['help']}" for fault in faults] == []
+        assert faults(page) == []
 
 
 @pytest.mark.parametrize("width", [1280, 400])
@@ -92,6 +97,7 @@ def test_the_keyboard_reaches_slider_differences_and_links(browser, pages, width
         page.keyboard.press("Enter")
         assert "of the time" in page.inner_text("#pairs")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert faults(page) == []
 
 
 def test_the_parts_of_a_step_stand_behind_its_links(browser, pages):
