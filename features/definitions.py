@@ -68,8 +68,8 @@ _FAMILIES: dict[str, tuple[Callable[[RoutedTraffic], Counted], int, str, str]] =
     "bytes": (lambda t: Counted(t.link_bytes), 1, "B", "bytes on each link"),
     "dilation": (_hops, 1, "hops", "hops of each message that uses the network"),
     "FIFO": (lambda t: Counted(t.fifo_length), 1, "messages", "messages in each injection FIFO"),
-    "buffer": (lambda t: Counted(t.buffer_length), 2, "packets", "buffer length of each link"),
-    "delay": (lambda t: Counted(t.delay), 2, "packets", "delay of each link"),
+    "buffer": (lambda t: Counted(t.buffer_length), 2, "packet s", "buffer length of each link"),
+    "delay": (lambda t: Counted(t.delay), 2, "s", "delay of each link"),
 }
 _SELECTIONS: dict[str, tuple[Callable[[Counted], Counted], str]] = {
     "": (lambda all_: all_, ""),

@@ -54,6 +54,9 @@ class RoutedTraffic:
         Real packets in one simulated packet. If not given, as many as an estimated error of the
         time of 3 % allows; where packets are counted (buffers, delays), the longest message is of
         1,024 at least.
+    iterations : int
+        How many times the phases are simulated, as in `simulate`. Features of the simulator are
+        means of an iteration.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class RoutedTraffic:
     mapping: TaskMapping
     routing: Routing = "deterministic"
     coarsening: int | None = None
+    iterations: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workload", as_workload(self.workload))
@@ -244,7 +248,17 @@ class RoutedTraffic:
                 # Nothing is truer than real packets, and they are there already.
                 return cast(Simulation, counted)
             how = {"error": _ERROR}
-        return simulate(self.workload, self.torus, self.mapping, routing=self.routing, **how)
+        return self._simulated(**how)
+
+    def _simulated(self, **how: Any) -> Simulation:
+        return simulate(
+            self.workload,
+            self.torus,
+            self.mapping,
+            routing=self.routing,
+            iterations=self.iterations,
+            **how,
+        )
 
     @lazy
     def counted(self) -> Simulation:
@@ -258,9 +272,7 @@ class RoutedTraffic:
         timed = self.__dict__.get("simulation")
         if merged == self.coarsening or (timed is not None and timed.coarsening == merged):
             return self.simulation
-        return simulate(
-            self.workload, self.torus, self.mapping, routing=self.routing, coarsening=merged
-        )
+        return self._simulated(coarsening=merged)
 
     @property
     def sketch_coarsening(self) -> int:
@@ -278,13 +290,7 @@ class RoutedTraffic:
         Longer ones where most of the packets are of messages of 320 or more, so that 64 to 80 carry
         such a message; real ones where no edge has two of them.
         """
-        return simulate(
-            self.workload,
-            self.torus,
-            self.mapping,
-            routing=self.routing,
-            coarsening=self.sketch_coarsening,
-        )
+        return self._simulated(coarsening=self.sketch_coarsening)
 
     def _merged(self, wanted: int) -> int:
         """Real packets in one, so many as the counters bear."""
@@ -292,11 +298,11 @@ class RoutedTraffic:
         return max(1, min(wanted, LARGEST_PACKET // (network.payload + network.header)))
 
     @property
-    def buffer_length(self) -> NDArray[np.int64]:
-        """Simulated buffer length of the links that exist."""
-        return self.counted.buffer_length[self.torus.link_exists]
+    def buffer_length(self) -> NDArray[np.float64]:
+        """Packets in the buffer behind each link that exists, summed over an iteration's time."""
+        return self.counted.buffered_seconds[self.torus.link_exists] / self.iterations
 
     @property
     def delay(self) -> NDArray[np.float64]:
-        """Simulated delay (buffer length over received packets) of the links that exist."""
+        """Seconds that a packet stays there: buffer length over received packets."""
         return self.counted.delay[self.torus.link_exists]

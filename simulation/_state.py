@@ -78,7 +78,7 @@ COUNTER = np.dtype(
     [
         ("waited", np.int64),  # sum of the ticks that packets spent in it
         ("wire_bytes", np.float64),
-        ("found", np.int64),  # packets found in it by each arrival, itself included
+        ("unused", np.int64),
         ("packets", np.int32),
         ("most", np.int32),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -57,17 +57,35 @@ class MessageTimes(Generic[S]):
         What was simulated.
     stretches : tuple
         The raw results: a stretch for each phase, or one for all rounds of a dependent workload.
+    iterations : int
+        How many times the phases were run; the workload holds those of all.
+    alone : float
+        Seconds that the first iteration takes if no other follows; 0 if there is but one.
     """
 
     workload: Workload
     torus: Torus
     mapping: TaskMapping
     stretches: tuple[S, ...]
+    iterations: int = field(default=1, kw_only=True)
+    alone: float = field(default=0.0, kw_only=True)
+
+    @property
+    def end(self) -> float:
+        """Seconds until the last message of all has arrived."""
+        return self.stretches[-1].end
 
     @property
     def time(self) -> float:
-        """Seconds until the last message of the last phase has arrived."""
-        return self.stretches[-1].end
+        """Seconds until the last message has arrived; of several iterations, what one takes.
+
+        That is the mean of all but the first: `end` without the time of the first alone, divided by
+        their number less one. The first begins on an idle network and warms up. (Its last message
+        within the run would tell less: it waits behind those of tasks that have gone on.)
+        """
+        if self.iterations == 1:
+            return self.end
+        return (self.end - self.alone) / (self.iterations - 1)
 
     @property
     def phase_times(self) -> tuple[float, ...]:
@@ -169,12 +187,12 @@ class MessageTimes(Generic[S]):
         messages = self.messages()
         by_phase = messages.groupby("phase")
         index = pd.RangeIndex(len(self.workload), name="phase")
-        if self.workload.dependent:
-            begin = by_phase["handed_over"].min().reindex(index).ffill().fillna(0.0)
-            end = by_phase["arrived"].max().reindex(index).fillna(begin)
-        else:
-            begin = pd.Series([stretch.begin for stretch in self.stretches], index)
-            end = pd.Series([stretch.end for stretch in self.stretches], index)
+        begin = by_phase["handed_over"].min().reindex(index).ffill().fillna(0.0)
+        end = by_phase["arrived"].max().reindex(index).fillna(begin)
+        if not self.workload.dependent:
+            alone = {s.phases[0]: s for s in self.stretches if len(s.phases) == 1}
+            begin.loc[list(alone)] = [stretch.begin for stretch in alone.values()]
+            end.loc[list(alone)] = [stretch.end for stretch in alone.values()]
         table = pd.DataFrame(
             {
                 "name": [phase.name for phase in self.workload],

@@ -126,7 +126,6 @@ def run_stretch(
         arrived=np.asarray(begin + finish, dtype=np.float64),
         packets=state.counter["packets"].astype(np.int64),
         wire_bytes=state.counter["wire_bytes"].copy(),
-        found=state.counter["found"].copy(),
         most=state.counter["most"].astype(np.int64),
         waited=state.counter["waited"] * tick,
         fifo_waited=_by_queue(state.fifo["waited"] * tick, state.shared_by),

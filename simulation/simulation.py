@@ -73,22 +73,17 @@ class Simulation(MessageTimes[Stretch]):
         return np.asarray(self._sum("wire_bytes"), dtype=np.float64)
 
     @lazy
-    def buffer_length(self) -> NDArray[np.int64]:
-        """Sum over arrivals of the packets found in the buffer behind the link, ``(n_links,)``.
-
-        The arriving packet counts too.
-        """
-        return np.asarray(self._sum("found"), dtype=np.int64)
-
-    @lazy
     def most_buffered(self) -> NDArray[np.int64]:
-        """Most packets in that buffer at one time, ``(n_links,)``."""
+        """Most packets in the buffer behind the link at one time, ``(n_links,)``."""
         most = np.maximum.reduce([stretch.most for stretch in self.stretches])
         return np.asarray(most, dtype=np.int64)
 
     @lazy
     def buffered_seconds(self) -> NDArray[np.float64]:
-        """Sum of the seconds that packets spent in that buffer, ``(n_links,)``."""
+        """Packets in that buffer, summed over time: seconds that all spent there, ``(n_links,)``.
+
+        What [Jain13] calls buffer length: a counter of the machine that sums packets over cycles.
+        """
         return np.asarray(self._sum("waited"), dtype=np.float64)
 
     @property
@@ -103,24 +98,24 @@ class Simulation(MessageTimes[Stretch]):
 
     @property
     def delay(self) -> NDArray[np.float64]:
-        """Buffer length over received packets of each link, ``(n_links,)``; 0 on idle links."""
-        return self.buffer_length / np.maximum(self.packets, 1)
+        """Seconds that a packet stays in that buffer, ``(n_links,)``; 0 on idle links [Jain13]."""
+        return self.buffered_seconds / np.maximum(self.packets, 1)
 
     def links(self) -> pd.DataFrame:
         """Return the counters of every existing link, one a row, indexed by link number.
 
         ``chunks`` are units of 32 bytes. ``busy_share`` is the share of the time that its bytes
-        take at its bandwidth; packets from a slower link occupy it for longer. ``buffer_length``,
-        ``mean_buffered``, ``most_buffered`` and ``delay`` count packets in the buffer behind it,
-        which may be more than ``buffer_packets`` if they are short. ``mean_wait`` is the seconds
-        that a packet spends there.
+        take at its bandwidth; packets from a slower link occupy it for longer. ``mean_buffered``
+        and ``most_buffered`` count packets in the buffer behind it, which may be more than
+        ``buffer_packets`` if they are short. ``buffered_seconds`` is their number summed over time,
+        ``delay`` the seconds that a packet spends there. All count the whole run, with every
+        iteration of it.
         """
         import pandas as pd
 
         exists = np.flatnonzero(self.torus.link_exists)
         node, port = np.divmod(exists, 2 * self.torus.ndim)
-        time = self.time or 1.0
-        packets = self.packets[exists]
+        time = self.end or 1.0
         seconds = self.buffered_seconds[exists]
         wire_bytes = self.wire_bytes[exists]
         return pd.DataFrame(
@@ -128,15 +123,14 @@ class Simulation(MessageTimes[Stretch]):
                 "node": node,
                 "dimension": port // 2,
                 "direction": np.where(port % 2 == 0, 1, -1),
-                "packets": packets,
+                "packets": self.packets[exists],
                 "wire_bytes": wire_bytes,
                 "chunks": np.ceil(wire_bytes * _EXACT / _CHUNK_BYTES).astype(np.int64),
                 "busy_share": wire_bytes / self.torus.link_bandwidth[exists] / time,
-                "buffer_length": self.buffer_length[exists],
+                "buffered_seconds": seconds,
                 "mean_buffered": seconds / time,
                 "most_buffered": self.most_buffered[exists],
                 "delay": self.delay[exists],
-                "mean_wait": seconds / np.maximum(packets, 1),
             },
             index=pd.Index(exists, name="link"),
         )

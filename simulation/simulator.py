@@ -18,6 +18,7 @@ from toruscast.validation import real_number, whole_number
 
 from ._setup import LARGEST_PACKET
 from .coarsening import PLACES, refine
+from .iterations import between_barriers, first_alone, repeated
 from .run import Options, Progress, Steps, packet_hops, run_stretch
 from .simulation import Simulation
 
@@ -30,6 +31,7 @@ def simulate(
     routing: Routing = "deterministic",
     coarsening: int = 1,
     error: float | None = None,
+    iterations: int = 1,
     seed: int = 0,
     interval: float | None = None,
     watch: tuple[int, int] | None = None,
@@ -60,6 +62,11 @@ def simulate(
         Accepted relative error of the time, such as 0.03. Packets are halved until the time changes
         by much less, three times in a row (six after a jump) and with more room behind the links,
         or until they are real ones. Not together with `coarsening`.
+    iterations : int
+        How many times all phases are run. No barrier stands between two iterations: a task begins
+        the next when it has handed over its messages, and all that are sent to it have arrived. The
+        time is then the mean of all but the first, which begins on an idle network and is simulated
+        once more alone; see `Simulation.time`. The result counts the phases of all iterations.
     seed : int
         Seed of random choices: the way round at ties if the torus has that rule, and with datelines
         the channel of packets that cross none.
@@ -110,7 +117,7 @@ def simulate(
     >>> round(result.time * 1e9), 500 + 3 * 40 + 544 // 2
     (892, 892)
     """
-    workload = as_workload(traffic)
+    workload = repeated(as_workload(traffic), iterations)
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_ways(workload, torus, mapping, routing)
     check_routing(routing)
@@ -139,7 +146,7 @@ def simulate(
         workload.phases, torus, mapping, routing, seed, interval, watch, progress, PLACES
     )
     if error is None:
-        return _simulate(workload, options, coarsening)
+        return _simulate(workload, options, coarsening, iterations)
     hops = sum(packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
     network = torus.network
     result, change = refine(
@@ -147,7 +154,9 @@ def simulate(
         longest_message(workload, torus),
         hops,
         network.buffer_packets,
-        lambda merged, places: _simulate(workload, options._replace(places=places), merged),
+        lambda merged, places: _simulate(
+            workload, options._replace(places=places), merged, iterations
+        ),
         LARGEST_PACKET // (network.payload + network.header),
     )
     return replace(result, error=error, change=change)
@@ -162,23 +171,37 @@ def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:
     raise InputError("bad watch", found=watch, expected="a phase and one of its edges")
 
 
-def _simulate(workload: Workload, options: Options, coarsening: int) -> Simulation:
+def _simulate(workload: Workload, options: Options, coarsening: int, iterations: int) -> Simulation:
     """Simulate the phases; those between two barriers run together."""
     torus, mapping = options.torus, options.mapping
     phases = list(workload)
-    numbers = range(len(phases))
-    together = [list(numbers)] if workload.dependent else [[i] for i in numbers]
+    together = between_barriers(workload, iterations)
+    first = first_alone(workload, iterations)
     listed = [
         list_messages([phases[i] for i in several], torus, mapping, coarsening)
-        for several in together
+        for several in (*first, *together)
     ]
     total = 0
     if options.progress is not None:
         total = sum(packet_hops(messages, torus) for messages in listed)
     steps = Steps(options.progress, total)
-    begin = 0.0
+    begin = alone = 0.0
+    watched = options
+    if first:
+        options = options._replace(interval=None, watch=None)
+    for several, messages in zip(first, listed, strict=False):
+        alone = run_stretch(messages, several, alone, options, steps).end
     stretches = []
-    for several, messages in zip(together, listed, strict=True):
-        stretches.append(run_stretch(messages, several, begin, options, steps))
+    for several, messages in zip(together, listed[len(first) :], strict=True):
+        stretches.append(run_stretch(messages, several, begin, watched, steps))
         begin = stretches[-1].end
-    return Simulation(workload, torus, mapping, tuple(stretches), options.routing, coarsening)
+    return Simulation(
+        workload,
+        torus,
+        mapping,
+        tuple(stretches),
+        options.routing,
+        coarsening,
+        iterations=iterations,
+        alone=alone,
+    )

@@ -29,7 +29,6 @@ class Stretch(NamedTuple):
     arrived: NDArray[np.float64]
     packets: NDArray[np.int64]  # (n_links,)
     wire_bytes: NDArray[np.float64]
-    found: NDArray[np.int64]
     most: NDArray[np.int64]
     waited: NDArray[np.float64]
     fifo_waited: NDArray[np.float64]  # (n_nodes * fifos,)

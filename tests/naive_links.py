@@ -63,7 +63,6 @@ class Link:
     behind: int = 0
     packets: int = 0
     wire_bytes: float = 0.0
-    found: int = 0
     most: int = 0
     waited: int = 0
 

@@ -418,7 +418,6 @@ class Simulator:
         link.behind += 1
         link.packets += 1
         link.wire_bytes += packet.message.wire
-        link.found += link.behind
         link.most = max(link.most, link.behind)
         packet.since = self.clock.now
         if not self.torus.network.virtual_channels:

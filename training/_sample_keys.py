@@ -21,7 +21,12 @@ from toruscast.routing.routing import phase_routings
 KEY_VERSION = 4
 # Features that have had other values under the same name, and how many times: only they are
 # computed anew.
-CHANGED: dict[str, int] = {}
+CHANGED: dict[str, int] = {
+    f"{aggregate}_{family}{suffix}": 1
+    for family in ("buffer", "delay")
+    for aggregate in ("avg", "max", "sum", "count", "std", "median", "q90", "q99")
+    for suffix in ("", "_AO", "_TO")
+}
 
 
 class Job(NamedTuple):
@@ -39,6 +44,7 @@ class How(NamedTuple):
     features: tuple[Feature, ...]
     routing: Routing
     coarsening: int | None
+    iterations: int = 1
 
 
 def job_of(
@@ -64,6 +70,7 @@ def job_of(
     same = torus.tie == "bluegene" and not adaptive
     tie = "source_parity" if same else torus.tie
     host = (torus.shape, torus.wrap, torus.bandwidth, torus.order, tie, zones)
+    repeated = (how.iterations,) if how.iterations > 1 else ()
     common = digest(
         KEY_VERSION,
         toruscast.__version__,
@@ -74,6 +81,7 @@ def job_of(
         workload.n_tasks,
         workload.dependent,
         *arrays,
+        *repeated,
     )
     keys = tuple(digest(common, mapping.node, mapping.slot) for mapping in several)
     return Job(workload, torus, several, keys)

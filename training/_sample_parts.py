@@ -69,7 +69,7 @@ def compute(part: Part, how: How) -> pd.DataFrame:
     """Return the features of a part, and the times where they belong to it."""
     job = part.job
     cases = (
-        RoutedTraffic(job.workload, job.torus, mapping, how.routing, how.coarsening)
+        RoutedTraffic(job.workload, job.torus, mapping, how.routing, how.coarsening, how.iterations)
         for mapping in job.mappings
     )
     values = tabulate(cases, part.features, with_time=part.timed).reset_index(drop=True)

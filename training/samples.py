@@ -30,6 +30,7 @@ def build_samples(
     routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
     coarsening: int | None = None,
+    iterations: int = 1,
     progress: Callable[[int, int], None] | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
@@ -59,6 +60,9 @@ def build_samples(
         Names of the features; all of the level if not given.
     coarsening : int, optional
         Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
+    iterations : int
+        How often the phases are simulated, as in `simulate`; ``time`` is the mean of all but the
+        first.
     progress : callable, optional
         Called with the number of samples done and the number of all; those that only lack features
         are still to do.
@@ -83,7 +87,7 @@ def build_samples(
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
     n_jobs = job_count(n_jobs)
-    how = How(tuple(dict.fromkeys(select(features, level))), routing, coarsening)
+    how = How(tuple(dict.fromkeys(select(features, level))), routing, coarsening, iterations)
     jobs = [
         job_of(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases
     ]
@@ -106,11 +110,14 @@ def build_samples(
             progress(n_done, rows)
     table = _assembled(jobs, how, known(tables))
     told = {"level": level, **(provenance or {})}
+    if iterations > 1:
+        told["iterations"] = iterations
     if files is None:
         origin = noted(table, how, told, marks_of(how))
     else:
         origin = files.merge(table, jobs, how, told)
     own = {"level": level, "routing": routing, "coarsening": coarsening, "n_samples": rows}
+    own |= {"iterations": iterations} if iterations > 1 else {}
     table.attrs["provenance"] = origin | own
     return table
 

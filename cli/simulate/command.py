@@ -17,7 +17,8 @@ from ..reporting import check_page, report_option, write_page
 from ..setting import Setting
 from .details import Details, details_options
 from .files import check_result_folder, inside, labelled, write_folder
-from .options import check_interval, check_one_or_many, check_options, read_watch
+from .options import check_interval, check_one_or_many, read_watch
+from .packets import Packets, check_packets, packets_options
 from .report import look, one_row, print_report, summary
 
 
@@ -46,19 +47,7 @@ from .report import look, one_row, print_report, summary
     ),
     *placing_options,
 )
-@click.option(
-    "--coarsening",
-    type=POSITIVE,
-    metavar="N",
-    help="Let a simulated packet stand for up to N real ones: faster, less exact.  [default: 1]",
-)
-@click.option(
-    "--error",
-    type=float,
-    metavar="E",
-    help="Instead: choose N for a relative error of the time of about E, such as 0.03. "
-    "'toruscast flows' takes no packets at all.",
-)
+@packets_options
 @options.top_option(10)
 @options.routed_work_options
 @details_options
@@ -78,8 +67,7 @@ def command(
     traffic: Traffic,
     mapping: str | None,
     candidates: Candidates,
-    coarsening: int | None,
-    error: float | None,
+    packets: Packets,
     top: int,
     work: Work,
     details: Details,
@@ -95,7 +83,7 @@ def command(
     toruscast simulate --comm lammps-lj-64 --torus 4x4x4 --mapping identity --out run
     toruscast simulate --comm app.edges --torus 8x8x8 --mappings maps/ --csv times.csv
     """  # noqa: D301
-    check_options(coarsening, error)
+    check_packets(packets)
     check_one_or_many(mapping, candidates)
     output.check({"--trace": details.trace, "--report": report}, inside(details.out))
     check_page(report)
@@ -110,7 +98,7 @@ def command(
         from .many import How, rank_simulated
 
         several = load_mappings(application.comm, host, candidates, work.seed)
-        how = How(work.routing, coarsening or 1, error, work.seed)
+        how = How(work.routing, packets.coarsening or 1, packets.error, packets.repeat, work.seed)
         rank_simulated(setting, workload, several, how, work.jobs, top, output)
         return
     chosen = load_mapping(application.comm, host, mapping, candidates, work.seed)
@@ -128,8 +116,9 @@ def command(
             host,
             chosen,
             routing=work.routing,
-            coarsening=coarsening or 1,
-            error=error,
+            coarsening=packets.coarsening or 1,
+            error=packets.error,
+            iterations=packets.repeat,
             seed=work.seed,
             interval=every,
             watch=watched,

@@ -24,6 +24,7 @@ class How:
     routing: Routing
     coarsening: int
     error: float | None
+    iterations: int
     seed: int
 
 
@@ -58,6 +59,7 @@ def rank_simulated(
         "routing": how.routing,
         "network": asdict(torus.network),
         "error": how.error,
+        "iterations": how.iterations,
         "seed": how.seed,
         "ranking": [
             {
@@ -113,7 +115,7 @@ def _simulated(
             )
         except StallError as error:
             raise StallError(f"{mapping.name}: {error}") from None
-        busy = result.wire_bytes / torus.link_bandwidth
+        busy = result.wire_bytes / torus.link_bandwidth / how.iterations
         link = int(busy.argmax())
         label = torus.link_label(link) if busy[link] else None
         return Sent(
@@ -126,7 +128,8 @@ def _simulated(
             result.change,
         )
 
-    hops = [RoutedTraffic(workload, torus, mapping).packet_hops for mapping in mappings]
+    once = [RoutedTraffic(workload, torus, mapping).packet_hops for mapping in mappings]
+    hops = [how.iterations * number for number in once]
     return time_all(mappings, hops, time_one, jobs, progress)
 
 

@@ -121,14 +121,6 @@ def read_watch(texts: Sequence[str], workload: Workload) -> tuple[int, int] | No
     return phase, int(edges[0])
 
 
-def check_options(coarsening: int | None, error: float | None) -> None:
-    """Raise where options exclude each other, or the error is none."""
-    if error is not None and not 0 < error < 1:
-        raise click.UsageError(f"bad --error: found {error:g}, expected more than 0, less than 1")
-    if coarsening is not None and error is not None:
-        raise click.UsageError("--coarsening and --error exclude each other")
-
-
 def check_one_or_many(mapping: str | None, candidates: Candidates) -> None:
     """Raise unless one mapping or many are given, and only what means something there."""
     values = {

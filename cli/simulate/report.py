@@ -44,7 +44,7 @@ def look(result: Simulation, why: Reasons) -> Found:
 
     links, torus = result.links(), result.torus
     used = links[links["packets"] > 0]
-    waiting = used[used["mean_wait"] > 0]
+    waiting = used[used["delay"] > 0]
     fifos = result.fifos()
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
     return Found(
@@ -69,6 +69,7 @@ def summary(found: Found) -> dict[str, Any]:
     result, why, links = found.result, found.why, found.links
     return {
         "time": result.time,
+        "iterations": result.iterations,
         "phase_times": list(result.phase_times),
         "lower_bound": why.lower_bound,
         "bounds": why.bounds,
@@ -125,12 +126,22 @@ def _print_times(found: Found, console: Console) -> None:
     result = found.result
     estimated = ways_are_open(result.workload, result.torus, result.routing)
     time, least = result.time, found.why.lower_bound
-    console.print(f"Time {seconds(time)}", style="bold", end="")
+    repeated = result.iterations > 1
+    each = " an iteration" if repeated else ""
+    console.print(f"Time {seconds(time)}{each}", style="bold", end="")
     if least:
         what = "estimate" if estimated else "lower bound"
-        console.print(f", {time / least:.2f} times the {what} of {seconds(least)}", end="")
+        what += " for one from a standing start," if repeated else " of"
+        console.print(f", {time / least:.2f} times the {what} {seconds(least)}", end="")
     console.print(".")
-    console.print(bound_line(found.why, estimated, found.result.workload.dependent))
+    if repeated:
+        console.print(
+            f"That is the mean of {result.iterations} iterations but the first, which takes "
+            f"{seconds(result.alone)} alone; all end after {seconds(result.end)}. The tables "
+            "count all."
+        )
+    rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
+    console.print(bound_line(found.why, estimated, rounds))
     if found.result.coarsening > 1:
         console.print(
             f"Each simulated packet stands for up to {found.result.coarsening} real ones."
@@ -191,7 +202,7 @@ def _print_links(found: Found, console: Console) -> None:
                 row["label"],
                 number(row["mean_buffered"], 2),
                 str(row["most_buffered"]),
-                seconds(row["mean_wait"]),
+                seconds(row["delay"]),
             )
         console.print(shown)
 

@@ -5,7 +5,7 @@ A strategy is a registered function; `names` lists them, `make` gives one mappin
 """
 
 # The modules register their strategies in the order in which `sample` is to turn to them.
-from . import permute, bisect, fold, greedy, scatter, exhaustive, spectral  # noqa: F401, I001
+from . import permute, bisect, fold, greedy, scatter, exhaustive, spectral, nested  # noqa: F401, I001
 from .placement import Placement
 from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
 from .sampling import sample

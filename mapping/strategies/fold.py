@@ -12,24 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import orders
-from .placement import Placement, block_shape
+from .placement import Placement, block_shape, boxes
 from .registry import bad_variant, register
 
 Rng = np.random.Generator
 
-_CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
+CURVES: dict[str, Callable[[Sequence[int]], NDArray[np.int64]]] = {
     "row": lambda shape: np.arange(math.prod(shape)),
     "zigzag": lambda shape: orders.zigzag(shape, range(len(shape))),
     "zorder": orders.z_order,
     "hilbert": orders.hilbert,
 }
 
-_KINDS = f"{', '.join(list(_CURVES)[:-1])} or {list(_CURVES)[-1]}"
+_KINDS = f"{', '.join(list(CURVES)[:-1])} or {list(CURVES)[-1]}"
 
 
 def _curves(placement: Placement) -> list[str]:
-    same = [f"{name}-{name}" for name in _CURVES]
-    mixed = [f"{a}-{b}" for a, b in itertools.permutations(_CURVES, 2)]
+    same = [f"{name}-{name}" for name in CURVES]
+    mixed = [f"{a}-{b}" for a, b in itertools.permutations(CURVES, 2)]
     # Rows and zigzags of the torus alone are the identity and the zigzag strategy.
     return [name for name in reversed(same + mixed) if name not in ("row-row", "row-zigzag")]
 
@@ -46,11 +46,11 @@ def curve(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     The curves are row, zigzag, zorder and hilbert.
     """
     tasks, _, hosts = variant.partition("-")
-    if tasks not in _CURVES or hosts not in _CURVES:
+    if tasks not in CURVES or hosts not in CURVES:
         raise bad_variant(placement, "curve", variant)
-    node_order = _CURVES[hosts](placement.torus.shape)
+    node_order = CURVES[hosts](placement.torus.shape)
     places = node_order[np.arange(placement.n_tasks) // placement.capacity]
-    return _lay(_CURVES[tasks](placement.grid), places)
+    return _lay(CURVES[tasks](placement.grid), places)
 
 
 def _tiles(placement: Placement) -> list[str]:
@@ -89,9 +89,9 @@ def _blocks(placement: Placement) -> list[str]:
     """Boxes of the task grid with as many tasks as a node holds, compact first."""
     if placement.capacity == 1:
         return []
-    boxes = _boxes(placement.grid, placement.capacity)
-    boxes.sort(key=lambda box: (max(box) - min(box), box))
-    return [f"{_word(box)}-{name}" for box in boxes[:4] for name in ("hilbert", "row", "zorder")]
+    compact = boxes(placement.grid, placement.capacity)
+    compact.sort(key=lambda box: (max(box) - min(box), box))
+    return [f"{_word(box)}-{name}" for box in compact[:4] for name in ("hilbert", "row", "zorder")]
 
 
 @register(
@@ -104,14 +104,14 @@ def _blocks(placement: Placement) -> list[str]:
 def blocked(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
     """Cut the task grid into boxes and fill node after node with them, both along one curve."""
     word, _, name = variant.partition("-")
-    if name not in _CURVES:
+    if name not in CURVES:
         raise bad_variant(placement, "blocked", variant)
     box = _sizes(placement, "blocked", variant, word)
     coarse = [-(-size // edge) for size, edge in zip(placement.grid, box, strict=True)]
     turn = np.empty(math.prod(coarse), dtype=np.int64)
-    turn[_CURVES[name](coarse)] = np.arange(turn.size)
+    turn[CURVES[name](coarse)] = np.arange(turn.size)
     order = np.argsort(turn[orders.tile_number(placement.grid, box)], kind="stable")
-    node_order = _CURVES[name](placement.torus.shape)
+    node_order = CURVES[name](placement.torus.shape)
     return _lay(order, node_order[np.arange(placement.n_tasks) // placement.capacity])
 
 
@@ -120,14 +120,6 @@ def _lay(tasks: NDArray[Any], nodes: NDArray[Any]) -> NDArray[Any]:
     node = np.empty(tasks.size, dtype=np.int64)
     node[tasks] = nodes
     return node
-
-
-def _boxes(grid: Sequence[int], volume: int) -> list[tuple[int, ...]]:
-    """All boxes of that volume whose sizes divide the grid's."""
-    if not grid:
-        return [()] if volume == 1 else []
-    edges = [e for e in range(1, min(grid[0], volume) + 1) if grid[0] % e == volume % e == 0]
-    return [(e, *rest) for e in edges for rest in _boxes(grid[1:], volume // e)]
 
 
 def _sizes(placement: Placement, family: str, variant: str, word: str) -> tuple[int, ...]:

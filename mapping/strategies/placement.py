@@ -173,6 +173,20 @@ def block_shape(shape: Sequence[int], volume: int) -> tuple[int, ...]:
         block[d] = min(2 * block[d], shape[d])
 
 
+def boxes(shape: Sequence[int], volume: int) -> list[tuple[int, ...]]:
+    """Return all boxes of that volume whose sizes divide those of the shape.
+
+    Examples
+    --------
+    >>> boxes((4, 6), 4)
+    [(2, 2), (4, 1)]
+    """
+    if not shape:
+        return [()] if volume == 1 else []
+    edges = [e for e in range(1, min(shape[0], volume) + 1) if shape[0] % e == volume % e == 0]
+    return [(e, *rest) for e in edges for rest in boxes(shape[1:], volume // e)]
+
+
 def _divisors(number: int) -> list[int]:
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     return sorted({*small, *(number // d for d in small)})

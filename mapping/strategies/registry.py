@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,8 @@ class Strategy:
         How the capitals of the form are written; empty where there are none.
     limit : callable
         placement -> what keeps the variants so few that no example is of use, or nothing.
+    sampled : bool
+        Whether `sample` takes from it without being asked to.
     """
 
     family: str
@@ -55,6 +57,7 @@ class Strategy:
     example: str
     parameters: str
     limit: Limit = lambda _: ""
+    sampled: bool = True
 
 
 class _VariantError(InputError):
@@ -71,6 +74,7 @@ def register(
     example: str = "",
     parameters: str = "",
     limit: Limit = lambda _: "",
+    sampled: bool = True,
 ) -> Callable[[Place], Place]:
     """Register a function as a strategy, under the first word of ``form``.
 
@@ -87,6 +91,8 @@ def register(
         stand for those of the torus with its slots T, of the torus, of the tasks, and their number.
     limit : callable, optional
         What keeps the variants for a placement few, for messages, which then give no example.
+    sampled : bool
+        Whether `sample` and `variants` take from it without being asked to.
 
     Raises
     ------
@@ -109,7 +115,7 @@ def register(
     def add(place: Place) -> Place:
         default: Variants = (lambda _: []) if argument else (lambda _: [""])
         STRATEGIES[family] = Strategy(
-            family, form, place, variants or default, example or form, parameters, limit
+            family, form, place, variants or default, example or form, parameters, limit, sampled
         )
         return place
 
@@ -140,10 +146,40 @@ def examples() -> tuple[str, ...]:
     return tuple(sorted(strategy.example for strategy in STRATEGIES.values()))
 
 
+def chosen(kinds: Iterable[str] | None) -> list[Strategy]:
+    """Return the strategies of some families, in order; without ``kinds``, the usual ones.
+
+    Raises
+    ------
+    InputError
+        If there is no such family, or none is named.
+    """
+    if kinds is None:
+        return [strategy for strategy in STRATEGIES.values() if strategy.sampled]
+    wanted = [kinds] if isinstance(kinds, str) else list(kinds)
+    unknown = [kind for kind in wanted if kind not in STRATEGIES]
+    if unknown or not wanted:
+        raise InputError(
+            "unknown kind of mapping",
+            found=unknown[0] if unknown else "none",
+            expected=f"some of {', '.join(STRATEGIES)}",
+        )
+    return [strategy for family, strategy in STRATEGIES.items() if family in wanted]
+
+
 def variants(
-    traffic: Workload | CommGraph, torus: Torus, *, tasks_per_node: int | None = None
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    kinds: Iterable[str] | None = None,
 ) -> list[str]:
     """Return the names of all structured mappings that `sample` would try for this traffic.
+
+    Parameters
+    ----------
+    traffic, torus, tasks_per_node, kinds
+        As for `sample`.
 
     Examples
     --------
@@ -152,8 +188,8 @@ def variants(
     """
     placement = Placement(traffic, torus, tasks_per_node)
     return [
-        join(family, variant)
-        for family, strategy in STRATEGIES.items()
+        join(strategy.family, variant)
+        for strategy in chosen(kinds)
         for variant in strategy.variants(placement)
     ]
 

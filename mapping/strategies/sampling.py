@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ def sample(
     seed: int = 1,
     tasks_per_node: int | None = None,
     exclude: Sequence[TaskMapping] = (),
+    kinds: Iterable[str] | None = None,
 ) -> list[TaskMapping]:
     """Return ``n`` distinct mappings of very different quality, best kinds to random.
 
@@ -57,6 +58,10 @@ def sample(
         Capacity of a node; the least that suffices if not given.
     exclude : sequence of TaskMapping
         Mappings that must not be among them, so that samples do not overlap.
+    kinds : iterable of str, optional
+        Families of mappings, the first words of `names`, such as ``("permute", "nested")``. All are
+        then of these: swaps and random ones only if ``swap`` and ``random`` are named. If not
+        given, all but ``nested``, which has as many variants as all others together.
 
     Returns
     -------
@@ -66,7 +71,7 @@ def sample(
     Raises
     ------
     InputError
-        If the tasks do not fit, or there are not as many different mappings.
+        If the tasks do not fit, there are not as many different mappings, or a kind is not known.
 
     Examples
     --------
@@ -84,23 +89,41 @@ def sample(
     exclude = as_mappings(exclude)
     for mapping in exclude:
         mapping.check(placement.n_tasks, torus)
+    families = registry.chosen(kinds)
+    named = {family.family for family in families}
+    swaps, at_random = "swap" in named, "random" in named
     chosen = _Chosen(placement, seed, exclude)
     chosen.check_possible(n)
-    structured = _structured(chosen, math.ceil(_STRUCTURED * n))
-    n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if n > 1 else 0
-    _swaps(chosen, structured, n - n_random)
+    if swaps or at_random:
+        count = math.ceil(_STRUCTURED * n)
+        structured = _structured(chosen, families, count, count // 2)
+    else:
+        structured = _structured(chosen, families, n, n)
+    n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if at_random and n > 1 else 0
+    if swaps:
+        _swaps(chosen, structured, n - n_random)
+    if at_random:
+        _random(chosen, n)
+    if len(chosen.mappings) < n:
+        raise TooFewMappingsError(
+            "not enough different mappings of these kinds", found=len(chosen.mappings), expected=n
+        )
+    return chosen.mappings
+
+
+def _random(chosen: _Chosen, n: int) -> None:
+    """Fill up to ``n`` mappings with random ones."""
     # Exhaustion ends in a list of what there is; before that, chance is faster.
     misses = 0
     for copy in itertools.count(1):
-        if len(chosen.mappings) == n or misses == 50:
+        if len(chosen.mappings) >= n or misses == 50:
             break
         misses += not chosen.add("random" if copy == 1 else f"random@{copy}")
     if len(chosen.mappings) < n:
-        for number, node in enumerate(all_mappings(placement)):
+        for number, node in enumerate(all_mappings(chosen.placement)):
             chosen.add(f"nth-{number}", np.array(node))
             if len(chosen.mappings) == n:
                 break
-    return chosen.mappings
 
 
 def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | None:
@@ -174,12 +197,17 @@ class _Chosen:
         return True
 
 
-def _structured(chosen: _Chosen, count: int) -> list[tuple[float, str]]:
-    """Choose up to ``count`` structured mappings, the families in turn; return costs and names."""
+def _structured(
+    chosen: _Chosen, families: Sequence[registry.Strategy], count: int, least: int
+) -> list[tuple[float, str]]:
+    """Choose up to ``count`` structured mappings, the families in turn; return costs and names.
+
+    Those with the hop-bytes of another fill up to ``least``.
+    """
     placement = chosen.placement
     queues: list[Iterator[str]] = [
-        iter([registry.join(family, variant) for variant in strategy.variants(placement)])
-        for family, strategy in registry.STRATEGIES.items()
+        iter([registry.join(f.family, variant) for variant in f.variants(placement)])
+        for f in families
     ]
     costs: list[float] = []
     found: list[tuple[float, str]] = []
@@ -201,7 +229,7 @@ def _structured(chosen: _Chosen, count: int) -> list[tuple[float, str]]:
                 break
     # Where hop-bytes tell little apart, links may still be loaded differently.
     for name in equivalent:
-        if len(chosen.mappings) >= count // 2:
+        if len(chosen.mappings) >= least:
             break
         chosen.add(name)
     # The plainer name first among equals.

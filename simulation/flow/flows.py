@@ -19,6 +19,7 @@ from toruscast.routing.routing import routes
 from toruscast.validation import real_number
 
 from .._memory import side_by_side
+from ..iterations import between_barriers, first_alone, repeated
 from ..message_times import MessageTimes
 from ._flow_kernels import advance, begin
 from ._flow_state import (
@@ -98,7 +99,7 @@ class FlowSimulation(MessageTimes[FlowStretch]):
         for phase in self.workload:
             packets, wire = packet_counts(phase, torus)
             wire_bytes += link_loads(phase, torus, self.mapping, packets * wire)
-        busy = wire_bytes / torus.link_bandwidth / (self.time or 1.0)
+        busy = wire_bytes / torus.link_bandwidth / (self.end or 1.0)
         return pd.DataFrame(
             {
                 "node": node,
@@ -117,6 +118,7 @@ def simulate_flows(
     mapping: TaskMapping,
     *,
     error: float = 0.01,
+    iterations: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> FlowSimulation:
     """Simulate messages that flow side by side, and return when each has arrived.
@@ -143,6 +145,8 @@ def simulate_flows(
         and shares are worked out anew when the messages that flow have lost this part of their
         time, on average, by not having what others have left. From 0, for shares that are exact at
         every moment, to less than 1. What follows, in dependent rounds above all, may move by more.
+    iterations : int
+        How many times the phases are run, without a barrier between, as for `simulate`.
     progress : callable, optional
         Called from time to time with the messages arrived and those of the whole run.
 
@@ -178,7 +182,7 @@ def simulate_flows(
     >>> [round(t, 2) for t in result.message_times[0].tolist()]
     [1.06, 0.8, 0.53]
     """
-    workload = as_workload(traffic)
+    workload = repeated(as_workload(traffic), iterations)
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_ways(workload, torus, mapping, "deterministic")
     if not 0 <= real_number(error, "error", 0) < 1:
@@ -186,16 +190,18 @@ def simulate_flows(
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
     phases = list(workload)
-    numbers = tuple(range(len(phases)))
-    together = [numbers] if workload.dependent else [(i,) for i in numbers]
+    first = first_alone(workload, iterations)
+    together = [tuple(several) for several in (*first, *between_barriers(workload, iterations))]
     listed = [
         list_messages([phases[i] for i in several], torus, mapping, 1) for several in together
     ]
     total = sum(messages.task.size for messages in listed)
     done = 0
-    start = 0.0
-    stretches = []
-    for several, messages in zip(together, listed, strict=True):
+    start = alone = 0.0
+    stretches: list[FlowStretch] = []
+    for number, (several, messages) in enumerate(zip(together, listed, strict=True)):
+        if number == len(first):
+            start, alone, stretches = 0.0, start, []
         flows, message = _flows(messages, torus, mapping)
         state = side_by_side(_state(flows, message, messages, len(several)))
         flows = side_by_side(flows)
@@ -212,7 +218,9 @@ def simulate_flows(
         start = end
     if progress is not None:
         progress(total, total)
-    return FlowSimulation(workload, torus, mapping, tuple(stretches), error)
+    return FlowSimulation(
+        workload, torus, mapping, tuple(stretches), error, iterations=iterations, alone=alone
+    )
 
 
 def _flows(

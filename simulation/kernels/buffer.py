@@ -42,7 +42,6 @@ def count(counter: Any, packets: int, wire: float) -> None:
     """Count a packet that enters or leaves a buffer, and the packets in it, including itself."""
     counter.packets += 1
     counter.wire_bytes += wire
-    counter.found += packets
     counter.most = max(counter.most, packets)
 
 

@@ -207,7 +207,7 @@ def test_simulated_features_are_aggregates_of_the_counters():
     mapping = TaskMapping(rng.permutation(16), torus)
     row = extract(comm, torus, [mapping], level=2).iloc[0]
     result = simulate(comm, torus, mapping)
-    buffer, packets = result.buffer_length.tolist(), result.packets.tolist()
+    buffer, packets = result.buffered_seconds.tolist(), result.packets.tolist()
     delay = [b / p if p else 0.0 for b, p in zip(buffer, packets, strict=True)]
     for name, values in (("buffer", buffer), ("delay", delay)):
         assert row[f"avg_{name}"] == pytest.approx(naive.mean(values))
@@ -227,7 +227,7 @@ def test_packets_are_counted_alike_under_every_mapping():
     for mapping in (near, far):
         traffic = RoutedTraffic(comm, torus, mapping)
         assert traffic.counted.coarsening == 2
-        counts = simulate(comm, torus, mapping, coarsening=2).buffer_length
+        counts = simulate(comm, torus, mapping, coarsening=2).buffered_seconds
         assert np.array_equal(traffic.buffer_length, counts[torus.link_exists])
     short = RoutedTraffic(comm.scaled(1 / 4), torus, near)
     assert short.counted.coarsening == 1

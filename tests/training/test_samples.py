@@ -299,7 +299,7 @@ def test_a_row_that_is_not_of_today_is_simulated_anew(store, computed):
 def test_rows_of_a_feature_that_changed_are_simulated_anew(store, computed, monkeypatch):
     cases = [(HALO, TORUS, shuffled(3))]
     build_samples(cases, store, features=FEW)
-    monkeypatch.setattr(_sample_keys, "CHANGED", {"avg_buffer": 1})
+    monkeypatch.setattr(_sample_keys, "CHANGED", {"avg_buffer": 7})
     computed.clear()
     build_samples(cases, store, features=MORE)
     assert len(computed) == 3

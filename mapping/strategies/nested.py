@@ -1,0 +1,128 @@
+"""Placements after Rubik: nested blocks of the task grid on nested blocks of the torus.
+
+Divide, tile and mod, and the moves within a level, are those of Bhatele, Gamblin, Langer, Bremer,
+Draeger, Hamann, Isaacs, Landge, Levine, Pascucci, Schulz and Still, "Mapping applications with
+collectives over sub-communicators on torus networks", SC'12.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import orders
+from .fold import CURVES
+from .nested_variants import SPLITS, draw_variants
+from .placement import Placement
+from .registry import bad_variant, register
+
+Rng = np.random.Generator
+
+DIGITS = "0123456789"
+"""Names of the axes of a task grid."""
+_SPLIT = re.compile(rf"({'|'.join(SPLITS)})([0-9]{{1,9}}(?:x[0-9]{{1,9}})*)")
+_TILT = re.compile(r"tilt(\w)(\w)([1-9][0-9]{0,8})?")
+_PERMUTED = re.compile(r"order(\w+)")
+
+
+class _Visit(NamedTuple):
+    """The cells of a grid in order, and how many cells a block of each level has."""
+
+    cells: NDArray[np.int64]
+    volumes: tuple[int, ...]
+
+
+@register(
+    "nested-TASKS-NODES",
+    draw_variants,
+    example="nested-row_tile2x2x2_zigzag-row_tile2x2x2x1_row",
+    parameters="TASKS, of {grid}, and NODES, of {letters}: ORDER_SPLIT_ORDER, perhaps more "
+    "_SPLIT_ORDER; SPLIT: tile, divide or mod, and numbers such as 2x2x1; ORDER: row, zigzag, "
+    "zorder, hilbert, order10 (orderYX of nodes) or tilt01 (tiltXY)",
+    sampled=False,
+)
+def nested(placement: Placement, variant: str, rng: Rng) -> NDArray[Any]:
+    """Put the tasks of a block of their grid on a block of the torus and its slots, level by level.
+
+    Each side is visited block after block, the blocks in one order, the cells of a block in the
+    next; the i-th task goes to the i-th place.
+    """
+    tasks, _, nodes = variant.partition("-")
+    shape = (*placement.torus.shape, placement.capacity)
+    ours = _visit(placement.grid, tasks, DIGITS)
+    theirs = _visit(shape, nodes, placement.letters)
+    if ours is None or theirs is None or ours.volumes != theirs.volumes:
+        raise bad_variant(placement, "nested", variant)
+    node = np.empty(placement.n_tasks, dtype=np.int64)
+    node[ours.cells] = theirs.cells[: placement.n_tasks] // placement.capacity
+    return node
+
+
+def _visit(shape: Sequence[int], text: str, letters: str) -> _Visit | None:
+    """Return the cells block after block; None if the text is not understood."""
+    words = text.split("_")
+    if len(words) < 3 or len(words) % 2 == 0:
+        return None
+    cells = np.indices(shape).reshape(len(shape), -1)
+    turn = np.zeros(cells.shape[1], dtype=np.int64)
+    volumes = []
+    for word, split in itertools.zip_longest(words[::2], words[1::2]):
+        blocks, which, within = tuple(shape), cells, cells
+        if split is not None:
+            sizes = _sizes(split, shape)
+            if sizes is None:
+                return None
+            blocks, shape = sizes
+            volumes.append(math.prod(shape))
+            by = np.array(blocks if split.startswith("mod") else shape)[:, None]
+            which, within = cells // by, cells % by
+            if split.startswith("mod"):
+                which, within = within, which
+        order = _order(blocks, word, letters)
+        if order is None:
+            return None
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.arange(order.size)
+        turn = turn * order.size + place[np.ravel_multi_index(tuple(which), blocks)]
+        cells = within
+    return _Visit(np.argsort(turn, kind="stable"), tuple(volumes))
+
+
+def _sizes(split: str, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the number of blocks along each axis, and the sizes of a block."""
+    match = _SPLIT.fullmatch(split)
+    given = tuple(map(int, match[2].split("x"))) if match else ()
+    if len(given) != len(shape) or any(k == 0 or n % k for n, k in zip(shape, given, strict=True)):
+        return None
+    other = tuple(n // k for n, k in zip(shape, given, strict=True))
+    return (other, given) if split.startswith("tile") else (given, other)
+
+
+def _order(shape: Sequence[int], word: str, letters: str) -> NDArray[np.int64] | None:
+    """Return the cells of a level in the order of a word; None if it is none."""
+    if word in CURVES:
+        return CURVES[word](shape)
+    if match := _PERMUTED.fullmatch(word):
+        axes = [letters.find(letter) for letter in match[1]]
+        absent = [axis for axis in range(len(shape)) if axis not in axes]
+        if (
+            len(set(axes)) != len(axes)
+            or not set(axes) <= set(range(len(shape)))
+            or any(shape[axis] > 1 for axis in absent)
+        ):
+            return None
+        return orders.permuted(shape, absent + axes)
+    if match := _TILT.fullmatch(word):
+        moved, along = letters.find(match[1]), letters.find(match[2])
+        if moved == along or not 0 <= min(moved, along) <= max(moved, along) < len(shape):
+            return None
+        coords = np.indices(shape).reshape(len(shape), -1)
+        coords[moved] = (coords[moved] + int(match[3] or 1) * coords[along]) % shape[moved]
+        return np.asarray(np.ravel_multi_index(tuple(coords), tuple(shape)), dtype=np.int64)
+    return None
