@@ -43,6 +43,8 @@ _MOST_ADAPTIVE = {
     ("3D Halo", LARGE): 4,
     ("Sub A2A", LARGE): 2,
 }
+# With fewer packets a message, four in one are no sketch but another network.
+_SKETCHED = 4
 _PF3D_COARSENING = {SMALL: 1, LARGE: 4}
 _GRIDS = {
     ("2D Halo", SMALL): (128, 128),
@@ -99,6 +101,14 @@ class Block:
         return {"coarsening": self.coarsening, "iterations": self.iterations}
 
     @property
+    def sketch(self) -> dict[str, int]:
+        """Protocol of the sketch: packets four times as long, or one exchange of short messages."""
+        packets = self._packets // self.coarsening
+        if packets < _SKETCHED:
+            return self.protocol | {"iterations": 1}
+        return self.protocol | {"coarsening": 4 * self.coarsening}
+
+    @property
     def label(self) -> str:
         """Name of the workload and host."""
         return f"{self.name} on {self.torus}"
@@ -125,11 +135,16 @@ class Block:
         return tc.Workload([comm], name=self.name)
 
     @property
+    def _packets(self) -> int:
+        """Real packets of a message; of pF3D's, which differ, those of many."""
+        return 64 if self.benchmark == "pF3D" else max(1, -(-SIZES[self.size] // _PAYLOAD))
+
+    @property
     def coarsening(self) -> int:
         """Real packets in one simulated packet."""
         if self.benchmark == "pF3D":
             return _PF3D_COARSENING[self.n_tasks]
-        packets = max(1, -(-SIZES[self.size] // _PAYLOAD))
+        packets = self._packets
         adaptive = SIZES[self.size] > self.torus.network.deterministic_limit
         most = _MOST_ADAPTIVE if adaptive else _MOST_PACKETS
         return max(1, packets // most.get((self.benchmark, self.n_tasks), packets))
@@ -197,8 +212,7 @@ def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) 
     """Simulate the samples of a block into a table; a run that was killed goes on.
 
     What the table holds of the block under other keys, such as with longer packets, is dropped.
-    Messages above 64 KiB are routed adaptively. A second table gets the times of a sketch: packets
-    four times as long, one exchange.
+    Messages above 64 KiB are routed adaptively. A second table gets the times of a sketch.
 
     Parameters
     ----------
@@ -214,12 +228,9 @@ def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) 
         The samples of the block.
     """
     mappings = block.mappings()
-    _simulate(sketches_of(store_path), block, mappings, _sketch(block), ("hop_bytes",), n_jobs)
-    return _simulate(Path(store_path), block, mappings, block.protocol, features(), n_jobs)
-
-
-def _sketch(block: Block) -> dict[str, int]:
-    return {"coarsening": 4 * block.coarsening, "iterations": 1}
+    table = _simulate(Path(store_path), block, mappings, block.protocol, features(), n_jobs)
+    _simulate(sketches_of(store_path), block, mappings, block.sketch, ("hop_bytes",), n_jobs)
+    return table
 
 
 def _simulate(
