@@ -107,9 +107,10 @@ def _chosen_blocks(only: tuple[str, ...]) -> tuple[plan.Block, ...]:
 
 
 def _print_blocks(blocks: tuple[plan.Block, ...]) -> None:
-    shown = Table("block", "mappings", "packets in one")
+    shown = Table("block", "mappings", "packets in one", "iterations")
     for block in blocks:
-        shown.add_row(block.label, str(block.n_mappings), str(block.coarsening))
+        numbers = (block.n_mappings, block.coarsening, block.iterations)
+        shown.add_row(block.label, *map(str, numbers))
     Console(soft_wrap=True).print(shown)
     click.echo(f"{len(blocks)} blocks, {sum(block.n_mappings for block in blocks)} samples.")
 

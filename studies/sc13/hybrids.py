@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import pandas as pd
+from scipy.stats import t
 
 import toruscast as tc
-from toruscast.training import compare_feature_sets, single_features
+from toruscast.training import compare_feature_sets, repeated_splits, single_features
 
 from ..study import Chart, Findings, Inputs, Target
-from .plan import LARGE, SMALL
-from .samples import HYBRIDS, LABELS, cases, load
+from .plan import LARGE, SMALL, Kind
+from .samples import FOUND_BY_SIMULATION, HYBRIDS, LABELS, NotBuiltError, cases, load
 
 _SHOWN = ("max_bytes", "avg_bytes", "max_dilation", "avg_dilation", "hop_bytes")
 # Bounds of the simulated time are the time in disguise.
 _BOUNDS = ("lower_bound", "release_bound")
 _SPLITS, _TREES, _TARGET = 10, 100, 0.99
-_SETS = ("prior", *HYBRIDS)
+# New metrics of [Jain13], each alone.
+_NEW = ("avg_bytes_AO", "avg_bytes_TO", "avg_buffer", "avg_delay_AO", "sum_hops_AO", "max_FIFO")
+_SETS = {name: name for name in ("prior", *HYBRIDS)} | {f"{n} alone": (n,) for n in _NEW}
+# Where times vary by less, their order is mostly chance.
+_VARIES = 1.3
 _NAN = float("nan")
 _PUBLISHED_SINGLE = {("3D Halo", "512 B"): 0.96, ("3D Halo", "16 KB"): 0.86}
 # The lower end where a range is published; at worst 16 of 378 pairs of the 2D Halo were wrong.
@@ -31,11 +36,15 @@ _PF3D = {
 }
 
 
+_PF3D_OWN = {SMALL: 0.99, LARGE: 0.97}
+
+
 def single(inputs: Inputs) -> Findings:
     """Rank the mappings by one feature, without learning."""
     rows, targets = [], []
     for case, group in cases(load(inputs, SMALL)):
-        names = [n for n in group.columns if n not in LABELS and not n.endswith("_bound")]
+        hidden = (*LABELS, *FOUND_BY_SIMULATION)
+        names = [n for n in group.columns if n not in hidden and not n.endswith("_bound")]
         ranked = single_features(group, [*names, *_BOUNDS])["rcc"]
         best = ranked.drop(list(_BOUNDS))
         times = group["time"]
@@ -47,6 +56,8 @@ def single(inputs: Inputs) -> Findings:
         )
         load_feature = "avg_bytes" if case["benchmark"] == "Sub A2A" else "max_bytes"
         published = _PUBLISHED_SINGLE.get((case["benchmark"], case["size"]), 0.91)
+        rows[-1] |= {"load": load_feature, "rcc_of_load": ranked[load_feature]}
+        rows[-1]["published"] = published
         targets += [
             Target(
                 f"RCC of {name}, {case['benchmark']} {case['size']}",
@@ -62,18 +73,25 @@ def single(inputs: Inputs) -> Findings:
         "of 512 B and 16 KB, and about .6 for the maximum dilation. Here the busiest link of the "
         f"2D and 3D Halo gives {_range(table[table['benchmark'] != 'Sub A2A']['max_bytes'])}, the "
         f"maximum dilation {_range(table['max_dilation'])}. The best feature of a row is chosen on "
-        "the mappings that it is scored on.",
+        "the mappings that it is scored on. A gap to the published figures stays: four iterations "
+        "still hold some of the standing start, and which mappings were measured is not known. "
+        "Nothing is tuned to close it.",
         {"single-features": table},
-        targets=tuple(targets),
+        {
+            "RCC of the bytes of the busiest link (Sub A2A: the mean link), and published": table[
+                ["benchmark", "size", "load", "rcc_of_load", "published", "max_dilation"]
+            ]
+        },
+        tuple(targets),
     )
 
 
-def hybrid_sets(inputs: Inputs, tasks: int) -> Findings:
+def hybrid_sets(inputs: Inputs, tasks: int, kind: Kind = "structured") -> Findings:
     """Learn with each feature set and compare: two thirds train, one third is forecast."""
-    parts = [
-        _scored(group, inputs.n_jobs).assign(**case) for case, group in cases(load(inputs, tasks))
-    ]
+    groups = list(cases(load(inputs, tasks, kind=kind)))
+    parts = [_scored(group, inputs.n_jobs).assign(**case) for case, group in groups]
     scored = pd.concat(parts, ignore_index=True)
+    varies = {tuple(c.values()): g["time"].max() / g["time"].min() for c, g in groups}
     keys = ["benchmark", "size", "torus"]
     rows, targets = [], []
     for labels, group in scored.groupby(keys, sort=False):
@@ -81,7 +99,8 @@ def hybrid_sets(inputs: Inputs, tasks: int) -> Findings:
         best, prior = _best_hybrid(group), group.set_index("features").loc["prior"]
         rows.append(
             case
-            | {"prior": prior["rcc"], "best": best["features"]}
+            | {"varies": varies[labels], "prior": prior["rcc"]}
+            | {"new": _best_alone(group), "best": best["features"]}
             | best[["rcc", "rcc_low", "rcc_high", "rcc_first_split", "r2", "regret_1"]].to_dict()
         )
         for metric, name in {"rcc": "RCC", "r2": "R^2"}.items():
@@ -96,7 +115,8 @@ def hybrid_sets(inputs: Inputs, tasks: int) -> Findings:
                 )
             )
     table = pd.DataFrame(rows)
-    gain = table["rcc"] - table["prior"]
+    gain = (table["rcc"] - table["prior"])[table["varies"] > _VARIES]
+    low, high = _interval(gain)
     halos = table[table["benchmark"] != "Sub A2A"]
     targets.append(
         Target(
@@ -105,9 +125,12 @@ def hybrid_sets(inputs: Inputs, tasks: int) -> Findings:
             published=0.08 if tasks == LARGE else _NAN,
         )
     )
-    by_size = table.groupby(["benchmark", "size"], sort=False)[["prior", "rcc", "r2"]].mean()
+    by_size = table.groupby(["benchmark", "size"], sort=False)[["prior", "new", "rcc", "r2"]].mean()
     by_size = by_size.reset_index()
-    name = f"hybrids-{tasks}"
+    if tasks == SMALL:
+        higher = float((gain > 0).mean())
+        targets.append(Target("share of blocks with a hybrid above prior", higher, 0.9))
+    name = f"hybrids-{tasks}" + ("" if kind == "structured" else f"-{kind}")
     chart = Chart(
         "bars", scored, "size", "rcc", "features", f"RCC of feature sets, {tasks:,} tasks"
     )
@@ -116,36 +139,50 @@ def hybrid_sets(inputs: Inputs, tasks: int) -> Findings:
         f"(seed 0), {_TREES} extremely randomised trees. Published are RCC .96 to .98 and R^2 "
         ".955 to .99 for the best hybrid of 16,384 tasks, and .98 for Sub A2A on 65,536. Here the "
         f"best hybrid reaches RCC {_range(table['rcc'])} and R^2 {_range(table['r2'])}. It is "
-        f"above the prior features in {(gain > 0).sum()} of {len(gain)} cases, by "
-        f"{gain.mean():.3f} on average. The best set is chosen by the scores shown.",
+        f"above the prior features in {(gain > 0).sum()} of {len(gain)} blocks whose times vary "
+        f"by more than {_VARIES}, by {gain.mean():.3f} on average (90 % interval {low:.3f} to "
+        f"{high:.3f}). *new* is the best of the new metrics alone. The best is chosen by the "
+        "scores shown.",
         {f"{name}-best": table, name: scored},
-        {f"Prior features and best hybrid, {tasks:,} tasks": by_size} if tasks == SMALL else {},
+        {f"Prior features, new ones and best hybrid, {tasks:,} tasks": by_size},
         tuple(targets),
-        {name: chart} if tasks == SMALL else {},
+        {name: chart} if tasks == SMALL and kind == "structured" else {},
     )
 
 
 def pf3d(inputs: Inputs) -> Findings:
     """Learn with each feature set on a production application."""
-    rows, targets, parts = [], [], []
+    rows: list[dict[str, object]] = []
+    targets: list[Target] = []
+    parts: list[pd.DataFrame] = []
+    lacking: list[str] = []
     for tasks, wanted in _PF3D.items():
         # Both hosts of 65,536 tasks together: they differ in shape, and the features say how.
-        table = load(inputs, tasks, benchmarks=("pF3D",))
+        try:
+            table = load(inputs, tasks, benchmarks=("pF3D",))
+        except NotBuiltError as error:
+            lacking.append(f"{tasks:,} tasks: {error.expected}")
+            continue
         table = table.drop(columns=["benchmark", "size", "tasks"])
         scored = _scored(table, inputs.n_jobs, n_splits=20, trees=300).assign(tasks=tasks)
         parts.append(scored)
         best, prior = _best_hybrid(scored), scored.set_index("features").loc["prior"]
         what = {"tasks": tasks, "prior": prior["rcc"], "best": best["features"]}
-        rows.append(what | {name: best[name] for name in ("rcc", "r2", "regret_1")})
+        learner = tc.TimePredictor("sketch", "correction")
+        own = repeated_splits(table, learner, n_splits=20, n_jobs=inputs.n_jobs)["rcc"].mean()
+        rows.append({**what, **{n: best[n] for n in ("rcc", "r2", "regret_1")}, "own": own})
+        targets.append(Target(f"RCC, our own row, {tasks:,} tasks", float(own), _PF3D_OWN[tasks]))
         for metric, (target, published) in wanted.items():
             name = "RCC" if metric == "rcc" else "R^2"
             what = f"{name} of {best['features']}, {tasks:,} tasks"
             targets.append(Target(what, float(best[metric]), target, published=published))
+    if not parts:
+        return Findings(f"Not built yet: {'; '.join(lacking)}.", {})
     return Findings(
         "pF3D's phases run one after the other: transforms in X and Y, exchange of planes, "
         "exchange with the six neighbours. Published are RCC .995 and R^2 .931 on 16,384 tasks, "
         "and RCC .75 on 65,536. Means over 20 splits; those of 65,536 tasks are drawn over both "
-        "hosts together.",
+        "hosts together. *own* is this tool's: a sketch, corrected.",
         {"pf3d": pd.concat(parts)},
         {"pF3D, prior features and best hybrid": pd.DataFrame(rows)},
         tuple(targets),
@@ -162,6 +199,17 @@ def _scored(
         n_splits=n_splits,
         n_jobs=n_jobs,
     ).reset_index()
+
+
+def _best_alone(scored: pd.DataFrame) -> float:
+    """The highest RCC of a new metric alone."""
+    return float(scored.loc[scored["features"].str.endswith(" alone"), "rcc"].max())
+
+
+def _interval(values: pd.Series) -> tuple[float, float]:
+    """The interval that holds the mean with 90 %, by Student's t; NaN of fewer than two."""
+    half = float(t.ppf(0.95, max(len(values) - 1, 1)) * values.sem())
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def _best_hybrid(scored: pd.DataFrame) -> pd.Series:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.features import feature_names
+from toruscast.features import RoutedTraffic, feature_names
 from toruscast.training import build_samples, read_samples, write_samples
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
+
+Kind = Literal["structured", "wide"]
 
 BENCHMARKS: tuple[Benchmark, ...] = ("2D Halo", "3D Halo", "Sub A2A")
 SEED = 1
@@ -24,6 +27,8 @@ SIZES = {"8 B": 8, "512 B": 512, "16 KB": 16 * 2**10, "4 MB": 4 * 2**20}
 SMALL_HOST = (4, 4, 4, 8, 2)
 LARGE_HOSTS = ((4, 4, 8, 16, 2), (4, 8, 4, 16, 2))
 SMALL, LARGE = 16_384, 65_536
+STRUCTURED = ("identity", "permute", "zigzag", "tilt", "nested")
+"""Families after Rubik, with which the published mappings were made."""
 
 _PAYLOAD = 512
 # The most packets that carry a message. Messages in dimension order have all their packets while
@@ -38,6 +43,8 @@ _MOST_ADAPTIVE = {
     ("3D Halo", LARGE): 4,
     ("Sub A2A", LARGE): 2,
 }
+# With fewer packets a message, four in one are no sketch but another network.
+_SKETCHED = 4
 _PF3D_COARSENING = {SMALL: 1, LARGE: 4}
 _GRIDS = {
     ("2D Halo", SMALL): (128, 128),
@@ -61,12 +68,16 @@ class Block:
     shape : tuple of int
         The Blue Gene/Q host.
     n_mappings : int
+    kind : {"structured", "wide"}
+        Mappings: nested blocks, tilts, zigzags and permutations, as published; or those of all
+        strategies, with random swaps and random ones.
     """
 
     benchmark: Benchmark
     size: str
     shape: tuple[int, ...]
     n_mappings: int = N_MAPPINGS
+    kind: Kind = "structured"
 
     @property
     def n_tasks(self) -> int:
@@ -76,7 +87,26 @@ class Block:
     @property
     def name(self) -> str:
         """Name of the workload, such as "2D Halo 16 KB, 16384 tasks"."""
-        return f"{self.benchmark} {self.size}".strip() + f", {self.n_tasks} tasks"
+        name = f"{self.benchmark} {self.size}".strip() + f", {self.n_tasks} tasks"
+        return name if self.kind == "structured" else f"{name}, {self.kind}"
+
+    @property
+    def iterations(self) -> int:
+        """How often the exchange is simulated; the first time warms up and is not measured."""
+        return 4 if self.n_tasks == SMALL else 2
+
+    @property
+    def protocol(self) -> dict[str, int]:
+        """What the times and counters of the block depend on besides mappings and machine."""
+        return {"coarsening": self.coarsening, "iterations": self.iterations}
+
+    @property
+    def sketch(self) -> dict[str, int]:
+        """Protocol of the sketch: packets four times as long, or one exchange of short messages."""
+        packets = self._packets // self.coarsening
+        if packets < _SKETCHED:
+            return self.protocol | {"iterations": 1}
+        return self.protocol | {"coarsening": 4 * self.coarsening}
 
     @property
     def label(self) -> str:
@@ -105,32 +135,66 @@ class Block:
         return tc.Workload([comm], name=self.name)
 
     @property
+    def _packets(self) -> int:
+        """Real packets of a message; of pF3D's, which differ, those of many."""
+        return 64 if self.benchmark == "pF3D" else max(1, -(-SIZES[self.size] // _PAYLOAD))
+
+    @property
     def coarsening(self) -> int:
         """Real packets in one simulated packet."""
         if self.benchmark == "pF3D":
             return _PF3D_COARSENING[self.n_tasks]
-        packets = max(1, -(-SIZES[self.size] // _PAYLOAD))
+        packets = self._packets
         adaptive = SIZES[self.size] > self.torus.network.deterministic_limit
         most = _MOST_ADAPTIVE if adaptive else _MOST_PACKETS
         return max(1, packets // most.get((self.benchmark, self.n_tasks), packets))
 
+    def mappings(self) -> list[tc.TaskMapping]:
+        """Return the mappings; no two structured ones load the links alike with as many hop-bytes.
+
+        Mappings that a symmetry of the torus turns into each other do, and take the same time.
+        """
+        if self.kind == "wide":
+            return self._sample(self.n_mappings, None)
+        for wanted in (2 * self.n_mappings, 4 * self.n_mappings):
+            different: dict[bytes, tc.TaskMapping] = {}
+            for mapping in self._sample(wanted, STRUCTURED):
+                different.setdefault(self._loads(mapping), mapping)
+            if len(different) >= self.n_mappings:
+                break
+        # Those first in the sample come from all kinds, and differ most.
+        return list(different.values())[: self.n_mappings]
+
+    def _sample(self, n: int, kinds: tuple[str, ...] | None) -> list[tc.TaskMapping]:
+        return tc.strategies.sample(
+            self.workload, self.torus, n=n, seed=SEED, tasks_per_node=TASKS_PER_NODE, kinds=kinds
+        )
+
+    def _loads(self, mapping: tc.TaskMapping) -> bytes:
+        """Return the link loads in order of size; their sum is the hop-bytes."""
+        load = RoutedTraffic(self.workload, self.torus, mapping).link_bytes
+        return np.sort(np.rint(load)).tobytes()
+
 
 def blocks() -> tuple[Block, ...]:
-    """Return all blocks: 1,008 samples of 16,384 tasks, 1,008 of 65,536, and 168 of pF3D.
+    """Return all blocks, in the order in which they are built.
+
+    1,008 samples of 16,384 tasks under structured mappings, 84 of pF3D, 1,008 under mappings of all
+    kinds; then 84 of pF3D and 1,008 others of 65,536 tasks.
 
     Examples
     --------
     >>> sum(block.n_mappings for block in blocks())
-    2184
+    3192
     """
-    small = [Block(b, size, SMALL_HOST) for size in SIZES for b in BENCHMARKS]
     half = N_MAPPINGS // len(LARGE_HOSTS)
-    pf3d = [Block("pF3D", "", SMALL_HOST)]
-    pf3d += [Block("pF3D", "", shape, half) for shape in LARGE_HOSTS]
-    large = [
+    small = [Block(b, size, SMALL_HOST) for size in SIZES for b in BENCHMARKS]
+    large = [Block("pF3D", "", shape, half) for shape in LARGE_HOSTS]
+    large += [
         Block(b, size, shape, half) for size in SIZES for b in BENCHMARKS for shape in LARGE_HOSTS
     ]
-    return (*small, *pf3d, *large)
+    wide = [replace(block, kind="wide") for block in small]
+    return (*small, Block("pF3D", "", SMALL_HOST), *wide, *large)
 
 
 def features() -> tuple[str, ...]:
@@ -138,11 +202,17 @@ def features() -> tuple[str, ...]:
     return tuple(name for name in feature_names(2) if not name.startswith("sketch"))
 
 
+def sketches_of(store_path: str | os.PathLike[str]) -> Path:
+    """Return the table of the sketches' times, beside that of the samples."""
+    store = Path(store_path)
+    return store.with_name(f"{store.stem}-sketches{store.suffix}")
+
+
 def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) -> pd.DataFrame:
     """Simulate the samples of a block into a table; a run that was killed goes on.
 
     What the table holds of the block under other keys, such as with longer packets, is dropped.
-    Messages above 64 KiB are routed adaptively.
+    Messages above 64 KiB are routed adaptively. A second table gets the times of a sketch.
 
     Parameters
     ----------
@@ -157,37 +227,49 @@ def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) 
     DataFrame
         The samples of the block.
     """
-    workload, torus = block.workload, block.torus
-    mappings = tc.strategies.sample(
-        workload, torus, n=block.n_mappings, seed=SEED, tasks_per_node=TASKS_PER_NODE
-    )
-    start = process_time()
-    table = build_samples(
-        [(workload, torus, mappings)],
-        store_path,
-        n_jobs=n_jobs,
-        level=2,
-        routing="by_size",
-        features=features(),
-        coarsening=block.coarsening,
-        provenance={"seed": SEED},
-    )
-    _settle(Path(store_path), block.label, table, process_time() - start)
+    mappings = block.mappings()
+    table = _simulate(Path(store_path), block, mappings, block.protocol, features(), n_jobs)
+    _simulate(sketches_of(store_path), block, mappings, block.sketch, ("hop_bytes",), n_jobs)
     return table
 
 
-def _settle(store: Path, name: str, block: pd.DataFrame, seconds: float) -> None:
-    """Drop what a block's samples replace, and note what it cost.
+def _simulate(
+    store: Path,
+    block: Block,
+    mappings: list[tc.TaskMapping],
+    protocol: dict[str, int],
+    names: tuple[str, ...],
+    n_jobs: int,
+) -> pd.DataFrame:
+    start = process_time()
+    table = build_samples(
+        [(block.workload, block.torus, mappings)],
+        store,
+        n_jobs=n_jobs,
+        level=2,
+        routing="by_size",
+        features=names,
+        provenance={"seed": SEED},
+        **protocol,
+    )
+    _settle(store, block, table, protocol, process_time() - start)
+    return table
+
+
+def _settle(
+    store: Path, block: Block, samples: pd.DataFrame, protocol: dict[str, int], seconds: float
+) -> None:
+    """Drop what a block's samples replace, and note how they were made and what they cost.
 
     That is besides what a run that was killed, or one with fewer features, had spent on it, unless
     its simulations were others.
     """
     table = read_samples(store)
-    own = table[["workload", "torus"]].eq(block[["workload", "torus"]].iloc[0]).all(axis=1)
-    stale = own & ~table["key"].isin(block["key"])
+    own = table[["workload", "torus"]].eq(samples[["workload", "torus"]].iloc[0]).all(axis=1)
+    stale = own & ~table["key"].isin(samples["key"])
     origin = table.attrs["provenance"]
     before = origin.get("processor_seconds", {})
-    spent = seconds + (0.0 if stale.any() else before.get(name, 0.0))
-    origin["processor_seconds"] = before | {name: spent}
-    origin["coarsening_of"] = {b.label: b.coarsening for b in blocks()}
+    spent = seconds + (0.0 if stale.any() else before.get(block.label, 0.0))
+    origin["processor_seconds"] = before | {block.label: spent}
+    origin["protocol_of"] = origin.get("protocol_of", {}) | {block.label: protocol}
     write_samples(table[~stale].reset_index(drop=True), store, origin)

@@ -127,7 +127,7 @@ def test_wrong_input_is_told_in_one_line(call, line, message):
 
 def test_dry_run_lists_blocks_and_writes_nothing(call, tmp_path):
     said = call('build --dry-run --only "2d halo 8 b,"').output
-    assert "3 blocks, 168 samples." in said
+    assert "4 blocks, 252 samples." in said
     assert list(tmp_path.iterdir()) == []
 
 

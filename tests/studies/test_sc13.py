@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from studies import SAMPLES
-from studies.sc13 import hybrids, plan, reach, together
-from studies.sc13.samples import cases, load
+from studies.sc13 import hybrids, own, plan, reach, together
+from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores, splits
 from studies.study import Inputs
 from toruscast import InputError, TimePredictor, Torus, patterns, simulate, strategies
@@ -20,22 +20,32 @@ def stored():
     return read_samples(SAMPLES)
 
 
-def test_table_holds_every_block_of_the_plan(stored):
-    counted = stored.groupby(["workload", "torus"]).size().to_dict()
-    assert counted == {(b.name, str(b.torus)): b.n_mappings for b in plan.blocks()}
+def test_the_table_holds_whole_blocks_of_the_plan(stored):
+    named = {(b.name, str(b.torus)): b for b in plan.blocks()}
     origin = stored.attrs["provenance"]
-    assert set(origin["processor_seconds"]) == {block.label for block in plan.blocks()}
+    for key, rows in stored.groupby(["workload", "torus"]):
+        block = named[key]
+        assert len(rows) == block.n_mappings
+        assert origin["protocol_of"][block.label] == block.protocol
+        assert origin["processor_seconds"][block.label] > 0
 
 
 @pytest.mark.parametrize("size", ["8 B", "512 B"])
 def test_stored_time_is_what_the_simulator_says(stored, size):
     block = plan.Block("2D Halo", size, plan.SMALL_HOST)
     rows = stored[stored["workload"] == block.name].set_index("mapping")
-    mapping = strategies.sample(block.workload, block.torus, n=84, seed=1, tasks_per_node=16)[40]
-    result = simulate(
-        block.workload, block.torus, mapping, routing="by_size", coarsening=block.coarsening
-    )
-    assert result.time == pytest.approx(rows.loc[mapping.name, "time"], rel=1e-12)
+    name = rows.index[40]
+    mapping = strategies.make(name, block.workload, block.torus, tasks_per_node=16)
+    result = simulate(block.workload, block.torus, mapping, routing="by_size", iterations=4)
+    assert result.time == pytest.approx(rows.loc[name, "time"], rel=1e-12)
+    assert rows.loc[name, "avg_delay_AO"] > 0
+
+
+def test_no_two_structured_mappings_load_the_links_alike(stored):
+    block = plan.Block("2D Halo", "512 B", plan.SMALL_HOST)
+    rows = stored[stored["workload"] == block.name]
+    assert not rows.duplicated(["hop_bytes", "std_bytes", "max_bytes", "q99_bytes"]).any()
+    assert set(rows["mapping"].str.partition("-")[0]) <= set(plan.STRUCTURED)
 
 
 class SmallBlock(plan.Block):
@@ -45,7 +55,7 @@ class SmallBlock(plan.Block):
 
 
 def test_build_goes_on_and_notes_its_cost(tmp_path):
-    store, block = tmp_path / "samples.parquet", SmallBlock("2D Halo", "8 B", (2, 2), 6)
+    store, block = tmp_path / "samples.parquet", SmallBlock("2D Halo", "8 B", (2, 2), 6, "wide")
     table = plan.build(store, block)
     assert len(table) == 6
     origin = read_samples(store).attrs["provenance"]
@@ -60,19 +70,28 @@ def test_build_goes_on_and_notes_its_cost(tmp_path):
     assert kept.attrs["provenance"]["processor_seconds"][block.label] < 900
 
 
-def test_tables_that_are_not_complete_are_refused(stored, tmp_path):
+def test_blocks_that_are_not_whole_are_left_out(stored, tmp_path):
     path = tmp_path / "samples.parquet"
     origin = stored.attrs["provenance"]
     with pytest.raises(InputError, match="no table of samples"):
         load(Inputs(), plan.SMALL)
-    write_samples(stored.iloc[1:].reset_index(drop=True), path, origin)
-    with pytest.raises(InputError, match=r"samples of 2D Halo 8 B.*found 83 mappings"):
-        load(Inputs(samples=path), plan.SMALL)
+    one = stored[stored["workload"] == plan.Block("2D Halo", "8 B", plan.SMALL_HOST).name]
+    write_samples(one.reset_index(drop=True), path, origin)
+    assert len(load(Inputs(samples=path), plan.SMALL)) == 84
+    assert f"**1 of {len(plan.blocks())} blocks" in built(Inputs(samples=path)).text
+    for damaged, told in (
+        (one.iloc[1:], origin),
+        (one.assign(time=1.0), origin),
+        # Made in another way.
+        (one, origin | {"protocol_of": {}}),
+    ):
+        write_samples(damaged.reset_index(drop=True), path, told)
+        with pytest.raises(NotBuiltError, match="samples not built"):
+            load(Inputs(samples=path), plan.SMALL)
+        found = said(hybrids.single)(Inputs(samples=path))
+        assert found.text.startswith("Not built yet: `python -m studies build --out")
     write_samples(stored.drop(columns="max_bytes"), path, origin)
     with pytest.raises(InputError, match=r"columns missing.*max_bytes"):
-        load(Inputs(samples=path), plan.SMALL)
-    write_samples(stored.assign(time=1.0), path, origin)
-    with pytest.raises(InputError, match="1 different times"):
         load(Inputs(samples=path), plan.SMALL)
 
 
@@ -103,8 +122,9 @@ def short(monkeypatch):
     monkeypatch.setattr(hybrids, "_SPLITS", 1)
     monkeypatch.setattr(hybrids, "_TREES", 10)
     monkeypatch.setattr(together, "_SPLITS", 1)
+    monkeypatch.setattr(own, "_SPLITS", 1)
     monkeypatch.setattr(reach, "_RUN", (56,))
-    for module in (hybrids, reach, together):
+    for module in (hybrids, own, reach, together):
         monkeypatch.setattr(
             module,
             "load",
@@ -119,14 +139,15 @@ def short(monkeypatch):
     [
         hybrids.single,
         lambda inputs: hybrids.hybrid_sets(inputs, plan.SMALL),
+        own.own_row,
         together.mixture,
-        together.transfer,
         reach.learning_curve,
     ],
 )
 def test_parts_of_the_study_run(part, short):
     found = part(INPUTS)
     assert found.tables
+    assert found.targets
     assert all(np.isfinite(target.reached) for target in found.targets)
     assert all(len(table) for table in (*found.tables.values(), *found.shown.values()))
 
