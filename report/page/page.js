@@ -95,7 +95,7 @@
 
     const spec = (found) => {
       const drawn = structuredClone(given.picture);
-      const room = document.getElementById("network-view").clientWidth || 800;
+      const room = (document.getElementById("network-view").clientWidth || 800) - 8;
       const known = { room, mode: mode(), dark: dark.matches };
       for (const signal of drawn.signals) {
         if (signal.name in known) signal.value = known[signal.name];
