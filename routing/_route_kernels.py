@@ -27,7 +27,7 @@ class Grid(NamedTuple):
     tie: Tie
 
 
-@kernel
+@bare_kernel
 def goes_plus(source: int, target: int, size: int, wrap: bool, tie: Tie, others: int = 0) -> bool:
     """Return whether the way along one dimension is plus; a split or random tie counts as plus.
 
@@ -46,7 +46,7 @@ def goes_plus(source: int, target: int, size: int, wrap: bool, tie: Tie, others:
     return not tie.by_parity or (source + others) % 2 == 0
 
 
-@kernel
+@bare_kernel
 def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
     """Return the sum of a node's other coordinates; 0 if the tie rule does not need it."""
     total = 0
@@ -57,13 +57,13 @@ def other_coordinates(grid: Grid, target: int, dimension: int) -> int:
     return total
 
 
-@kernel
+@bare_kernel
 def is_halved(source: int, target: int, size: int, wrap: bool, tie: Tie) -> bool:
     """Return whether half of the traffic along one dimension is expected each way."""
     return tie.is_open != 0 and wrap and 2 * abs(target - source) == size
 
 
-@kernel
+@bare_kernel
 def hops_along(source: int, target: int, size: int, wrap: bool) -> int:
     """Return the links between two coordinates on the shorter way."""
     gap = abs(target - source)

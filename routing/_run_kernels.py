@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import bare_kernel, kernel, prefetch
+from toruscast._jit import bare_kernel, inner_kernel, kernel, prefetch
 
 from ._route_kernels import Grid, goes_plus, is_halved
 from .runs import RunTable
@@ -78,7 +78,7 @@ def run_to(
     return np.uint64(place)
 
 
-@kernel
+@inner_kernel
 def note_codes(
     code: NDArray[np.int32],
     node: NDArray[np.int32],
@@ -90,7 +90,7 @@ def note_codes(
         there[e] = code[node[dst[e]]]
 
 
-@kernel
+@inner_kernel
 def by_block(row: NDArray[np.int32], node: NDArray[np.int32]) -> NDArray[np.int32]:
     """Order tasks by the blocks of rows of their nodes. (N,) (T,) -> (T,)."""
     place = np.zeros(row.size // _BLOCK_NODES + 2, dtype=np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import kernel
+from toruscast._jit import inner_kernel, kernel
 
 from ._hop_bytes_kernels import torus_distance
 
@@ -41,7 +41,8 @@ def bisect_both(
     high = np.zeros((n_boxes, ndim), np.int64)
     centre = np.zeros((n_boxes, ndim))
     span = np.zeros((n_boxes, 2), np.int64)
-    high[0] = shape
+    for d in range(ndim):
+        high[0, d] = shape[d]
     span[0, 1] = n_tasks
     tasks = np.arange(n_tasks)
     box_of = np.zeros(n_tasks, np.int64)
@@ -54,33 +55,37 @@ def bisect_both(
     for box in range(n_boxes):
         if box >= used:
             break
-        start, stop = span[box]
+        start, stop = span[box, 0], span[box, 1]
         if start == stop:
             continue
-        extent = high[box] - low[box]
-        cut = np.argmax(extent)
-        if extent[cut] == 1:
-            number = 0
-            for d in range(ndim):
-                number = number * shape[d] + low[box, d]
-            node[tasks[start:stop]] = number
+        cut, longest, number = 0, 0, 0
+        for d in range(ndim):
+            number = number * shape[d] + low[box, d]
+            extent = high[box, d] - low[box, d]
+            if extent > longest:
+                cut, longest = d, extent
+        if longest == 1:
+            for i in range(start, stop):
+                node[tasks[i]] = number
             continue
-        middle = low[box, cut] + extent[cut] // 2
-        places = np.empty(2, np.int64)
-        for half in range(2):
-            child = used + half
-            low[child], high[child] = low[box], high[box]
-            if half == 0:
-                high[child, cut] = middle
-            else:
-                low[child, cut] = middle
-            places[half] = np.prod(high[child] - low[child]) * capacity
-            centre[child] = (low[child] + high[child] - 1) / 2
         left, right = used, used + 1
         used += 2
-        mine = tasks[start:stop].copy()
-        share = (2 * mine.size * places[0] + places.sum()) // (2 * places.sum())
-        n_left = min(max(share, mine.size - places[1]), places[0])
+        for d in range(ndim):
+            low[left, d] = low[right, d] = low[box, d]
+            high[left, d] = high[right, d] = high[box, d]
+        high[left, cut] = low[right, cut] = low[box, cut] + longest // 2
+        to_left, to_right = capacity, capacity
+        for d in range(ndim):
+            to_left *= high[left, d] - low[left, d]
+            to_right *= high[right, d] - low[right, d]
+            centre[left, d] = (low[left, d] + high[left, d] - 1) / 2
+            centre[right, d] = (low[right, d] + high[right, d] - 1) / 2
+        mine = np.empty(stop - start, np.int64)
+        for i in range(mine.size):
+            mine[i] = tasks[start + i]
+        both = to_left + to_right
+        share = (2 * mine.size * to_left + both) // (2 * both)
+        n_left = min(max(share, mine.size - to_right), to_left)
         gap = torus_distance(centre[left], centre[right], shape, wrap, images)
         for t in mine:
             side[t] = 0
@@ -94,8 +99,16 @@ def bisect_both(
                         - torus_distance(centre[right], there, shape, wrap, images)
                     )
         # Among equals, a grid dimension stays with its dimension of the torus.
-        rank = np.where(paired[:, cut], 0, np.where(_any_of_row(paired), 2, 1))
-        preferred = np.argsort(rank, kind="mergesort")[: grid.shape[1] if by_grid else 0]
+        preferred = np.empty(grid.shape[1] if by_grid else 0, np.int64)
+        filled = 0
+        for rank in range(3):
+            for g in range(preferred.size):
+                taken = False
+                for d in range(ndim):
+                    taken |= paired[g, d]
+                if rank == (0 if paired[g, cut] else 2 if taken else 1):
+                    preferred[filled] = g
+                    filled += 1
         best, along = _best_order(
             first, partner, nbytes, grid, mine, n_left, bias, gap, side, preferred, by_graph
         )
@@ -120,7 +133,7 @@ def bisect_both(
     return node
 
 
-@kernel
+@inner_kernel
 def _best_order(
     first: NDArray[Any],
     partner: NDArray[Any],
@@ -138,25 +151,27 @@ def _best_order(
     best, best_along = mine, -1
     least = np.inf
     n_grid = preferred.size
-    for candidate in range(n_grid + 2):
+    level = np.empty(mine.size)
+    for candidate in range(n_grid + 2 * by_graph):
         along = -1
-        if candidate < n_grid:
-            along = preferred[candidate]
-            level = grid[mine, along]
-            if level.min() == level.max():
-                continue
-            order = mine[np.argsort(level, kind="mergesort")]
-        elif not by_graph:
-            break
-        elif candidate == n_grid:
+        if candidate == n_grid:
             order = _grown(first, partner, mine, side)
         else:
-            order = mine[np.argsort(bias[mine], kind="mergesort")]
+            if candidate < n_grid:
+                along = preferred[candidate]
+            differ = along < 0
+            for i in range(mine.size):
+                level[i] = bias[mine[i]] if along < 0 else float(grid[mine[i], along])
+                differ |= level[i] != level[0]
+            if not differ:
+                continue
+            order = _sorted_by(level, mine)
         for _ in range(2):
             for i in range(order.size):
                 side[order[i]] = 0 if i < n_left else 1
             cost = 0.0
-            for t in order[:n_left]:
+            for i in range(n_left):
+                t = order[i]
                 cost += bias[t]
                 for e in range(first[t], first[t + 1]):
                     if side[partner[e]] == 1:
@@ -164,20 +179,43 @@ def _best_order(
             # Rounding does not decide between equals.
             if cost < least - 1e-9 * abs(cost):
                 least, best, best_along = cost, order, along
-            order = order[::-1].copy()
+            back = np.empty(order.size, np.int64)
+            for i in range(order.size):
+                back[i] = order[order.size - 1 - i]
+            order = back
     return best, best_along
 
 
-@kernel
-def _any_of_row(table: NDArray[Any]) -> NDArray[Any]:
-    """Whether each row has a true entry."""
-    found = np.zeros(table.shape[0], np.bool_)
-    for row in range(table.shape[0]):
-        found[row] = table[row].any()
-    return found
+@inner_kernel
+def _sorted_by(level: NDArray[Any], members: NDArray[Any]) -> NDArray[Any]:
+    """Return the members by level, equal ones in their order: pieces are merged in pairs.
+
+    To compile NumPy's sort takes longer than all else here.
+    """
+    n = members.size
+    place, merged = np.empty(n, np.int64), np.empty(n, np.int64)
+    for i in range(n):
+        place[i] = i
+    size = 1
+    while size < n:
+        for start in range(0, n, 2 * size):
+            middle, stop = min(start + size, n), min(start + 2 * size, n)
+            i, j = start, middle
+            for k in range(start, stop):
+                if j == stop or (i < middle and level[place[i]] <= level[place[j]]):
+                    merged[k] = place[i]
+                    i += 1
+                else:
+                    merged[k] = place[j]
+                    j += 1
+        place, merged = merged, place
+        size *= 2
+    for i in range(n):
+        merged[i] = members[place[i]]
+    return merged
 
 
-@kernel
+@inner_kernel
 def _grown(
     first: NDArray[Any], partner: NDArray[Any], mine: NDArray[Any], side: NDArray[Any]
 ) -> NDArray[Any]:
@@ -186,10 +224,11 @@ def _grown(
         side[t] = 0
     order = mine
     for mark in (1, 0):
-        queue = np.empty_like(mine)
+        queue = np.empty(mine.size, np.int64)
         filled = 0
         # The last task reached lies far from the first.
-        for root in order[::-1]:
+        for last in range(mine.size - 1, -1, -1):
+            root = order[last]
             if side[root] == mark:
                 continue
             head = filled
@@ -209,7 +248,7 @@ def _grown(
     return order
 
 
-@kernel
+@inner_kernel
 def _refine(
     first: NDArray[Any],
     partner: NDArray[Any],

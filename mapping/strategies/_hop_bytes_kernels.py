@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import kernel
+from toruscast._jit import bare_kernel, inner_kernel, kernel
 
 
-@kernel
+@bare_kernel
 def ring_distance(a: float, b: float, size: float, wraps: bool) -> float:
     """Hops between two coordinates of one dimension."""
     gap = abs(a - b)
@@ -19,7 +19,7 @@ def ring_distance(a: float, b: float, size: float, wraps: bool) -> float:
     return gap
 
 
-@kernel
+@inner_kernel
 def torus_distance(
     a: NDArray[Any],
     b: NDArray[Any],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from toruscast._jit import at, entry_kernel
+from toruscast._pointer import point_to
 
 from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
 from .arrival import arrive, next_in_queue, proceed
@@ -23,18 +24,20 @@ _LAST = CHUNK - 1
 
 
 @entry_kernel
-def start(state: State) -> None:
+def start(all_arrays: State) -> None:
     """Begin every task's first round."""
+    state: State = point_to(all_arrays)
     for task in range(state.current.size):
         begin_round(state, task, state.clock[NOW])
 
 
 @entry_kernel
-def run(state: State, until: int, budget: int) -> int:
+def run(all_arrays: State, until: int, budget: int) -> int:
     """Run until a tick, or for some packet-hops; return whether any event is left.
 
     ``HELD`` of the clock becomes the tick of the next event if that is later, else 0.
     """
+    state: State = point_to(all_arrays)
     n_packets = state.packet.size
     n_links = state.link.size
     n_fifos = state.fifo.size
@@ -58,10 +61,10 @@ def run(state: State, until: int, budget: int) -> int:
             else:
                 hand_over(state, who, now)
         slot = at(state.wheel, now & (state.wheel.size - 1))
-        i = slot.first
+        i = np.int64(slot.first)
         if i == NONE:
             continue
-        bring(state, i, slot.end)
+        bring(state, i, np.int64(slot.end))
         # Events of this tick may add others to it.
         while i != slot.end:
             entry = state.chunk[np.uint64(i)]
@@ -69,7 +72,7 @@ def run(state: State, until: int, budget: int) -> int:
                 state.spare[np.uint64(state.clock[CHUNKS])] = i - _LAST
                 state.clock[CHUNKS] += 1
                 i = entry
-                bring(state, i, slot.end)
+                bring(state, i, np.int64(slot.end))
                 entry = state.chunk[np.uint64(i)]
             event = event_of(entry)
             i += 1

@@ -50,6 +50,17 @@ def bare_kernel(function: F) -> F:
     return part
 
 
+def inner_kernel(function: F) -> F:
+    """Let kernels call ``function``, which may allocate; Python runs it as it stands.
+
+    A way in from Python takes about as long to compile as a short function.
+    """
+    part: F = _part(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
+    return part
+
+
 def _compiled(function: F, **options: bool) -> F:
     compiled: F = _njit(
         cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options
