@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
+from ..compiling import Compiling
 from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
 from ..learned import learned
 from ..mapping_files import MappingFile, is_folder, write_to_folder
@@ -71,6 +72,7 @@ def command(
     application = load_application(traffic)
     check_sends(application.comm, traffic.comms[0])
     torus = load_torus(traffic)
+    compiling = Compiling(torus, work.routing, output)
     mappings = load_mappings(application.comm, torus, candidates, work.seed)
     from toruscast.training import forecast, simulation_minutes
 
@@ -85,6 +87,12 @@ def command(
             f"at most {minutes:,.0f} minutes of simulation ahead, for {most} mappings; {less}"
         )
     with output.progress("Routing") as show:
+
+        def tell(stage: str, done: int, total: int) -> None:
+            show(done, total, _STAGES[stage])
+            if done == total:
+                compiling.wait()
+
         found = forecast(
             application.comm,
             torus,
@@ -96,7 +104,7 @@ def command(
             check=check,
             coverage=COVERAGE,
             n_jobs=work.jobs,
-            progress=lambda stage, done, total: show(done, total, _STAGES[stage]),
+            progress=tell,
         )
     write_page(found, report)
     output.write(_content(application, found, basis), found.table)

@@ -62,9 +62,13 @@ def inner_kernel(function: F) -> F:
 
 
 def _compiled(function: F, **options: bool) -> F:
-    compiled: F = _njit(
-        cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options
-    )(function)
+    options |= {"nogil": True, "no_cfunc_wrapper": True}
+    compiled: F
+    try:
+        compiled = _njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        # Neither beside the source nor in the user's cache can anything be written.
+        compiled = _njit(error_model="numpy", **options)(function)
     return compiled
 
 
