@@ -13,9 +13,19 @@ from typing import Any
 
 from numba import types
 from numba.core import cgutils
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic
+
+# Its type hints know neither what these decorate nor what they return.
+_cgutils: Any = cgutils
+_intrinsic: Any = intrinsic
+_register: Any = register_default
+_infer: Any = infer_getattr
+_lower: Any = lower_getattr_generic
+_Model: Any = models.PrimitiveModel
+_Template: Any = AttributeTemplate
 
 
 class Pointer(types.Type):
@@ -34,24 +44,24 @@ class Pointer(types.Type):
         return Pointer(kind) if isinstance(kind, types.NamedTuple) else kind
 
 
-@register_default(Pointer)
-class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
+@_register(Pointer)
+class _PointerModel(_Model):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Pointer) -> None:
         pointee = manager.lookup(kind.pointee).get_value_type()
         super().__init__(manager, kind, pointee.as_pointer())
 
 
-@infer_getattr
-class _PointerAttributes(AttributeTemplate):  # type: ignore[misc]
+@_infer
+class _PointerAttributes(_Template):  # type: ignore[misc]
     key = Pointer
 
     def generic_resolve(self, kind: Pointer, name: str) -> Any:
         return kind.field(name) if name in kind.pointee.fields else None
 
 
-@lower_getattr_generic(Pointer)
+@_lower(Pointer)  # type: ignore[untyped-decorator]
 def _attribute(_context: Any, builder: Any, kind: Pointer, value: Any, name: str) -> Any:
-    place = cgutils.gep_inbounds(builder, value, 0, kind.pointee.fields.index(name))
+    place = _cgutils.gep_inbounds(builder, value, 0, kind.pointee.fields.index(name))
     return place if isinstance(kind.field(name), Pointer) else builder.load(place)
 
 
@@ -59,10 +69,9 @@ def _point_to(_typing: Any, pointee: Any) -> Any:
     """Pointer to a named tuple, valid until the kernel returns that makes it."""
 
     def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return cgutils.alloca_once_value(builder, arguments[0])
+        return _cgutils.alloca_once_value(builder, arguments[0])
 
     return Pointer(pointee)(pointee), build
 
 
-_intrinsic: Any = intrinsic
 point_to: Any = _intrinsic(_point_to)

@@ -13,6 +13,7 @@ FOUNDATIONS = {
     "wording",
     "_jit",
     "_lazy",
+    "_pointer",
     "_scratch",
     "__version__",
 }

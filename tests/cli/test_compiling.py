@@ -1,0 +1,85 @@
+"""The simulator is compiled in a process of its own, once, and only where it can be kept."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from toruscast.cli import compiling
+from toruscast.mapping import Torus
+from toruscast.simulation.kernels import loop
+
+TORUS = Torus((4,))
+
+
+class Said(list):
+    """What was said."""
+
+    message = list.append
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Commands that would have been started."""
+    commands = []
+
+    def start(command, **_):
+        commands.append(command)
+        return SimpleNamespace(wait=lambda _=None: 0, poll=lambda: 0, kill=lambda: None)
+
+    monkeypatch.setattr(compiling.subprocess, "Popen", start)
+    with click.Context(click.Command("rank")):
+        yield commands
+
+
+def kept_in(monkeypatch, folder):
+    """Let compiled kernels be kept in a folder, or nowhere."""
+    path = None if folder is None else str(folder)
+    run = SimpleNamespace(
+        stats=SimpleNamespace(cache_path=path),
+        __code__=loop.run.py_func.__code__,
+        __name__="run",
+    )
+    monkeypatch.setattr(loop, "run", run)
+
+
+def test_an_empty_folder_starts_it_and_says_so(monkeypatch, tmp_path, started):
+    kept_in(monkeypatch, tmp_path)
+    said = Said()
+    process = compiling.Compiling(TORUS, "deterministic", said)
+    assert len(started) == len(said) == 1
+    assert "once on this machine" in said[0]
+    process.wait()
+    assert process.process is None
+
+
+@pytest.mark.parametrize("folder", ["kept", None])
+def test_kept_or_not_to_be_kept_starts_nothing(monkeypatch, tmp_path, started, folder):
+    (tmp_path / "loop.run-32.py311.nbi").write_bytes(b"")
+    kept_in(monkeypatch, None if folder is None else tmp_path)
+    said = Said()
+    compiling.Compiling(TORUS, "deterministic", said).wait()
+    assert started == said == []
+
+
+def test_an_index_older_than_the_source_counts_for_nothing(monkeypatch, tmp_path, started):
+    import os
+
+    index = tmp_path / "loop.run-32.py311.nbi"
+    index.write_bytes(b"")
+    source = Path(loop.run.py_func.__code__.co_filename)
+    os.utime(index, (0, source.stat().st_mtime - 1))
+    kept_in(monkeypatch, tmp_path)
+    compiling.Compiling(TORUS, "deterministic", Said())
+    assert len(started) == 1
+
+
+def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, started):
+    kept_in(monkeypatch, tmp_path)
+    compiling.Compiling(TORUS, "adaptive", Said())
+    assert started == []
+
+
+def test_what_it_runs_simulates(monkeypatch):
+    compiling.compile_simulator()
