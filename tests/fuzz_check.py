@@ -16,6 +16,11 @@ MOST_BYTES = 500e6
 _LONGEST_LINE = 2500
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _CODE = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pickle.find_class")
+# What numba asks for when it loads kernels that it compiled before.
+_KERNELS = tuple(
+    f"pickle.find_class ({name}"
+    for name in ("'numba.", "'copyreg', '_reconstructor'", "'builtins', 'object'")
+)
 _NETWORK = ("socket.connect", "urllib.Request")
 
 
@@ -43,8 +48,7 @@ class Judge:
         if cls._seen is None:
             return
         told = f"{event} {args!r}"[:200]
-        # numba loads compiled kernels so, from files of its own.
-        kernel = told.startswith(("pickle.find_class ('numba.", "pickle.find_class ('copyreg'"))
+        kernel = told.startswith(_KERNELS)
         if event in (*_CODE, *_NETWORK) and not kernel:
             cls._seen.append(told)
         writes = event == "open" and isinstance(args[2], int) and args[2] & _WRITES
@@ -140,7 +144,7 @@ def amplified(data, size):
     for line in data.splitlines(keepends=True):
         words.setdefault(line, (start, start + len(line)))
         start += len(line)
-    for piece, (first, last) in list(words.items())[:60]:
-        for between in (b"", b" ", b","):
+    for piece, (first, last) in list(words.items())[:40]:
+        for between in (b"", b" "):
             many = size // (len(piece) + len(between))
             yield data[:first] + (piece + between) * many + data[last:]

@@ -32,7 +32,7 @@ _CALLED = re.compile(
 )
 _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?([0-9]{1,12})"?')
-_COMMENT = re.compile(r"/\*.*?\*/")
+_COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 
 

@@ -69,5 +69,5 @@ def read_groups(text: str, n_devices: int) -> NDArray[np.int64] | None:
 
 
 def _numbers(text: str) -> list[int]:
-    # Longer numbers are no devices; they must not overflow either.
-    return [min(int(part[-19:]), 2**40) for part in map(str.strip, text.split(",")) if part]
+    # Blanks separate as commas do. Longer numbers are no devices; they must not overflow either.
+    return [min(int(part[-19:]), 2**40) for part in text.replace(",", " ").split()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-_ARRAY = re.compile(r"([a-z]+[0-9]*[a-z0-9]*)\[([<=0-9,\s]*)\]")
+_ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*+)\[([<=0-9,\s]*)\]")
 _BITS = re.compile(r"[a-z]+([0-9]+)")
 _NO_DIGITS = {"pred": 1.0, "token": 0.0, "opaque": 0.0}
 

@@ -180,6 +180,23 @@ def test_tables_of_very_many_columns(tmp_path):
         read_jobs(tmp_path / "wide.csv")
 
 
+def test_many_blank_lines_above_a_partitioner_s_graph(tmp_path):
+    # At the square of their number it would take minutes.
+    (tmp_path / "a.graph").write_text("\n" * 200_000 + "2 1\n2\n1\n")
+    assert tc.read_comm(tmp_path / "a.graph", format="metis").n_edges == 2
+
+
+@pytest.mark.parametrize("word", [" ", "\n", "[", "[ ", "<!--", "/*", "a", "(", "1 ", "1,", "- "])
+@pytest.mark.parametrize("start", ["", "mesh_descriptors", "rank_bindings:", "array("])
+def test_every_dialect_recognises_one_word_very_often(tmp_path, start, word):
+    from toruscast.mapping.formats.registry import recognised
+    from toruscast.mapping.formats.source import Source
+
+    # Patterns that try each start anew would take minutes.
+    (tmp_path / "a").write_text(start + word * (2**16 // len(word)) + ";")
+    assert isinstance(recognised(Source(tmp_path / "a")), list)
+
+
 def test_fields_of_any_length_in_tables_of_times_and_links(tmp_path):
     from toruscast.cli.places import change_links
     from toruscast.mapping.formats import read_runs

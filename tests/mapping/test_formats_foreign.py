@@ -86,6 +86,6 @@ def test_too_many_tasks_are_told_as_such(tmp_path, monkeypatch):
     for line in ("features", "simulate --mapping identity"):
         result = CliRunner().invoke(main, f"{line} --comm typo.txt --torus 2x2".split())
         assert result.exit_code == 2
-        assert "too many tasks for the torus: found 2000000001 in typo" in result.stderr
+        assert "typo.txt:1: nearly all tasks without traffic: found 2000000001" in result.stderr
     with pytest.raises(InputError, match="found 3, expected at most 1 node x 2"):
         strategies.make("identity", CommGraph(3, [], [], []), Torus((1,)), tasks_per_node=2)

@@ -240,3 +240,9 @@ def test_a_program_is_a_graph_too(tmp_path):
     assert sorted(zip(workload.total.src, workload.total.dst, strict=True))[:2] == [(0, 1), (1, 0)]
     with pytest.raises(InputError, match="algorithm"):
         tc.read_workload(path, collectives={"allreduce": "none"})
+
+
+def test_groups_with_blanks_between_their_devices():
+    from toruscast.mapping.hlo.groups import read_groups
+
+    assert read_groups("{{0 1},{2, 3}}", 4).tolist() == [[0, 1], [2, 3]]

@@ -22,7 +22,7 @@ TASK = re.compile(
     r"(?:(\w+)\s*:\s*)?(send|recv|calc)\s+([0-9]+)b?(?:\s+(?:to|from)\s+([0-9]+))?((?:\s+\w+\s+[0-9]+)*)"
 )
 NEEDS = re.compile(r"(\w+)\s+(i?requires)\s+(\w+)")
-COMMENT = re.compile(r"//.*|#.*|/\*.*?\*/")
+COMMENT = re.compile(r"//.*|#.*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 # More rounds than this are no schedule that anybody simulates.
 MAX_ROUNDS = 100_000
 

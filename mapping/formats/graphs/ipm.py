@@ -14,7 +14,9 @@ from ..dialect import Dialect
 from ..source import Source
 from .options import GraphOptions
 
-START = re.compile(rb"\s*(<\?xml[^>]*\?>)?\s*(<!--.*?-->\s*)*<ipm(_job_profile)?[\s>]", re.S)
+START = re.compile(
+    rb"\s*+(?><\?xml[^>]*\?>\s*+)?(?><!--.*?-->\s*+)*+<ipm(_job_profile)?[\s>]", re.S
+)
 SENDS = re.compile(r"MPI_(Send|I?[bsr]?send|Sendrecv(_replace)?)", re.I)
 RECEIVES = re.compile(r"MPI_(I?recv|Wait.*|Test.*|I?probe)", re.I)
 WHOLE = re.compile(r"[0-9]{1,15}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile
 from pathlib import Path
 
 import numpy as np
@@ -75,13 +76,10 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
 
 
 def _read(text: Text, name: str) -> CommGraph:
-    rows = [
-        (number, line)
-        for number, line in enumerate(text.raw_lines(), start=1)
-        if not line.lstrip().startswith("%")
-    ]
-    while rows and not rows[0][1].strip():
-        del rows[0]
+    numbered = enumerate(text.raw_lines(), start=1)
+    said = ((number, line) for number, line in numbered if not line.lstrip().startswith("%"))
+    # A blank line is a vertex without neighbours, but none stands before the header.
+    rows = list(dropwhile(lambda row: not row[1].strip(), said))
     if not rows:
         raise text.fault("file without data")
     number, line = rows[0]

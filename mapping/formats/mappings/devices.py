@@ -24,17 +24,19 @@ from .sst import first_fastest
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # What newer versions print of a device: its number, process, coordinates and core.
 SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
-START = re.compile(rb"\s*(?:array\s*\(\s*)?[\[\s]*\w*Device\s*\(\s*id\s*=")
-OBJECTS = re.compile(rb"\s*[\[\s]*\{[^{}]*\"coords\"\s*:", re.S)
-KEY = re.compile(r"(\w+)\s*=\s*(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
-IDS = re.compile(rb"\s*(?:array\s*\(\s*)?\[[\[\]\s\d,]*(?:\]\s*(?:,\s*dtype\s*=\s*\w+\s*)?\)?\s*)?")
-FIRST = re.compile(rb"\s*(?:array\s*\(\s*)?\[[\[\s]*\d+\s*[\s,\]]")
+START = re.compile(rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+\w*Device\s*\(\s*id\s*=")
+OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*\"coords\"\s*:", re.S)
+KEY = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
+IDS = re.compile(
+    rb"\s*+(?:array\s*+\(\s*+)?\[[\[\]\s\d,]*(?:\]\s*+(?:,\s*+dtype\s*+=\s*+\w++\s*+)?\)?\s*+)?"
+)
+FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MOST = 2**22
 
 
 def is_device_list(source: Source) -> bool:
     """Whether it prints devices, or holds JSON objects with their coordinates."""
-    short = re.match(rb"\s*[\[\s]*TPU_\d+\(process=", source.start)
+    short = re.match(rb"[\[\s]*+TPU_\d+\(process=", source.start)
     return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
 
 

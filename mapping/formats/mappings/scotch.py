@@ -16,7 +16,7 @@ from .options import MappingOptions, Target
 from .rows import write_lines
 from .sst import first_fastest
 
-TREEMATCH = re.compile(r"\s*([A-Za-z][\w .-]*):\s+\d+(\s*,\s*\d+)*\s*,?\s*")
+TREEMATCH = re.compile(r"\s*([A-Za-z][\w .-]*):\s++\d++(?>\s*+,\s*+\d++)*+\s*+,?\s*+")
 
 
 def is_scotch_map(source: Source) -> bool:

@@ -48,6 +48,7 @@ def _is_list(source: Source) -> bool:
 def read(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of a list of node numbers below their count."""
     text = source.text
+    text.first_line()
     lines = list(text.lines())
     count = whole(text, lines[0][0], "number of nodes", lines[0][1])
     if len(lines) - 1 != count:

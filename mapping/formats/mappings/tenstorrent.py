@@ -12,7 +12,7 @@ from .build import mapping_of, rows_of
 from .options import MappingOptions, Target
 from .rows import write_lines
 
-START = re.compile(r"^\s*rank_bindings\s*:", re.M)
+START = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
 ITEM = re.compile(r"\s*-\s")
 KEY = re.compile(
     r"[\s{,-](rank|mesh_id|mesh_host_rank|TT_VISIBLE_DEVICES)\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}#\s]+)"
@@ -30,8 +30,9 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     at: list[int] = []
     entries: list[dict[str, str]] = []
     inside = False
+    raws = list(text.raw_lines())
     for number, line in text.lines("#"):
-        raw = next(text.raw_lines(number - 1))
+        raw = raws[number - 1]
         if re.match(r"\S", raw):
             inside = bool(START.match(line))
             continue

@@ -15,8 +15,8 @@ from ..dialect import Dialect
 from ..source import Source
 
 KEYS = ("topology", "npus_count", "bandwidth", "latency")
-LINE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*:\s*(.*?)\s*")
-ITEM = re.compile(r"\s*-\s*(.+?)\s*")
+LINE = re.compile(r"\s*+([A-Za-z_][\w-]*+)\s*+:\s*+(.*+)")
+ITEM = re.compile(r"\s*+-\s*+(.++)")
 # Its gigabytes are binary ones, and its times nanoseconds.
 GIGABYTE = 2**30
 NANOSECOND = 1e-9

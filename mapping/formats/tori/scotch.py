@@ -25,6 +25,8 @@ def read(source: Source) -> Torus:
     """Return the torus of a line such as ``torus3D 8 8 4`` or ``torusXD 3 8 8 4``."""
     text = source.text
     lines = list(text.lines("#"))
+    if not lines:
+        raise text.fault("file without data")
     number, line = lines[0]
     match = LINE.fullmatch(line)
     if match is None or len(lines) > 1:

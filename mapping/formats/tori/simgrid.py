@@ -15,9 +15,9 @@ from ..source import Source
 from .units import bytes_a_second, seconds
 
 CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
-ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
-PLATFORM = re.compile(rb"\A\s*(<\?xml[^>]*>|<!DOCTYPE platform[^>]*>|\s)*<platform\b")
-COMMENT = re.compile(r"<!--.*?-->", re.S)
+ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
+PLATFORM = re.compile(rb"\A(?>\s++|<\?xml[^>]*>|<!DOCTYPE platform[^>]*>)*+<platform\b")
+COMMENT = re.compile(r"<!--(?>[^<]|<(?!!--))*?-->")
 TORUS = re.compile(rb"<cluster\b[^<>]*topology\s*=\s*[\"']TORUS[\"']", re.S | re.I)
 
 

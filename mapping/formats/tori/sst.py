@@ -18,11 +18,11 @@ from .units import bytes_a_second, seconds
 _MOST_LINKS = 17
 SETTING = re.compile(
     r"[\"']?(?:[\w]+[.:])*(shape|width|geometry|redundant|local_ports|concentration|"
-    r"link_bw|bandwidth|link_latency|link_lat|latency|name)[\"']?\s*[=:,]\s*[\"']?([^\"'#,)}]+?)[\"']?"
-    r"\s*[,)}]?\s*(?:#.*)?"
+    r"link_bw|bandwidth|link_latency|link_lat|latency|name)[\"']?\s*[=:,]\s*[\"']?([^\"'#,)}]++)[\"']?"
+    r"\s*+[,)}]?\s*+(?:#.*)?"
 )
 TORUS = re.compile(r"\b(torus|hdtorus|topoTorus|merlin\.torus)\b", re.I)
-SIZE = re.compile(r"\s*\d+(\s*[x ,]\s*\d+)*\s*")
+SIZE = re.compile(r"\s*+\d++(?>\s*+[x,]\s*+\d++|\s++\d++)*+\s*+")
 
 
 def is_settings(source: Source) -> bool:

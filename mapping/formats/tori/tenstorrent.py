@@ -13,11 +13,11 @@ from .._source import label
 from ..dialect import Dialect
 from ..source import Source
 
-MESH = re.compile(r"\bmesh_descriptors\s*:?\s*\{")
+MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
 TOPOLOGY = re.compile(
-    r"device_topology\s*:?\s*\{\s*dims\s*:\s*\[([^\]]*)\]\s*,?\s*(?:dim_types\s*:\s*\[([^\]]*)\])?"
+    r"device_topology\s*+:?\s*+\{\s*+dims\s*+:\s*+\[([^\]]*)\]\s*+,?\s*+(?:dim_types\s*+:\s*+\[([^\]]*)\])?"
 )
-COUNT = re.compile(r"channels\s*:?\s*\{\s*count\s*:\s*(\d{1,6})")
+COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+(\d{1,6})")
 INSTANCES = re.compile(r"\bgraph_descriptors\b")
 KINDS = {"RING": True, "LINE": False}
 
