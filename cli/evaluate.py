@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
+from .judged import judge_metrics
 from .learned import learned, print_learned
 from .output import Output, records
 from .quality import METRICS, between, score
@@ -66,7 +67,9 @@ def command(
     """Measure how well feature sets forecast mappings kept out of training.
 
     Two thirds of the samples train, one third is forecast, over and over. A metric of your own is a
-    function in a Python file:
+    function in a Python file; without --features the answer is what it adds to the set 'prior' and
+    to the best set, within each workload and torus (10 splits unless --splits says otherwise).
+    Samples of a table are not simulated again.
 
     \b
         from toruscast.features import register
@@ -76,15 +79,17 @@ def command(
 
     \b
     toruscast evaluate --comm lammps-lj-64 --torus 4x4x4
-    toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --plugin my.py --features mine
+    toruscast evaluate --comm lammps-lj-64 --torus 4x4x4 --samples lj.parquet --plugin my.py
+    toruscast evaluate --samples samples.parquet --plugin my.py
     toruscast evaluate --samples samples.parquet --features prior --features H5
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(also={"--samples": source.samples})
     mine = load_plugin(plugin)
-    if not chosen and mine:
-        chosen = (MINE,)
-    if chosen == (MINE,):
+    if mine and not chosen and source.times is None:
+        judge_metrics(traffic, source, mine, level, splits, work, output)
+        return
+    if chosen in ((), (MINE,)) and mine:
         # A metric of one's own is worth what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     if source.times is not None:

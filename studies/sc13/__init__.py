@@ -4,6 +4,7 @@ from functools import partial
 
 from ..study import Study
 from .hybrids import hybrid_sets, pf3d, single
+from .later import later_metric
 from .own import own_row
 from .plan import LARGE, SMALL
 from .reach import counters, importance, learning_curve, reliability
@@ -25,6 +26,7 @@ _PARTS = {
     "How many mappings must be run": learning_curve,
     "Intervals and probabilities": reliability,
     "Which features carry the forecast": importance,
+    "A metric published later": later_metric,
 }
 
 STUDY = Study(

@@ -6,13 +6,14 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 import toruscast as tc
 from toruscast.features import RoutedTraffic, feature_names
+from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.training import build_samples, read_samples, write_samples
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
@@ -119,20 +120,21 @@ class Block:
         return tc.machines.bluegene_q(self.shape)
 
     @property
-    def workload(self) -> tc.Workload:
-        """What is sent: every pattern is periodic but those of pF3D."""
+    def recipe(self) -> dict[str, Any]:
+        """What is sent, as the table tells it: every pattern is periodic but those of pF3D."""
         grid = _GRIDS.get((self.benchmark, self.n_tasks), ())
         nbytes = SIZES.get(self.size, 0)
         if self.benchmark == "pF3D":
-            return tc.Workload(list(tc.patterns.pf3d(grid)), name=self.name)
-        comm: tc.CommGraph
-        if self.benchmark == "2D Halo":
-            comm = tc.patterns.halo_2d(grid, nbytes, periodic=True)
-        elif self.benchmark == "3D Halo":
-            comm = tc.patterns.halo_3d(grid, nbytes, periodic=True)
-        else:
-            comm = tc.patterns.sub_all_to_all(self.n_tasks, nbytes)
-        return tc.Workload([comm], name=self.name)
+            return {"pattern": "pf3d", "grid": grid}
+        if self.benchmark == "Sub A2A":
+            return {"pattern": "sub_all_to_all", "n_tasks": self.n_tasks, "nbytes": nbytes}
+        pattern = "halo_2d" if self.benchmark == "2D Halo" else "halo_3d"
+        return {"pattern": pattern, "grid": grid, "nbytes": nbytes, "periodic": True}
+
+    @property
+    def workload(self) -> tc.Workload:
+        """What is sent."""
+        return from_recipe(self.recipe, self.name)
 
     @property
     def _packets(self) -> int:
@@ -272,4 +274,11 @@ def _settle(
     spent = seconds + (0.0 if stale.any() else before.get(block.label, 0.0))
     origin["processor_seconds"] = before | {block.label: spent}
     origin["protocol_of"] = origin.get("protocol_of", {}) | {block.label: protocol}
+    origin |= told()
     write_samples(table[~stale].reset_index(drop=True), store, origin)
+
+
+def told() -> dict[str, Any]:
+    """Return what the table tells of its workloads, so that their traffic can be routed again."""
+    recipes = {block.name: block.recipe for block in blocks()}
+    return {"workloads": recipes, "tasks_per_node": TASKS_PER_NODE}

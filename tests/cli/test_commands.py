@@ -562,10 +562,28 @@ def test_evaluate_own_feature(run, folder):
     (folder / "own.py").write_text(PLUGIN)
     try:
         text = run("evaluate --comm halo.csv --torus 4x4 -n 12 --splits 2 --plugin own.py").stdout
+        unregister("busiest_share")
+        made = "evaluate --comm halo.csv --torus 4x4 -n 12 --splits 2 --samples own.parquet"
+        run(f"{made} --features prior")
+        stored = run("evaluate --samples own.parquet --splits 2 --plugin own.py", code=2).stderr
+        unregister("busiest_share")
+        again = "evaluate --comm halo.csv --samples own.parquet --splits 2 --plugin own.py --json -"
+        told = json.loads(run(again).stdout)
+        unregister("busiest_share")
+        refused = run(f"{made} --plugin own.py", code=2).stderr
+        unregister("busiest_share")
+        run("convert halo.csv other.edges")
+        other = "evaluate --comm lammps-lj-64 --samples own.parquet --plugin own.py"
+        wrong = run(other, code=2).stderr
     finally:
         unregister("busiest_share")
-    assert "analytic+mine" in text
-    assert "busiest_share" in text
+    assert re.search("busiest_share (adds|takes) .* prior", text)
+    assert "do not tell what was sent" in stored
+    assert told["metrics"] == ["busiest_share"]
+    assert told["answers"]["prior"] in text
+    assert "-n goes with new samples" in refused
+    assert "own.parquet: " in wrong
+    assert wrong.count("\n") == 1
 
 
 def test_a_model_that_reads_an_own_feature(run, folder):

@@ -1,5 +1,7 @@
 """Simulated samples of the experiments, and what is learned from them."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,9 @@ from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores, splits
 from studies.study import Inputs
 from toruscast import InputError, TimePredictor, Torus, patterns, simulate, strategies
+from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.training import rcc, read_samples, repeated_splits, write_samples
+from toruscast.training.stored import add_metrics
 
 INPUTS = Inputs(samples=SAMPLES)
 
@@ -28,6 +32,20 @@ def test_the_table_holds_whole_blocks_of_the_plan(stored):
         assert len(rows) == block.n_mappings
         assert origin["protocol_of"][block.label] == block.protocol
         assert origin["processor_seconds"][block.label] > 0
+
+
+def test_table_tells_how_its_traffic_is_made(stored):
+    """Else `toruscast evaluate --plugin` cannot route it again; `studies build` notes it."""
+    origin = json.loads(json.dumps(stored.attrs["provenance"]))
+    for block in plan.blocks()[:3]:
+        again = from_recipe(origin["workloads"][block.name], block.name).total
+        assert again.name == block.workload.total.name
+        assert (again.dst == block.workload.total.dst).all()
+    assert set(stored["workload"]) <= set(origin["workloads"])
+    few = stored[stored["workload"] == plan.blocks()[0].name].iloc[:20].reset_index(drop=True)
+    few.attrs = dict(stored.attrs)
+    more = add_metrics(few, ["max_bytes"])
+    assert more["max_bytes"].tolist() == few["max_bytes"].tolist()
 
 
 @pytest.mark.parametrize("size", ["8 B", "512 B"])

@@ -1,0 +1,157 @@
+"""What a metric of the user's own adds to those that are there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from .inputs import load_application, load_torus
+from .output import Output, records
+from .records import Source, Traffic, Work, is_default, refuse
+from .sampling import obtain_samples
+from .tables import new_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toruscast.mapping import Workload
+    from toruscast.training.judged import Judgement
+
+# Of each workload and torus so many messages are routed at most, so that tables of millions of
+# messages a mapping take a minute.
+MOST = 2**23
+SPLITS = 10
+
+
+def judge_metrics(
+    traffic: Traffic,
+    source: Source,
+    mine: tuple[str, ...],
+    level: int | None,
+    splits: int,
+    work: Work,
+    output: Output,
+) -> None:
+    """Say whether metrics add to the set ``prior`` and to the best set.
+
+    Raises
+    ------
+    InputError
+        If there are no samples, or their traffic cannot be routed again.
+    """
+    from toruscast.training import needed_level
+    from toruscast.training.judged import judge
+
+    if source.samples is not None and os.path.exists(source.samples):  # noqa: PTH110
+        table = _from_table(traffic, source, mine, work, output)
+    else:
+        needed = needed_level(mine, None)
+        table = obtain_samples(traffic, source, max(level or 1, needed), work, output)
+    n_splits = SPLITS if is_default("splits") else splits
+    with output.progress("Judging the metric") as progress:
+        found = judge(
+            table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
+        )
+    content = {
+        "metrics": list(mine),
+        "best_set": found.best,
+        "splits": n_splits,
+        "answers": {base: found.in_words(base) for base in found.gains.index},
+        "gains": records(found.gains),
+        "blocks": records(found.blocks),
+    }
+    output.write(content, found.blocks)
+    if output.for_people:
+        _print(found, n_splits, output)
+
+
+def _from_table(
+    traffic: Traffic, source: Source, mine: tuple[str, ...], work: Work, output: Output
+) -> pd.DataFrame:
+    """Return the samples of a file with the metrics of their traffic, routed again."""
+    from toruscast.errors import InputError
+    from toruscast.training import read_samples
+    from toruscast.training.stored import add_metrics
+
+    others = ("number", "tasks_per_node", "hosts", "mapping_form", "fixed", "mappings")
+    refuse("with new samples; those of --samples are there already", *others, "routing", "level")
+    table = read_samples(source.samples or "")
+    torus = None if traffic.torus is None else load_torus(traffic)
+    known = _workloads(traffic, table)
+    if traffic.comms:
+        table = _only(table, set(known))
+    try:
+        with output.progress("Routing the samples") as progress:
+            return add_metrics(
+                table,
+                mine,
+                workloads=known,
+                torus=torus,
+                most=MOST,
+                n_jobs=work.jobs,
+                progress=progress,
+            )
+    except InputError as error:
+        raise error if error.file else error.replace(file=source.samples) from None
+
+
+def _workloads(traffic: Traffic, table: pd.DataFrame) -> dict[str, Workload]:
+    """Return the workloads that the table does not tell: that of --comm, and shipped datasets."""
+    from toruscast import datasets
+
+    names = list(dict.fromkeys(table["workload"]))
+    if traffic.comms:
+        workload = load_application(traffic).workload
+        # A graph whose file was renamed is still that of the only workload.
+        name = names[0] if len(names) == 1 else workload.name
+        return {name: workload}
+    told = table.attrs["provenance"].get("workloads", {})
+    shipped = [name for name in names if name not in told and name in datasets.names()]
+    return {name: load_application(Traffic(comms=(name,))).workload for name in shipped}
+
+
+def _only(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
+    """Return the samples of these workloads."""
+    from toruscast.errors import InputError
+
+    own = table[table["workload"].isin(names)].reset_index(drop=True)
+    if own.empty:
+        found = ", ".join(sorted(set(table["workload"]))[:3])
+        raise InputError("no samples of this graph", found=found, expected=" or ".join(names))
+    own.attrs = dict(table.attrs)
+    return own
+
+
+def _print(found: Judgement, n_splits: int, output: Output) -> None:
+    """Print the answer, and what stands behind it."""
+    console = output.console()
+    name = " and ".join(found.metrics)
+    for base, row in zip(found.gains.index, records(found.gains), strict=True):
+        best = "" if base != found.best else ", the set that forecasts best by itself"
+        console.print(f"{name} {found.in_words(base)}{best}.", style="bold", highlight=False)
+        if row["blocks"] > 1:
+            console.print(
+                f"  Its RCC is {row['rcc']:.3f} on average; {row['higher']} of {row['blocks']} "
+                "workloads gain.",
+                highlight=False,
+            )
+    many = "of the mean over all" if row["blocks"] > 1 else "over the splits"
+    console.print(
+        f"\nWithin each workload and torus two thirds of the mappings train and one third is "
+        f"forecast, {n_splits} times. [ , ] is the 95 % interval {many}. RCC: share of pairs in "
+        "the right order; alone: the metric as it is, without learning.\n",
+        style="dim",
+        markup=False,
+    )
+    bases = list(found.gains.index)
+    heads = [head for base in bases for head in (base, "gain")]
+    shown = new_table("workload", "torus", "mappings", "alone", *heads, left=("workload", "torus"))
+    for _, group in found.blocks.groupby(["workload", "torus"], sort=False):
+        rows = {row["base"]: row for row in records(group.set_index("base"))}
+        first = rows[bases[0]]
+        cells: list[Any] = [first["workload"], first["torus"], first["n_samples"]]
+        cells.append(f"{first['alone']:.3f}")
+        for base in bases:
+            cells += [f"{rows[base]['rcc']:.3f}", f"{rows[base]['gain']:+.3f}"]
+        shown.add_row(*map(str, cells))
+    console.print(shown)
