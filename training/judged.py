@@ -16,7 +16,7 @@ from .gains import gains
 from .predictor import TimePredictor
 
 PRIOR = "prior"
-_TREES = 50
+_TREES = 32
 _SPLITS, _CHOOSING = 10, 2
 # Splits that choose the best set are others than those that judge.
 _CHOOSING_SEED = 1_000_003
@@ -178,7 +178,7 @@ def _scores(
     seed: int,
     n_jobs: int,
 ) -> pd.DataFrame:
-    """Score sets on the same splits of a block, with trees enough to tell them apart."""
+    """Score sets on the same splits of a block, with trees enough for a mean over many."""
     predictors = {
         name: TimePredictor(
             features, usual_target(features), n_estimators=_TREES, calibration_folds=0

@@ -106,8 +106,8 @@ def add_metrics(
     >>> table = build_samples([(halo, torus, strategies.sample(halo, torus, 6, seed=1))],
     ...     features=["hop_bytes"], provenance={"seed": 1})
     >>> more = add_metrics(table, ["max_bytes"], workloads={"halo-4x4": halo})
-    >>> more[["mapping", "max_bytes"]].iloc[0].tolist()
-    ['identity', 512.0]
+    >>> more["mapping"][0], float(more["max_bytes"][0])
+    ('identity', 512.0)
     """
     from joblib import Parallel, delayed
 

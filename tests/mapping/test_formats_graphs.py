@@ -165,6 +165,17 @@ def test_columns_are_named(tmp_path):
         read_comm(path, columns=columns | {"nbytes": "q"})
 
 
+def test_one_way_hops_are_not_taken_for_counts_without_a_word(tmp_path):
+    path = tmp_path / "one-way.edges"
+    path.write_text("0 1 5000 1\n0 5 5000 2\n3 12 5000 3\n")
+    with pytest.warns(InputWarning, match="may be hops"):
+        assert read_comm(path).n_messages.tolist() == [1, 2, 3]
+    # Counts that differ there and back, or are no whole numbers, are no hops.
+    for text in ("0 1 5000 1\n1 0 5000 3\n3 12 5000 2\n", "0 1 5000 1.5\n3 12 5000 2\n"):
+        path.write_text(text)
+        read_comm(path)
+
+
 def test_hops_are_no_message_counts(tmp_path):
     path = write(tmp_path, "0 0 960 0\n0 1 64 1\n1 0 64 1\n")
     with pytest.warns(InputWarning, match=r"app:1: bytes in 0 messages"):

@@ -115,24 +115,25 @@ def _check_counts(table: Table, values: dict[str, Array]) -> None:
     elif _may_be_hops(values["src"], values["dst"], messages):
         warnings.warn(
             f"{table.text.file}: the fourth column is taken as message counts, but may be hops "
-            "(small, the same both ways): --columns src=1,dst=2,nbytes=3 leaves it out, the names "
-            "src,dst,nbytes,n_messages above the edges keep it",
+            "(small, nowhere another way back): --columns src=1,dst=2,nbytes=3 leaves it out, the "
+            "names src,dst,nbytes,n_messages above the edges keep it",
             InputWarning,
             stacklevel=2,
         )
 
 
 def _may_be_hops(src: Array, dst: Array, values: Array) -> bool:
-    """Whether values look like distances: small, not all alike, the same there and back."""
+    """Whether values may be distances: small, whole, not all alike, nowhere another way back."""
     if not values.size or values.max() > MAX_HOPS or values.min() == values.max():
+        return False
+    if (values % 1 != 0).any():
         return False
     n = np.int64(max(src.max(), dst.max()) + 1)
     there, back = src * n + dst, dst * n + src
     order = np.argsort(there)
     place = np.minimum(np.searchsorted(there, back, sorter=order), there.size - 1)
     found = there[order[place]] == back
-    same = values[order[place]] == values
-    return bool(2 * found.sum() >= values.size and same[found].all())
+    return bool((values[order[place]] == values)[found].all())
 
 
 def stated(text: Text) -> Told:
