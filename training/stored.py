@@ -135,7 +135,8 @@ def add_metrics(
         rows = zip(kept["mapping"], kept[checks[0]], strict=True)
         calls = (delayed(_values)(block, name, hops, seed, routing, chosen) for name, hops in rows)
         values = Parallel(n_jobs=job_count(n_jobs), prefer="threads")(calls)
-        parts.append(kept.assign(**dict(zip(names, zip(*values, strict=True), strict=True))))
+        new = pd.DataFrame(values, columns=list(names), index=kept.index)
+        parts.append(pd.concat([kept, new], axis="columns"))
         n_done += block.rows.size
         if progress is not None:
             progress(n_done, len(table))
