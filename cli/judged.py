@@ -101,13 +101,21 @@ def _workloads(traffic: Traffic, table: pd.DataFrame) -> dict[str, Workload]:
 
     names = list(dict.fromkeys(table["workload"]))
     if traffic.comms:
-        workload = load_application(traffic).workload
+        workload = _workload(traffic)
         # A graph whose file was renamed is still that of the only workload.
-        name = names[0] if len(names) == 1 else workload.name
-        return {name: workload}
-    told = table.attrs["provenance"].get("workloads", {})
-    shipped = [name for name in names if name not in told and name in datasets.names()]
-    return {name: load_application(Traffic(comms=(name,))).workload for name in shipped}
+        return {names[0] if len(names) == 1 else workload.name: workload}
+    told = table.attrs["provenance"].get("workloads")
+    known = told if isinstance(told, dict) else {}
+    shipped = [name for name in names if name not in known and name in datasets.names()]
+    return {name: _workload(Traffic(comms=(name,))) for name in shipped}
+
+
+def _workload(traffic: Traffic) -> Workload:
+    """Return the phases of a graph."""
+    from toruscast.mapping import as_workload
+
+    application = load_application(traffic)
+    return application.workload or as_workload(application.comm)
 
 
 def _only(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:

@@ -61,7 +61,7 @@ class Judgement:
         >>> judged.in_words("H5")
         'adds nothing to H5: +.001 [-.002, .004] RCC'
         """
-        row = self.gains.loc[base]
+        row = self.gains.loc[[base]].astype(float).iloc[0].to_dict()
         between = f"[{_short(row['low'])}, {_short(row['high'])}]"
         if np.isnan(row["low"]):
             return f"changes the RCC of {base} by {row['gain']:+.3f}, nobody knows how surely"
@@ -136,8 +136,8 @@ def judge(
 
     alone = []
     for _, _, group in blocks:
-        found = _scores(group, sets, _CHOOSING, seed + _CHOOSING_SEED, n_jobs)
-        alone.append(found.groupby("predictor", sort=False)["rcc"].mean())
+        each_set = _scores(group, sets, _CHOOSING, seed + _CHOOSING_SEED, n_jobs)
+        alone.append(each_set.groupby("predictor", sort=False)["rcc"].mean())
         tell()
     best = str(pd.concat(alone, axis="columns").mean(axis="columns").idxmax())
     rows = []
@@ -148,8 +148,9 @@ def judge(
             pair = {base: sets[base], "with": (*sets[base], *metrics)}
             scores = _scores(group, pair, n_splits, seed, n_jobs)
             rcc = scores.loc[scores["predictor"] == base, "rcc"].mean()
-            gain = gains(scores).loc["with"].to_dict()
-            rows.append({**label, "base": base, "rcc": rcc, **gain, "alone": own})
+            gain = gains(scores).loc["with"]
+            found = {"base": base, "rcc": rcc, **{str(k): v for k, v in gain.items()}}
+            rows.append(label | found | {"alone": own})
         tell()
     each = pd.DataFrame(rows)
     over = {str(base): _over(group) for base, group in each.groupby("base", sort=False)}

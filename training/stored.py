@@ -18,7 +18,7 @@ from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.mapping.strategies.placement import Placement
 from toruscast.mapping.strategies.registry import mapping, nodes
 from toruscast.typing import Routing
-from toruscast.validation import job_count
+from toruscast.validation import job_count, whole_number
 
 from ._sample_keys import digest
 
@@ -127,7 +127,7 @@ def add_metrics(
     routing = origin.get("routing", "deterministic")
     if not isinstance(routing, str):
         raise InputError("samples of several routings", found=routing, expected="one")
-    seed = int(origin.get("seed", 1))
+    seed = whole_number(origin.get("seed", 1), "seed of the samples", 0)
     chosen = [FEATURES[name] for name in (*names, checks[0])]
     parts, n_done = [], 0
     for block in blocks_of(table, workloads, torus):
@@ -155,8 +155,9 @@ def blocks_of(
     recipes = origin.get("workloads", {})
     capacity = origin.get("tasks_per_node")
     made: dict[str, dict[str, NDArray[Any]]] = {}
-    for (workload, host), rows in table.groupby(["workload", "torus"], sort=False).indices.items():
-        name = str(workload)
+    labels = table[["workload", "torus"]].astype(str)
+    for name, host in labels.drop_duplicates().itertuples(index=False, name=None):
+        rows = np.flatnonzero((labels["workload"] == name) & (labels["torus"] == host))
         if workloads and name in workloads:
             traffic = as_workload(workloads[name])
         elif isinstance(recipes, Mapping) and name in recipes:
@@ -165,10 +166,10 @@ def blocks_of(
             raise InputError(
                 "samples do not tell what was sent", found=name, expected="its graph (--comm)"
             )
-        there = _torus_of(str(host)) if torus is None else torus
+        there = _torus_of(host) if torus is None else torus
         placement = Placement(traffic, there, capacity)
-        key = digest(str(host), *_shape_of(placement))
-        yield Block(name, str(host), rows, placement, made.setdefault(key, {}))
+        key = digest(host, *_shape_of(placement))
+        yield Block(name, host, rows, placement, made.setdefault(key, {}))
 
 
 def _torus_of(text: str) -> Torus:
@@ -192,7 +193,8 @@ def thinned(block: Block, most: int | None, least: int = 24) -> NDArray[np.intp]
     if most is None:
         return rows
     n = min(rows.size, max(least, most // max(block.placement.total.n_edges, 1)))
-    return rows[np.linspace(0, rows.size - 1, n).round().astype(int)]
+    chosen: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, n).round().astype(int)]
+    return chosen
 
 
 def _values(
