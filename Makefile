@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz audit clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -79,6 +79,11 @@ fuzz: .venv/installed-dev
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target .venv/fuzzed .
 	rm -rf build
 	PYTHONPATH=.venv/fuzzed $(BIN)/python tools/fuzz.py --runs $(RUNS) $(FAMILIES)
+
+# Known faults of the packages that 'make' installs; asks a server.
+audit: .venv/installed-dev
+	$(BIN)/pip install --quiet pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 clean-kernels:
 	find . -name '*.nb[ic]' -not -path './.venv/*' -delete

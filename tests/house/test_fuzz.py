@@ -1,5 +1,6 @@
 """Hostile files in every reader: one line or a value, within seconds and a bound of memory."""
 
+import csv
 import random
 from pathlib import Path
 
@@ -41,3 +42,10 @@ def test_the_judge_sees_what_must_not_happen(tmp_path, monkeypatch):
 
 def test_files_of_one_word_very_often_grow_to_the_size(tmp_path):
     assert {len(data) > 900 for data in amplified(b"0 1 5\n1 0 5\n", 1000)} == {True}
+
+
+def test_what_was_found_has_a_test():
+    with (FOUND / "found.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            name, _, test = row["test"].partition("::")
+            assert f"def {test}(" in (FOUND.parents[2] / name).read_text()
