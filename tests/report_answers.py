@@ -5,7 +5,7 @@ import pandas as pd
 
 import toruscast as tc
 from toruscast.mapping.mesh import MeshTraffic
-from toruscast.report.page.summary import of_search, of_simulation
+from toruscast.report.page.summary import of_search
 
 HOSTILE = '<script>alert("1")</script>&\u202e]]>' + "x" * 10_000
 
@@ -59,5 +59,5 @@ def answers():
             mappings[:1],
             "deterministic",
         ),
-        "simulation": of_simulation(tc.simulate(comm, torus, mappings[0]), mappings[0]),
+        "simulation": tc.simulate(comm, torus, mappings[0]),
     }

@@ -133,10 +133,7 @@ def command(
         "seed": work.seed,
         **summary(found),
     }
-    if report is not None:
-        from toruscast.report.page.summary import of_simulation
-
-        write_page(of_simulation(result, chosen), report)
+    write_page(result, report)
     output.write(content, one_row(content))
     if details.trace is not None:
         write_trace(result, details.trace)

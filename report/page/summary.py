@@ -80,9 +80,10 @@ def of_search(
     return Summary(f"{_called(workload)} on {torus}: search", answer, more, view)
 
 
-def of_simulation(result: Simulation, mapping: TaskMapping) -> Summary:
+def of_simulation(result: Simulation) -> Summary:
     """Return what a simulation of one mapping says."""
     workload, torus, routing = result.workload, result.torus, result.routing
+    mapping = result.mapping
     why = explain(workload, torus, mapping, routing=routing)
     estimated = ways_are_open(workload, torus, routing)
     answer = f"{shown_name(mapping.name)} takes {seconds(result.time)}, simulated packet by packet."

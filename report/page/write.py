@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
+from toruscast.simulation import Simulation
 from toruscast.training import Forecast, Measured, Plan, Training
 from toruscast.training.mesh import MeshForecast
 
@@ -16,7 +17,7 @@ from . import forecast, learned, mesh, planned, summary
 from .html import Section, page
 from .summary import Summary
 
-Answer = Forecast | Plan | MeshForecast | Training | Measured | Summary
+Answer = Forecast | Plan | MeshForecast | Training | Measured | Simulation | Summary
 
 
 def write_report(
@@ -32,9 +33,9 @@ def write_report(
 
     Parameters
     ----------
-    answer : Forecast, Plan, MeshForecast, Training, Measured or Summary
-        What `forecast`, `plan`, `mesh`, `train_for` or `learn_runs` returned, or another answer in
-        words with the mappings that it speaks of.
+    answer : Forecast, Plan, MeshForecast, Training, Measured, Simulation or Summary
+        What `forecast`, `plan`, `mesh`, `train_for`, `learn_runs` or `simulate` returned, or
+        another answer in words with the mappings that it speaks of.
     path : path
         The file to write, ``.html``; it appears whole or not at all.
     inputs : sequence of (str, str)
@@ -73,6 +74,8 @@ def _parts(answer: Answer, inputs: Sequence[tuple[str, str]]) -> tuple[str, list
         return mesh.title(answer), mesh.sections_of(answer, inputs)
     if isinstance(answer, Training | Measured):
         return learned.title(answer), learned.sections_of(answer, inputs)
+    if isinstance(answer, Simulation):
+        answer = summary.of_simulation(answer)
     if isinstance(answer, Summary):
         return answer.title, summary.sections_of(answer, inputs)
     raise InputError(

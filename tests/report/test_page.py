@@ -22,7 +22,7 @@ from toruscast.report.page.network import (
     link_uses,
     network_data,
 )
-from toruscast.report.page.summary import of_search, of_simulation
+from toruscast.report.page.summary import of_search
 from toruscast.report.page.write import write_report
 from toruscast.routing.routing import routes
 from toruscast.training.growth import growth, kept_out
@@ -189,7 +189,7 @@ def test_a_search_and_a_simulation_have_a_page_too(tmp_path):
     assert "is the best found" in content
     assert "<b>mine" not in content
     result = tc.simulate(halo, torus, given)
-    write_report(of_simulation(result, given), tmp_path / "one.html")
+    write_report(result, tmp_path / "one.html")
     content = (tmp_path / "one.html").read_text(encoding="utf-8")
     assert "simulated packet by packet" in content
     assert block(content, "network")["names"] == ["<b>mine</b>"]
