@@ -2,9 +2,12 @@
 
     python benchmarks/run.py --out FOLDER [--large]
 
-Processor seconds of this process (one core), best of several runs after compilation. The peers run
-in the same process: `walk` visits every link of every route, compiled too; `networkx` finds a
-shortest path for one message after the other.
+Processor seconds of this process (one core), best of several runs after compilation. A peer is
+another way to the same result, a limit what this machine's memory allows; both are measured in the
+same process. `walk` visits every link of every route, compiled too; `networkx` finds a shortest
+path for one message after the other. The limit of link loads is the time of the bytes that a
+message reads and writes in order, at the speed of a stream, and of its updates at random places of
+as much memory as a block of runs fills.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.mapping.network import Arbitration
 from toruscast.report.machine import describe_machine
-from toruscast.routing import Routing, dilations, injection_fifos, link_loads
+from toruscast.routing import Routing, dilations, injection_fifos, link_loads, time_bounds
 from toruscast.routing.routing import grid_of
 from toruscast.simulation import simulate, simulate_flows
 
@@ -37,6 +40,12 @@ SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
     "1,048,576 tasks": ((64, 128, 128), (16, 16, 16, 8, 2)),
 }
 PAYLOAD = 512
+MANY = 1000
+# Bytes that link loads read and write in order for a message: its destination, that one's code
+# twice (written, which reads the line too, and read), and its weight.
+IN_ORDER = 4 + 3 * 4 + 8
+# Nodes whose runs are updated together: see `routing/_run_kernels.py`.
+BLOCK_NODES = 2048
 
 
 @kernel
@@ -65,6 +74,36 @@ def walk(grid, src, dst, node, weight, load):  # type: ignore[no-untyped-def]
                     here -= step * size * grid.stride[k]
 
 
+@kernel
+def stream(numbers):  # type: ignore[no-untyped-def]
+    """Add up numbers in four sums, so that additions do not wait for each other."""
+    a = b = c = d = np.int64(0)
+    for i in range(0, numbers.size, 4):
+        a += numbers[i]
+        b += numbers[i + 1]
+        c += numbers[i + 2]
+        d += numbers[i + 3]
+    return a + b + c + d
+
+
+@kernel
+def update(place, numbers):  # type: ignore[no-untyped-def]
+    """Add one to numbers at many places."""
+    for i in range(place.size):
+        numbers[place[i]] += 1
+
+
+def memory_limit(torus: Torus) -> float:
+    """Return how many messages a second memory lets link loads take."""
+    many = np.zeros(2**25, dtype=np.int64)
+    a_byte = best_of(lambda: stream(many), 5) / many.nbytes
+    runs = np.zeros(min(torus.n_nodes, BLOCK_NODES) * sum(torus.shape), dtype=np.int64)
+    place = np.random.default_rng(3).integers(0, runs.size, 2**22)
+    # The places themselves are read in order.
+    an_update = best_of(lambda: update(place, runs), 5) / place.size - 8 * a_byte
+    return 1 / (IN_ORDER * a_byte + torus.ndim * an_update)
+
+
 def case(size: str, packets: int = 1) -> tuple[CommGraph, Torus, TaskMapping]:
     """Return a periodic 15-point halo under a random mapping, 16 tasks a node."""
     grid, shape = SIZES[size]
@@ -89,48 +128,57 @@ def best_of(function: Callable[[], Any], runs: int) -> float:
 def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
     """Measure routing without time."""
     comm, torus, mapping = case(size)
-    for function in (link_loads, dilations, injection_fifos):
-        seconds = best_of(lambda f=function: f(comm, torus, mapping), 5)
-        yield {
-            "case": function.__name__,
-            "size": size,
-            "unit": "messages",
-            "count": comm.n_edges,
-            "seconds": seconds,
-        }
-    if size != "16,384 tasks":
-        return
-    seconds = best_of(lambda: extract(comm, torus, [mapping]), 5)
-    yield {
-        "case": "all level-1 features",
-        "size": size,
-        "unit": "mappings",
-        "count": 1,
-        "seconds": seconds,
+    messages = {"size": size, "unit": "messages", "count": comm.n_edges}
+    seconds = {
+        function.__name__: best_of(lambda f=function: f(comm, torus, mapping), 5)
+        for function in (link_loads, dilations, injection_fifos)
     }
     grid, weight = grid_of(torus), comm.nbytes.astype(np.int64)
     load = np.zeros(torus.n_links, dtype=np.int64)
     walk(grid, comm.src, comm.dst, mapping.node, weight, load)
     if not np.array_equal(load, link_loads(comm, torus, mapping)):
         raise AssertionError("the peer loads other links")
-    seconds = best_of(lambda: walk(grid, comm.src, comm.dst, mapping.node, weight, load), 5)
+    walking = best_of(lambda: walk(grid, comm.src, comm.dst, mapping.node, weight, load), 2)
+    for name, took in seconds.items():
+        row = {"case": name, **messages, "seconds": took}
+        if name == "link_loads":
+            row |= {"peer": "walk", "peer_seconds": walking, "limit": memory_limit(torus)}
+        yield row
+    if size != "16,384 tasks":
+        return
+    one = best_of(lambda: extract(comm, torus, [mapping]), 5)
+    # What the features are made of, in a pass each.
+    bounds = best_of(lambda: time_bounds(comm, torus, mapping), 5)
     yield {
-        "case": "peer: walk",
+        "case": "all level-1 features",
         "size": size,
-        "unit": "messages",
-        "count": comm.n_edges,
-        "seconds": seconds,
+        "unit": "mappings",
+        "count": 1,
+        "seconds": one,
+        "peer": "a pass for each",
+        "peer_seconds": sum(seconds.values()) + bounds,
+    }
+    start = time.perf_counter()
+    extract(comm, torus, [mapping] * MANY, n_jobs=2)
+    yield {
+        "case": "all level-1 features, two cores",
+        "size": size,
+        "unit": "mappings",
+        "count": MANY,
+        "seconds": time.perf_counter() - start,
+        "peer": "one core",
+        "peer_seconds": MANY * one,
     }
     host = torus.to_networkx()
     some = np.random.default_rng(2).choice(comm.n_edges, 200, replace=False)
     ends = mapping.node[comm.src[some]].tolist(), mapping.node[comm.dst[some]].tolist()
-    seconds = best_of(lambda: [nx.shortest_path(host, a, b) for a, b in zip(*ends, strict=True)], 1)
+    took = best_of(lambda: [nx.shortest_path(host, a, b) for a, b in zip(*ends, strict=True)], 1)
     yield {
-        "case": "peer: networkx shortest_path",
-        "size": size,
-        "unit": "messages",
-        "count": 200,
-        "seconds": seconds,
+        "case": "link_loads",
+        **messages,
+        "seconds": seconds["link_loads"],
+        "peer": "networkx shortest_path",
+        "peer_seconds": took / 200 * comm.n_edges,
     }
 
 
@@ -140,13 +188,17 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
     kinds: list[tuple[Routing, Arbitration]] = [("deterministic", "first_come")]
     if size == "16,384 tasks":
         kinds += [("adaptive", "first_come"), ("deterministic", "fair")]
+    usual = None
     for routing, arbitration in kinds:
         host = torus.with_network(arbitration=arbitration)
         hops = simulate(comm, host, mapping, routing=routing).packet_hops
-        seconds = best_of(lambda r=routing, h=host: simulate(comm, h, mapping, routing=r), 8)
+        seconds = best_of(
+            lambda r=routing, h=host: simulate(comm, h, mapping, routing=r),
+            5 if size == "16,384 tasks" else 2,
+        )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
         name = f"simulate {routing}" + (", fair queues" if arbitration == "fair" else "")
-        yield {
+        row = {
             "case": name,
             "size": size,
             "unit": "packet-hops",
@@ -154,18 +206,25 @@ def simulator_rows(size: str) -> Iterator[dict[str, Any]]:
             "seconds": seconds,
             "peak_gb": peak,
         }
+        if usual is not None:
+            row |= {"peer": "simulate deterministic", "peer_seconds": usual}
+        usual = usual or seconds
+        yield row
 
 
 def flow_rows(size: str) -> Iterator[dict[str, Any]]:
     """Measure the flow-level simulator: hardly two messages of this halo end together."""
     comm, torus, mapping = case(size, packets=1024)
-    seconds = best_of(lambda: simulate_flows(comm, torus, mapping), 1)
+    seconds = best_of(lambda: simulate_flows(comm, torus, mapping, error=0.01), 1)
+    merged = best_of(lambda: simulate(comm, torus, mapping, coarsening=64), 1)
     yield {
         "case": "simulate_flows",
         "size": size,
         "unit": "messages",
         "count": comm.n_edges,
         "seconds": seconds,
+        "peer": "simulate, 64 packets in one",
+        "peer_seconds": merged,
     }
 
 
@@ -186,10 +245,12 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for size in ("16,384 tasks", "65,536 tasks")[: 1 + arguments.large]:
         rows += simulator_rows(size)
-    rows += flow_rows("16,384 tasks")
+        rows += flow_rows(size)
     rows += [row for size in SIZES for row in link_load_rows(size)]
     table = pd.DataFrame(rows)
     table.insert(5, "per_second", table["count"] / table["seconds"])
+    table["times_the_peer"] = table["peer_seconds"] / table["seconds"]
+    table["share_of_limit"] = table["per_second"] / table["limit"]
     arguments.out.mkdir(parents=True, exist_ok=True)
     table.assign(**machine()).to_csv(arguments.out / "kernels.csv", index=False)
     print(table.to_string(index=False, float_format="%.4g"))

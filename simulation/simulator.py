@@ -103,7 +103,7 @@ def simulate(
     other packets take either. `docs/reference/simulator.md` has the model in full, with its
     sources.
 
-    The first call on a machine compiles the simulator, which takes up to half a minute.
+    The first call on a machine compiles the simulator, which takes 10 to 15 seconds.
 
     Time runs in ticks of at most 1/1024 of a full packet's time on the fastest link. Ticks are
     longer if the run would take more than 2**31 of them.

@@ -62,7 +62,7 @@ def forecast(
     best is proved or sure to be the fastest, or the budget is spent. The rest is simulated as well,
     for the order, where that takes seconds: with real packets, or with longer ones.
 
-    The first simulation on a machine takes up to half a minute longer, to be compiled.
+    The first simulation on a machine takes 10 to 15 seconds longer, to be compiled.
 
     Parameters
     ----------
