@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz audit clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz audit soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -84,6 +84,11 @@ fuzz: .venv/installed-dev
 audit: .venv/installed-dev
 	$(BIN)/pip install --quiet pip-audit
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+# Two hours of forecasts and simulations, without growth of memory.
+MINUTES ?= 120
+soak: .venv/installed
+	$(BIN)/python tools/soak.py --minutes $(MINUTES)
 
 clean-kernels:
 	find . -name '*.nb[ic]' -not -path './.venv/*' -delete
