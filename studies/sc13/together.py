@@ -17,6 +17,7 @@ from .samples import HYBRIDS, RELATIVE_COUNTERS, load
 _SPLITS = 10
 _ROUTES = "slowdown, level 1"
 _OWN = "sketch, corrected"
+_ON_THE_PAGE = 4
 _SHOWN = ["learner", "rcc", "wrong", "pairs", "r2_log", "regret_1"]
 
 
@@ -41,6 +42,7 @@ def mixture(inputs: Inputs) -> Findings:
     mean = pd.concat(parts).groupby("learner", sort=False).mean().drop(columns="split")
     mean = mean.sort_values("wrong").reset_index()
     pairs = f"{int(mean['pairs'][0]):,}"
+    best = mean.index[:_ON_THE_PAGE].union(mean.index[mean["learner"] == "prior"])
     targets = [
         Target(
             f"wrong pairs per {pairs}, {what} ({row['learner']})", row["wrong"], most, "at most", 70
@@ -56,7 +58,7 @@ def mixture(inputs: Inputs) -> Findings:
         f"learner, {mean['learner'][0]}, has {mean['wrong'][0]:.0f} wrong pairs. "
         f"*{_OWN}* is this tool's own row.",
         {"mixture": mean},
-        {"One model for all, means of the splits": mean[_SHOWN]},
+        {"One model for all, means of the splits, the best and prior": mean.loc[best, _SHOWN]},
         tuple(targets),
     )
 
