@@ -46,6 +46,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "kernels": kernels(results),
         },
         "studies/meshes.md": {"steps": mesh_steps(results), "meshes": meshes(results)},
+        "studies/search.md": {"search": searches(results), "weights": search_weights(results)},
         "reference/simulator-cost.md": {"cachegrind": columns(results, "cachegrind", CACHEGRIND)},
         "scaling/composition.md": {"composition": columns(results, "composition", COMPOSITION)},
         "scaling/pmnf.md": pmnf_tables.all_tables(results),
@@ -303,6 +304,50 @@ def meshes(results: Path) -> str:
     rows = rows.sort_values("jax_over_ours", ascending=False, kind="stable")
     rows = rows.drop_duplicates("slice").sort_index()
     return markdown.table(rows[list(MESHES)].rename(columns=MESHES))
+
+
+def searches(results: Path) -> str:
+    """Return the value of every method, a row a case."""
+    rows = pd.read_csv(results / "search.csv")
+    rows = rows[rows["case"] != "exchanges a second"]
+    unit = {"time": (1e6, "us"), "max_bytes": (1e-9, "GB"), "hop_bytes": (1e-9, "GB")}
+    scale = rows["objective"].map(lambda name: unit[name][0])
+    rows = rows.assign(value=rows["value"] * scale, bound=rows["bound"] * scale)
+    by_case = rows.pivot_table("value", "case", "method", sort=False)
+    spent = rows.pivot_table("processor_seconds", "case", "method", sort=False)
+    ours = rows[rows["method"] == "search"].set_index("case")
+    others = by_case.drop(columns="search").min(axis=1)
+    found = pd.DataFrame(
+        {
+            "torus": ours["torus"],
+            "of": [f"{name}, {unit[name][1]}" for name in ours["objective"]],
+            **{name: by_case[name] for name in by_case if name != "search"},
+            "search": by_case["search"],
+            "less than the others": (1 - by_case["search"] / others).map("{:.1%}".format),
+            "bound": ours["bound"],
+            "processor seconds: Scotch": spent["scotch"],
+            "search ": spent["search"],
+        }
+    )
+    return markdown.table(found)
+
+
+def search_weights(results: Path) -> str:
+    """Return how the weights fit on other graphs order the mappings of a graph."""
+    goals = pd.read_csv(results / "search-goals.csv")
+    tried = pd.read_csv(results / "search-weights.csv")
+    hops = tried[tried["power"] == 0].set_index("graph")["tau_better_half"]
+    goals = goals[goals["graph"] != "all"]
+    found = goals.assign(hops=goals["graph"].map(hops))
+    headings = {
+        "graph": "graph",
+        "power": "power",
+        "hop_share": "share of hop-bytes",
+        "tau": "tau, fit on the others",
+        "tau_of_its_best": "tau, its best weights",
+        "hops": "tau, hop-bytes",
+    }
+    return markdown.table(found[list(headings)].rename(columns=headings))
 
 
 def _ranges(

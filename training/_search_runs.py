@@ -21,6 +21,8 @@ from toruscast.typing import Routing
 _FIRST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
 # Tasks up to which the graph's spectrum is found out in time.
 _SPECTRAL = 20_000
+# Seconds a task that this takes.
+_LAYOUT = 5e-4
 # Multilevel mappings among the starts, at least and at most.
 _LEVELS = (2, 8)
 # Turns of a run, proposals of a turn and a task, and the temperatures, shares of energy over tasks.
@@ -58,7 +60,7 @@ def starts(
         found.setdefault(mapping.node.tobytes(), mapping)
 
     # Grids come back from their layout at once, however the tasks are numbered.
-    if workload.n_tasks <= _SPECTRAL:
+    if workload.n_tasks <= min(_SPECTRAL, (until - now) / _LAYOUT):
         add("spectral")
     for number in range(_LEVELS[1]):
         began = time.monotonic()

@@ -13,7 +13,7 @@ from scipy import sparse
 from .placement import Placement
 
 # Graphs up to this size are decomposed whole, which is surer than iterating.
-_DENSE = 700
+_DENSE = 1500
 # Degree of the polynomials that leave slow vibrations only, their most, and the accepted error.
 _DEGREE, _ROUNDS, _SETTLED = 24, 12, 0.01
 # Squares of a cosine and its sine add up to a constant: noise leaves less of their correlation.
