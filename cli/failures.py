@@ -15,6 +15,7 @@ TRACEBACK = "TORUSCAST_TRACEBACK"
 # Where the errors are defined whose message is for the user, and how they end the command.
 _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
+    ("toruscast.errors", "WorkersError", FAILED),
     ("toruscast.simulation.stall", "StallError", FAILED),
     ("toruscast.training.script", "RunError", FAILED),
 )

@@ -119,19 +119,26 @@ def _fly(
     progress: Callable[[int, int], None],
 ) -> dict[str, Timed]:
     """Simulate each mapping; progress is told in messages of them all."""
+    from toruscast.workers import Task
+
+    sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
+    time_one = Task(_time_one, workload, torus, error)
+    return time_all(mappings, [sent] * len(mappings), time_one, jobs, progress)
+
+
+def _time_one(
+    workload: Workload, torus: Torus, error: float, item: tuple[TaskMapping, Tell]
+) -> Timed:
     from toruscast.features.reasons import explain
     from toruscast.simulation import simulate_flows
 
-    def time_one(mapping: TaskMapping, tell: Tell) -> Timed:
-        result = simulate_flows(
-            workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
-        )
-        why = explain(workload, torus, mapping, n=1)
-        links = why.links
-        link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
-        # The error accepted may shorten a time, but not below what it takes at least.
-        time = max(result.time, why.lower_bound)
-        return Timed(time, result.phase_times, why, link, busy)
-
-    sent = sum(int((phase.whole_messages > 0).sum()) for phase in workload)
-    return time_all(mappings, [sent] * len(mappings), time_one, jobs, progress)
+    mapping, tell = item
+    result = simulate_flows(
+        workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
+    )
+    why = explain(workload, torus, mapping, n=1)
+    links = why.links
+    link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
+    # The error accepted may shorten a time, but not below what it takes at least.
+    time = max(result.time, why.lower_bound)
+    return Timed(time, result.phase_times, why, link, busy)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import get_args
 
 import click
-
-from toruscast.typing import Routing
 
 from .output import Output
 from .placing_options import POSITIVE, Positive, holes_options, placing_options
@@ -20,14 +16,17 @@ from .records import (
     Limits,
     Source,
     Traffic,
-    Work,
     as_record,
     with_options,
 )
+from .work_options import routed_work_options as routed_work_options
+from .work_options import routing_option as routing_option
+from .work_options import seed_option as seed_option
+from .work_options import work_options as work_options
+from .work_options import working_options as working_options
 
 TRAINING = 168
 """Mappings to learn from, if not told otherwise."""
-MAX_JOBS = 4096
 TASKS = Positive(1, 2**31 - 1)
 COMM_HELP = (
     "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
@@ -209,29 +208,6 @@ def splits_option(function: F) -> F:
     )(function)
 
 
-def seed_option(function: F) -> F:
-    """Add the seed."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Seed of everything drawn at random.",
-    )(function)
-
-
-def routing_option(function: F) -> F:
-    """Add how messages are routed."""
-    return click.option(
-        "--routing",
-        type=click.Choice(get_args(Routing)),
-        default="deterministic",
-        show_default=True,
-        help="Dimension order, minimal adaptive, or the second for phases with long messages.",
-    )(function)
-
-
 def top_option(default: int) -> Callable[[F], F]:
     """Add how much of a long table is shown."""
     return click.option(
@@ -242,27 +218,6 @@ def top_option(default: int) -> Callable[[F], F]:
         metavar="N",
         help="Rows shown from the top; JSON and CSV have all.",
     )
-
-
-def jobs_option(function: F) -> F:
-    """Add the number of threads."""
-    return click.option(
-        "--jobs",
-        type=Positive(1, MAX_JOBS),
-        metavar="N",
-        default=os.cpu_count() or 1,
-        help="Threads; all processors if not given.",
-    )(function)
-
-
-def work_options(function: F) -> F:
-    """Add seed and number of threads, as the record ``work``."""
-    return as_record("work", Work, seed_option, jobs_option)(function)
-
-
-def routed_work_options(function: F) -> F:
-    """Add how messages are routed, too."""
-    return as_record("work", Work, routing_option, seed_option, jobs_option)(function)
 
 
 def basis_options(function: F) -> F:

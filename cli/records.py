@@ -114,6 +114,11 @@ class Work:
 
     seed: int = 1
     jobs: int = 1
+    """Tasks at once: threads, or as many workers as there are."""
+    workers: int | None = None
+    """Processes instead of threads."""
+    cluster: str | None = None
+    """The address of a cluster's scheduler, or a file that tells how to start one."""
     routing: Routing = "deterministic"
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from toruscast.features.reasons import Reasons
     from toruscast.mapping import TaskMapping
+    from toruscast.workers import Task
 
 Tell = Callable[[int], None]
 
@@ -34,35 +35,56 @@ T = TypeVar("T", bound=Timed)
 def time_all(
     mappings: Sequence[TaskMapping],
     sizes: Sequence[int],
-    time_one: Callable[[TaskMapping, Tell], T],
+    time_one: Task[T],
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> dict[str, T]:
     """Time each mapping, ``jobs`` at once; return them by name.
 
-    ``sizes`` is the work that each of them is; ``time_one`` tells how much of it is done.
+    ``sizes`` is the work that each of them is. ``time_one`` takes a mapping and what it tells how
+    much of it is done.
     """
-    import numpy as np
-    from joblib import Parallel, delayed
+    total = _Total(sizes, progress)
+    found: dict[int, T] = {}
+    items = ((mapping, _Part(total, i)) for i, mapping in enumerate(mappings))
+    for i, timed in time_one.each(items, jobs):
+        found[i] = timed
+        total.tell(i, sizes[i])
+    return {mapping.name or str(i): found[i] for i, mapping in enumerate(mappings)}
 
-    done = np.zeros(len(mappings), dtype=np.int64)
-    total = sum(sizes)
 
-    def one(i: int, mapping: TaskMapping) -> T:
-        def tell(now: int) -> None:
-            # What begins again does not go back.
-            done[i] = max(int(done[i]), min(now, sizes[i]))
-            progress(int(done.sum()), total)
+class _Total:
+    """How much of all is done."""
 
-        timed = time_one(mapping, tell)
-        tell(sizes[i])
-        return timed
+    def __init__(self, sizes: Sequence[int], progress: Callable[[int, int], None]) -> None:
+        self.sizes, self.progress = sizes, progress
+        self.done = [0] * len(sizes)
 
-    every: list[T] = Parallel(n_jobs=jobs, prefer="threads")(
-        delayed(one)(i, mapping) for i, mapping in enumerate(mappings)
-    )
-    names = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
-    return dict(zip(names, every, strict=True))
+    def tell(self, i: int, now: int) -> None:
+        # What begins again does not go back.
+        self.done[i] = max(self.done[i], min(now, self.sizes[i]))
+        self.progress(sum(self.done), sum(self.sizes))
+
+
+class _Part:
+    """Tells how much of one mapping is done, to the process that it is in: others hear no word."""
+
+    def __init__(self, total: _Total, i: int) -> None:
+        self.total, self.i = total, i
+
+    def __call__(self, now: int) -> None:
+        self.total.tell(self.i, now)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _silent, ()
+
+
+def _silent() -> Tell:
+    return _say_nothing
+
+
+def _say_nothing(now: int) -> None:
+    pass
 
 
 def ranked(found: Mapping[str, Timed]) -> pd.DataFrame:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import joblib
 import pandas as pd
 
 from toruscast.errors import InputError
@@ -14,12 +13,14 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.typing import Routing
 from toruscast.validation import job_count
+from toruscast.workers import Task
 
 from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
 from .traffic import RoutedTraffic
 
 Also = Mapping[str, Callable[[RoutedTraffic], Any]]
+Row = tuple[str, list[float], list[Any]]
 
 
 def extract(
@@ -31,7 +32,7 @@ def extract(
     routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
     also: Also | None = None,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
 ) -> pd.DataFrame:
     """Return the features of each mapping.
 
@@ -49,8 +50,8 @@ def extract(
     also : mapping of str to callable, optional
         More columns by name. Each function takes the `RoutedTraffic` of a mapping and returns
         whatever the column shall hold. It shares what the features computed, such as link loads.
-    n_jobs : int
-        Threads; the kernels run without the interpreter lock. -1 for one a core.
+    n_jobs : int, optional
+        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
 
     Returns
     -------
@@ -90,8 +91,8 @@ def extract(
     for mapping in mappings:
         mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2
-    cases = (RoutedTraffic(workload, torus, mapping, routing) for mapping in mappings)
-    return tabulate(cases, chosen, with_time=with_time, also=also, n_jobs=n_jobs)
+    row = Task(_routed_row, workload, torus, routing, chosen, with_time, dict(also or {}))
+    return _table(row.in_order(mappings, n_jobs), chosen, with_time, also or {})
 
 
 def tabulate(
@@ -99,32 +100,42 @@ def tabulate(
     features: Sequence[Feature],
     *,
     with_time: bool,
-    also: Also | None = None,
-    n_jobs: int = 1,
 ) -> pd.DataFrame:
     """Return features of routed traffic, a row a case, with the simulated ``time`` if wanted.
 
     Each case is dropped after its row, with all that was computed for it: the simulation of a
     million messages holds hundreds of megabytes.
     """
-    more = dict(also or {})
-    rows = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_row)(case, features, with_time, more) for case in cases
-    )
+    return _table([_row(case, features, with_time, {}) for case in cases], features, with_time, {})
+
+
+def _table(
+    rows: Sequence[Row], features: Sequence[Feature], with_time: bool, also: Also
+) -> pd.DataFrame:
     names = [name or str(i) for i, (name, _, _) in enumerate(rows)]
     columns = [feature.name for feature in features] + ["time"] * with_time
     index = pd.Index(names, name="mapping")
     table = pd.DataFrame(
         [values for _, values, _ in rows], index=index, columns=columns, dtype=float
     )
-    for place, name in enumerate(more):
+    for place, name in enumerate(also):
         table[name] = [extra[place] for _, _, extra in rows]
     return table
 
 
-def _row(
-    traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also
-) -> tuple[str, list[float], list[Any]]:
+def _routed_row(
+    workload: Workload,
+    torus: Torus,
+    routing: Routing,
+    chosen: Sequence[Feature],
+    with_time: bool,
+    also: Also,
+    mapping: TaskMapping,
+) -> Row:
+    return _row(RoutedTraffic(workload, torus, mapping, routing), chosen, with_time, also)
+
+
+def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also) -> Row:
     row = [_value(feature, traffic) for feature in chosen]
     if with_time:
         row.append(traffic.simulation.time)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from toruscast.features import Feature, RoutedTraffic
 from toruscast.features.table import tabulate
+from toruscast.mapping import TaskMapping, Torus, Workload
 
 from ._sample_keys import How, Job, mark_of
 from .sample_store import LABELS
@@ -23,7 +24,10 @@ _SIZE = 8
 class Part(NamedTuple):
     """A few mappings of one workload that lack the same features, and perhaps the time."""
 
-    job: Job
+    case: int
+    """Number of the job that they are of."""
+    mappings: tuple[TaskMapping, ...]
+    keys: tuple[str, ...]
     features: tuple[Feature, ...]
     timed: bool
 
@@ -46,7 +50,7 @@ def parts_of(jobs: Iterable[Job], how: How, held: pd.DataFrame) -> list[Part]:
     columns = [*(feature.name for feature in how.features), "time"]
     seen: set[str] = set()
     parts = []
-    for job in jobs:
+    for case, job in enumerate(jobs):
         new = {key: m for key, m in zip(job.keys, job.mappings, strict=True) if key not in seen}
         seen.update(new)
         lacking = held.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
@@ -60,20 +64,21 @@ def parts_of(jobs: Iterable[Job], how: How, held: pd.DataFrame) -> list[Part]:
                 continue
             for i in range(0, len(rows), _SIZE):
                 keys = tuple(rows[i : i + _SIZE])
-                some = Job(job.workload, job.torus, tuple(new[key] for key in keys), keys)
-                parts.append(Part(some, features, timed))
+                mappings = tuple(new[key] for key in keys)
+                parts.append(Part(case, mappings, keys, features, timed))
     return parts
 
 
-def compute(part: Part, how: How) -> pd.DataFrame:
+def compute(cases: Sequence[tuple[Workload, Torus]], how: How, part: Part) -> pd.DataFrame:
     """Return the features of a part, and the times where they belong to it."""
-    job = part.job
-    cases = (
-        RoutedTraffic(job.workload, job.torus, mapping, how.routing, how.coarsening, how.iterations)
-        for mapping in job.mappings
+    workload, torus = cases[part.case]
+    routed = (
+        RoutedTraffic(workload, torus, mapping, how.routing, how.coarsening, how.iterations)
+        for mapping in part.mappings
     )
-    values = tabulate(cases, part.features, with_time=part.timed).reset_index(drop=True)
-    return pd.concat([labels_of(job), values], axis="columns")
+    values = tabulate(routed, part.features, with_time=part.timed).reset_index(drop=True)
+    labels = labels_of(Job(workload, torus, part.mappings, part.keys))
+    return pd.concat([labels, values], axis="columns")
 
 
 def labels_of(job: Job) -> pd.DataFrame:

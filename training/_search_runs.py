@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.mapping import TaskMapping, Workload, strategies
 from toruscast.mapping.allocation import Allocation
@@ -16,6 +17,7 @@ from toruscast.routing.annealing import Annealer, Goal
 from toruscast.routing.moving import usable
 from toruscast.routing.multilevel import multilevel
 from toruscast.typing import Routing
+from toruscast.workers import Task
 
 # Strategies that take a graph apart: the first to be asked.
 _FIRST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
@@ -79,86 +81,26 @@ def starts(
     return list(found.values())
 
 
-class Runs:
-    """Runs of annealing on the threads at hand."""
+class Stop:
+    """Whether runs are to end early; a copy in another process hears nothing of it."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        allocation: Allocation,
-        objective: str,
-        routing: Routing,
-        seed: int,
-    ) -> None:
-        self.workload, self.allocation = workload, allocation
-        self.routing, self.seed = routing, seed
-        self.uses = usable(workload, allocation.torus, routing)
-        self.places = allocation.free_places(workload.n_tasks)
-        self.goals: tuple[Goal, ...] = _GOALS
-        if objective == "hop_bytes":
-            self.goals = (Goal(by_loads=False),)
-        elif objective == "max_bytes":
-            self.goals = tuple(Goal(d, s, links_only=True) for d, s in ((4, 0.2), (5, 0.1), (4, 1)))
-        self.proposals = 0
-        self.stopped = False
+    def __init__(self) -> None:
+        self.asked = False
 
-    def in_order_of_energy(self, pool: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Return mappings, the most promising first."""
-        energies = [self._annealer(mapping, self.goals[0], 0).energy for mapping in pool]
-        return [pool[i] for i in np.argsort(energies, kind="stable")]
 
-    def improve(
-        self, pool: Sequence[TaskMapping], turns: int | None, until: float | None, n_jobs: int
-    ) -> list[TaskMapping]:
-        """Return what became of the first of the pool, the most promising first.
+class Setting(NamedTuple):
+    """What all runs share."""
 
-        So many ``turns`` are made in all, or as many as there is time for.
-        """
-        best = pool[:_STARTS]
-        began = time.monotonic()
-        jobs = list(itertools.product(_HOT, self.goals, best))
-        if turns is not None:
-            planned = itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS)))
-            results = [
-                self._run(number, plan, min(_TURNS, turns), None)
-                for number, plan in enumerate(planned)
-            ]
-        else:
-            assert until is not None
-            share = max(until - began, 0.0) * n_jobs / len(jobs)
-            with ThreadPoolExecutor(n_jobs) as threads:
-                futures = [
-                    threads.submit(self._run, number, plan, None, (share, until))
-                    for number, plan in enumerate(jobs)
-                ]
-                try:
-                    while wait(futures, 0.2).not_done:
-                        pass
-                except BaseException:
-                    self.stopped = True
-                    raise
-            results = [future.result() for future in futures]
-        return self._in_turn([mapping for mapping in results if mapping is not None])
+    workload: Workload
+    allocation: Allocation
+    places: tuple[NDArray[np.int32], NDArray[np.int32]]
+    uses: Any
+    routing: Routing
+    seed: int
+    stop: Stop
 
-    def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Return mappings without those that are symmetric to one before: of the same energies."""
-        found: dict[tuple[float, ...], TaskMapping] = {}
-        for mapping in mappings:
-            energies = [self._annealer(mapping, goal, 0).energy for goal in self.goals[:3]]
-            key = tuple(float(f"{energy:.{_ALIKE}g}") for energy in energies)
-            found.setdefault(key, mapping)
-        return list(found.values())
-
-    def _in_turn(self, found: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Goals differ: each names its best in turn."""
-        ranked = []
-        for goal in self.goals:
-            energies = [self._annealer(mapping, goal, 0).energy for mapping in found]
-            ranked.append([found[i] for i in np.argsort(energies, kind="stable")])
-        listed = {id(m): m for group in zip(*ranked, strict=True) for m in group}
-        return list(listed.values())
-
-    def _annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
+    def annealer(self, start: TaskMapping, goal: Goal, seed: int) -> Annealer:
+        """Return what anneals from a start towards a goal."""
         return Annealer(
             self.workload,
             self.allocation.torus,
@@ -170,34 +112,113 @@ class Runs:
             routing=self.routing,
         )
 
-    def _run(
+
+class Plan(NamedTuple):
+    """One run: so many turns, or for so many seconds but not beyond a moment of the clock."""
+
+    number: int
+    hot: float
+    goal: Goal
+    start: TaskMapping
+    turns: int | None
+    seconds: float = 0.0
+    until: float = np.inf
+
+
+class Runs:
+    """Runs of annealing on the workers at hand."""
+
+    def __init__(
         self,
-        number: int,
-        plan: tuple[float, Goal, TaskMapping],
-        turns: int | None,
-        clock: tuple[float, float] | None,
-    ) -> TaskMapping | None:
-        """Anneal once: so many turns, or for so many seconds but not beyond a moment."""
-        hot, goal, start = plan
-        began = time.monotonic()
-        if self.stopped or (clock is not None and began > clock[1]):
-            return None
-        n_tasks = self.workload.n_tasks
-        annealer = self._annealer(start, goal, self.seed + 1000 * number)
-        n_steps = max(500, _STEPS * n_tasks) if turns is not None else max(500, 4 * n_tasks)
-        done = 0.0
-        while done < 1 and not self.stopped:
-            hot_at = hot * (_COLD / hot) ** done / n_tasks
-            annealer.turn(n_steps, hot_at, hot_at)
-            if turns is not None:
-                done += 1 / turns + 1e-9
-            elif clock is not None:
-                now = time.monotonic()
-                done = max((now - began) / max(clock[0], 1e-9), float(now > clock[1]))
-        self.proposals += annealer.proposals
-        return TaskMapping(
-            annealer.best_node,
-            self.allocation.torus,
-            tasks_per_node=self.allocation.tasks_per_node,
-            name=f"search-{number + 1}-from-{start.name}",
-        )
+        workload: Workload,
+        allocation: Allocation,
+        objective: str,
+        routing: Routing,
+        seed: int,
+    ) -> None:
+        uses = usable(workload, allocation.torus, routing)
+        places = allocation.free_places(workload.n_tasks)
+        self.setting = Setting(workload, allocation, places, uses, routing, seed, Stop())
+        self.goals: tuple[Goal, ...] = _GOALS
+        if objective == "hop_bytes":
+            self.goals = (Goal(by_loads=False),)
+        elif objective == "max_bytes":
+            self.goals = tuple(Goal(d, s, links_only=True) for d, s in ((4, 0.2), (5, 0.1), (4, 1)))
+        self.proposals = 0
+
+    def in_order_of_energy(self, pool: Sequence[TaskMapping]) -> list[TaskMapping]:
+        """Return mappings, the most promising first."""
+        energies = [self._energy(mapping, self.goals[0]) for mapping in pool]
+        return [pool[i] for i in np.argsort(energies, kind="stable")]
+
+    def improve(
+        self, pool: Sequence[TaskMapping], turns: int | None, until: float | None, n_jobs: int
+    ) -> list[TaskMapping]:
+        """Return what became of the first of the pool, the most promising first.
+
+        So many ``turns`` are made in all, or as many as there is time for.
+        """
+        jobs = list(itertools.product(_HOT, self.goals, pool[:_STARTS]))
+        if turns is not None:
+            some = itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS)))
+            plans = [Plan(i, *job, min(_TURNS, turns)) for i, job in enumerate(some)]
+        else:
+            assert until is not None
+            left = max(until - time.monotonic(), 0.0)
+            share = left * n_jobs / len(jobs)
+            # The clock of the day is what workers elsewhere have too.
+            plans = [Plan(i, *job, None, share, time.time() + left) for i, job in enumerate(jobs)]
+        try:
+            results = Task(anneal, self.setting).in_order(plans, n_jobs)
+        except BaseException:
+            self.setting.stop.asked = True
+            raise
+        self.proposals += sum(proposals for _, proposals in results)
+        return self._in_turn([mapping for mapping, _ in results if mapping is not None])
+
+    def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
+        """Return mappings without those that are symmetric to one before: of the same energies."""
+        found: dict[tuple[float, ...], TaskMapping] = {}
+        for mapping in mappings:
+            energies = [self._energy(mapping, goal) for goal in self.goals[:3]]
+            key = tuple(float(f"{energy:.{_ALIKE}g}") for energy in energies)
+            found.setdefault(key, mapping)
+        return list(found.values())
+
+    def _in_turn(self, found: Sequence[TaskMapping]) -> list[TaskMapping]:
+        """Goals differ: each names its best in turn."""
+        ranked = []
+        for goal in self.goals:
+            energies = [self._energy(mapping, goal) for mapping in found]
+            ranked.append([found[i] for i in np.argsort(energies, kind="stable")])
+        listed = {id(m): m for group in zip(*ranked, strict=True) for m in group}
+        return list(listed.values())
+
+    def _energy(self, mapping: TaskMapping, goal: Goal) -> float:
+        return self.setting.annealer(mapping, goal, 0).energy
+
+
+def anneal(setting: Setting, plan: Plan) -> tuple[TaskMapping | None, int]:
+    """Anneal once; return what came of it and how many proposals were made."""
+    began, turns = time.time(), plan.turns
+    if setting.stop.asked or began > plan.until:
+        return None, 0
+    n_tasks, allocation = setting.workload.n_tasks, setting.allocation
+    annealer = setting.annealer(plan.start, plan.goal, setting.seed + 1000 * plan.number)
+    n_steps = max(500, _STEPS * n_tasks) if turns is not None else max(500, 4 * n_tasks)
+    done = 0.0
+    while done < 1 and not setting.stop.asked:
+        hot_at = plan.hot * (_COLD / plan.hot) ** done / n_tasks
+        annealer.turn(n_steps, hot_at, hot_at)
+        if turns is not None:
+            done += 1 / turns + 1e-9
+        else:
+            now = time.time()
+            done = max((now - began) / max(plan.seconds, 1e-9), float(now > plan.until))
+    found = TaskMapping(
+        annealer.best_node,
+        allocation.torus,
+        tasks_per_node=allocation.tasks_per_node,
+        name=f"search-{plan.number + 1}-from-{plan.start.name}",
+    )
+    return found, annealer.proposals

@@ -55,7 +55,7 @@ def train_for(
     routing: Routing = "deterministic",
     store_path: str | os.PathLike[str] | None = None,
     n_splits: int = 20,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Training:
     """Train a predictor for one application and torus on simulated times of other mappings.
@@ -79,7 +79,7 @@ def train_for(
         Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
     n_splits : int
         Splits that measure the quality.
-    n_jobs : int
+    n_jobs : int, optional
         Threads of the simulations, and processes of the splits.
     progress : callable, optional
         Called with the number of samples done and the number of all.

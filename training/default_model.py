@@ -76,7 +76,7 @@ def kept_out(samples: pd.DataFrame) -> Iterator[tuple[TimePredictor, pd.DataFram
 def build_default_samples(
     store_path: str | os.PathLike[str],
     *,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Simulate the samples of the default model: about four processor minutes.

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from toruscast.errors import InputError
-from toruscast.validation import whole_number
+from toruscast.validation import job_count, whole_number
+from toruscast.workers import Task
 
 from ._table import features_only
 from .feature_sets import feature_set
@@ -45,7 +46,7 @@ def repeated_splits(
     train_share: float = PUBLISHED_SHARE,
     seed: int = 0,
     time: str = "time",
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
 ) -> pd.DataFrame:
     """Train on a random share of the mappings and score the forecast of the rest, many times.
@@ -65,7 +66,7 @@ def repeated_splits(
         Seed of the splits.
     time : str
         Column of the observed times.
-    n_jobs : int
+    n_jobs : int, optional
         Processes.
     metrics : dict of str to callable, optional
         Of observed and forecast times, by name; `METRICS` if not given.
@@ -88,8 +89,6 @@ def repeated_splits(
     >>> scores["rcc"].min() > 0.95
     np.True_
     """
-    from joblib import Parallel, delayed
-
     observed = _observed(table, time)
     splits = random_splits(observed.size, n_splits, train_share, seed)
     named = _named(predictors)
@@ -102,10 +101,9 @@ def repeated_splits(
     ]
     features = features_only(table, time)
     # Processes, for scikit-learn's fits change the warning filters, which threads share.
-    rows = Parallel(n_jobs=n_jobs)(
-        delayed(_score)(features, observed, predictor, *parts, dict(metrics or METRICS))
-        for _, predictor, _, parts in work
-    )
+    score = Task(_score, features, observed, dict(metrics or METRICS))
+    items = [(predictor, *parts) for _, predictor, _, parts in work]
+    rows = score.in_order(items, job_count(n_jobs), processes=True)
     labels = [{"predictor": name, "split": split} for name, _, split, _ in work]
     return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
 
@@ -291,12 +289,11 @@ def compare_feature_sets(
 def _score(
     features: pd.DataFrame,
     observed: NDArray[np.float64],
-    predictor: TimePredictor,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
     metrics: Mapping[str, Callable[[Any, Any], float]],
+    item: tuple[TimePredictor, NDArray[np.int64], NDArray[np.int64]],
 ) -> dict[str, float]:
     """Return every metric of one predictor on one split."""
+    predictor, train, test = item
     # Scores need no intervals.
     model = clone(predictor).set_params(calibration_folds=0)
     predicted = model.fit(features.iloc[train], observed[train]).predict(features.iloc[test])

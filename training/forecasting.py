@@ -51,7 +51,7 @@ def forecast(
     routing: Routing = "deterministic",
     check: bool = False,
     coverage: float = 0.9,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Forecast:
@@ -81,7 +81,7 @@ def forecast(
         Simulate all candidates once the race is over and score what was said before.
     coverage : float
         Share of the cases in which the interval ``low`` to ``high`` holds the time.
-    n_jobs : int
+    n_jobs : int, optional
         Threads; as many candidates are simulated at a time.
     seed : int
         Of the draws behind the probabilities.

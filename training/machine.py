@@ -44,7 +44,7 @@ def learn_runs(
     features: Sequence[str] | None = None,
     more: Sequence[str] = (),
     seed: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
 ) -> Measured:
     """Learn from the runs of some of the mappings.
 
@@ -61,7 +61,7 @@ def learn_runs(
     more : sequence of str
         Further features that the table shall hold.
     seed : int
-    n_jobs : int
+    n_jobs : int, optional
 
     Raises
     ------

@@ -30,7 +30,7 @@ def plan(
     goal: float | None = None,
     model: TimePredictor | str = "default",
     routing: Routing = "deterministic",
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     seed: int = 0,
 ) -> Plan:
     """Plan the runs of mappings on a machine: which is next, and whether those made are enough.
@@ -56,7 +56,7 @@ def plan(
     model : TimePredictor or path
         Fitted on named features; the one that comes with toruscast if not given.
     routing : {"deterministic", "adaptive", "by_size"}
-    n_jobs : int
+    n_jobs : int, optional
         Threads that compute features.
     seed : int
         Of the draws behind the probabilities.

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from joblib import parallel_config
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor
@@ -186,23 +187,19 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         matrix = self._normal(matrix)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         goal = (learned - self.target_shift_) / self.target_scale_
-        self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
-        self.feature_importances_ = self.forest_.feature_importances_
-        self.calibration_ = None
-        if self.calibration_folds:
-            score = np.log(y) if self.log_ and not relative else learned
-            n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
-            fewer = self._forest(n_fewer, int(seeds[1]))
-            self.calibration_ = calibrate(
-                fewer,
-                self._centre,
-                matrix,
-                goal,
-                score,
-                groups,
-                int(self.calibration_folds),
-                seeds[1],
-            )
+        score = np.log(y) if self.log_ and not relative else learned
+        # Trees are too small to be sent to other processes.
+        with parallel_config("threading", n_jobs=self.n_jobs or 1):
+            self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
+            self.feature_importances_ = self.forest_.feature_importances_
+            self.calibration_ = None
+            if self.calibration_folds:
+                n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
+                fewer = self._forest(n_fewer, int(seeds[1]))
+                n_folds = int(self.calibration_folds)
+                self.calibration_ = calibrate(
+                    fewer, self._centre, matrix, goal, score, groups, n_folds, seeds[1]
+                )
         return self
 
     def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:

@@ -53,7 +53,7 @@ def with_references(
     names: Iterable[str],
     *,
     routing: Routing,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
 ) -> pd.DataFrame:
     """Return these features and references of each mapping, indexed by its name.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from toruscast.features.registry import select
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.validation import job_count
+from toruscast.workers import Task
 
 from ._sample_files import SampleFiles, noted
 from ._sample_keys import How, Job, job_of
@@ -25,7 +26,7 @@ def build_samples(
     cases: Iterable[Case],
     store_path: str | os.PathLike[str] | None = None,
     *,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     level: int = 1,
     routing: Routing = "deterministic",
     features: Sequence[str] | None = None,
@@ -50,8 +51,8 @@ def build_samples(
         what it holds besides stays. A mapping that it holds with other features gets the new ones
         in the same row, without being simulated again where those are of level 1. Of a metric of
         your own that has changed it keeps no older values.
-    n_jobs : int
-        Threads; the compiled loops run side by side.
+    n_jobs : int, optional
+        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     level : {1, 2}
         Analytic features only, or those of the simulator too.
     routing : {"deterministic", "adaptive", "by_size"}
@@ -97,10 +98,10 @@ def build_samples(
     files = None if store_path is None else SampleFiles(store_path)
     tables = [] if files is None else files.read(how)
     missing = parts_of(jobs, how, known(tables))
-    n_done = rows - sum(len(part.job.keys) for part in missing)
+    n_done = rows - sum(len(part.keys) for part in missing)
     if progress is not None:
         progress(n_done, rows)
-    for values in _computed(missing, how, n_jobs):
+    for values in _computed(jobs, missing, how, n_jobs):
         if files is not None:
             files.keep(values, how)
         # Of what is simulated again, the new time counts.
@@ -122,13 +123,13 @@ def build_samples(
     return table
 
 
-def _computed(parts: Sequence[Part], how: How, n_jobs: int) -> Iterable[pd.DataFrame]:
+def _computed(
+    jobs: Sequence[Job], parts: Sequence[Part], how: How, n_jobs: int
+) -> Iterator[pd.DataFrame]:
     """Return the samples of the parts, each as soon as it is ready."""
-    from joblib import Parallel, delayed
-
-    workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    done: Iterable[pd.DataFrame] = workers(delayed(compute)(part, how) for part in parts)
-    return done
+    cases = [(job.workload, job.torus) for job in jobs]
+    for _, values in Task(compute, cases, how).each(parts, n_jobs):
+        yield values
 
 
 def _assembled(jobs: Sequence[Job], how: How, values: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing.least import least_loads, least_time
 from toruscast.typing import Routing
-from toruscast.validation import real_number, whole_number
+from toruscast.validation import job_count, real_number, whole_number
 
 from ._contest import TIME, Contest
 from ._search_runs import Runs, starts
@@ -107,7 +107,7 @@ def search(
     also: Sequence[str] = (),
     routing: Routing = "deterministic",
     seed: int = 1,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     turns: int | None = None,
     better: Callable[[TaskMapping, float], None] | None = None,
 ) -> Found:
@@ -140,7 +140,7 @@ def search(
     routing : {"deterministic", "adaptive", "by_size"}
     seed : int
         Of all that is drawn at random.
-    n_jobs : int
+    n_jobs : int, optional
         Threads.
     turns : int, optional
         Instead of ``seconds``: turns of annealing, after which everything is compared. The same
@@ -171,7 +171,7 @@ def search(
         expected = f"{TIME}, or a feature such as max_bytes or hop_bytes"
         raise InputError("unknown objective", found=objective, expected=expected)
     seconds = real_number(seconds, "seconds", 0.0)
-    seed, n_jobs = whole_number(seed, "seed", 0), whole_number(n_jobs, "n_jobs", 1)
+    seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
     deadline = None if turns is not None else time.monotonic() + seconds
     until = None if deadline is None else deadline - (1 - _ANNEALING) * seconds
     allocation = _allocation(workload, torus, given, nodes, fixed, tasks_per_node)

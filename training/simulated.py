@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +11,7 @@ from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing, dilations
 from toruscast.routing.packets import packet_counts
+from toruscast.workers import Task
 
 Floats = NDArray[np.float64]
 HOPS_A_SECOND = 5e6
@@ -34,20 +34,20 @@ class Simulate:
         routing: Routing,
         n_jobs: int,
     ) -> None:
-        self._workload, self._torus, self._mappings = workload, torus, mappings
-        self._routing = routing
-        self._workers = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+        self._mappings, self._n_jobs = mappings, n_jobs
+        self._time = Task(_time, workload, torus, routing)
 
     def __call__(self, which: NDArray[np.int64], coarsening: int | None = None) -> Floats:
         """Return the times of these candidates, seconds."""
-        times = self._workers(joblib.delayed(self._time)(int(i), coarsening) for i in which)
-        return np.array(times, dtype=np.float64)
+        items = [(self._mappings[i], coarsening) for i in which]
+        return np.array(self._time.in_order(items, self._n_jobs), dtype=np.float64)
 
-    def _time(self, number: int, coarsening: int | None) -> float:
-        mapping = self._mappings[number]
-        return RoutedTraffic(
-            self._workload, self._torus, mapping, self._routing, coarsening
-        ).simulation.time
+
+def _time(
+    workload: Workload, torus: Torus, routing: Routing, item: tuple[TaskMapping, int | None]
+) -> float:
+    mapping, coarsening = item
+    return RoutedTraffic(workload, torus, mapping, routing, coarsening).simulation.time
 
 
 def mean_hops(

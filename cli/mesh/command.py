@@ -9,7 +9,7 @@ import click
 from .. import options
 from ..inputs import load_torus
 from ..output import Output
-from ..records import Traffic, as_record
+from ..records import Traffic, Work, as_record
 from ..reporting import check_page, report_option, write_page
 from .files import check_files, write_files
 from .options import Step, step_options
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     "program (.py); neuron=FILE, the device of each rank on a line; or as any format of mappings, "
     "such as .map, vcoord=FILE or tt-rank-bindings=FILE. May be given several times.",
 )
+@options.working_options
 @report_option
 @as_record("output", Output, options.output_options)
 def command(
@@ -51,6 +52,7 @@ def command(
     step: Step,
     top: int,
     files: tuple[str, ...],
+    work: Work,
     report: str | None,
     output: Output,
 ) -> None:
@@ -87,6 +89,7 @@ def command(
             compare=None if step.compare is None else read_mapping(step.compare, torus),
             overlap=step.order == "overlap",
             top=top,
+            n_jobs=work.jobs,
             progress=progress,
         )
     write_page(answer, report)

@@ -99,38 +99,41 @@ def _simulated(
 ) -> dict[str, Sent]:
     """Simulate each mapping; progress is told in packet-hops of all, as if none were merged."""
     from toruscast.features import RoutedTraffic
-    from toruscast.features.reasons import explain
-    from toruscast.simulation import StallError, simulate
-
-    def time_one(mapping: TaskMapping, tell: Tell) -> Sent:
-        # Before the simulation, which holds much memory.
-        why = explain(workload, torus, mapping, routing=how.routing, n=1)
-        try:
-            result = simulate(
-                workload,
-                torus,
-                mapping,
-                **asdict(how),
-                progress=lambda done, _: tell(done * how.coarsening),
-            )
-        except StallError as error:
-            raise StallError(f"{mapping.name}: {error}") from None
-        busy = result.wire_bytes / torus.link_bandwidth / how.iterations
-        link = int(busy.argmax())
-        label = torus.link_label(link) if busy[link] else None
-        return Sent(
-            result.time,
-            result.phase_times,
-            why,
-            label,
-            float(busy[link]),
-            result.coarsening,
-            result.change,
-        )
+    from toruscast.workers import Task
 
     once = [RoutedTraffic(workload, torus, mapping).packet_hops for mapping in mappings]
     hops = [how.iterations * number for number in once]
-    return time_all(mappings, hops, time_one, jobs, progress)
+    return time_all(mappings, hops, Task(_time_one, workload, torus, how), jobs, progress)
+
+
+def _time_one(workload: Workload, torus: Torus, how: How, item: tuple[TaskMapping, Tell]) -> Sent:
+    from toruscast.features.reasons import explain
+    from toruscast.simulation import StallError, simulate
+
+    mapping, tell = item
+    # Before the simulation, which holds much memory.
+    why = explain(workload, torus, mapping, routing=how.routing, n=1)
+    try:
+        result = simulate(
+            workload,
+            torus,
+            mapping,
+            **asdict(how),
+            progress=lambda done, _: tell(done * how.coarsening),
+        )
+    except StallError as error:
+        raise StallError(f"{mapping.name}: {error}") from None
+    busy = result.wire_bytes / torus.link_bandwidth / how.iterations
+    link = int(busy.argmax())
+    return Sent(
+        result.time,
+        result.phase_times,
+        why,
+        torus.link_label(link) if busy[link] else None,
+        float(busy[link]),
+        result.coarsening,
+        result.change,
+    )
 
 
 def _merged(coarsening: Sequence[int], error: float | None) -> str:

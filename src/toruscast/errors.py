@@ -112,3 +112,7 @@ def _short(value: object, limit: int) -> str:
 
 class InputWarning(UserWarning):
     """Input that can be used, but of which something should be known; the command shows it."""
+
+
+class WorkersError(RuntimeError):
+    """Processes or machines that the work ran on were lost; the message says so on one line."""

@@ -56,14 +56,18 @@ def real_number(value: object, what: str, low: float, high: float = math.inf) ->
 
 
 def job_count(value: object) -> int:
-    """Return a number of threads or processes as joblib counts: -1 is one for each core, None 1."""
-    if value is None:
-        return 1
-    if not isinstance(value, Integral) or isinstance(value, bool) or value == 0:
+    """Return how many tasks run at once, as joblib counts.
+
+    -1 is one for each core; None what `joblib.parallel_config` asks for, else 1.
+    """
+    is_count = isinstance(value, Integral) and not isinstance(value, bool) and value != 0
+    if value is not None and not is_count:
         raise InputError(
             "bad n_jobs", found=repr(value), expected="1 or more, or -1 for one a core"
         )
-    return int(value)
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(value))
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:

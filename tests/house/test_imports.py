@@ -11,6 +11,7 @@ FOUNDATIONS = {
     "typing",
     "validation",
     "wording",
+    "workers",
     "_jit",
     "_lazy",
     "_pointer",

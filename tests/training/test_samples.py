@@ -41,9 +41,9 @@ def computed(monkeypatch):
     """Keys of the samples that are simulated."""
     done = []
 
-    def spy(part, how, compute=samples.compute):
-        done.extend(part.job.keys if part.timed else ())
-        return compute(part, how)
+    def spy(cases, how, part, compute=samples.compute):
+        done.extend(part.keys if part.timed else ())
+        return compute(cases, how, part)
 
     monkeypatch.setattr(samples, "compute", spy)
     return done
@@ -327,9 +327,9 @@ def test_adding_features_goes_on_after_it_was_killed(store, no_simulator, monkey
     kill_after_8(cases, store, features=MORE)
     completed = []
 
-    def spy(part, how, compute=samples.compute):
-        completed.extend(part.job.keys)
-        return compute(part, how)
+    def spy(cases, how, part, compute=samples.compute):
+        completed.extend(part.keys)
+        return compute(cases, how, part)
 
     monkeypatch.setattr(samples, "compute", spy)
     table = build_samples(cases, store, features=MORE)

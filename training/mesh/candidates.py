@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -15,6 +15,7 @@ from toruscast.mapping.mesh.curves import curves
 from toruscast.mapping.mesh.devices import Devices
 from toruscast.mapping.mesh.layouts import mesh_of
 from toruscast.mapping.mesh.pieces import Pieces, splits
+from toruscast.workers import Task
 
 from .rings import PARTS, RingSteps, ring_seconds
 from .score import box_score, score
@@ -22,6 +23,11 @@ from .scored import Score
 
 # Ways to cut the dimensions that are looked at; beyond, the plainest have been seen.
 MOST_SPLITS = 100_000
+# Layouts that a worker looks at in one go.
+_BLOCK = 500
+# Layouts whose times differ by less are told apart by none.
+_ALIKE = 1e-6
+Cut = Sequence[Pieces]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +171,79 @@ class Scored:
         return self._seen[key]
 
 
-def candidates(scored: Scored, devices: Devices) -> Iterator[Candidate]:
-    """Give layouts: those of pieces where the mesh fills the torus, and those cut from a walk."""
+@dataclass(frozen=True)
+class Best:
+    """The fastest of some layouts, one of each kind of times.
+
+    Attributes
+    ----------
+    number : int
+        Of layouts looked at.
+    kept : dict
+        Seconds of a step and the layout, by the times of everything that is sent.
+    """
+
+    number: int
+    kept: dict[tuple[int, ...], tuple[float, Candidate]]
+
+    def first(self, n: int) -> Best:
+        """Return the n fastest; of equal ones those that were seen first."""
+        return Best(self.number, dict(sorted(self.kept.items(), key=lambda e: e[1][0])[:n]))
+
+
+def best_layouts(scored: Scored, devices: Devices, n: int, n_jobs: int) -> Best:
+    """Return the n fastest layouts: of pieces where the mesh fills the torus, or cut from a walk.
+
+    Blocks of them are looked at by workers; how many workers there are changes nothing.
+    """
     torus, axes = scored.torus, scored.axes
+    cuts: Iterable[Cut] = ()
     if axes.n_tasks == torus.n_nodes:
-        for cut in islice(splits(torus.shape, axes.sizes), MOST_SPLITS + 1):
-            yield scored.of_pieces(cut)
-    for name, mesh in cut_curves(torus, axes, devices.nodes):
-        yield Candidate(scored.of_mesh(mesh), mesh=mesh, name=name)
+        cuts = islice(splits(torus.shape, axes.sizes), MOST_SPLITS + 1)
+    found = Task(best_of_pieces, scored, n).in_order(_blocks(cuts), n_jobs)
+    walks = cut_curves(torus, axes, devices.nodes)
+    found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))
+    kept: dict[tuple[int, ...], tuple[float, Candidate]] = {}
+    for each in found:
+        for times, layout in each.kept.items():
+            kept.setdefault(times, layout)
+    return Best(sum(each.number for each in found), kept).first(n)
+
+
+def best_of_pieces(scored: Scored, n: int, cuts: Sequence[Cut]) -> Best:
+    """Return the n fastest of layouts of pieces."""
+    return _best(scored, map(scored.of_pieces, cuts), n)
+
+
+def total(candidate: Candidate, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
+    """Seconds of a step: one after the other, or together as long as the busiest link works."""
+    pairs = list(zip(candidate.scores, traffic, strict=True))
+    times = [found.time * each.times for found, each in pairs]
+    if not overlap:
+        return sum(times)
+    busy = sum(found.link_seconds * each.times for found, each in pairs)
+    return max(float(np.max(busy)), *times)
+
+
+def _best(scored: Scored, layouts: Iterable[Candidate], n: int) -> Best:
+    found = Best(0, {})
+    for number, layout in enumerate(layouts, start=1):
+        pairs = zip(layout.scores, scored.traffic, strict=True)
+        times = [score.time * each.times for score, each in pairs]
+        seconds = total(layout, scored.traffic, scored.overlap)
+        alike = tuple(round(float(np.log(t)) / _ALIKE) if t else 0 for t in (*times, seconds))
+        found.kept.setdefault(alike, (seconds, layout))
+        found = Best(number, found.kept)
+        if len(found.kept) > 50 * n:
+            found = found.first(n)
+    return found.first(n)
+
+
+def _walked(scored: Scored, name: str, mesh: NDArray[np.int64]) -> Candidate:
+    return Candidate(scored.of_mesh(mesh), mesh=mesh, name=name)
+
+
+def _blocks(cuts: Iterable[Cut]) -> Iterator[list[Cut]]:
+    source = iter(cuts)
+    while block := list(islice(source, _BLOCK)):
+        yield block

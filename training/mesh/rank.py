@@ -16,13 +16,13 @@ from toruscast.mapping.mesh.devices import Devices, usual_devices
 from toruscast.mapping.mesh.from_hlo import hlo_traffic
 from toruscast.mapping.mesh.traffic_text import parse_traffic
 from toruscast.mapping.task_mapping import check_torus
+from toruscast.validation import job_count
+from toruscast.workers import Task
 
 from .answer import MeshForecast, RankedLayout, Sent
-from .candidates import MOST_SPLITS, Candidate, Scored, candidates
+from .candidates import MOST_SPLITS, Candidate, Scored, best_layouts, total
 from .rounds import simulated_time
-
-# Layouts whose times differ by less are told apart by none.
-_ALIKE = 1e-6
+from .scored import Score
 
 
 def mesh(
@@ -35,6 +35,7 @@ def mesh(
     overlap: bool = False,
     top: int = 5,
     simulate: int = 3,
+    n_jobs: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> MeshForecast:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
@@ -64,6 +65,8 @@ def mesh(
         Layouts to return, at most.
     simulate : int
         Layouts to simulate, at most.
+    n_jobs : int, optional
+        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     progress : callable, optional
         Called with the simulations done and those there are.
 
@@ -95,27 +98,16 @@ def mesh(
         expected = f"at most the {devices.nodes.size} devices of {torus}"
         raise InputError("mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected)
     scored = Scored(torus, axes, sends, overlap)
-    kept: dict[tuple[int, ...], tuple[float, Candidate]] = {}
-    number = 0
-    for candidate in candidates(scored, devices):
-        number += 1
-        times = [
-            found.time * each.times for found, each in zip(candidate.scores, sends, strict=True)
-        ]
-        total = _total(candidate, sends, overlap)
-        alike = tuple(round(float(np.log(t)) / _ALIKE) if t else 0 for t in (*times, total))
-        if alike not in kept:
-            kept[alike] = (total, candidate)
-        if len(kept) > 50 * max(top, simulate, 1):
-            kept = dict(sorted(kept.items(), key=lambda each: each[1][0])[: max(top, simulate, 1)])
-    first = [each for _, each in sorted(kept.values(), key=lambda each: each[0])]
+    best = best_layouts(scored, devices, max(top, simulate, 1), job_count(n_jobs))
+    first = [layout for _, layout in best.kept.values()]
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
     others = [Candidate(scored.of_mesh(plain), mesh=plain, name="devices in order")]
     if compare is not None:
         own = _own(compare, torus, axes)
         others.append(Candidate(scored.of_mesh(own), mesh=own, name="yours"))
-    runs = _Simulations(scored, overlap, simulate, progress)
-    ranked = runs.rank(first[: max(top, simulate, 1)], others)
+    deciding = [] if overlap else [*first[:simulate], *(others if simulate else ())]
+    simulations = _Simulations(scored, deciding, job_count(n_jobs), progress)
+    ranked = [simulations.ranked(each) for each in [*first, *others]]
     asked = ranked[-len(others) :]
     layouts = sorted(ranked[: -len(others)], key=lambda each: each.time)
     full = axes.n_tasks == torus.n_nodes
@@ -127,8 +119,8 @@ def mesh(
         layouts=tuple(layouts[: max(top, 1)]),
         in_order=asked[0],
         compared=asked[1] if len(asked) > 1 else None,
-        considered=number,
-        all_considered=not full or number <= MOST_SPLITS,
+        considered=best.number,
+        all_considered=not full or best.number <= MOST_SPLITS,
         overlap=overlap,
     )
 
@@ -152,7 +144,7 @@ def step_time(
     """
     own = _own(nodes, torus, axes)
     scored = Scored(torus, axes, tuple(traffic), overlap)
-    return _total(Candidate(scored.of_mesh(own), mesh=own), traffic, overlap)
+    return total(Candidate(scored.of_mesh(own), mesh=own), traffic, overlap)
 
 
 class _Simulations:
@@ -161,64 +153,54 @@ class _Simulations:
     def __init__(
         self,
         scored: Scored,
-        overlap: bool,
-        simulate: int,
+        deciding: Sequence[Candidate],
+        n_jobs: int,
         progress: Callable[[int, int], object] | None,
     ) -> None:
-        self.scored = scored
-        self.overlap = overlap
-        self.simulate = 0 if overlap else simulate
-        self.progress = progress
-        self.seen: dict[tuple[int, bytes], float | None] = {}
+        self.scored, self.deciding = scored, deciding
+        items: dict[tuple[int, bytes], tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
+        for layout in deciding:
+            nodes = layout.nodes(scored.torus)
+            for i, (traffic, score) in enumerate(zip(scored.traffic, layout.scores, strict=True)):
+                if score.algorithm != "none":
+                    lines = scored.lines(traffic, nodes)
+                    items.setdefault((i, lines.tobytes()), (traffic, lines, score))
+        self.times: dict[tuple[int, bytes], float | None] = {}
+        keys = list(items)
+        for number, time in Task(_simulated, scored.torus).each(items.values(), n_jobs):
+            self.times[keys[number]] = time
+            if progress is not None:
+                progress(len(self.times), len(items))
 
-    def rank(self, first: Sequence[Candidate], others: Sequence[Candidate]) -> list[RankedLayout]:
-        """Return them with their times; the others are simulated if any is."""
-        deciding = [*first[: self.simulate], *(others if self.simulate else ())]
-        ranked, done = [], 0
-        for each in [*first, *others]:
-            decides = any(each is other for other in deciding)
-            ranked.append(self._one(each, decides))
-            done += decides
-            if self.progress is not None and decides:
-                self.progress(done, len(deciding))
-        return ranked
-
-    def _one(self, candidate: Candidate, decides: bool) -> RankedLayout:
+    def ranked(self, layout: Candidate) -> RankedLayout:
+        """Return a layout with its time, simulated where it decides."""
         scored = self.scored
-        nodes = candidate.nodes(scored.torus)
-        sent = tuple(Sent(found) for found in candidate.scores)
+        nodes = layout.nodes(scored.torus)
+        sent = tuple(Sent(found) for found in layout.scores)
+        decides = any(layout is each for each in self.deciding)
         if decides:
             sent = tuple(
                 replace(each, simulated=self._time(i, nodes, each)) for i, each in enumerate(sent)
             )
         simulated = decides and all(each.simulated is not None for each in sent)
-        if self.overlap:
-            time = _total(candidate, scored.traffic, overlap=True)
+        if scored.overlap:
+            time = total(layout, scored.traffic, overlap=True)
         else:
             pairs = zip(sent, scored.traffic, strict=True)
             time = sum(each.time * traffic.times for each, traffic in pairs)
-        words = candidate.in_words(scored.torus, scored.axes)
+        words = layout.in_words(scored.torus, scored.axes)
         return RankedLayout(nodes, words, sent, time, "simulated" if simulated else "forecast")
 
     def _time(self, item: int, nodes: NDArray[np.int64], sent: Sent) -> float | None:
-        traffic = self.scored.traffic[item]
         if sent.score.algorithm == "none":
             return 0.0
-        lines = self.scored.lines(traffic, nodes)
-        key = (item, lines.tobytes())
-        if key not in self.seen:
-            self.seen[key] = simulated_time(traffic, lines, self.scored.torus, sent.score)
-        return self.seen[key]
+        lines = self.scored.lines(self.scored.traffic[item], nodes)
+        return self.times[(item, lines.tobytes())]
 
 
-def _total(candidate: Candidate, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
-    """Seconds of a step: one after the other, or together as long as the busiest link works."""
-    pairs = list(zip(candidate.scores, traffic, strict=True))
-    times = [found.time * each.times for found, each in pairs]
-    if not overlap:
-        return sum(times)
-    busy = sum(found.link_seconds * each.times for found, each in pairs)
-    return max(float(np.max(busy)), *times)
+def _simulated(torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]) -> float | None:
+    traffic, lines, score = item
+    return simulated_time(traffic, lines, torus, score)
 
 
 def _axes(axes: MeshAxes | Mapping[str, int] | str | None) -> MeshAxes:

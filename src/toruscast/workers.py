@@ -1,0 +1,162 @@
+"""Calls of one function, run by threads, by processes or by a cluster: the same results from each.
+
+Threads are the default. `joblib.parallel_config` chooses others, as it does in scikit-learn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from ._child import end_with_parent
+from .errors import WorkersError
+
+R = TypeVar("R")
+# Workers that may be lost in a row without a result in between.
+LOSSES = 3
+# Inputs of different functions that a worker keeps.
+_KEPT = 4
+_opened: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+_opening = threading.Lock()
+
+
+class Task(Generic[R]):
+    """A function, and the inputs that all its calls share: a worker gets them once.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the shared inputs and one item. Two calls with equal arguments return the same: a call
+        whose worker was lost is made again.
+    *shared : object
+        Inputs of every call.
+
+    Examples
+    --------
+    >>> Task(pow, 2).in_order([3, 4, 5], n_jobs=2)
+    [8, 16, 32]
+    """
+
+    def __init__(self, function: Callable[..., R], *shared: Any) -> None:
+        self.function, self.shared = function, shared
+        self._pickled: tuple[str, NDArray[np.uint8]] | None = None
+
+    def in_order(self, items: Iterable[Any], n_jobs: int, *, processes: bool = False) -> list[R]:
+        """Return the results of all items, in their order."""
+        found = dict(self.each(items, n_jobs, processes=processes))
+        return [found[number] for number in range(len(found))]
+
+    def each(
+        self, items: Iterable[Any], n_jobs: int, *, processes: bool = False
+    ) -> Iterator[tuple[int, R]]:
+        """Give the number of each item and its result, as soon as it is there.
+
+        Parameters
+        ----------
+        items : iterable
+            Taken as workers get free: a long stream is not held.
+        n_jobs : int
+            Threads or processes; a cluster uses all that it has.
+        processes : bool
+            Whether processes do better than threads, for the function holds the interpreter's lock.
+
+        Raises
+        ------
+        WorkersError
+            If workers are lost again and again, or the cluster is.
+        """
+        from joblib.parallel import get_active_backend
+
+        backend, _ = get_active_backend(prefer="processes" if processes else "threads")
+        if hasattr(backend, "client"):
+            from ._cluster import stream
+
+            return stream(backend.client, self, items)
+        if n_jobs == 1:
+            return ((i, self.function(*self.shared, item)) for i, item in enumerate(items))
+        if getattr(backend, "supports_sharedmem", False):
+            return self._in_threads(items, n_jobs)
+        return self._in_processes(items, n_jobs)
+
+    def pickled(self) -> tuple[str, NDArray[np.uint8]]:
+        """Return a name of function and shared inputs, and the two as bytes.
+
+        They are an array because joblib maps a large array into its workers.
+        """
+        if self._pickled is None:
+            data = cloudpickle.dumps((self.function, self.shared))
+            self._pickled = name_of(data), np.frombuffer(data, dtype=np.uint8)
+        return self._pickled
+
+    def _numbered(self, number: int, item: Any) -> tuple[int, R]:
+        return number, self.function(*self.shared, item)
+
+    def _in_threads(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+        from joblib import Parallel, delayed
+
+        threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
+        found: Iterator[tuple[int, R]] = threads(
+            delayed(self._numbered)(number, item) for number, item in enumerate(items)
+        )
+        return found
+
+    def _in_processes(self, items: Iterable[Any], n_jobs: int) -> Iterator[tuple[int, R]]:
+        from concurrent.futures.process import BrokenProcessPool
+
+        from joblib import Parallel, delayed
+
+        name, shared = self.pickled()
+        source = enumerate(items)
+        sent: dict[int, bytes] = {}
+        lost = 0
+
+        def calls() -> Iterator[Any]:
+            """What is under way and lost its worker, then what is new."""
+            for number, data in list(sent.items()):
+                yield delayed(_in_child)(name, shared, number, data)
+            for number, item in source:
+                sent[number] = cloudpickle.dumps(item)
+                yield delayed(_in_child)(name, shared, number, sent[number])
+
+        while True:
+            workers = Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered")
+            try:
+                for number, result in workers(calls()):
+                    del sent[number]
+                    lost = 0
+                    yield number, result
+                return
+            except BrokenProcessPool:
+                lost += 1
+                if lost > LOSSES:
+                    raise WorkersError(
+                        f"worker processes ended {lost} times without a result: the system may "
+                        "have ended them for lack of memory; fewer of them need less"
+                    ) from None
+
+
+def name_of(data: bytes) -> str:
+    """Return a name for bytes: the same ones have the same."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def call(name: str, shared: NDArray[np.uint8], data: bytes) -> Any:
+    """Call a function, in a worker, with its shared inputs of this name and one item."""
+    with _opening:
+        if name not in _opened:
+            while len(_opened) >= _KEPT:
+                del _opened[next(iter(_opened))]
+            _opened[name] = cloudpickle.loads(shared.tobytes())
+        function, inputs = _opened[name]
+    return function(*inputs, cloudpickle.loads(data))
+
+
+def _in_child(name: str, shared: NDArray[np.uint8], number: int, data: bytes) -> tuple[int, Any]:
+    end_with_parent()
+    return number, call(name, shared, data)

@@ -1,0 +1,203 @@
+"""Threads, processes and a cluster give the same results, and lost workers cost little."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from worker_tasks import double, end_always, end_once, links, refuse
+
+from toruscast import workers
+from toruscast.errors import InputError, WorkersError
+from toruscast.features import extract
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.mesh import MeshAxes
+from toruscast.training import build_samples
+from toruscast.training.mesh import mesh
+from toruscast.training.search import search
+from toruscast.workers import Task
+
+HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
+MAPPINGS = strategies.sample(HALO, TORUS, n=10)
+
+
+def answers():
+    """What each part of the program that uses workers says."""
+    samples = build_samples([(HALO, TORUS, MAPPINGS)], level=2)
+    found = search(HALO, TORUS, turns=50, objective="hop_bytes")
+    laid = mesh(Torus((4, 4)), MeshAxes(("x", "y"), (4, 4)), "x:allreduce:1MB,y:exchange:4MB")
+    return (
+        extract(HALO, TORUS, MAPPINGS, level=2, also={"links": links}),
+        samples.drop(columns="key"),
+        pd.Series([found.value, found.proposals, *found.mapping.node]),
+        laid.lines(),
+    )
+
+
+def assert_equal(some, others):
+    for one, other in zip(some, others, strict=True):
+        (pd.testing.assert_series_equal if one.ndim == 1 else pd.testing.assert_frame_equal)(
+            one, other, check_exact=True
+        )
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return answers()
+
+
+class Cluster:
+    """A scheduler and two workers, processes of this machine."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.scheduler, self.address = self.start_scheduler(0)
+        self.workers = [self.start_worker() for _ in range(2)]
+
+    def start(self, *words):
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", *words],
+            cwd=self.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        )
+
+    def start_scheduler(self, port):
+        words = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-jupyter")
+        process = self.start("scheduler", *words)
+        for line in process.stderr:
+            if found := re.search(r"tcp://\S+", line):
+                return process, found[0]
+        raise AssertionError("the scheduler ended")
+
+    def start_worker(self):
+        words = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
+        return self.start("worker", self.address, *words)
+
+    def end(self):
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    pytest.importorskip("distributed", reason="a cluster needs dask.distributed")
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.end()
+
+
+@pytest.fixture
+def client(cluster):
+    from distributed import Client
+
+    with Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=30)
+        yield client
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_threads_give_results_in_order(n_jobs):
+    assert Task(double).in_order(range(20), n_jobs) == list(range(0, 40, 2))
+
+
+@pytest.mark.filterwarnings("ignore:.*tasks have been")
+def test_a_stream_of_items_is_not_held():
+    taken = []
+    results = Task(double).each((taken.append(i) or i for i in range(10_000)), 2)
+    assert next(results)[1] >= 0
+    assert len(taken) < 1000
+    results.close()
+
+
+def test_processes_say_the_same(alone):
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert_equal(answers(), alone)
+
+
+def test_a_lost_process_costs_only_its_tasks(tmp_path):
+    with joblib.parallel_config("loky", n_jobs=2):
+        found = Task(end_once, tmp_path / "ended").in_order(range(12), 2)
+    assert found == list(range(0, 24, 2))
+
+
+def test_processes_that_always_end_are_told(monkeypatch):
+    monkeypatch.setattr(workers, "LOSSES", 1)
+    expected = "worker processes ended 2 times without a result"
+    with joblib.parallel_config("loky", n_jobs=2), pytest.raises(WorkersError, match=expected):
+        Task(end_always).in_order(range(2), 2)
+
+
+def test_an_error_of_the_input_arrives_whole():
+    with (
+        joblib.parallel_config("loky", n_jobs=2),
+        pytest.raises(InputError, match=r"a\.txt:3: bad item: found 1") as raised,
+    ):
+        Task(refuse).in_order([1], 2)
+    assert raised.value.line == 3
+
+
+def test_processes_end_with_their_parent(tmp_path):
+    program = (
+        "import os, sys, time\n"
+        "from toruscast.workers import Task\n"
+        "def note(folder, item):\n"
+        "    open(f'{folder}/{os.getpid()}', 'w').close()\n"
+        "    time.sleep(60)\n"
+        f"Task(note, {str(tmp_path)!r}).in_order(range(4), 2, processes=True)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    while len(list(tmp_path.iterdir())) < 2:
+        assert parent.poll() is None
+        time.sleep(0.05)
+    parent.kill()
+    # Its pipe closes only when all who hold it have ended.
+    assert parent.communicate(timeout=20)[0] == b""
+
+
+def test_a_cluster_says_the_same(client, alone):
+    with joblib.parallel_config("dask", client=client):
+        assert_equal(answers(), alone)
+
+
+def test_equal_items_are_one_call_on_a_cluster(client):
+    with joblib.parallel_config("dask", client=client):
+        assert Task(double).in_order([1, 2, 1, 1], 2) == [2, 4, 2, 2]
+        with pytest.raises(InputError, match="bad item"):
+            Task(refuse).in_order([1, 2], 2)
+
+
+def test_a_lost_worker_of_a_cluster_costs_only_its_tasks(client, cluster, tmp_path):
+    with joblib.parallel_config("dask", client=client):
+        found = Task(end_once, tmp_path / "ended").in_order(range(12), 2)
+    assert found == list(range(0, 24, 2))
+    ended = [worker for worker in cluster.workers if worker.poll() is not None]
+    assert len(ended) == 1
+    ended[0].stderr.close()
+    cluster.workers.remove(ended[0])
+    cluster.workers.append(cluster.start_worker())
+
+
+def test_a_scheduler_that_starts_anew_is_told_on_one_line(client, cluster):
+    with joblib.parallel_config("dask", client=client):
+        results = Task(double).each(range(10_000), 2)
+        next(results)
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        with pytest.raises(WorkersError, match=r"scheduler at tcp://.* went away or started anew"):
+            list(results)
+
+
+def test_numbers_are_those_of_the_configuration():
+    with joblib.parallel_config("threading", n_jobs=2):
+        table = extract(HALO, TORUS, MAPPINGS, features=["max_bytes"])
+    assert np.isfinite(table["max_bytes"]).all()
