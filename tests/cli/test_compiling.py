@@ -81,5 +81,6 @@ def test_another_kernel_is_compiled_where_it_is_needed(monkeypatch, tmp_path, st
     assert started == []
 
 
-def test_what_it_runs_simulates(monkeypatch):
+def test_what_it_runs_compiles_the_simulator():
     compiling.compile_simulator()
+    assert loop.run.signatures
