@@ -6,13 +6,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import cloudpickle
-import numpy as np
-from numpy.typing import NDArray
+from uuid import uuid4
 
 from .errors import WorkersError
-from .workers import call, name_of
 
 if TYPE_CHECKING:
     from .workers import Task
@@ -29,11 +25,12 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
     they are made again where all who had them are lost.
     """
     from dask import config
+    from dask.base import tokenize
     from distributed import KilledWorker, as_completed
 
-    name, shared = task.pickled()
+    name = uuid4().hex
     with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        inputs = client.submit(_held, shared.tobytes(), key=f"toruscast-inputs-{name}")
+        inputs = client.submit(_held, task, key=f"toruscast-inputs-{name}")
     source = enumerate(items)
     numbers: dict[str, list[int]] = {}
     pool = as_completed(loop=client.loop)
@@ -43,13 +40,12 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
         taken = 0
         for number, item in islice(source, n):
             taken += 1
-            data = cloudpickle.dumps(item)
-            key = f"toruscast-{name[:12]}-{name_of(data)}"
+            key = f"toruscast-{name}-{tokenize(item)}"
             if key in numbers:
                 numbers[key].append(number)
                 continue
             numbers[key] = [number]
-            pool.add(client.submit(call, name, inputs, data, key=key))
+            pool.add(client.submit(_call, inputs, item, key=key))
         return taken
 
     n_done, room = 0, 0
@@ -79,8 +75,12 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
             client.cancel(list(pool.futures), force=False)
 
 
-def _held(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8)
+def _held(task: Task[R]) -> Task[R]:
+    return task
+
+
+def _call(task: Task[R], item: Any) -> R:
+    return task.function(*task.shared, item)
 
 
 def _room(client: Any) -> int:

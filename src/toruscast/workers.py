@@ -5,14 +5,9 @@ Threads are the default. `joblib.parallel_config` chooses others, as it does in 
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
-
-import cloudpickle
-import numpy as np
-from numpy.typing import NDArray
+from uuid import uuid4
 
 from ._child import end_with_parent
 from .errors import WorkersError
@@ -22,8 +17,7 @@ R = TypeVar("R")
 LOSSES = 3
 # Inputs of different functions that a worker keeps.
 _KEPT = 4
-_opened: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-_opening = threading.Lock()
+_kept: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 
 
 class Task(Generic[R]):
@@ -45,7 +39,6 @@ class Task(Generic[R]):
 
     def __init__(self, function: Callable[..., R], *shared: Any) -> None:
         self.function, self.shared = function, shared
-        self._pickled: tuple[str, NDArray[np.uint8]] | None = None
 
     def in_order(self, items: Iterable[Any], n_jobs: int, *, processes: bool = False) -> list[R]:
         """Return the results of all items, in their order."""
@@ -84,16 +77,6 @@ class Task(Generic[R]):
             return self._in_threads(items, n_jobs)
         return self._in_processes(items, n_jobs)
 
-    def pickled(self) -> tuple[str, NDArray[np.uint8]]:
-        """Return a name of function and shared inputs, and the two as bytes.
-
-        They are an array because joblib maps a large array into its workers.
-        """
-        if self._pickled is None:
-            data = cloudpickle.dumps((self.function, self.shared))
-            self._pickled = name_of(data), np.frombuffer(data, dtype=np.uint8)
-        return self._pickled
-
     def _numbered(self, number: int, item: Any) -> tuple[int, R]:
         return number, self.function(*self.shared, item)
 
@@ -111,21 +94,28 @@ class Task(Generic[R]):
 
         from joblib import Parallel, delayed
 
-        name, shared = self.pickled()
+        name = uuid4().hex
         source = enumerate(items)
-        sent: dict[int, bytes] = {}
+        sent: dict[int, Any] = {}
         lost = 0
 
         def calls() -> Iterator[Any]:
             """What is under way and lost its worker, then what is new."""
-            for number, data in list(sent.items()):
-                yield delayed(_in_child)(name, shared, number, data)
+            for number, item in list(sent.items()):
+                yield delayed(_in_child)(name, self.function, self.shared, number, item)
             for number, item in source:
-                sent[number] = cloudpickle.dumps(item)
-                yield delayed(_in_child)(name, shared, number, sent[number])
+                sent[number] = item
+                yield delayed(_in_child)(name, self.function, self.shared, number, item)
 
         while True:
-            workers = Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered")
+            # Large arrays go once, as files that workers map. Mode "c" lets these be changed in
+            # memory: kernels compiled for such arrays refuse those that are only read.
+            workers = Parallel(
+                n_jobs=n_jobs,
+                prefer="processes",
+                return_as="generator_unordered",
+                mmap_mode="c",
+            )
             try:
                 for number, result in workers(calls()):
                     del sent[number]
@@ -141,22 +131,17 @@ class Task(Generic[R]):
                     ) from None
 
 
-def name_of(data: bytes) -> str:
-    """Return a name for bytes: the same ones have the same."""
-    return hashlib.sha256(data).hexdigest()[:32]
+def _in_child(
+    name: str, function: Callable[..., R], shared: tuple[Any, ...], number: int, item: Any
+) -> tuple[int, R]:
+    """Call the function in a worker process, with the first copy of the shared inputs.
 
-
-def call(name: str, shared: NDArray[np.uint8], data: bytes) -> Any:
-    """Call a function, in a worker, with its shared inputs of this name and one item."""
-    with _opening:
-        if name not in _opened:
-            while len(_opened) >= _KEPT:
-                del _opened[next(iter(_opened))]
-            _opened[name] = cloudpickle.loads(shared.tobytes())
-        function, inputs = _opened[name]
-    return function(*inputs, cloudpickle.loads(data))
-
-
-def _in_child(name: str, shared: NDArray[np.uint8], number: int, data: bytes) -> tuple[int, Any]:
+    What they computed for earlier items and kept is then at hand.
+    """
     end_with_parent()
-    return number, call(name, shared, data)
+    if name not in _kept:
+        while len(_kept) >= _KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[name] = function, shared
+    function, shared = _kept[name]
+    return number, function(*shared, item)
