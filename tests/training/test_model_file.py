@@ -87,6 +87,9 @@ def test_a_loaded_model_saves_again_and_fits_again(path):
     assert again.predict(TABLE) == pytest.approx(TABLE["a"] + 1)
 
 
+NAMES = ("metadata", "arrays", "trees")
+
+
 def test_models_without_names_or_calibration(path):
     X = np.random.default_rng(3).random((10, 2))
     model = TimePredictor(n_estimators=5, calibration_folds=0).fit(X, X[:, 0])
@@ -98,12 +101,15 @@ def test_models_without_names_or_calibration(path):
         loaded.draw(X)
 
 
-def test_the_file_holds_numbers_and_text_only(path):
+def test_the_file_holds_what_skops_reads_too(path):
     save_predictor(fitted(), path)
     assert skops.io.get_untrusted_types(file=path) == []
-    with zipfile.ZipFile(path) as archive:
-        schema = json.loads(archive.read("schema.json"))
-    assert {kind for kind, _ in model_file._types(schema)} <= model_file.ALLOWED_TYPES
+    theirs, ours = skops.io.load(path), dict(zip(NAMES, model_file._content(path), strict=True))
+    assert json.loads(theirs.pop("metadata")) == ours.pop("metadata")
+    for part, arrays in theirs.items():
+        assert set(arrays) == set(ours[part])
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, ours[part][name], strict=True)
 
 
 def test_provenance_must_be_json(path):
@@ -138,8 +144,9 @@ class Bomb:
         (zipped(schema_json="not json"), "damaged model file"),
         (zipped(schema_json="[" * 100_000), "damaged model file"),
         (zipped(schema_json="{}"), "damaged model file"),
-        (skops.io.dumps({"a": 1}), "not a toruscast model"),
-        (skops.io.dumps(["a"]), "not a toruscast model"),
+        (skops.io.dumps({"a": "1"}), "not a toruscast model"),
+        (skops.io.dumps("a"), "not a toruscast model"),
+        (skops.io.dumps(["a"]), "not allowed.*found builtins.list"),
         (skops.io.dumps(ExtraTreesRegressor()), "not allowed.*ExtraTreesRegressor"),
         (skops.io.dumps({"metadata": np.sum}), "not allowed.*found numpy"),
         (
