@@ -73,12 +73,19 @@ def _is_newer(file: Path, source: Path) -> bool:
 
 
 def compile_simulator() -> None:
-    """Send one message, which compiles all that a simulation of the usual network needs."""
+    """Send one message, which compiles all that a simulation of the usual network needs.
+
+    Before, the loads of its links, which the command needs only after it has made candidates: both
+    processes compile for about as long.
+    """
+    from toruscast.features import extract
     from toruscast.mapping import CommGraph, TaskMapping, Torus
     from toruscast.simulation import simulate
 
     torus = Torus((4,))
-    simulate(CommGraph(2, [0], [1], [512.0]), torus, TaskMapping([0, 1], torus))
+    message, mapping = CommGraph(2, [0], [1], [512.0]), TaskMapping([0, 1], torus)
+    extract(message, torus, mapping, features=["max_bytes"])
+    simulate(message, torus, mapping)
 
 
 if __name__ == "__main__":
