@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ import click
 
 from toruscast.wording import one_line, shortened
 
+from . import recording
 from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
 from .names import SubCommands
 
@@ -66,7 +68,9 @@ class Program(SubCommands):
             result = super().main(*args, **options)
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
-        sys.exit(failure.get("code", code))
+        code = failure.get("code", code)
+        recording.end(code)
+        sys.exit(code)
 
 
 class Toruscast(Program):
@@ -130,7 +134,9 @@ def one_line_errors() -> Iterator[dict[str, int]]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"toruscast: warning: {one_line(str(message))}", err=True)
+    text = one_line(str(message))
+    recording.note(text, "warning", level=logging.WARNING)
+    click.echo(f"toruscast: warning: {text}", err=True)
 
 
 def _usage(error: click.ClickException) -> str:
@@ -141,6 +147,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _end(message: str, code: int) -> int:
     """Say why on stderr, on one line, and return the exit code."""
+    recording.note(message, "error", level=logging.ERROR)
     with suppress(OSError):
         click.echo(f"toruscast: error: {one_line(message)}", err=True)
     return code

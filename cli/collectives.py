@@ -37,7 +37,7 @@ from .tables import new_table, print_table
 )
 @as_record("placing", Placing, *placing_options)
 @options.seed_option
-@as_record("output", Output, options.output_options)
+@options.output_record
 def command(
     what: str,
     traffic: Traffic,

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import click
 
-from .options import output_options
+from .options import output_record
 from .output import Output
 from .tables import new_table, print_table
 
 
 @click.command("formats")
 @click.argument("name", required=False, metavar="[NAME]")
-@output_options
-def command(name: str | None, json_path: str | None, csv_path: str | None, quiet: bool) -> None:
+@output_record
+def command(name: str | None, output: Output) -> None:
     """List the formats of files; with NAME, explain one and show an example."""
     import pandas as pd
 
     from toruscast.mapping.formats.registry import dialects
 
-    output = Output(json_path, csv_path, quiet)
     output.check()
     known = [dialect for dialect in dialects() if name in (None, dialect.name)]
     if not known:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the best placement of all, a line of coordinates in SHAPE for each rank.",
 )
-@as_record("output", Output, options.output_options)
+@options.output_record
 def command(
     shape: str, traffic: Traffic, coords: str | None, vcoordfile: str | None, output: Output
 ) -> None:

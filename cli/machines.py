@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @click.command("machines")
 @click.argument("name", metavar="[NAME]", required=False)
-@options.output_options
-def command(name: str | None, json_path: str | None, csv_path: str | None, quiet: bool) -> None:
+@options.output_record
+def command(name: str | None, output: Output) -> None:
     """List the machines that --torus knows; with a NAME, all that is known of one.
 
     A machine is typed as its name, alone or with sizes. An m after a size makes that dimension a
@@ -34,7 +34,6 @@ def command(name: str | None, json_path: str | None, csv_path: str | None, quiet
 
     from toruscast.mapping import machines
 
-    output = Output(json_path, csv_path, quiet)
     output.check()
     if name is None:
         chosen = [(known, machines.facts(known).default) for known in machines.names()]

@@ -279,18 +279,23 @@ _json_option = click.option(
 _csv_option = click.option("--csv", "csv_path", metavar="FILE|-", help="Write the table as CSV.")
 
 
+_quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar, no messages.")
+_verbose_option = click.option("--verbose", "-v", is_flag=True, help="Say what is done.")
+_log_option = click.option(
+    "--log-file",
+    "log_path",
+    metavar="FILE",
+    help="Append what is done to FILE, a line of JSON each.",
+)
+
+
 def output_options(function: F) -> F:
     """Add where the result goes, each option as an argument of its own."""
-    return with_options(function, _json_option, _csv_option, quiet_option)
+    return with_options(
+        function, _json_option, _csv_option, _quiet_option, _verbose_option, _log_option
+    )
 
 
 def output_record(function: F) -> F:
     """Add where the result goes, as the record ``output``."""
     return as_record("output", Output, output_options)(function)
-
-
-def quiet_option(function: F) -> F:
-    """Add a switch for progress and messages."""
-    return click.option("--quiet", "-q", is_flag=True, help="No progress bar, no messages.")(
-        function
-    )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +17,8 @@ import click
 
 from toruscast.wording import one_line
 
+from . import recording
+from .json_text import json_text
 from .progress import bar_on_stderr
 
 if TYPE_CHECKING:
@@ -68,31 +68,37 @@ class Output:
     ----------
     json_path, csv_path, links_path : str, optional
         Files; "-" is stdout, and then nothing else goes there.
-    quiet : bool
-        No progress bar and no messages.
+    quiet, verbose : bool
+        No progress bar and no messages, or words on all that is done.
+    log_path : str, optional
+        File for all that is done, a line of JSON each.
 
     Raises
     ------
     UsageError
-        If two of them go to stdout.
+        If two of them go to stdout, or nothing and everything is to be said.
     """
 
     json_path: str | None = None
     csv_path: str | None = None
     quiet: bool = False
+    verbose: bool = False
+    log_path: str | None = None
     links_path: str | None = None
 
     def __post_init__(self) -> None:
         to_stdout = [option for option, path in self._paths.items() if path == STDOUT]
         if len(to_stdout) > 1:
             raise click.UsageError(f"only one of {' and '.join(to_stdout)} can go to stdout")
+        if self.quiet and self.verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other")
 
     def check(
         self,
         files: Mapping[str, str | None] | None = None,
         also: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Raise early what writing would raise after the work.
+        """Raise early what writing would raise after the work; then begin the log.
 
         Parameters
         ----------
@@ -109,12 +115,13 @@ class Output:
         InputError
             If a file cannot be written.
         """
-        for option, path in {**(files or {}), **(also or {})}.items():
+        files = {**(files or {}), "--log-file": self.log_path}
+        for option, path in {**files, **(also or {})}.items():
             if path == STDOUT:
                 raise click.UsageError(f"{option} cannot go to stdout")
         ours = {
             option: path
-            for option, path in (self._paths | dict(files or {})).items()
+            for option, path in (self._paths | files).items()
             if path is not None and path != STDOUT
         }
         written = ours | {name: path for name, path in (also or {}).items() if path is not None}
@@ -128,6 +135,7 @@ class Output:
                 raise click.UsageError(f"{target} is a file of the folder that {source} reads")
         for path in ours.values():
             check_writable(path)
+        recording.begin(self.verbose, self.log_path)
 
     @property
     def _paths(self) -> dict[str, str]:
@@ -153,6 +161,7 @@ class Output:
 
     def message(self, text: str) -> None:
         """Say something on stderr."""
+        recording.note(text, "told")
         if not self.quiet:
             click.echo(f"toruscast: {one_line(text)}", err=True)
 
@@ -164,8 +173,7 @@ class Output:
     def write(self, content: dict[str, Any], table: pd.DataFrame, *, index: bool = False) -> None:
         """Write JSON and CSV where they are wanted."""
         if self.json_path is not None:
-            text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-            write_text(text, self.json_path)
+            write_text(json_text(content), self.json_path)
         if self.csv_path is not None:
             text = table.to_csv(index=index, lineterminator="\n")
             write_text(text, self.csv_path)
@@ -212,25 +220,6 @@ def write_parquet(table: pd.DataFrame, path: str) -> None:
 
     with atomic_path(path) as temporary:
         table.to_parquet(temporary)
-
-
-def plain(value: Any) -> Any:
-    """Return what JSON can hold: NumPy's numbers as Python's, and no number as null.
-
-    Examples
-    --------
-    >>> plain({"a": (1.0, float("nan"))})
-    {'a': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
 from .traffic import RoutedTraffic
 
+logger = logging.getLogger(__name__)
 Also = Mapping[str, Callable[[RoutedTraffic], Any]]
 Row = tuple[str, list[float], list[Any]]
 
@@ -33,6 +36,7 @@ def extract(
     features: Sequence[str] | None = None,
     also: Also | None = None,
     n_jobs: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
     """Return the features of each mapping.
 
@@ -52,6 +56,8 @@ def extract(
         whatever the column shall hold. It shares what the features computed, such as link loads.
     n_jobs : int, optional
         Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
+    progress : callable, optional
+        Called with the number of mappings done and of all.
 
     Returns
     -------
@@ -92,7 +98,23 @@ def extract(
         mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2
     row = Task(_routed_row, workload, torus, routing, chosen, with_time, dict(also or {}))
-    return _table(row.in_order(mappings, n_jobs), chosen, with_time, also or {})
+    began = time.perf_counter()
+    rows = row.in_order(mappings, n_jobs, progress=progress)
+    table = _table(rows, chosen, with_time, also or {})
+    seconds, n_features = time.perf_counter() - began, table.shape[1]
+    logger.info(
+        "computed %d features of %d mappings, in %.3g s",
+        n_features,
+        len(mappings),
+        seconds,
+        extra={
+            "event": "features",
+            "features": n_features,
+            "mappings": len(mappings),
+            "seconds": seconds,
+        },
+    )
+    return table
 
 
 def tabulate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,7 @@ from toruscast.routing.routing import check_routing, phase_routings
 from toruscast.typing import Routing
 from toruscast.validation import real_number, whole_number
 
+from ._notes import noted
 from ._setup import LARGEST_PACKET
 from .coarsening import PLACES, refine
 from .iterations import between_barriers, first_alone, repeated
@@ -117,6 +119,7 @@ def simulate(
     >>> round(result.time * 1e9), 500 + 3 * 40 + 544 // 2
     (892, 892)
     """
+    began = time.perf_counter()
     workload = repeated(as_workload(traffic), iterations)
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_ways(workload, torus, mapping, routing)
@@ -146,7 +149,7 @@ def simulate(
         workload.phases, torus, mapping, routing, seed, interval, watch, progress, PLACES
     )
     if error is None:
-        return _simulate(workload, options, coarsening, iterations)
+        return noted(_simulate(workload, options, coarsening, iterations), "packets", began)
     hops = sum(packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
     network = torus.network
     result, change = refine(
@@ -159,7 +162,7 @@ def simulate(
         ),
         LARGEST_PACKET // (network.payload + network.header),
     )
-    return replace(result, error=error, change=change)
+    return noted(replace(result, error=error, change=change), "packets", began)
 
 
 def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Functions that tests have workers call: small, for workers import this file."""
 
+import logging
 import os
 import signal
 
@@ -28,3 +29,9 @@ def refuse(item):
 
 def links(traffic):
     return traffic.link_bytes.tolist()
+
+
+def tell(item):
+    """Record the item, and return it."""
+    logging.getLogger("toruscast.told").info("item %d", item, extra={"item": item})
+    return item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from .answer import Verdict
 from .forecasting import forecast
 from .race import Budget
 
+logger = logging.getLogger(__name__)
 TIME = "time"
 # Error of the times that count in the end.
 _ERROR = 0.01
@@ -66,6 +68,9 @@ class Contest:
             self.rows[key] = {**self.rows.get(key, {}), **row}
             if value < self.least:
                 self.best, self.least = mapping, value
+                best = {"event": "better mapping", "mapping": mapping.name, "value": value}
+                words = "%s is the best so far: %s %.6g"
+                logger.info(words, mapping.name, self.objective, value, extra=best)
                 if self.better is not None:
                     self.better(mapping, value)
         return self.known[key][0]

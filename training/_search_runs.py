@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from toruscast.routing.moving import usable
 from toruscast.routing.multilevel import multilevel
 from toruscast.typing import Routing
 from toruscast.workers import Task
+
+logger = logging.getLogger(__name__)
 
 # Strategies that take a graph apart: the first to be asked.
 _FIRST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
@@ -174,6 +177,8 @@ class Runs:
             self.setting.stop.asked = True
             raise
         self.proposals += sum(proposals for _, proposals in results)
+        done = {"event": "annealed", "runs": len(plans), "proposals": self.proposals}
+        logger.info("annealed %d times, %d proposals", len(plans), self.proposals, extra=done)
         return self._in_turn([mapping for mapping, _ in results if mapping is not None])
 
     def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:

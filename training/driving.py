@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from toruscast.mapping.formats.run_log import append_run, is_logged
 from .next_run import Plan
 from .script import RunError, Script
 
+logger = logging.getLogger(__name__)
 Told = Callable[[str, float], None]
 Write = Callable[[TaskMapping, Path], Path]
 
@@ -119,3 +121,5 @@ def _keep(plan: Plan, runs_file: str | os.PathLike[str], name: str, seconds: flo
     """Write a time to the file if the plan can use it."""
     plan.tell(name, seconds)
     append_run(runs_file, name, seconds)
+    ran = {"event": "ran", "mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
+    logger.info("run %d: %s took %.6g s", plan.n_runs, name, seconds, extra=ran)

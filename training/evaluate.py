@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from .gains import gains
 from .metrics import r2, rcc, rcc_ties_halved, rcc_told_apart, regret, tau_b
 from .predictor import TimePredictor
 
+logger = logging.getLogger(__name__)
 Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, TimePredictor]
 
 METRICS: dict[str, Callable[[Any, Any], float]] = {
@@ -48,6 +51,7 @@ def repeated_splits(
     time: str = "time",
     n_jobs: int | None = None,
     metrics: Mapping[str, Callable[[Any, Any], float]] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Train on a random share of the mappings and score the forecast of the rest, many times.
 
@@ -70,6 +74,8 @@ def repeated_splits(
         Processes.
     metrics : dict of str to callable, optional
         Of observed and forecast times, by name; `METRICS` if not given.
+    progress : callable, optional
+        Called with the number of fits done and of all.
 
     Returns
     -------
@@ -103,7 +109,12 @@ def repeated_splits(
     # Processes, for scikit-learn's fits change the warning filters, which threads share.
     score = Task(_score, features, observed, dict(metrics or METRICS))
     items = [(predictor, *parts) for _, predictor, _, parts in work]
-    rows = score.in_order(items, job_count(n_jobs), processes=True)
+    began = perf_counter()
+    rows = score.in_order(items, job_count(n_jobs), processes=True, progress=progress)
+    seconds = perf_counter() - began
+    scored = {"event": "scored", "predictors": [*named], "splits": n_splits, "seconds": seconds}
+    words = "scored %s on %d splits, in %.3g s"
+    logger.info(words, ", ".join(named), n_splits, seconds, extra=scored)
     labels = [{"predictor": name, "split": split} for name, _, split, _ in work]
     return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 import zipfile
 from collections.abc import Iterable
 from dataclasses import fields
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 import toruscast
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.files import read_limited
+from toruscast.files import note_read, read_limited
 from toruscast.mapping.formats import atomic_path
 
 from ._calibration import Calibration
@@ -151,9 +152,12 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     InputError
         If the file is missing, damaged, too large, of another kind, or holds a type not allowed.
     """
+    began = time.perf_counter()
     file = _default_file() if path == "default" else Path(path)
     try:
-        return _restore(*_content(file))
+        model = _restore(*_content(file))
+        note_read("model", file, began, samples=model.n_samples_)
+        return model
     except InputError as error:
         raise error.replace(file=file) from None
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from .belief import Belief
 
 Floats = NDArray[np.float64]
+logger = logging.getLogger(__name__)
 Indices = NDArray[np.int64]
 Kind = Literal["proved", "sure", "open"]
 
@@ -191,10 +193,39 @@ def run(
     """Simulate until the race is decided or the budget is spent."""
     began = time.monotonic()
     most = min(budget.simulations, race.bounds.size)
-    while not race.is_decided() and len(race.order) < most:
+    why = "it is decided"
+    while not race.is_decided():
+        if len(race.order) >= most:
+            why = f"{most} simulations were allowed"
+            break
         if budget.seconds is not None and time.monotonic() - began >= budget.seconds:
-            return
+            why = f"{budget.seconds:g} s were allowed"
+            break
         chosen = race.next(min(batch, most - len(race.order)))
         race.tell(chosen, simulate(chosen))
+        _note(race, "race", f"at most {most} simulations")
         if progress is not None:
             progress(len(race.order), most)
+    _note(race, "race ended", why)
+
+
+def _note(race: Race, event: str, more: str) -> None:
+    """Record how far a race has come."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    n_done, n_rivals, least = len(race.order), race.rivals().size, race.best_time
+    logger.info(
+        "%s: %d simulated, the fastest takes %.6g s, %d others may be faster; %s",
+        event,
+        n_done,
+        least,
+        n_rivals,
+        more,
+        extra={
+            "event": event,
+            "simulated": n_done,
+            "best_time": least,
+            "rivals": n_rivals,
+            "why": more,
+        },
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ import pandas as pd
 
 from toruscast.errors import InputError, MissingFileError
 from toruscast.features import FEATURES
-from toruscast.files import check_regular
+from toruscast.files import check_regular, note_read
 from toruscast.mapping.formats import atomic_path
 
 from ._sample_keys import changed_since
@@ -93,6 +94,7 @@ def read_samples(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    began = time.perf_counter()
     check_regular(path)
     try:
         with open(path, "rb") as stream:  # noqa: PTH123
@@ -136,6 +138,9 @@ def read_samples(
             expected="samples made anew: --samples FILE beside --comm and --torus",
         )
     table.attrs["provenance"] = origin
+    # What is kept of runs that have not ended is read by the hundred.
+    if changed == "refuse":
+        note_read("samples", path, began, samples=len(table))
     return table
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from ._sample_files import SampleFiles, noted
 from ._sample_keys import How, Job, job_of
 from ._sample_parts import Part, compute, known, labels_of, marks_of, parts_of
 
+logger = logging.getLogger(__name__)
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
@@ -98,7 +101,9 @@ def build_samples(
     files = None if store_path is None else SampleFiles(store_path)
     tables = [] if files is None else files.read(how)
     missing = parts_of(jobs, how, known(tables))
-    n_done = rows - sum(len(part.keys) for part in missing)
+    n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
+    found = {"event": "samples found", "samples": rows, "stored": n_done}
+    logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
     if progress is not None:
         progress(n_done, rows)
     for values in _computed(jobs, missing, how, n_jobs):
@@ -107,6 +112,9 @@ def build_samples(
         # Of what is simulated again, the new time counts.
         tables.insert(0, values)
         n_done += len(values)
+        seconds = time.perf_counter() - began
+        now = {"event": "samples done", "samples": rows, "done": n_done, "seconds": seconds}
+        logger.info("%d of %d samples are done, after %.3g s", n_done, rows, seconds, extra=now)
         if progress is not None:
             progress(n_done, rows)
     table = _assembled(jobs, how, known(tables))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from ._search_runs import Runs, starts
 from .answer import Verdict
 from .partitioners import placed_by
 
+logger = logging.getLogger(__name__)
 # Share of the time for starts and annealing; the rest is for proving what they found.
 _ANNEALING = 0.6
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
@@ -178,7 +180,7 @@ def search(
     bound = _bound(workload, allocation, objective)
     contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
     runs = Runs(workload, allocation, objective, routing, seed)
-    interrupted = False
+    interrupted, why = False, "all were compared, or the time was over"
     yours = [allocation.confine(mapping) for mapping in given]
     if not yours:
         yours = [allocation.in_order(workload.n_tasks)]
@@ -192,13 +194,17 @@ def search(
             contest.value(mapping, "strategy")
             if contest.least <= bound * (1 + _AT_BOUND) or _is_late(until):
                 break
-        if contest.least > bound * (1 + _AT_BOUND):
+        if contest.least <= bound * (1 + _AT_BOUND):
+            why = "no mapping can be better"
+        else:
             found = runs.improve(pool, turns, until, n_jobs)
             contest.decide(runs.different([*found, *pool]), deadline)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
-        interrupted = True
+        interrupted, why = True, "it was interrupted"
+    ended = {"event": "search ended", "why": why, "proposals": runs.proposals}
+    logger.info("search ended after %d proposals: %s", runs.proposals, why, extra=ended)
     if contest.best is None:
         raise InputError(
             "no mapping found whose routes keep off the missing links",

@@ -59,15 +59,13 @@ _app_option = click.option(
     help="Factors of processes and of memory a process; again for more.  [default: A=2,1 (double "
     "racks), B=2,0.5 (double sockets), C=1,2 (double memory)]",
 )
-@options.output_options
+@options.output_record
 def upgrade(
     apps: tuple[str, ...],
     processes: float | None,
     memory: float | None,
     upgrades: tuple[str, ...],
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Ratios of a process's requirements, after to before an upgrade.
 
@@ -77,7 +75,6 @@ def upgrade(
     \b
     toruscast codesign upgrade --app solver.toml --processes 4096 --memory 4e9
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     import pandas as pd
 
@@ -111,13 +108,11 @@ def upgrade(
     help="Processes, bytes a process, flop/s a process; again for more.  [default: three straw-man "
     "systems of 10 PB]",
 )
-@options.output_options
+@options.output_record
 def systems(
     apps: tuple[str, ...],
     systems: tuple[str, ...],
-    json_path: str | None,
-    csv_path: str | None,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Largest problem and least wall time on each system.
 
@@ -127,7 +122,6 @@ def systems(
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
     """  # noqa: D301
-    output = Output(json_path, csv_path, quiet)
     output.check()
     import pandas as pd
 
@@ -146,10 +140,9 @@ def systems(
 
 @command.command("models")
 @_app_option
-@options.output_options
-def models(apps: tuple[str, ...], json_path: str | None, csv_path: str | None, quiet: bool) -> None:
+@options.output_record
+def models(apps: tuple[str, ...], output: Output) -> None:
     """Show requirement models, and notes on them."""
-    output = Output(json_path, csv_path, quiet)
     output.check()
     import pandas as pd
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @options.working_options
 @report_option
-@as_record("output", Output, options.output_options)
+@options.output_record
 def command(
     traffic: Traffic,
     step: Step,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..failures import Ended
-from ..output import check_folder, plain, write_text
+from ..json_text import json_text
+from ..output import check_folder, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +113,7 @@ def write_folder(
                     text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
                     write_text(text, str(stage / f"{name}.csv"))
             write_trace(result, stage / "trace.json")
-            text = json.dumps(plain(summary), indent=2, allow_nan=False) + "\n"
+            text = json_text(summary)
             write_text(text, str(stage / "summary.json"))
             with _undisturbed():
                 _put(stage, place, [f"{name}.csv" for name in tables])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 import uuid
@@ -11,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from toruscast.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -51,7 +54,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         try:
             yield temporary
+            size = temporary.stat().st_size
             temporary.replace(target)
+            written = {"event": "wrote", "file": os.fspath(path), "size": size}
+            logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
         except OSError as error:
             # A full disk has no name of its own to tell.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from toruscast.files import note_read
 from toruscast.validation import one_of, whole_number
 
 from ..comm_graph import MAX_TASKS, CommGraph
@@ -113,6 +115,7 @@ def _read(
     duplicates: Literal["refuse", "sum"] = "refuse",
     **others: Any,
 ) -> Workload:
+    began = time.perf_counter()
     check_path(path)
     one_of(include, "include", get_args(Include))
     one_of(duplicates, "duplicates", ("refuse", "sum"))
@@ -123,7 +126,10 @@ def _read(
     name = label(path) if name is None else name
     source = Source(path, n_tasks=n_tasks)
     options = GraphOptions(name, n_tasks, include, duplicates=duplicates, **others)
-    return as_workload(reader_of(identify(source, "graph", format))(source, options))
+    workload = as_workload(reader_of(identify(source, "graph", format))(source, options))
+    edges = sum(phase.n_edges for phase in workload)
+    note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
+    return workload
 
 
 def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:

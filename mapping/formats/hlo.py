@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+
+from toruscast.files import note_read
 
 from ..hlo import HloStep, step_of
 from ._source import as_text, read_text
@@ -17,7 +20,10 @@ def read_hlo(path: str | os.PathLike[str]) -> HloStep:
         If the file cannot be read or is no such dump, or a collective's groups or sizes cannot be
         told.
     """
-    return step_of(read_text(path))
+    began = time.perf_counter()
+    step = step_of(read_text(path))
+    note_read("HLO", path, began, collectives=len(step.collectives))
+    return step
 
 
 def parse_hlo(text: str) -> HloStep:

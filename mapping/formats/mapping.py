@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
+from toruscast.files import note_read
 from toruscast.validation import whole_number, whole_sizes
 
 from ..comm_graph import MAX_TASKS
@@ -76,9 +78,11 @@ def read_mapping(
     >>> read_mapping(path, Torus((2, 2))).node
     array([0, 2, 1, 3], dtype=int32)
     """
+    began = time.perf_counter()
     mappings = _read(path, _options(torus, tasks_per_node, n_tasks, hosts), format)
     if len(mappings) > 1:
         raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
+    note_read("mapping", path, began, tasks=mappings[0].n_tasks)
     return mappings[0]
 
 
@@ -115,7 +119,17 @@ def read_mappings(
     >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
     ['identity', 'reversed']
     """
+    began = time.perf_counter()
     options = _options(torus, tasks_per_node, n_tasks, hosts)
+    mappings = _read_all(path, options, format)
+    note_read("mappings", path, began, mappings=len(mappings), tasks=mappings[0].n_tasks)
+    return mappings
+
+
+def _read_all(
+    path: str | os.PathLike[str], options: MappingOptions, format: str
+) -> list[TaskMapping]:
+    """Read the mappings of a folder or a file; one at least."""
     check_path(path)
     with at_file(path):
         folder = Path(path)

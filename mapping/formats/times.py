@@ -6,10 +6,12 @@ import csv
 import math
 import os
 import re
+import time
 from statistics import median
 from typing import NamedTuple
 
 from toruscast.errors import InputError
+from toruscast.files import note_read
 
 from ._foreign import foreign_name
 from ._source import Text, read_text
@@ -61,6 +63,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     >>> [(run.mapping, run.time) for run in read_runs(path)]
     [('row-major', 1.25), ('row-major', 1.5), ('by-hand', 0.75)]
     """
+    began = time.perf_counter()
     text = read_text(path)
     runs: list[Run] = []
     columns: list[str] = []
@@ -90,6 +93,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
         ]
     if not runs:
         raise text.fault("file without data")
+    note_read("times", path, began, runs=len(runs))
     return runs
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 
 from toruscast.errors import InputError
-from toruscast.files import read_limited
+from toruscast.files import note_read, read_limited
 
 from ..task_mapping import check_torus
 from ..torus import Torus
@@ -50,6 +51,7 @@ def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
     >>> str(read_torus(path))
     'mine 4x4x8'
     """
+    began = time.perf_counter()
     check_path(path)
     read_limited(path, _MOST)
     source = Source(path)
@@ -58,6 +60,7 @@ def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
         torus: Torus = reader_of(dialect)(source)
     except InputError as error:
         raise error.replace(file=path) from None
+    note_read("torus", path, began, nodes=torus.n_nodes)
     return torus
 
 

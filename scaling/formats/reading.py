@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
-from toruscast.files import read_limited
+from toruscast.files import note_read, read_limited
 
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
@@ -72,13 +73,16 @@ def read_measurements(
     >>> m.callpaths, m.metrics, m.values.tolist()
     (('main',), ('time',), [[[1.0, 2.0], [3.0, nan]]])
     """
+    began = time.perf_counter()
     wanted = [value] if isinstance(value, str) else [*value]
     parameters, records, is_table = _parsed(Path(path), wanted)
     if wanted and not is_table:
         raise InputError(
             "has no columns to choose from", file=path, found=", ".join(wanted), expected="a table"
         )
-    return assemble(parameters, records, file=path)
+    found = assemble(parameters, records, file=path)
+    note_read("measurements", path, began, paths=sum(each.n_paths for each in found))
+    return found
 
 
 def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]:

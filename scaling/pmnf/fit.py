@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import numbers
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
@@ -22,6 +24,7 @@ from .prediction import Fitted
 from .term_space import TermSpace
 
 Array = NDArray[np.float64]
+logger = logging.getLogger(__name__)
 
 # Largest size of an array of the sweep, so that it fits the processor's cache.
 _CHUNK = 80_000
@@ -104,6 +107,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     >>> models.predict([[128]]).round(6).tolist()
     [[259.0], [0.78125], [7.0]]
     """
+    began = time.perf_counter()
     options = options or FitOptions()
     sign = _signs(measurements.values) if options.signed else np.ones(measurements.n_paths)
     values = sign[:, None, None] * measurements.values
@@ -139,6 +143,19 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
             unknown = np.full(even.shape, np.nan)
             problem = replace(problem.take(rest), error=unknown, scale=even)
             absolute = _in_chunks(problem, terms, prior, signed[rest], options)
+    n_points, seconds = len(measurements.points), time.perf_counter() - began
+    logger.info(
+        "fitted %d call paths at %d points, in %.3g s",
+        measurements.n_paths,
+        n_points,
+        seconds,
+        extra={
+            "event": "fitted",
+            "call_paths": measurements.n_paths,
+            "points": n_points,
+            "seconds": seconds,
+        },
+    )
     return Models(
         measurements,
         Fitted(active, points, spaces, centred, sign, signed, left_out, found, absolute),

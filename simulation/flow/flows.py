@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from toruscast.routing.routing import routes
 from toruscast.validation import real_number
 
 from .._memory import side_by_side
+from .._notes import noted
 from ..iterations import between_barriers, first_alone, repeated
 from ..message_times import MessageTimes
 from ._flow_kernels import advance, begin
@@ -182,6 +184,7 @@ def simulate_flows(
     >>> [round(t, 2) for t in result.message_times[0].tolist()]
     [1.06, 0.8, 0.53]
     """
+    started = time.perf_counter()
     workload = repeated(as_workload(traffic), iterations)
     as_mapping(mapping).check(workload.n_tasks, torus)
     check_ways(workload, torus, mapping, "deterministic")
@@ -192,12 +195,11 @@ def simulate_flows(
     phases = list(workload)
     first = first_alone(workload, iterations)
     together = [tuple(several) for several in (*first, *between_barriers(workload, iterations))]
-    listed = [
-        list_messages([phases[i] for i in several], torus, mapping, 1) for several in together
-    ]
+    parts = [[phases[i] for i in several] for several in together]
+    listed = [list_messages(part, torus, mapping, 1) for part in parts]
     total = sum(messages.task.size for messages in listed)
-    done = 0
-    start = alone = 0.0
+    tell = progress or (lambda arrived, total: None)
+    done, start, alone = 0, 0.0, 0.0
     stretches: list[FlowStretch] = []
     for number, (several, messages) in enumerate(zip(together, listed, strict=True)):
         if number == len(first):
@@ -207,8 +209,7 @@ def simulate_flows(
         flows = side_by_side(flows)
         begin(flows, state)
         while advance(flows, state, error, _SLICE):
-            if progress is not None:
-                progress(done + int(state.counts[ARRIVED]), total)
+            tell(done + int(state.counts[ARRIVED]), total)
         done += messages.task.size
         arrived = state.message[:, CAME].copy()
         end = start + float(arrived.max(initial=0.0))
@@ -216,11 +217,11 @@ def simulate_flows(
             FlowStretch(several, start, end, messages, start + state.handed_over, start + arrived)
         )
         start = end
-    if progress is not None:
-        progress(total, total)
-    return FlowSimulation(
+    tell(total, total)
+    found = FlowSimulation(
         workload, torus, mapping, tuple(stretches), error, iterations=iterations, alone=alone
     )
+    return noted(found, "flows", started)
 
 
 def _flows(

@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,10 @@ _NAMES = {
 }
 _HOME = {name: package for package, names in _NAMES.items() for name in names.split()}
 _PACKAGES = {"datasets", "features", "mapping", "routing", "simulation", "training"}
+
+
+# What the library records goes nowhere unless its user says where to.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

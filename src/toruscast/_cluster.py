@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from . import _events
 from .errors import WorkersError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
     name = uuid4().hex
     with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         inputs = client.submit(_held, task, key=f"toruscast-inputs-{name}")
-    source = enumerate(items)
+    source, level = enumerate(items), _events.level()
     numbers: dict[str, list[int]] = {}
     pool = as_completed(loop=client.loop)
 
@@ -45,14 +46,15 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
                 numbers[key].append(number)
                 continue
             numbers[key] = [number]
-            pool.add(client.submit(_call, inputs, item, key=key))
+            pool.add(client.submit(_call, inputs, item, level, key=key))
         return taken
 
     n_done, room = 0, 0
     try:
         submit(_room(client))
         for future in pool:
-            result = future.result()
+            result, records = future.result()
+            _events.repeat(records)
             for number in numbers.pop(future.key):
                 yield number, result
             n_done, room = n_done + 1, room + 1
@@ -79,8 +81,8 @@ def _held(task: Task[R]) -> Task[R]:
     return task
 
 
-def _call(task: Task[R], item: Any) -> R:
-    return task.function(*task.shared, item)
+def _call(task: Task[R], item: Any, level: int) -> _events.Recorded[R]:
+    return _events.recorded(level, task.function, *task.shared, item)
 
 
 def _room(client: Any) -> int:

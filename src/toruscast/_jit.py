@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
 from numba import types
+from numba.core import event
 from numba.extending import intrinsic, register_jitable
 
 # Its type hints know neither the decorated type nor every option.
 _njit: Any = numba.njit
 _intrinsic: Any = intrinsic
 _part: Any = register_jitable
+_register: Any = event.register
 
 F = TypeVar("F", bound=Callable[..., Any])
+logger = logging.getLogger(__name__)
+
+
+class _Compilations(event.Listener):
+    """Records the kernels that are compiled, not those that are kept from earlier."""
+
+    def __init__(self) -> None:
+        # One inside of the other; the compiler has one lock.
+        self.began: list[float] = []
+
+    def on_start(self, event: Any) -> None:
+        self.began.append(time.perf_counter())
+
+    def on_end(self, event: Any) -> None:
+        seconds, function = time.perf_counter() - self.began.pop(), event.data["dispatcher"].py_func
+        if not self.began:
+            name = f"{function.__module__}.{function.__name__}"
+            compiled = {"event": "compiled", "kernel": name, "seconds": seconds}
+            logger.info("compiled %s, in %.3g s", name, seconds, extra=compiled)
+
+
+_register("numba:compile", _Compilations())
 
 
 def kernel(function: F) -> F:

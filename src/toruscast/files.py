@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import stat
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError, MissingFileError
+from .wording import counted
 
+logger = logging.getLogger(__name__)
 _STDIN = "/dev/stdin"
 # A packed file may hold this many times its own size, or this many bytes if that is more.
 _MAX_RATIO = 100
@@ -64,6 +68,35 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     if len(content) > most:
         raise InputError("file too large", file=path, expected=f"at most {most} bytes")
     return content
+
+
+def note_read(what: str, path: str | os.PathLike[str], began: float, **counts: int) -> None:
+    """Record that something was read, since a moment of `time.perf_counter`.
+
+    ``counts`` say how much is in it, such as ``tasks=64``.
+    """
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    seconds, place = time.perf_counter() - began, Path(path)
+    size = place.stat().st_size if place.is_file() else None
+    amounts = [counted(number, noun[:-1]) for noun, number in counts.items()]
+    if size is not None:
+        amounts.append(counted(size, "byte"))
+    logger.info(
+        "read %s %s: %s, in %.3g s",
+        what,
+        path,
+        ", ".join(amounts),
+        seconds,
+        extra={
+            "event": "read",
+            "what": what,
+            "file": os.fspath(path),
+            "size": size,
+            "seconds": seconds,
+            **counts,
+        },
+    )
 
 
 def most_unpacked(path: str | os.PathLike[str], most: int) -> int:

@@ -5,14 +5,17 @@ Threads are the default. `joblib.parallel_config` chooses others, as it does in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
+from . import _events
 from ._child import end_with_parent
 from .errors import WorkersError
 
 R = TypeVar("R")
+logger = logging.getLogger(__name__)
 # Workers that may be lost in a row without a result in between.
 LOSSES = 3
 # Inputs of different functions that a worker keeps.
@@ -40,9 +43,24 @@ class Task(Generic[R]):
     def __init__(self, function: Callable[..., R], *shared: Any) -> None:
         self.function, self.shared = function, shared
 
-    def in_order(self, items: Iterable[Any], n_jobs: int, *, processes: bool = False) -> list[R]:
-        """Return the results of all items, in their order."""
-        found = dict(self.each(items, n_jobs, processes=processes))
+    def in_order(
+        self,
+        items: Collection[Any],
+        n_jobs: int,
+        *,
+        processes: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> list[R]:
+        """Return the results of all items, in their order.
+
+        ``progress`` is called with the number of results and of items, at first with none.
+        """
+        tell = progress or (lambda done, total: None)
+        found: dict[int, R] = {}
+        tell(0, len(items))
+        for number, result in self.each(items, n_jobs, processes=processes):
+            found[number] = result
+            tell(len(found), len(items))
         return [found[number] for number in range(len(found))]
 
     def each(
@@ -94,7 +112,7 @@ class Task(Generic[R]):
 
         from joblib import Parallel, delayed
 
-        name = uuid4().hex
+        call = _Call(uuid4().hex, self.function, self.shared, _events.level())
         source = enumerate(items)
         sent: dict[int, Any] = {}
         lost = 0
@@ -102,10 +120,10 @@ class Task(Generic[R]):
         def calls() -> Iterator[Any]:
             """What is under way and lost its worker, then what is new."""
             for number, item in list(sent.items()):
-                yield delayed(_in_child)(name, self.function, self.shared, number, item)
+                yield delayed(_in_child)(call, number, item)
             for number, item in source:
                 sent[number] = item
-                yield delayed(_in_child)(name, self.function, self.shared, number, item)
+                yield delayed(_in_child)(call, number, item)
 
         while True:
             # Large arrays go once, as files that workers map. Mode "c" lets these be changed in
@@ -117,7 +135,8 @@ class Task(Generic[R]):
                 mmap_mode="c",
             )
             try:
-                for number, result in workers(calls()):
+                for number, (result, records) in workers(calls()):
+                    _events.repeat(records)
                     del sent[number]
                     lost = 0
                     yield number, result
@@ -129,19 +148,32 @@ class Task(Generic[R]):
                         f"worker processes ended {lost} times without a result: the system may "
                         "have ended them for lack of memory; fewer of them need less"
                     ) from None
+                logger.warning(
+                    "a worker process was lost; %d calls are made again",
+                    len(sent),
+                    extra={"event": "worker lost", "in_a_row": lost, "again": len(sent)},
+                )
 
 
-def _in_child(
-    name: str, function: Callable[..., R], shared: tuple[Any, ...], number: int, item: Any
-) -> tuple[int, R]:
+class _Call(NamedTuple):
+    """What all calls of a function in worker processes share."""
+
+    name: str
+    function: Callable[..., Any]
+    shared: tuple[Any, ...]
+    level: int
+    """From which on records come back."""
+
+
+def _in_child(call: _Call, number: int, item: Any) -> tuple[int, _events.Recorded[Any]]:
     """Call the function in a worker process, with the first copy of the shared inputs.
 
     What they computed for earlier items and kept is then at hand.
     """
     end_with_parent()
-    if name not in _kept:
+    if call.name not in _kept:
         while len(_kept) >= _KEPT:
             del _kept[next(iter(_kept))]
-        _kept[name] = function, shared
-    function, shared = _kept[name]
-    return number, function(*shared, item)
+        _kept[call.name] = call.function, call.shared
+    function, shared = _kept[call.name]
+    return number, _events.recorded(call.level, function, *shared, item)

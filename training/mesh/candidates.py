@@ -200,7 +200,7 @@ def best_layouts(scored: Scored, devices: Devices, n: int, n_jobs: int) -> Best:
     cuts: Iterable[Cut] = ()
     if axes.n_tasks == torus.n_nodes:
         cuts = islice(splits(torus.shape, axes.sizes), MOST_SPLITS + 1)
-    found = Task(best_of_pieces, scored, n).in_order(_blocks(cuts), n_jobs)
+    found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs)
     walks = cut_curves(torus, axes, devices.nodes)
     found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))
     kept: dict[tuple[int, ...], tuple[float, Candidate]] = {}
