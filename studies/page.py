@@ -28,9 +28,10 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
     parts = [f"# {study.title}", wrapped(study.text)]
     if study.sources:
         parts.append("\n".join(wrapped(f"- {cell(text)}", "  ") for text in study.sources))
+    shown = _joined(findings)
     for title, found in findings.items():
         parts.append(wrapped(f"**{title}.** {found.text}"))
-        for caption, values in found.shown.items():
+        for caption, values in shown[title].items():
             parts += [f"{caption}:", table(values)]
         parts += [
             f"![{cell(chart.title)}](figures/{study.name}-{name}.svg)"
@@ -41,6 +42,19 @@ def study_page(study: Study, findings: Mapping[str, Findings]) -> str:
         f"All tables: [{place}]({place}); every figure with its target: figures.csv there."
     )
     return "\n\n".join(parts) + "\n"
+
+
+def _joined(findings: Mapping[str, Findings]) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return what each part shows; tables of one caption are one table, in the last part of it."""
+    shown: dict[str, dict[str, pd.DataFrame]] = {title: {} for title in findings}
+    place: dict[str, str] = {}
+    for title, found in findings.items():
+        for caption, values in found.shown.items():
+            if caption in place:
+                values = shown[place[caption]].pop(caption).merge(values, how="left")
+            shown[title][caption] = values
+            place[caption] = title
+    return shown
 
 
 def index_page(

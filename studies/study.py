@@ -74,7 +74,8 @@ class Findings:
     tables : dict of str to DataFrame
         Results; each becomes a CSV file of its name.
     shown : dict of str to DataFrame
-        Small tables for the page, by their captions.
+        Small tables for the page, by their captions. Those of one caption, from several parts, are
+        joined on the columns that they share.
     targets : tuple of Target
     charts : dict of str to Chart
     """

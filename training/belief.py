@@ -14,6 +14,8 @@ Indices = NDArray[np.int64]
 
 # Of what an application's candidates miss alike on average; the rest is of their like features.
 _COMMON = 0.5
+# Variance of a logarithm that is nothing, but not zero.
+_LEAST = 1e-18
 
 
 class Kernel(NamedTuple):
@@ -99,8 +101,8 @@ class Belief:
         if not len(seen):
             return other
         covariance = self._covariance(seen, seen)
-        # The jitter keeps candidates with equal features apart.
-        jitter = 1e-9 * float(np.diag(covariance).mean()) + variance
+        # The jitter keeps candidates with equal features apart, and those of no width solvable.
+        jitter = 1e-9 * float(np.diag(covariance).mean()) + _LEAST + variance
         covariance[np.diag_indices(len(seen))] += jitter
         other._seen, other._missed = np.asarray(seen), np.asarray(logs) - self.centre[seen]
         other._factor = cho_factor(covariance, lower=True)

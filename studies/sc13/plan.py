@@ -103,10 +103,10 @@ class Block:
 
     @property
     def sketch(self) -> dict[str, int]:
-        """Protocol of the sketch: packets four times as long, or one exchange of short messages."""
+        """Protocol of the sketch: packets four times as long, or half as many exchanges."""
         packets = self._packets // self.coarsening
         if packets < _SKETCHED:
-            return self.protocol | {"iterations": 1}
+            return self.protocol | {"iterations": self.iterations // 2}
         return self.protocol | {"coarsening": 4 * self.coarsening}
 
     @property

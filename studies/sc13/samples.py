@@ -32,6 +32,11 @@ RELATIVE_COUNTERS = (
     "release_slowdown",
 )
 """Features that mean the same on every host: shares, ratios, counters over the lower bound."""
+EACH_BLOCK = (
+    "Each block of 16,384 tasks: RCC, published ones where there are any, and processor seconds a "
+    "mapping"
+)
+"""Caption of the table to which several parts add columns."""
 _DERIVED = tuple(f"relative_{name}" for name in _COUNTERS)
 FOUND_BY_SIMULATION = (*_DERIVED, "sketch_time", "sketch_slowdown")
 """Columns that `load` adds, of which those of the sketch are no features of [Jain13]."""

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from studies import SAMPLES
-from studies.sc13 import hybrids, own, plan, reach, together
+from studies.page import study_page
+from studies.sc13 import STUDY, hybrids, own, plan, reach, together
 from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores, splits
-from studies.study import Inputs
+from studies.study import Findings, Inputs
 from toruscast import InputError, TimePredictor, Torus, patterns, simulate, strategies
 from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.training import rcc, read_samples, repeated_splits, write_samples
@@ -64,6 +65,24 @@ def test_no_two_structured_mappings_load_the_links_alike(stored):
     rows = stored[stored["workload"] == block.name]
     assert not rows.duplicated(["hop_bytes", "std_bytes", "max_bytes", "q99_bytes"]).any()
     assert set(rows["mapping"].str.partition("-")[0]) <= set(plan.STRUCTURED)
+
+
+@pytest.mark.parametrize("block", plan.blocks()[::7], ids=lambda block: block.label)
+def test_a_sketch_costs_half_or_less(block):
+    coarser = block.sketch["coarsening"] / block.coarsening
+    assert block.iterations * coarser >= 2 * block.sketch["iterations"]
+
+
+def test_tables_of_one_caption_are_one():
+    first = pd.DataFrame({"block": ["b", "a"], "prior": [1, 2]})
+    parts = {
+        "one": Findings("One.", {}, {"all": first, "own": first}),
+        "two": Findings("Two.", {}, {"all": pd.DataFrame({"block": ["a"], "sketch": [3]})}),
+    }
+    page = study_page(STUDY, parts)
+    assert page.index("Two.") < page.index("| block | prior | sketch |")
+    assert page.index("| b | 1 | - |") < page.index("| a | 2 | 3")
+    assert page.count("| block | prior |") == 2
 
 
 class SmallBlock(plan.Block):

@@ -218,6 +218,13 @@ def test_a_budget_ends_the_race():
     assert late.order == []
 
 
+def test_forecasts_that_are_surely_right_are_not_refused():
+    belief = Belief(np.arange(3.0), np.zeros(3), np.zeros((3, 1)))
+    middle, scale = belief.given(np.array([0, 2]), np.array([0.0, 2.0])).marginal()
+    assert middle == pytest.approx([0, 1, 2])
+    assert scale == pytest.approx(0)
+
+
 def test_a_belief_is_the_closed_form_of_its_process():
     rng = np.random.default_rng(2)
     kernel = Kernel(0.5, 0.3, 0.2, 1.0, float("inf"))
