@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toruscast.report.units import number
+from toruscast.wording import counted
 
 from . import options
-from .inputs import load_application, load_mappings, load_torus
-from .occupancy import occupancy
-from .output import Output, records, write_parquet
+from .growing import growing
+from .inputs import load_application, load_torus, stream_mappings
+from .occupancy import Occupancy
+from .output import Output, records
 from .records import Candidates, Traffic, Work, refuse
 from .selection import check_use, load_plugin, names_of
 from .tables import new_table, print_table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Rows that a terminal shows.
+MOST_SHOWN = 1000
 SHOWN = (
     "lower_bound",
     "max_bytes",
@@ -64,6 +72,8 @@ def command(
     \b
     toruscast features --list
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
+
+    CSV and Parquet are written as rows come, so that very many mappings are not held.
     """  # noqa: D301
     output.check({"--parquet": parquet_path})
     mine = load_plugin(plugin)
@@ -76,52 +86,80 @@ def command(
         raise click.UsageError("--comm and --torus are needed, or --list")
     application = load_application(traffic)
     host = load_torus(traffic)
-    picked = load_mappings(application.comm, host, candidates, work.seed)
-    from toruscast.features import extract
+    picked, n = stream_mappings(application.comm, host, candidates, work.seed)
+    from toruscast.features import extract_blocks
     from toruscast.training import needed_level
-    from toruscast.wording import counted
 
     if chosen:
         refuse("without --features", "level")
     wanted = None if chosen is None else names_of(chosen, mine)
     check_use(mine, wanted)
-    level = max(level, needed_level(mine))
-    table = extract(
-        application.comm,
-        host,
-        picked,
-        level=level,
-        routing=work.routing,
-        features=wanted,
-        n_jobs=work.jobs,
+    seen = Occupancy()
+    with (
+        output.progress("Computing features") as progress,
+        growing(output.csv_path, parquet_path) as add,
+    ):
+        blocks = extract_blocks(
+            application.comm,
+            host,
+            map(seen.note, picked),
+            level=max(level, needed_level(mine)),
+            routing=work.routing,
+            features=wanted,
+            n_jobs=work.jobs,
+            progress=lambda done: progress(done, n),
+        )
+        table = _kept(blocks, add, all_rows=output.json_path is not None)
+    output.write_json(
+        {
+            "application": application.describe(),
+            "torus": {"name": str(host), "nodes": host.n_nodes},
+            "routing": work.routing,
+            "features": records(table) if output.json_path is not None else [],
+        }
     )
-    if parquet_path is not None:
-        write_parquet(table, parquet_path)
-    content = {
-        "application": application.describe(),
-        "torus": {"name": str(host), "nodes": host.n_nodes},
-        "routing": work.routing,
-        "features": records(table),
-    }
-    output.write(content, table, index=True)
-    if not output.for_people:
-        return
-    console = output.console()
-    columns = list(table.columns)
-    if wanted is None:
-        columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
+    if output.for_people:
+        columns = list(table.columns)
+        if wanted is None:
+            columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
+        _print(table, columns, output)
+        output.console().print(
+            f"\n{counted(seen.n, 'mapping')} of {counted(application.comm.n_tasks, 'task')} on "
+            f"torus {host}: {seen}."
+        )
+        _tell_hidden(seen.n - MOST_SHOWN, len(table.columns) - len(columns), output)
+
+
+def _kept(
+    blocks: Iterable[pd.DataFrame], add: Callable[[pd.DataFrame], None], all_rows: bool
+) -> pd.DataFrame:
+    """Hand all rows over; return all of them, or the first that a terminal shows."""
+    import pandas as pd
+
+    kept: list[pd.DataFrame] = []
+    for block in blocks:
+        add(block)
+        if all_rows or sum(map(len, kept)) < MOST_SHOWN:
+            kept.append(block)
+    return pd.concat(kept)
+
+
+def _print(table: pd.DataFrame, columns: Sequence[str], output: Output) -> None:
+    """Show the first rows."""
     shown = new_table("mapping", *columns, left=("mapping",))
-    for name, values in zip(table.index, table[columns].to_numpy(), strict=True):
+    some = table[columns].iloc[:MOST_SHOWN]
+    for name, values in zip(some.index, some.to_numpy(), strict=True):
         shown.add_row(str(name), *(number(value, 4) for value in values))
-    print_table(shown, console, keep=2)
-    console.print(
-        f"\n{counted(len(picked), 'mapping')} of {counted(application.comm.n_tasks, 'task')} on "
-        f"torus {host}: {occupancy(picked)}."
-    )
-    hidden = len(table.columns) - len(columns)
-    if hidden:
-        console.print(
-            f"{hidden} more features in --csv, --json or --parquet; 'toruscast features --list' "
+    print_table(shown, output.console(), keep=2)
+
+
+def _tell_hidden(rows: int, columns: int, output: Output) -> None:
+    """Say what is not shown."""
+    if rows > 0:
+        output.console().print(f"{counted(rows, 'more mapping')} in --csv, --json or --parquet.")
+    if columns:
+        output.console().print(
+            f"{columns} more features in --csv, --json or --parquet; 'toruscast features --list' "
             "describes all.",
         )
 

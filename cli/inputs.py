@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,12 +190,16 @@ def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:
 def load_mappings(
     comm: CommGraph, torus: Torus, candidates: Candidates, seed: int
 ) -> list[TaskMapping]:
-    """Read mappings, or make a sample of them.
+    """Read mappings, or make a sample of them."""
+    return list(stream_mappings(comm, torus, candidates, seed)[0])
 
-    Raises
-    ------
-    InputError
-        If the mappings are not valid or do not fit the graph and the torus.
+
+def stream_mappings(
+    comm: CommGraph, torus: Torus, candidates: Candidates, seed: int
+) -> tuple[Iterator[TaskMapping], int | None]:
+    """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
+
+    Very many are not held, but where tasks are bound, which may make some of them alike.
     """
     mappings, n = candidates.mappings, candidates.candidates
     capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
@@ -207,14 +211,31 @@ def load_mappings(
 
         if n is None:
             n = most_mappings(comm, torus, capacity, DEFAULT_CANDIDATES)
-        sample = strategies.sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
-        return put(sample, torus, fixed)
-    from toruscast.mapping.formats import read_mappings
+        sample = strategies.iter_sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
+        if not fixed:
+            return sample, n
+        confined = put(list(sample), torus, fixed)
+        return iter(confined), len(confined)
+    from toruscast.mapping.formats.mapping import iter_mappings, mapping_files
 
-    chosen = read_mappings(mappings, torus, n_tasks=comm.n_tasks, **candidates.how)
-    check_mappings(chosen, mappings, comm, torus)
-    check_fixed(chosen, mappings, fixed)
-    return chosen
+    files = mapping_files(mappings)
+    found = iter_mappings(mappings, torus, n_tasks=comm.n_tasks, **candidates.how)
+    checked = _checked(found, mappings, comm, torus, fixed)
+    return checked, None if files is None else len(files)
+
+
+def _checked(
+    found: Iterable[TaskMapping],
+    file: str,
+    comm: CommGraph,
+    torus: Torus,
+    fixed: Mapping[int, int],
+) -> Iterator[TaskMapping]:
+    """Give mappings of a file or folder, each after a look at whether it fits."""
+    for mapping in found:
+        check_mappings([mapping], file, comm, torus)
+        check_fixed([mapping], file, fixed)
+        yield mapping
 
 
 def load_mapping(

@@ -23,14 +23,38 @@ def occupancy(mappings: Sequence[TaskMapping]) -> str:
     >>> occupancy([TaskMapping([3, 2, 1, 0], 4)]), occupancy([TaskMapping([0, 0, 0, 1], 4)])
     ('1 task a node', '1 to 3 tasks a node on 2 of 4 nodes')
     """
-    from toruscast.wording import counted
+    seen = Occupancy()
+    for mapping in mappings:
+        seen.note(mapping)
+    return str(seen)
 
-    loads = [mapping.occupancy[mapping.occupancy > 0] for mapping in mappings]
-    tasks = _range([int(load.min()) for load in loads] + [int(load.max()) for load in loads])
-    text = f"{counted(tasks[0], 'task') if len(tasks) == 1 else f'{_to(tasks)} tasks'} a node"
-    n_nodes = mappings[0].n_nodes
-    used = _range([load.size for load in loads])
-    return text if used == [n_nodes] else f"{text} on {_to(used)} of {counted(n_nodes, 'node')}"
+
+class Occupancy:
+    """How many tasks share a node in the mappings noted so far, none of which is kept."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.n_nodes = 0
+        self.tasks: list[int] = []
+        self.used: list[int] = []
+
+    def note(self, mapping: TaskMapping) -> TaskMapping:
+        """Count a mapping in, and return it."""
+        load = mapping.occupancy[mapping.occupancy > 0]
+        self.n += 1
+        self.n_nodes = mapping.n_nodes
+        self.tasks = _range([*self.tasks, int(load.min()), int(load.max())])
+        self.used = _range([*self.used, load.size])
+        return mapping
+
+    def __str__(self) -> str:
+        from toruscast.wording import counted
+
+        alike = len(self.tasks) == 1
+        text = f"{counted(self.tasks[0], 'task') if alike else f'{_to(self.tasks)} tasks'} a node"
+        if self.used == [self.n_nodes]:
+            return text
+        return f"{text} on {_to(self.used)} of {counted(self.n_nodes, 'node')}"
 
 
 def _range(values: list[int]) -> list[int]:

@@ -172,11 +172,15 @@ class Output:
 
     def write(self, content: dict[str, Any], table: pd.DataFrame, *, index: bool = False) -> None:
         """Write JSON and CSV where they are wanted."""
-        if self.json_path is not None:
-            write_text(json_text(content), self.json_path)
+        self.write_json(content)
         if self.csv_path is not None:
             text = table.to_csv(index=index, lineterminator="\n")
             write_text(text, self.csv_path)
+
+    def write_json(self, content: dict[str, Any]) -> None:
+        """Write JSON where it is wanted."""
+        if self.json_path is not None:
+            write_text(json_text(content), self.json_path)
 
     @contextmanager
     def progress(
@@ -186,7 +190,8 @@ class Output:
     ) -> Iterator[Callable[..., None]]:
         """Give a function of (done, all) that moves a bar on stderr, hidden without a terminal.
 
-        Beside the bar stands the ``count`` of both. A third argument says what is done now.
+        Beside the bar stands the ``count`` of both; of what is done alone, where "all" is None. A
+        third argument says what is done now.
         """
         with bar_on_stderr(what, self.quiet) as shown:
             if shown is None:
@@ -194,10 +199,9 @@ class Output:
                 return
             bar, task = shown
 
-            def move(done: int, total: int, now: str = what) -> None:
-                bar.update(
-                    task, description=now, completed=done, total=total, count=count(done, total)
-                )
+            def move(done: int, total: int | None, now: str = what) -> None:
+                text = str(done) if total is None else count(done, total)
+                bar.update(task, description=now, completed=done, total=total, count=text)
 
             yield move
 
@@ -212,14 +216,6 @@ def write_text(text: str, path: str) -> None:
 
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def write_parquet(table: pd.DataFrame, path: str) -> None:
-    """Write a table to a Parquet file that appears whole or not at all."""
-    from toruscast.mapping.formats import atomic_path
-
-    with atomic_path(path) as temporary:
-        table.to_parquet(temporary)
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:

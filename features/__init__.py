@@ -2,7 +2,7 @@
 
 from .outliers import average_outliers, top_outliers
 from .registry import FEATURES, Feature, feature_names, register, unregister
-from .table import extract
+from .table import extract, extract_blocks
 from .traffic import RoutedTraffic
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "RoutedTraffic",
     "average_outliers",
     "extract",
+    "extract_blocks",
     "feature_names",
     "register",
     "top_outliers",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.task_mapping import as_mappings
+from toruscast.mapping.task_mapping import as_mapping, as_mappings
 from toruscast.typing import Routing
 from toruscast.validation import job_count
 from toruscast.workers import Task
@@ -23,6 +24,8 @@ from .traffic import RoutedTraffic
 
 logger = logging.getLogger(__name__)
 Also = Mapping[str, Callable[[RoutedTraffic], Any]]
+# Rows that are turned into a table together.
+_BLOCK = 1024
 Row = tuple[str, list[float], list[Any]]
 
 
@@ -88,33 +91,100 @@ def extract(
     mapping
     far          512.0        0
     """
+    several = as_mappings(mappings)
+    for mapping in several:
+        mapping.check(as_workload(traffic).n_tasks, torus)
+    blocks = extract_blocks(
+        traffic,
+        torus,
+        several,
+        level=level,
+        routing=routing,
+        features=features,
+        also=also,
+        n_jobs=n_jobs,
+        progress=None if progress is None else lambda done: progress(done, len(several)),
+    )
+    return pd.concat(blocks)
+
+
+def extract_blocks(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: Iterable[TaskMapping],
+    *,
+    level: int = 1,
+    routing: Routing = "deterministic",
+    features: Sequence[str] | None = None,
+    also: Also | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Give the table of `extract` in blocks of 1,024 rows, in order: neither is held.
+
+    Parameters and errors are those of `extract`. A mapping is taken when a worker is free for it,
+    so a fault of one may come after rows of others.
+
+    Parameters
+    ----------
+    mappings : iterable of TaskMapping
+        Such as `iter_mappings` or `strategies.iter_sample` give.
+    progress : callable, optional
+        Called with the number of rows that are done, at first with 0.
+
+    Yields
+    ------
+    DataFrame
+        At least one, which may be empty.
+
+    Examples
+    --------
+    >>> comm = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512] * 4)
+    >>> many = (TaskMapping([0, 1, 2, 3], 4, name=f"copy {i}") for i in range(3000))
+    >>> blocks = extract_blocks(comm, Torus((4,)), many, features=["max_bytes"])
+    >>> [len(block) for block in blocks]
+    [1024, 1024, 952]
+    """
     if level not in (1, 2):
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
     n_jobs = job_count(n_jobs)
     workload = as_workload(traffic)
-    mappings = as_mappings(mappings)
-    for mapping in mappings:
-        mapping.check(workload.n_tasks, torus)
     with_time = features is None and level == 2
-    row = Task(_routed_row, workload, torus, routing, chosen, with_time, dict(also or {}))
-    began = time.perf_counter()
-    rows = row.in_order(mappings, n_jobs, progress=progress)
-    table = _table(rows, chosen, with_time, also or {})
-    seconds, n_features = time.perf_counter() - began, table.shape[1]
+    task = Task(_routed_row, workload, torus, routing, chosen, with_time, dict(also or {}))
+    fitting = _that_fit(mappings, workload.n_tasks, torus)
+    rows = task.in_turn(fitting, n_jobs, progress=progress)
+    return _blocks(rows, chosen, with_time, also or {})
+
+
+def _that_fit(mappings: Iterable[TaskMapping], n_tasks: int, torus: Torus) -> Iterator[TaskMapping]:
+    for mapping in mappings:
+        as_mapping(mapping).check(n_tasks, torus)
+        yield mapping
+
+
+def _blocks(
+    rows: Iterator[Row], features: Sequence[Feature], with_time: bool, also: Also
+) -> Iterator[pd.DataFrame]:
+    began, n_rows = time.perf_counter(), 0
+    while block := list(islice(rows, _BLOCK)):
+        yield _table(block, features, with_time, also, n_rows)
+        n_rows += len(block)
+    if not n_rows:
+        yield _table((), features, with_time, also)
+    seconds, n_features = time.perf_counter() - began, len(features) + with_time + len(also)
     logger.info(
         "computed %d features of %d mappings, in %.3g s",
         n_features,
-        len(mappings),
+        n_rows,
         seconds,
         extra={
             "event": "features",
             "features": n_features,
-            "mappings": len(mappings),
+            "mappings": n_rows,
             "seconds": seconds,
         },
     )
-    return table
 
 
 def tabulate(
@@ -132,9 +202,9 @@ def tabulate(
 
 
 def _table(
-    rows: Sequence[Row], features: Sequence[Feature], with_time: bool, also: Also
+    rows: Sequence[Row], features: Sequence[Feature], with_time: bool, also: Also, first: int = 0
 ) -> pd.DataFrame:
-    names = [name or str(i) for i, (name, _, _) in enumerate(rows)]
+    names = [name or str(i) for i, (name, _, _) in enumerate(rows, first)]
     columns = [feature.name for feature in features] + ["time"] * with_time
     index = pd.Index(names, name="mapping")
     table = pd.DataFrame(

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast._lazy import lazy
+from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from toruscast.wording import counted
@@ -26,7 +26,7 @@ MAX_AMOUNT = 1e300
 
 
 @dataclass(frozen=True, eq=False)
-class CommGraph:
+class CommGraph(PickledByFields):
     """A directed communication graph, its edges sorted by source, then destination.
 
     Parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast._lazy import lazy
+from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.validation import whole_array, whole_number
 from toruscast.wording import counted
@@ -25,7 +25,7 @@ def check_torus(torus: object) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class TaskMapping:
+class TaskMapping(PickledByFields):
     """Task -> node, and slot within the node.
 
     Parameters

@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toruscast._lazy import lazy
+from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 from toruscast.validation import one_of, whole_number, whole_sizes
 
@@ -39,7 +39,7 @@ _TWISTED_TIES = ("source_parity", "plus")
 
 
 @dataclass(frozen=True)
-class Torus:
+class Torus(PickledByFields):
     """An n-dimensional torus or mesh.
 
     Nodes are numbered in C order (the last dimension varies fastest). The directed link that leaves

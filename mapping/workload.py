@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toruscast._lazy import lazy
+from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 
 from .comm_graph import CommGraph, sum_edges
 
 
 @dataclass(frozen=True, eq=False)
-class Workload:
+class Workload(PickledByFields):
     """Phases of communication, each a `CommGraph` over the same tasks, one after the other.
 
     Parameters

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.features import extract
+from toruscast.features import extract_blocks
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
@@ -36,8 +36,6 @@ Floats = NDArray[np.float64]
 BOUND, SURE_BOUND = "release_bound", "sure_bound"
 Stage = Literal["features", "simulations"]
 Progress = Callable[[Stage, int, int], None]
-# Candidates whose features are computed together.
-_TOGETHER = 256
 
 
 def forecast(
@@ -223,22 +221,19 @@ def _features(
     n_jobs: int,
     progress: Progress | None,
 ) -> pd.DataFrame:
-    """Return the features of all candidates and the bounds that hold, some at a time."""
-    parts = []
-    for first in range(0, len(mappings), _TOGETHER):
-        part = extract(
-            workload,
-            torus,
-            mappings[first : first + _TOGETHER],
-            routing=routing,
-            features=names,
-            also={SURE_BOUND: lambda traffic: traffic.sure_bound},
-            n_jobs=n_jobs,
-        )
-        parts.append(part)
-        if progress is not None:
-            progress("features", min(first + _TOGETHER, len(mappings)), len(mappings))
-    return pd.concat(parts)
+    """Return the features of all candidates and the bounds that hold."""
+    n = len(mappings)
+    blocks = extract_blocks(
+        workload,
+        torus,
+        mappings,
+        routing=routing,
+        features=names,
+        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
+        n_jobs=n_jobs,
+        progress=None if progress is None else lambda done: progress("features", done, n),
+    )
+    return pd.concat(blocks)
 
 
 def _answer(

@@ -3,13 +3,14 @@
 from ._atomic import atomic_path, folder_to_fill
 from .comm import read_comm, read_workload, write_comm
 from .host_names import read_hosts
-from .mapping import read_mapping, read_mappings, write_mapping, write_mappings
+from .mapping import iter_mappings, read_mapping, read_mappings, write_mapping, write_mappings
 from .times import read_runs, read_times
 from .torus import read_torus, write_torus
 
 __all__ = [
     "atomic_path",
     "folder_to_fill",
+    "iter_mappings",
     "read_comm",
     "read_hosts",
     "read_mapping",

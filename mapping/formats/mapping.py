@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
@@ -79,7 +79,7 @@ def read_mapping(
     array([0, 2, 1, 3], dtype=int32)
     """
     began = time.perf_counter()
-    mappings = _read(path, _options(torus, tasks_per_node, n_tasks, hosts), format)
+    mappings = list(_read(path, _options(torus, tasks_per_node, n_tasks, hosts), format))
     if len(mappings) > 1:
         raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
     note_read("mapping", path, began, tasks=mappings[0].n_tasks)
@@ -119,35 +119,54 @@ def read_mappings(
     >>> [mapping.name for mapping in read_mappings(path, Torus((2, 2)))]
     ['identity', 'reversed']
     """
-    began = time.perf_counter()
+    return list(
+        iter_mappings(
+            path,
+            torus,
+            tasks_per_node=tasks_per_node,
+            n_tasks=n_tasks,
+            hosts=hosts,
+            format=format,
+        )
+    )
+
+
+def iter_mappings(
+    path: str | os.PathLike[str],
+    torus: Torus,
+    *,
+    tasks_per_node: int | None = None,
+    n_tasks: int | None = None,
+    hosts: AnyHosts | None = None,
+    format: str = "auto",
+) -> Iterator[TaskMapping]:
+    r"""Give the mappings of `read_mappings`, each read when it is asked for: they are not held.
+
+    Parameters and errors are those of `read_mappings`; a fault may come after mappings before it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "all.csv"
+    >>> _ = path.write_text("identity,0,1,2,3\nreversed,3,2,1,0\n")
+    >>> next(iter_mappings(path, Torus((2, 2)))).name
+    'identity'
+    """
     options = _options(torus, tasks_per_node, n_tasks, hosts)
-    mappings = _read_all(path, options, format)
-    note_read("mappings", path, began, mappings=len(mappings), tasks=mappings[0].n_tasks)
-    return mappings
+    files = mapping_files(path)
+    began, n = time.perf_counter(), 0
+    found = _read(path, options, format) if files is None else _each(files, options, format)
+    for mapping in found:
+        n += 1
+        yield mapping
+    note_read("mappings", path, began, mappings=n, tasks=mapping.n_tasks)
 
 
-def _read_all(
-    path: str | os.PathLike[str], options: MappingOptions, format: str
-) -> list[TaskMapping]:
-    """Read the mappings of a folder or a file; one at least."""
-    check_path(path)
-    with at_file(path):
-        folder = Path(path)
-        names = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
-    if not folder.is_dir():
-        return _read(path, options, format)
-    files = [
-        folder / name
-        for name in names
-        if name.removesuffix(".gz").lower().endswith(SUFFIXES) and not name.startswith(".")
-    ]
-    if not files:
-        expected = f"files ending in {', '.join(SUFFIXES)}"
-        raise InputError("no mappings in folder", file=path, expected=expected)
-    mappings: list[TaskMapping] = []
+def _each(files: Sequence[Path], options: MappingOptions, format: str) -> Iterator[TaskMapping]:
     seen: dict[str, Path] = {}
+    n_tasks = None
     for file in files:
-        several = _read(file, options, format)
+        several = list(_read(file, options, format))
         if len(several) > 1:
             raise InputError("several mappings in a file of a folder", file=file)
         mapping = several[0]
@@ -158,15 +177,40 @@ def _read_all(
                 found=f"{mapping.name}, also {seen[mapping.name].name}",
             )
         seen[mapping.name] = file
-        if mappings and mapping.n_tasks != mappings[0].n_tasks:
+        n_tasks = mapping.n_tasks if n_tasks is None else n_tasks
+        if mapping.n_tasks != n_tasks:
             raise InputError(
                 "mappings differ in their number of tasks",
                 file=file,
                 found=mapping.n_tasks,
-                expected=mappings[0].n_tasks,
+                expected=n_tasks,
             )
-        mappings.append(mapping)
-    return mappings
+        yield mapping
+
+
+def mapping_files(path: str | os.PathLike[str]) -> list[Path] | None:
+    """Return the files of a folder that `read_mappings` reads, in order; None if it is none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or holds no such file.
+    """
+    check_path(path)
+    with at_file(path):
+        folder = Path(path)
+        if not folder.is_dir():
+            return None
+        names = sorted(file.name for file in folder.iterdir())
+    files = [
+        folder / name
+        for name in names
+        if name.removesuffix(".gz").lower().endswith(SUFFIXES) and not name.startswith(".")
+    ]
+    if not files:
+        expected = f"files ending in {', '.join(SUFFIXES)}"
+        raise InputError("no mappings in folder", file=path, expected=expected)
+    return files
 
 
 def _options(
@@ -188,11 +232,13 @@ def _hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
     return read_hosts(hosts, torus)
 
 
-def _read(path: str | os.PathLike[str], options: MappingOptions, name: str) -> list[TaskMapping]:
+def _read(
+    path: str | os.PathLike[str], options: MappingOptions, name: str
+) -> Iterator[TaskMapping]:
     source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
     dialect = identify(source, "mapping", name)
     found = reader_of(dialect)(source, options)
-    return found if isinstance(found, list) else [found]
+    return found if isinstance(found, Iterator) else iter([found])
 
 
 def write_mapping(

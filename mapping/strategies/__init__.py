@@ -8,13 +8,14 @@ A strategy is a registered function; `names` lists them, `make` gives one mappin
 from . import permute, bisect, fold, greedy, scatter, exhaustive, spectral, nested  # noqa: F401, I001
 from .placement import Placement
 from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
-from .sampling import sample
+from .sampling import iter_sample, sample
 
 __all__ = [
     "STRATEGIES",
     "Placement",
     "Strategy",
     "examples",
+    "iter_sample",
     "make",
     "names",
     "register",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,29 @@ def sample(
     >>> mappings[0].name, mappings[-1].name
     ('identity', 'random@2')
     """
+    return list(iter_sample(traffic, torus, n, seed, tasks_per_node, exclude, kinds))
+
+
+def iter_sample(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int = 84,
+    seed: int = 1,
+    tasks_per_node: int | None = None,
+    exclude: Sequence[TaskMapping] = (),
+    kinds: Iterable[str] | None = None,
+) -> Iterator[TaskMapping]:
+    """Give the mappings of `sample`, each made when it is asked for: very many are not held.
+
+    Parameters and errors are those of `sample`; of too few mappings, some may be given before.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import Torus, patterns
+    >>> many = iter_sample(patterns.halo_2d((16, 16), 8), Torus((16, 16)), n=100_000)
+    >>> next(many).name
+    'identity'
+    """
     placement = Placement(traffic, torus, tasks_per_node)
     n = whole_number(n, "number of mappings", 1)
     seed = whole_number(seed, "seed", 0)
@@ -90,39 +114,44 @@ def sample(
     for mapping in exclude:
         mapping.check(placement.n_tasks, torus)
     families = registry.chosen(kinds)
-    named = {family.family for family in families}
-    swaps, at_random = "swap" in named, "random" in named
     chosen = _Chosen(placement, seed, exclude)
     chosen.check_possible(n)
+    return _each(chosen, families, n)
+
+
+def _each(chosen: _Chosen, families: Sequence[registry.Strategy], n: int) -> Iterator[TaskMapping]:
+    named = {family.family for family in families}
+    swaps, at_random = "swap" in named, "random" in named
     if swaps or at_random:
         count = math.ceil(_STRUCTURED * n)
-        structured = _structured(chosen, families, count, count // 2)
+        structured = yield from _structured(chosen, families, count, count // 2)
     else:
-        structured = _structured(chosen, families, n, n)
+        structured = yield from _structured(chosen, families, n, n)
     n_random = max(1, round((1 - _STRUCTURED - _SWAPPED) * n)) if at_random and n > 1 else 0
     if swaps:
-        _swaps(chosen, structured, n - n_random)
+        yield from _swaps(chosen, structured, n - n_random)
     if at_random:
-        _random(chosen, n)
-    if len(chosen.mappings) < n:
+        yield from _random(chosen, n)
+    if chosen.n < n:
         raise TooFewMappingsError(
-            "not enough different mappings of these kinds", found=len(chosen.mappings), expected=n
+            "not enough different mappings of these kinds", found=chosen.n, expected=n
         )
-    return chosen.mappings
 
 
-def _random(chosen: _Chosen, n: int) -> None:
+def _random(chosen: _Chosen, n: int) -> Iterator[TaskMapping]:
     """Fill up to ``n`` mappings with random ones."""
     # Exhaustion ends in a list of what there is; before that, chance is faster.
     misses = 0
     for copy in itertools.count(1):
-        if len(chosen.mappings) >= n or misses == 50:
+        if chosen.n >= n or misses == 50:
             break
-        misses += not chosen.add("random" if copy == 1 else f"random@{copy}")
-    if len(chosen.mappings) < n:
+        new = chosen.add("random" if copy == 1 else f"random@{copy}")
+        misses += not new
+        yield from new
+    if chosen.n < n:
         for number, node in enumerate(all_mappings(chosen.placement)):
-            chosen.add(f"nth-{number}", np.array(node))
-            if len(chosen.mappings) == n:
+            yield from chosen.add(f"nth-{number}", np.array(node))
+            if chosen.n == n:
                 break
 
 
@@ -168,9 +197,14 @@ class _Chosen:
     def __init__(self, placement: Placement, seed: int, exclude: Sequence[TaskMapping]) -> None:
         self.placement = placement
         self.seed = seed
-        self.mappings: list[TaskMapping] = []
-        self.taken = {mapping.node.tobytes() for mapping in exclude}
+        self.names: set[str] = set()
+        self.taken = {_digest(mapping.node) for mapping in exclude}
         self.exclude = exclude
+
+    @property
+    def n(self) -> int:
+        """How many are chosen."""
+        return len(self.names)
 
     def check_possible(self, n: int) -> None:
         """Raise unless ``n`` mappings are left."""
@@ -183,23 +217,28 @@ class _Chosen:
 
     def is_new(self, node: NDArray[Any]) -> bool:
         """Whether no chosen or excluded mapping is the same."""
-        return node.astype(np.int32).tobytes() not in self.taken
+        return _digest(node) not in self.taken
 
-    def add(self, name: str, node: NDArray[Any] | None = None) -> bool:
-        """Choose the mapping of that name unless it is there already."""
+    def add(self, name: str, node: NDArray[Any] | None = None) -> list[TaskMapping]:
+        """Choose the mapping of that name and return it; none if it is there already."""
         if node is None:
             node = registry.nodes(self.placement, name, self.seed)
         if not self.is_new(node):
-            return False
+            return []
         mapping = registry.mapping(self.placement, name, node)
-        self.taken.add(mapping.node.tobytes())
-        self.mappings.append(mapping)
-        return True
+        self.taken.add(_digest(mapping.node))
+        self.names.add(name)
+        return [mapping]
+
+
+def _digest(node: NDArray[Any]) -> bytes:
+    """Return what tells mappings apart, in few bytes."""
+    return hashlib.blake2b(node.astype(np.int32).tobytes(), digest_size=16).digest()
 
 
 def _structured(
     chosen: _Chosen, families: Sequence[registry.Strategy], count: int, least: int
-) -> list[tuple[float, str]]:
+) -> Generator[TaskMapping, None, list[tuple[float, str]]]:
     """Choose up to ``count`` structured mappings, the families in turn; return costs and names.
 
     Those with the hop-bytes of another fill up to ``least``.
@@ -219,7 +258,7 @@ def _structured(
                 cost = placement.hop_bytes(node)
                 found.append((cost, name))
                 if not _near(cost, costs) and chosen.is_new(node):
-                    chosen.add(name, node)
+                    yield from chosen.add(name, node)
                     costs.append(cost)
                     break
                 equivalent.append(name)
@@ -229,9 +268,9 @@ def _structured(
                 break
     # Where hop-bytes tell little apart, links may still be loaded differently.
     for name in equivalent:
-        if len(chosen.mappings) >= least:
+        if chosen.n >= least:
             break
-        chosen.add(name)
+        yield from chosen.add(name)
     # The plainer name first among equals.
     return sorted(found, key=lambda pair: (round(pair[0], 9), len(pair[1])))
 
@@ -241,10 +280,12 @@ def _near(cost: float, costs: Sequence[float]) -> bool:
     return any(abs(cost - other) <= _RESOLUTION * other for other in costs)
 
 
-def _swaps(chosen: _Chosen, structured: list[tuple[float, str]], until: int) -> None:
+def _swaps(
+    chosen: _Chosen, structured: list[tuple[float, str]], until: int
+) -> Iterator[TaskMapping]:
     """Fill up to ``until`` mappings with good ones after more and more swaps."""
     placement = chosen.placement
-    wanted = until - len(chosen.mappings)
+    wanted = until - chosen.n
     if wanted <= 0 or not structured:
         return
     # The best of each family, no two equally good, so that what is disturbed differs in kind.
@@ -266,7 +307,9 @@ def _swaps(chosen: _Chosen, structured: list[tuple[float, str]], until: int) -> 
         plain = f"swap-{count}-{base}"
         names = [plain, *(f"{plain}@{copy}" for copy in range(2, 6))]
         for name in names:
-            if any(mapping.name == name for mapping in chosen.mappings):
+            if name in chosen.names:
                 continue
-            if chosen.add(name, swapped(bases[base], count, registry.stream(name, chosen.seed))):
+            new = chosen.add(name, swapped(bases[base], count, registry.stream(name, chosen.seed)))
+            if new:
+                yield from new
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -45,3 +46,23 @@ class lazy(Generic[T]):  # noqa: N801
         # Found before this descriptor from now on.
         instance.__dict__[self.name] = value
         return value
+
+
+class PickledByFields:
+    """A dataclass that is pickled without its `lazy` values: workers compute their own.
+
+    A torus of 65,536 nodes would else go with each of its mappings, coordinates and all.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import TaskMapping
+    >>> mapping = TaskMapping([0, 1], 2)
+    >>> mapping.occupancy
+    array([1, 1])
+    >>> "occupancy" in vars(mapping), "occupancy" in mapping.__getstate__()
+    (True, False)
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        instance: Any = self
+        return {field.name: getattr(self, field.name) for field in fields(instance)}

@@ -55,13 +55,33 @@ class Task(Generic[R]):
 
         ``progress`` is called with the number of results and of items, at first with none.
         """
-        tell = progress or (lambda done, total: None)
-        found: dict[int, R] = {}
-        tell(0, len(items))
+        total = len(items)
+        tell = None if progress is None else lambda done: progress(done, total)
+        return list(self.in_turn(items, n_jobs, processes=processes, progress=tell))
+
+    def in_turn(
+        self,
+        items: Iterable[Any],
+        n_jobs: int,
+        *,
+        processes: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Iterator[R]:
+        """Give the results in the order of the items, each as soon as those before it are there.
+
+        ``progress`` is called with the number of results, at first with 0. The other parameters and
+        the errors are those of `each`.
+        """
+        tell = progress or (lambda done: None)
+        early: dict[int, R] = {}
+        due = 0
+        tell(0)
         for number, result in self.each(items, n_jobs, processes=processes):
-            found[number] = result
-            tell(len(found), len(items))
-        return [found[number] for number in range(len(found))]
+            early[number] = result
+            tell(due + len(early))
+            while due in early:
+                yield early.pop(due)
+                due += 1
 
     def each(
         self, items: Iterable[Any], n_jobs: int, *, processes: bool = False
@@ -71,7 +91,8 @@ class Task(Generic[R]):
         Parameters
         ----------
         items : iterable
-            Taken as workers get free: a long stream is not held.
+            Taken as workers get free: a long stream is not held. Where taking one fails, its error
+            is raised after the results of those before.
         n_jobs : int
             Threads or processes; a cluster uses all that it has.
         processes : bool
@@ -82,6 +103,14 @@ class Task(Generic[R]):
         WorkersError
             If workers are lost again and again, or the cluster is.
         """
+        errors: list[Exception] = []
+        yield from self._started(_until_error(items, errors), n_jobs, processes)
+        if errors:
+            raise errors[0]
+
+    def _started(
+        self, items: Iterator[Any], n_jobs: int, processes: bool
+    ) -> Iterator[tuple[int, R]]:
         from joblib.parallel import get_active_backend
 
         backend, _ = get_active_backend(prefer="processes" if processes else "threads")
@@ -153,6 +182,14 @@ class Task(Generic[R]):
                     len(sent),
                     extra={"event": "worker lost", "in_a_row": lost, "again": len(sent)},
                 )
+
+
+def _until_error(items: Iterable[Any], errors: list[Exception]) -> Iterator[Any]:
+    """Give the items; an error ends them and is kept, for joblib may take them in other threads."""
+    try:
+        yield from items
+    except Exception as error:
+        errors.append(error)
 
 
 class _Call(NamedTuple):

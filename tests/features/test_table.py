@@ -2,9 +2,11 @@
 
 import weakref
 
+import pandas as pd
 import pytest
 
-from toruscast.features import extract, register, unregister
+from toruscast.errors import InputError
+from toruscast.features import extract, extract_blocks, register, unregister
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
 
 
@@ -44,3 +46,44 @@ def test_further_columns_share_the_pass_of_the_features():
     table = extract(comm, torus, mappings, features=["max_bytes"], also={"busiest": busiest})
     assert table["busiest"].tolist() == ["(1) +0", "(2) -0"]
     assert seen == [True, True]
+
+
+def test_a_stream_of_mappings_is_not_held():
+    comm, torus = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [512] * 4), Torus((4,))
+    alive = weakref.WeakSet()
+
+    def stream():
+        for number in range(5000):
+            mapping = TaskMapping([0, 1, 2, 3], 4, name=f"copy {number}")
+            alive.add(mapping)
+            assert len(alive) < 2000
+            yield mapping
+
+    done = []
+    blocks = extract_blocks(
+        comm, torus, stream(), features=["max_bytes"], n_jobs=2, progress=done.append
+    )
+    names = [name for block in blocks for name in block.index]
+    assert names == [f"copy {number}" for number in range(5000)]
+    assert done == list(range(5001))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_fault_in_a_stream_comes_after_the_rows_before_it(n_jobs):
+    comm, torus = CommGraph(4, [0, 1], [1, 2], [512, 8]), Torus((4,))
+    mappings = [TaskMapping([0, 1, 2, 3], 4)] * 1500 + [TaskMapping([0, 1], 4, name="short")]
+    blocks = extract_blocks(comm, torus, mappings, features=["max_bytes"], n_jobs=n_jobs)
+    assert len(next(blocks)) == 1024
+    with pytest.raises(InputError, match="mapping short does not fit the graph"):
+        list(blocks)
+
+
+def test_blocks_make_the_table():
+    comm, torus = patterns.halo_2d((4, 4), 1024, periodic=True), Torus((4, 4))
+    mappings = [TaskMapping(m.node, 16) for m in strategies.sample(comm, torus, n=40)] * 30
+    whole = extract(comm, torus, mappings)
+    assert whole.index.tolist() == [str(number) for number in range(1200)]
+    pd.testing.assert_frame_equal(
+        whole.iloc[:40].reset_index(), extract(comm, torus, mappings[:40]).reset_index()
+    )
+    assert extract(comm, torus, []).empty

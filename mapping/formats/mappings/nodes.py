@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -89,10 +90,10 @@ def are_named_lines(source: Source) -> bool:
     return not _in_brackets(name, parts)
 
 
-def read_many(source: Source, options: MappingOptions) -> list[TaskMapping]:
-    """Return the mappings of lines ``name,node0,node1,...``."""
-    text = source.text
-    mappings: list[TaskMapping] = []
+def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
+    """Give the mappings of lines ``name,node0,node1,...``, one at a time."""
+    text = source.stream
+    n_tasks = None
     seen: dict[str, int] = {}
     for number, line in text.lines("#"):
         name, *parts = (part.strip() for part in line.split(","))
@@ -102,16 +103,15 @@ def read_many(source: Source, options: MappingOptions) -> list[TaskMapping]:
             )
         if not name:
             raise text.fault("mapping without a name", number, line, "name,node0,node1,...")
-        if mappings and len(parts) != mappings[0].n_tasks:
-            expected = mappings[0].n_tasks
+        n_tasks = len(parts) if n_tasks is None else n_tasks
+        if len(parts) != n_tasks:
             raise text.fault(
-                "mappings differ in their number of tasks", number, len(parts), expected
+                "mappings differ in their number of tasks", number, len(parts), n_tasks
             )
         seen[name] = number
-        mappings.append(node_row(text, number, parts, options, name))
-    if not mappings:
+        yield node_row(text, number, parts, options, name)
+    if not seen:
         raise text.fault("file without data")
-    return mappings
 
 
 def _is_name(word: str) -> bool:

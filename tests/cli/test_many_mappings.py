@@ -1,0 +1,73 @@
+"""Tables of very many mappings are written as their rows come."""
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from toruscast.cli import features as command
+from toruscast.cli import main
+from toruscast.features import extract
+from toruscast.mapping import Torus, patterns, strategies
+from toruscast.mapping.formats import iter_mappings, write_comm, write_mappings
+
+HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
+LINE = "features --comm halo.csv --torus 4x4 --features max_bytes,max_dilation"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_comm(HALO, tmp_path / "halo.csv")
+
+    def call(line, code=0):
+        result = CliRunner().invoke(main, line.split())
+        assert result.exit_code == code, (line, result.stdout, result.stderr)
+        return result
+
+    return call
+
+
+def test_blocks_of_a_table_make_one_file(run):
+    said = run(f"{LINE} --candidates 1500 --csv t.csv --parquet t.parquet --json t.json").stdout
+    whole = extract(
+        HALO,
+        TORUS,
+        strategies.sample(HALO, TORUS, n=1500),
+        features=["max_bytes", "max_dilation"],
+    )
+    pd.testing.assert_frame_equal(pd.read_csv("t.csv", index_col="mapping"), whole)
+    pd.testing.assert_frame_equal(pd.read_parquet("t.parquet"), whole)
+    with open("t.json") as file:  # noqa: PTH123
+        assert len(json.load(file)["features"]) == 1500
+    assert f"{1500 - command.MOST_SHOWN} more mappings in --csv" in said
+    assert "1500 mappings of 16 tasks on torus 4x4: 1 task a node." in said
+    rows = run(f"{LINE} --candidates 1500 --csv -").stdout.splitlines()
+    assert rows[0] == "mapping,max_bytes,max_dilation"
+    assert len(rows) == 1501
+
+
+def test_files_of_a_folder_are_read_one_after_the_other(run, tmp_path):
+    mappings = strategies.sample(HALO, TORUS, n=5)
+    write_mappings(mappings, tmp_path / "maps")
+    read = iter_mappings(tmp_path / "maps", TORUS)
+    first = next(read)
+    last = sorted(mapping.name for mapping in mappings)[-1]
+    (tmp_path / "maps" / f"{last}.map").write_text("0 0 0\n0 0 x\n")
+    assert first.name == sorted(mapping.name for mapping in mappings)[0]
+    said = run(f"{LINE} --mappings maps --csv t.csv", 2).stderr
+    assert f"maps/{last}.map:2: " in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "t.csv").exists()
+    run(f"{LINE} --mappings halo.csv --csv t.csv", 2)
+
+
+def test_mappings_of_one_file_are_read_one_after_the_other(tmp_path):
+    path = tmp_path / "all.csv"
+    lines = [f"m{number},{','.join(map(str, range(16)))}" for number in range(50)]
+    path.write_text("\n".join([*lines, "m0,1"]))
+    read = iter_mappings(path, TORUS)
+    assert [next(read).name for _ in range(50)][-1] == "m49"
+    with pytest.raises(ValueError, match=r"all\.csv:51: name of a mapping stands twice"):
+        next(read)
