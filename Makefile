@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz audit soak clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz kills laws audit soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -79,6 +79,16 @@ fuzz: .venv/installed-dev
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target .venv/fuzzed .
 	rm -rf build
 	PYTHONPATH=.venv/fuzzed $(BIN)/python tools/fuzz.py --runs $(RUNS) $(FAMILIES)
+
+# Each long command is killed so many times, and goes on: what it leaves must be the same.
+KILLS ?= 50
+kills: .venv/installed
+	$(BIN)/python tools/kills.py --kills $(KILLS) --keep
+
+# Random tori, mappings and traffic, so many for each law.
+EXAMPLES ?= 10000
+laws: .venv/installed-dev
+	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q tests/simulation/test_laws.py tests/routing/test_symmetry.py
 
 # Known faults of the packages that 'make' installs; asks a server.
 audit: .venv/installed-dev

@@ -23,7 +23,8 @@ from .stretch import Snapshot, Stretch
 
 Progress = Callable[[int, int], object]
 
-# Packet-hops between two calls of `progress`: about a tenth of a second.
+# Packet-hops between two calls of `progress`, and between two looks for Ctrl-C: about a tenth of a
+# second.
 _SLICE = 2**20
 _NEVER = 2**62
 # Difference of the seeds of two phases; such seeds are far from those that people choose.
@@ -56,7 +57,6 @@ class Steps:
         self.progress, self.total, self.before = progress, total, 0
         self.told = 0
         self.snapshots = 0
-        self.size = _NEVER if progress is None else _SLICE
 
     def report(self, done: int) -> None:
         """Report how many packet-hops of this run are done."""
@@ -151,7 +151,7 @@ def _pass(
     look = BETWEEN_LOOKS
     kept = most_snapshots(options.torus)
     taken = steps.snapshots
-    while run(state, min(snapshot, look), steps.size):
+    while run(state, min(snapshot, look), _SLICE):
         steps.report(int(state.clock[records.HOPS]))
         following = int(state.clock[records.HELD])
         if following > look:

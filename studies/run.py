@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from toruscast import InputError
-from toruscast.mapping.formats import atomic_path
+from toruscast.mapping.formats import atomic_path, folder_to_fill
 from toruscast.report.machine import describe_machine
 from toruscast.training import read_samples
 
@@ -48,22 +48,22 @@ def run(
     chosen, left_out = _chosen(names, inputs, studies)
     findings: dict[str, dict[str, Findings]] = {}
     seconds: dict[str, float] = {}
-    _make_folder(out)
-    for number, study in enumerate(chosen, start=1):
-        if not quiet:
-            print(f"{number} of {len(chosen)}: {study.name}, {study.title}", file=sys.stderr)
-        start = time.perf_counter()
-        try:
-            found = {title: part(inputs) for title, part in study.parts.items()}
-        except Exception as error:
-            if len(chosen) == 1:
-                raise
-            left_out[study.name] = "failed: " + " ".join(str(error).split())
-            print(f"error: {study.name}: {left_out[study.name]}", file=sys.stderr)
-            continue
-        findings[study.name] = found
-        seconds[study.name] = time.perf_counter() - start
-        _write_study(study, found, out)
+    with folder_to_fill(out):
+        for number, study in enumerate(chosen, start=1):
+            if not quiet:
+                print(f"{number} of {len(chosen)}: {study.name}, {study.title}", file=sys.stderr)
+            start = time.perf_counter()
+            try:
+                found = {title: part(inputs) for title, part in study.parts.items()}
+            except Exception as error:
+                if len(chosen) == 1:
+                    raise
+                left_out[study.name] = "failed: " + " ".join(str(error).split())
+                print(f"error: {study.name}: {left_out[study.name]}", file=sys.stderr)
+                continue
+            findings[study.name] = found
+            seconds[study.name] = time.perf_counter() - start
+            _write_study(study, found, out)
     sampled = any(studies[name].needs == "samples" for name in findings)
     origin = None
     if sampled and inputs.samples is not None:
@@ -114,27 +114,19 @@ def _write_study(study: Study, findings: Mapping[str, Findings], out: Path) -> N
     for found in findings.values():
         tables |= found.tables
         for name, chart in found.charts.items():
-            _make_folder(out / "figures")
-            draw_chart(chart, out / "figures" / f"{_file_name(study.name)}-{_file_name(name)}.svg")
+            with folder_to_fill(out / "figures") as folder:
+                draw_chart(chart, folder / f"{_file_name(study.name)}-{_file_name(name)}.svg")
     for name, values in tables.items():
         if len(values):
             path = out / "tables" / _file_name(study.name) / f"{_file_name(name)}.csv"
-            _make_folder(path.parent)
             text = values.to_csv(index=False, lineterminator="\n", float_format="%.6g")
             _write(text, path)
     _write(study_page(study, findings), out / f"{_file_name(study.name)}.md")
 
 
 def _write(text: str, path: Path) -> None:
-    with atomic_path(path) as temporary:
-        Path(temporary).write_text(text, encoding="utf-8")
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
+    with folder_to_fill(path.parent), atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def _file_name(name: str) -> str:

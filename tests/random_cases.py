@@ -1,12 +1,15 @@
 """Awkward random input: tori with rings of 1, 2 and 3, meshes, ties; graphs with odd edges."""
 
+import os
 from dataclasses import replace
 from itertools import pairwise
 from typing import get_args
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, TieRule, Torus
+from toruscast.mapping.twist import usual_twist
 
 # Half of the weight lies on the sizes where plus and minus meet, and on even rings with ties.
 SIZES = st.sampled_from([1, 2, 2, 3, 4, 4, 5, 6, 7, 8])
@@ -17,6 +20,11 @@ AMOUNTS = st.one_of(
 )
 TIES = st.sampled_from(get_args(TieRule))
 FIFO_RULES = st.sampled_from(["bluegene_q", "first_dimension", "round_robin"])
+
+
+def examples(usual):
+    """Let a law be tried on so many examples, or on as many as EXAMPLES says."""
+    return settings(max_examples=int(os.environ.get("EXAMPLES", usual)), deadline=None)
 
 
 @st.composite
@@ -32,6 +40,26 @@ def tori(draw, max_nodes=120, max_dimensions=4, ties=TIES, network=None):
     if network is None:
         network = draw(networks())
     return Torus(shape, wrap, speeds, order, draw(ties), network, zones=draw(zones(ndim)))
+
+
+@st.composite
+def twisted(draw, network=None):
+    shape = draw(st.sampled_from([(2, 2, 4), (2, 4, 4), (4, 2, 2), (3, 3, 6), (4, 4, 8)]))
+    twist = usual_twist(shape)
+    if draw(st.booleans()):
+        # Any other one: only along the last dimension.
+        shape = (draw(st.integers(2, 4)), draw(st.integers(2, 4)), draw(st.integers(2, 6)))
+        by = [draw(st.integers(0, shape[2] - 1)) for _ in range(2)]
+        twist = ((0, 0, by[0]), (0, 0, by[1]), (0, 0, 0))
+    return Torus(
+        shape,
+        bandwidth=draw(st.sampled_from([(2e9,), (1e9, 2e9, 4.5e9)])),
+        order=draw(st.permutations(range(3))),
+        tie=draw(st.sampled_from(["plus", "source_parity"])),
+        network=draw(networks()) if network is None else network,
+        zones=draw(st.sampled_from([(), ((1, 0), (2,)), ((2,), (1,), (0,))])),
+        twist=twist,
+    )
 
 
 @st.composite

@@ -20,7 +20,7 @@ from toruscast.mapping.formats import folder_to_fill
 
 from ._sample_keys import How, Job, digest
 from ._sample_parts import known, marks_of, parts_of
-from .sample_store import FORMAT, LABELS, locked, read_samples, write_samples
+from .sample_store import FORMAT, LABELS, VERSION, locked, read_samples, write_samples
 
 
 class SampleFiles:
@@ -120,6 +120,7 @@ def noted(
     return {
         **before,
         "format": FORMAT,
+        "version": VERSION,
         **(_made() if is_new else {}),
         "routing": _all(before.get("routing", how.routing), how.routing),
         "coarsening": _all(before.get("coarsening", how.coarsening), how.coarsening),

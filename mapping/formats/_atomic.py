@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import os
 import stat
@@ -14,6 +15,8 @@ from pathlib import Path
 from toruscast.errors import InputError
 
 logger = logging.getLogger(__name__)
+# Errors of a full disk.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -21,7 +24,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary file to write, which becomes ``path`` once the block ends without an error.
 
     The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
-    block raises, it is removed and what stood at ``path`` before stays as it was.
+    block raises, it is removed and what stood at ``path`` before stays as it was. What a killed
+    process left of it is gone once the same file is written again.
 
     Raises
     ------
@@ -43,8 +47,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             kind = "a folder" if target.is_dir() else "no regular file"
             raise InputError("cannot be written", file=path, found=kind, expected="a file name")
-        temporary = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
-        temporary.touch(exist_ok=False)
+        temporary, handle = _claimed(target)
     except OSError as error:
         raise InputError("cannot be written", file=path, found=error.strerror or error) from None
     except ValueError as error:
@@ -52,19 +55,45 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise
         raise InputError("bad file name", file=path, found=error) from None
     try:
-        try:
-            yield temporary
-            size = temporary.stat().st_size
-            temporary.replace(target)
-            written = {"event": "wrote", "file": os.fspath(path), "size": size}
-            logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
-        except OSError as error:
-            # A full disk has no name of its own to tell.
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise
-            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
-    finally:
+        yield temporary
+        size = temporary.stat().st_size
+        temporary.replace(target)
+        written = {"event": "wrote", "file": os.fspath(path), "size": size}
+        logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        # A full disk has no name of its own to tell.
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None
+        raise
+    finally:
+        os.close(handle)
+
+
+def _claimed(target: Path) -> tuple[Path, int]:
+    """Return the temporary file of a target, empty, and a handle that locks it.
+
+    Its name is always the same: a process that was killed leaves it, and the next one takes it
+    over. While another process writes it, or where there are no locks, the name is a new one.
+    """
+    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:32]
+    usual = target.with_name(f".{name}{target.suffix}")
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        handle = os.open(usual, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another process may have moved it to its target meanwhile.
+            if os.path.samestat(os.fstat(handle), usual.stat()):
+                os.ftruncate(handle, 0)
+                return usual, handle
+        except OSError:
+            os.close(handle)
+            raise
+        os.close(handle)
+    new = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
+    return new, os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
 
 
 @contextmanager

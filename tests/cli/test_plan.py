@@ -210,33 +210,3 @@ def test_ctrl_c_ends_the_script_too(run):
     time.sleep(1.2)
     assert not Path("finished").exists()
     assert not Path(".runs.csv.run").exists()
-
-
-# The time of each run is another one, and the machine itself counts those that it finished.
-COUNTING = """
-name=$(basename $1 .map)
-sleep 0.$(($$ % 3))
-n=$(cat counted 2>/dev/null | wc -l)
-echo "$name,$((100 + n)).5" >> counted
-echo "$((100 + n)).5"
-"""
-
-
-def killed(kills, most):
-    """Kill a plan at random moments; return what the machine ran and what the file says."""
-    Path("machine.sh").write_text(COUNTING)
-    line = [*WORDS.split(), "--run", "sh machine.sh {map}", "--runs", str(most), "--quiet"]
-    line += ["--noise", "0.5", "--goal", "0.0001"]
-    script = Path(__file__).parents[1] / "killed.py"
-    subprocess.run([sys.executable, script, str(kills), str(kills), *line], check=True)
-    ran = [line.split(",") for line in Path("counted").read_text().splitlines()]
-    return [(name, float(seconds)) for name, seconds in ran]
-
-
-@pytest.mark.parametrize(("kills", "most"), [(4, 7), pytest.param(50, 14, marks=pytest.mark.slow)])
-def test_a_killed_plan_goes_on_and_nothing_is_lost_or_doubled(run, kills, most):
-    ran = killed(kills, most)
-    runs = logged()
-    assert list(zip(runs["mapping"], runs["time"], strict=True)) == ran
-    assert len(ran) == most
-    assert not Path(".runs.csv.run").exists()

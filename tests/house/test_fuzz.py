@@ -49,3 +49,11 @@ def test_what_was_found_has_a_test():
         for row in csv.DictReader(file):
             name, _, test = row["test"].partition("::")
             assert f"def {test}(" in (FOUND.parents[2] / name).read_text()
+
+
+def test_the_page_holds_what_is_kept(monkeypatch):
+    root = FOUND.parents[2]
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    from reliability import page
+
+    assert (root / "docs" / "reliability.md").read_text() == page()

@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 
@@ -64,3 +65,29 @@ def test_place_that_cannot_be_written(tmp_path, name):
 def test_device_is_not_replaced():
     with pytest.raises(InputError, match="no regular file"), atomic_path(os.devnull):
         raise AssertionError("the block must not run")
+
+
+def test_what_a_killed_process_left_is_taken_over(tmp_path):
+    target = tmp_path / "a.txt"
+    child = os.fork()
+    if not child:
+        with atomic_path(target) as temporary:
+            temporary.write_text("much that is half written")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    with atomic_path(target) as temporary:
+        assert not temporary.stat().st_size
+        temporary.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert target.read_text() == "whole"
+
+
+def test_two_that_write_one_file_do_not_meet(tmp_path):
+    target = tmp_path / "a.txt"
+    with atomic_path(target) as first, atomic_path(target) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
+    assert target.read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -7,7 +7,7 @@ import pytest
 from against_twin import check_against_twin
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_cases import graphs, mapped, networks, simulated_networks
+from random_cases import graphs, mapped, simulated_networks, twisted
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, strategies
 from toruscast.mapping.patterns import all_to_all
@@ -16,26 +16,6 @@ from toruscast.routing import link_loads, release_bound, routes, time_bounds
 from toruscast.routing.loads import loads_along_routes
 from toruscast.routing.routing import dilations, injection_fifos
 from toruscast.simulation import simulate, simulate_flows
-
-
-@st.composite
-def twisted(draw, network=None):
-    shape = draw(st.sampled_from([(2, 2, 4), (2, 4, 4), (4, 2, 2), (3, 3, 6), (4, 4, 8)]))
-    twist = usual_twist(shape)
-    if draw(st.booleans()):
-        # Any other one: only along the last dimension.
-        shape = (draw(st.integers(2, 4)), draw(st.integers(2, 4)), draw(st.integers(2, 6)))
-        by = [draw(st.integers(0, shape[2] - 1)) for _ in range(2)]
-        twist = ((0, 0, by[0]), (0, 0, by[1]), (0, 0, 0))
-    return Torus(
-        shape,
-        bandwidth=draw(st.sampled_from([(2e9,), (1e9, 2e9, 4.5e9)])),
-        order=draw(st.permutations(range(3))),
-        tie=draw(st.sampled_from(["plus", "source_parity"])),
-        network=draw(networks()) if network is None else network,
-        zones=draw(st.sampled_from([(), ((1, 0), (2,)), ((2,), (1,), (0,))])),
-        twist=twist,
-    )
 
 
 @settings(max_examples=30, deadline=None)

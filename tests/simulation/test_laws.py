@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from random_cases import graphs, mapped, simulated_networks, tori
+from random_cases import examples, graphs, mapped, simulated_networks, tori, twisted
 
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
@@ -15,6 +15,7 @@ from toruscast.routing.messages import list_messages
 from toruscast.routing.packets import packet_counts
 from toruscast.simulation import _setup as setup
 from toruscast.simulation import _state as records
+from toruscast.simulation import run as running
 from toruscast.simulation import simulate
 from toruscast.simulation._setup import build_state
 from toruscast.simulation.kernels.loop import run, start
@@ -28,8 +29,10 @@ NEVER = 2**62
 
 @st.composite
 def simulated(draw, max_nodes=30, networks=simulated_networks):
-    """Graph, torus and mapping."""
-    torus = draw(tori(max_nodes=max_nodes, max_dimensions=3, network=draw(networks())))
+    """Graph, torus, twisted now and then, and mapping."""
+    network = draw(networks())
+    plain = tori(max_nodes=max_nodes, max_dimensions=3, network=network)
+    torus = draw(st.one_of(plain, plain, plain, twisted(network)))
     mapping = draw(mapped(torus))
     return draw(graphs(mapping.n_tasks, 25)), torus, mapping
 
@@ -63,7 +66,7 @@ def expected_loads(comm, torus, mapping):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(simulated(), routing)
 def test_link_bytes_are_hop_bytes(case, routing):
     comm, torus, mapping = case
@@ -88,7 +91,7 @@ def test_link_bytes_are_hop_bytes(case, routing):
         assert (result.wire_bytes <= 2 * wire_bytes * (1 + 1e-6) + 1e-6).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(simulated(), routing, st.sampled_from([1, 3]))
 def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening):
     comm, torus, mapping = case
@@ -111,7 +114,7 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
         np.testing.assert_array_equal(a, b)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), routing)
 def test_buffers_never_hold_more_than_their_places(data, routing):
     # Full packets only, whose number is a matter of bytes too.
@@ -130,15 +133,17 @@ def test_buffers_never_hold_more_than_their_places(data, routing):
     assert (result.most_buffered <= channels * network.buffer_packets).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(simulated(), st.sampled_from([*FIXED_TIES, "random", "booksim"]), routing)
 def test_no_run_beats_the_bounds(case, tie, routing):
     comm, torus, mapping = case
-    time, least = time_and_least([comm], replace(torus, tie=tie), mapping, routing)
+    if not torus.twist:
+        torus = replace(torus, tie=tie)
+    time, least = time_and_least([comm], torus, mapping, routing)
     assert time >= least
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data(), st.sampled_from([*FIXED_TIES, "random", "booksim"]), routing)
 def test_no_rounds_beat_the_bounds(data, tie, routing):
     network = data.draw(simulated_networks(routing))
@@ -169,7 +174,7 @@ def time_and_least(rounds, torus, mapping, routing):
     return result.time, max(strict) * (1 - 5e-4) - rounding
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(simulated(), routing, st.sampled_from([0.25, 2.0, 64.0]))
 def test_time_scales_with_its_unit(case, routing, faster):
     comm, torus, mapping = case
@@ -191,7 +196,7 @@ def test_time_scales_with_its_unit(case, routing, faster):
     np.testing.assert_allclose(after.delay, before.delay / faster, 1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(simulated(), routing, st.booleans(), st.data())
 def test_looking_on_changes_nothing(case, routing, dependent, data):
     comm, torus, mapping = case
@@ -215,7 +220,7 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
         np.testing.assert_array_equal(getattr(watched, counter), getattr(plain, counter))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(simulated(), routing, st.integers(1, 9))
 def test_slices_change_nothing(case, routing, budget):
     comm, torus, mapping = case
@@ -229,7 +234,7 @@ def test_slices_change_nothing(case, routing, budget):
     np.testing.assert_array_equal(state.receipt["finish"][: messages.edge.size] * tick, finish)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(simulated(), routing, st.integers(1, 2**31))
 def test_the_seed_is_of_random_ties_and_of_channels_with_datelines_only(case, routing, seed):
     comm, torus, mapping = case
@@ -278,7 +283,7 @@ def test_random_ties_go_either_way_in_every_phase():
     assert abs(plus - 50) < 5 * 5
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data(), routing)
 def test_phases_add_up(data, routing):
     network = data.draw(simulated_networks(routing))
@@ -300,7 +305,7 @@ def test_phases_add_up(data, routing):
     np.testing.assert_array_equal(whole.most_buffered, most)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data(), routing)
 def test_rounds_send_what_phases_send(data, routing):
     network = data.draw(simulated_networks(routing))
@@ -323,7 +328,7 @@ def test_rounds_send_what_phases_send(data, routing):
         assert (mine["handed_over"] >= needed * (1 - 1e-12)).all()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(simulated(), st.integers(1, 50))
 def test_coarse_packets_carry_the_same_bytes(case, coarsening):
     comm, torus, mapping = case
@@ -347,7 +352,7 @@ def test_records_fill_a_cache_line():
     assert records.LINK.itemsize == records.MESSAGE.itemsize == 64
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(simulated())
 def test_the_kernel_of_the_usual_network_does_what_the_other_does(case):
     comm, torus, mapping = case
@@ -357,3 +362,19 @@ def test_the_kernel_of_the_usual_network_does_what_the_other_does(case):
         other = simulate(comm, torus, mapping).stretches[0]
     for name in ("arrived", "packets", "wire_bytes", "most", "waited", "fifo_waited"):
         np.testing.assert_array_equal(getattr(usual, name), getattr(other, name), err_msg=name)
+
+
+def test_a_simulation_without_progress_can_be_interrupted(monkeypatch):
+    calls = []
+
+    def slice_of(*words):
+        calls.append(words)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return run(*words)
+
+    monkeypatch.setattr(running, "_SLICE", 10)
+    monkeypatch.setattr(running, "run", slice_of)
+    torus = Torus(8)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(all_to_all(8, 4096.0), torus, TaskMapping(np.arange(8), torus))

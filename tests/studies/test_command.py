@@ -1,5 +1,6 @@
 """``python -m studies``, its pages and its charts."""
 
+import errno
 import json
 import math
 import shlex
@@ -101,6 +102,17 @@ def test_one_that_fails_leaves_the_others(call, tmp_path):
     assert "not run: it needs the measurements (--data)" in index
     assert (tmp_path / "out/works.md").is_file()
     assert not (tmp_path / "out/fails.md").exists()
+
+
+def test_a_full_disk_leaves_no_empty_folder(call, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert call("run fails --out out -q").exit_code == 2
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr("studies.run.atomic_path", full)
+    assert call("run works --out out -q").exit_code == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["figures"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Simulated samples of the experiments, and what is learned from them."""
 
 import json
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from studies.sc13 import STUDY, hybrids, own, plan, reach, together
 from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores, splits
 from studies.study import Findings, Inputs
-from toruscast import InputError, TimePredictor, Torus, patterns, simulate, strategies
+from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
 from toruscast.mapping.patterns.recipe import from_recipe
-from toruscast.training import rcc, read_samples, repeated_splits, write_samples
+from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
 from toruscast.training.stored import add_metrics
 
 INPUTS = Inputs(samples=SAMPLES)
@@ -89,6 +90,26 @@ class SmallBlock(plan.Block):
     torus = Torus((2, 2))
     workload = patterns.halo_2d((8, 8), 8, periodic=True).renamed("small")
     name = "small"
+
+
+def test_what_others_add_while_a_block_is_settled_stays(tmp_path, monkeypatch):
+    store, block = tmp_path / "samples.parquet", SmallBlock("2D Halo", "8 B", (2, 2), 6, "wide")
+    other = patterns.halo_2d((2, 2), 8).renamed("other"), Torus((2, 2)), TaskMapping(range(4), 4)
+    adding = []
+
+    def read(path):
+        table = read_samples(path)
+        if not adding:
+            adding.append(Thread(target=build_samples, args=([other], store)))
+            adding[0].start()
+            adding[0].join(2)
+        return table
+
+    monkeypatch.setattr(plan, "read_samples", read)
+    plan.build(store, block)
+    adding[0].join()
+    assert sorted(set(read_samples(store)["workload"])) == ["other", "small"]
+    assert len(read_samples(store)) == 7
 
 
 def test_build_goes_on_and_notes_its_cost(tmp_path):

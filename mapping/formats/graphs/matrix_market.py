@@ -31,14 +31,14 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a Matrix Market file."""
     options.refuse_include(source.path)
     options.refuse_columns(source.path)
-    graph = read_matrix_market(source.text, options.n_tasks, options.name)
+    graph = read_matrix_market(source.text, options)
     if options.messages is None:
         return graph
     entries = (graph.src.astype(np.int64), graph.dst.astype(np.int64), graph.nbytes)
     return matrix_graph(source, (graph.n_tasks, entries), options)
 
 
-def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
+def read_matrix_market(text: Text, options: GraphOptions) -> CommGraph:
     """Return the graph of a Matrix Market file: row = source, one message an entry."""
     banner = text.data[: text.data.find(b"\n")]
     if not (match := BANNER.fullmatch(banner)):
@@ -71,15 +71,18 @@ def read_matrix_market(text: Text, n_tasks: int | None, name: str) -> CommGraph:
             row = int(outside[0])
             raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
     src, dst = src - 1, dst - 1
-    agree(text, rows, n_tasks)
+    agree(text, rows, options.n_tasks)
     values = {"src": src, "dst": dst, "nbytes": nbytes}
-    graph = graph_of(table, values, Told(rows), GraphOptions(name))
+    bare = GraphOptions(options.name, duplicates=options.duplicates)
+    graph = graph_of(table, values, Told(rows), bare)
     if match[2].lower() == b"general":
         return graph
-    other = src != dst
-    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src), (nbytes, nbytes))]
+    other = graph.src != graph.dst
+    ends = ((graph.src, graph.dst), (graph.dst, graph.src))
+    counted = ((graph.nbytes,) * 2, (graph.n_messages,) * 2)
+    both = [np.concatenate([a, b[other]]) for a, b in (*ends, *counted)]
     with at_file(text.file):
-        return CommGraph(graph.n_tasks, *both, name=name)
+        return CommGraph(graph.n_tasks, *both, name=options.name)
 
 
 def write(comm: CommGraph, path: Path) -> None:

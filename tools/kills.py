@@ -1,0 +1,237 @@
+"""Kill each long command at random moments, go on, and compare with a run that nothing disturbed.
+
+    make kills KILLS=50
+    python tools/kills.py --kills 3 train search
+
+A command works in a folder of its own. It is killed (SIGKILL) at a random moment of the time that
+it takes undisturbed, and given again, until it ends. What it leaves is then compared bit for bit
+with what the undisturbed run left, and no other file may be there. Each command starts anew in an
+empty folder until it has been killed as often as asked for. Exits 1 if anything differs.
+"""
+
+import argparse
+import csv
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+import toruscast as tc
+
+# Imported here, so that a child begins at once.
+import toruscast.training.driving
+import toruscast.training.search
+from toruscast.cli import main
+from toruscast.training import load_predictor, read_samples
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from studies.command import command as studies_command  # noqa: E402
+from studies.sc13 import plan as studies_plan  # noqa: E402
+
+KEPT = ROOT / "tests" / "data" / "kills.csv"
+HALO, TORUS = tc.patterns.halo_3d((4, 4, 4), 16384.0), tc.Torus((4, 4, 4))
+TRAIN = "train --comm halo.csv --torus 4x4x4 -n 60 --samples s.parquet --out m.skops --splits 2 -q"
+MACHINE = """
+sleep 0.$(($$ % 2))
+n=$(cat counted 2>/dev/null | wc -l)
+echo "$(basename $1 .map),$((100 + n)).5" >> counted
+echo "$((100 + n)).5"
+"""
+PLAN = (
+    "plan --comm halo.csv --torus 4x4x4 --mappings maps/ --times runs.csv --runs 8 --jobs 1 -q "
+    "--noise 0.5 --goal 0.0001 --run"
+)
+# Kills until a command may end in peace.
+IN_A_ROW = 5
+# What differs from one run to the next.
+OF_THE_RUN = ("command", "created", "processor_seconds")
+
+
+class Small(studies_plan.Block):
+    """A block of a study that is soon built."""
+
+    torus = tc.Torus((2, 2, 2))
+
+    @property
+    def workload(self):
+        """What is sent."""
+        return tc.patterns.halo_2d((16, 8), 4096, periodic=True).renamed(self.name)
+
+
+def build_studies():
+    blocks = tuple(Small("2D Halo", size, (2, 2, 2), 20, "wide") for size in ("8 B", "512 B"))
+    studies_plan.blocks = lambda: blocks
+    studies_command.main(args=["build", "--out", "s.parquet", "--jobs", "1", "-q"])
+
+
+def search():
+    """Search for so many turns, not seconds: the same is then found again."""
+
+    def keep(mapping, _=None):
+        tc.write_mapping(mapping, "best.csv")
+
+    comm = tc.patterns.random_pairs(64, 4, 16384.0, seed=1)
+    keep(tc.search(comm, TORUS, turns=96, n_jobs=1, better=keep).mapping)
+
+
+CALLS = {
+    "train": lambda: main.main(args=[*TRAIN.split(), "--jobs", "1"]),
+    "train-workers": lambda: main.main(args=[*TRAIN.split(), "--workers", "2"]),
+    "plan-run": lambda: main.main(args=[*PLAN.split(), "sh machine.sh {map}"]),
+    "search": search,
+    "studies-build": build_studies,
+}
+TOLD = {
+    "train": "`train --samples`: simulate samples, train a model",
+    "train-workers": "the same with `--workers 2`",
+    "plan-run": "`plan --run`: a race on the machine",
+    "search": "a search that writes the best so far",
+    "studies-build": "`python -m studies build`, two small blocks",
+}
+
+
+def in_child(call, folder):
+    """Begin a call in a child process and a folder; return its number."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.chdir(folder)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        call()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(child):
+    """Wait for a child; return its exit code."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def prepare(folder):
+    """Make the folder of a command: a graph, mappings and a machine that counts its runs."""
+    folder.mkdir()
+    tc.write_comm(HALO, folder / "halo.csv")
+    tc.write_mappings(tc.strategies.sample(HALO, TORUS, n=12, seed=1), folder / "maps")
+    (folder / "machine.sh").write_text(MACHINE)
+
+
+def of_the_work(origin):
+    return {name: value for name, value in origin.items() if name not in OF_THE_RUN}
+
+
+def told(path):
+    """Return what a file holds, to the last bit, without when and how long it was worked on."""
+    if path.suffix == ".parquet":
+        table = read_samples(path)
+        return [table.to_csv(), of_the_work(table.attrs["provenance"])]
+    if path.suffix == ".skops":
+        model = load_predictor(path)
+        # Samples lie beside the model that learned from them.
+        times = model.predict(read_samples(path.with_name("s.parquet"))).tolist()
+        return [times, model.feature_importances_.tolist(), of_the_work(model.provenance_)]
+    return path.read_bytes().hex()
+
+
+def content(folder):
+    """Return what all files of a folder hold."""
+    place = folder.with_suffix(".json")
+
+    def note():
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        found = {str(path.relative_to(folder)): told(path) for path in files}
+        place.write_text(json.dumps(found, default=str))
+
+    # Reading may start threads, which no child may inherit.
+    if ended(in_child(note, folder)):
+        raise RuntimeError(f"the files of {folder} cannot be read")
+    return json.loads(place.read_text())
+
+
+def kill(call, folder, seconds, most, chance):
+    """Kill a call so many times at most, then let it end; return the kills and its exit code."""
+    for kills in range(most):
+        child = in_child(call, folder)
+        time.sleep(chance.uniform(0.0, seconds))
+        os.kill(child, signal.SIGKILL)
+        code = ended(child)
+        if code != -signal.SIGKILL:
+            return kills, code
+    return most, ended(in_child(call, folder))
+
+
+def try_command(name, kills, folder, chance):
+    """Kill a command so many times; return what differed, a line each."""
+    call = CALLS[name]
+    prepare(folder / "undisturbed")
+    # The first time compiles.
+    ended(in_child(call, folder / "undisturbed"))
+    begun = time.monotonic()
+    prepare(folder / "again")
+    if ended(in_child(call, folder / "again")):
+        return ["the undisturbed run fails"]
+    seconds = time.monotonic() - begun
+    expected = content(folder / "undisturbed")
+    wrong = ["undisturbed runs differ"] if content(folder / "again") != expected else []
+    done = number = 0
+    while done < kills:
+        number += 1
+        place = folder / str(number)
+        prepare(place)
+        made, code = kill(call, place, seconds, min(IN_A_ROW, kills - done), chance)
+        done += made
+        found = content(place)
+        names = {n for n in {*found, *expected} if found.get(n) != expected.get(n)}
+        if code or names:
+            wrong.append(f"run {number}, {made} kills: exit {code}, {', '.join(sorted(names))}")
+    words = f"{done} kills in {number} runs of {seconds:.1f} s, {len(wrong)} differ"
+    print(f"{name}: {words}", flush=True)
+    return wrong
+
+
+def keep(results):
+    """Write the counts of the commands that were tried to the kept table."""
+    with KEPT.open(newline="") as file:
+        rows = {row["command"]: row for row in csv.DictReader(file)}
+    rows |= {TOLD[name]: {"command": TOLD[name], **found} for name, found in results.items()}
+    with KEPT.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["command", "kills", "differ"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+
+
+def run():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("commands", nargs="*", choices=[*CALLS, []], help="all if none is named")
+    parser.add_argument("--kills", type=int, default=50, help="of each command")
+    parser.add_argument("--seed", type=int, default=None, help="of the moments")
+    parser.add_argument("--keep", action="store_true", help=f"write counts to {KEPT.name}")
+    options = parser.parse_args()
+    load_predictor()
+    results = {}
+    for name in options.commands or CALLS:
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = try_command(name, options.kills, Path(folder), random.Random(options.seed))
+        for line in wrong:
+            print(f"  {line}", flush=True)
+        results[name] = {"kills": options.kills, "differ": len(wrong)}
+    if options.keep:
+        keep(results)
+    return int(any(found["differ"] for found in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(run())
