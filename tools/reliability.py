@@ -19,9 +19,8 @@ FUZZED = """## Hostile files
 
 `make fuzz` (`tools/fuzz.py`) gives every reader damaged and hostile files. Each has to end in one
 line or a value, within two seconds of a processor and 500 MB; no code of the file runs, and nothing
-is written elsewhere. `make test` reads again what was found. The table counts the files of the last
-run of each reader with `make fuzz RUNS=1000000`, ended before all had their million; it is kept in
-`tests/data/fuzz/counts.csv`.
+is written elsewhere. `make test` reads again what was found. At least so many files were tried in
+the last run of `make fuzz`; the counts are kept in `tests/data/fuzz/counts.csv`.
 
 | readers | files |
 |---|---|
