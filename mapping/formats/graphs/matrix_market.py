@@ -78,9 +78,9 @@ def read_matrix_market(text: Text, options: GraphOptions) -> CommGraph:
     if match[2].lower() == b"general":
         return graph
     other = graph.src != graph.dst
-    ends = ((graph.src, graph.dst), (graph.dst, graph.src))
-    counted = ((graph.nbytes,) * 2, (graph.n_messages,) * 2)
-    both = [np.concatenate([a, b[other]]) for a, b in (*ends, *counted)]
+    src, dst, carried = graph.src, graph.dst, (graph.nbytes, graph.n_messages)
+    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src))]
+    both += [np.concatenate([each, each[other]]) for each in carried]
     with at_file(text.file):
         return CommGraph(graph.n_tasks, *both, name=options.name)
 
