@@ -11,7 +11,8 @@ import click
 from toruscast.report.units import nbytes
 
 from . import options
-from .inputs import load_torus, per_iteration, read_traffic
+from .graph_files import read_traffic
+from .inputs import load_torus, per_iteration
 from .mapping_files import MappingFile, is_folder, write_to_folder
 from .occupancy import occupancy
 from .output import Output, check_writable
@@ -108,7 +109,8 @@ def command(
             source, graph.include, n_tasks=graph.tasks, messages=graph.messages, **graph.how
         )
         comm = per_iteration(read.total, graph.iterations)
-        write_comm(comm, target, dialect)
+        with output.progress("Writing"):
+            write_comm(comm, target, dialect)
         if target.endswith(".mtx") and (comm.n_messages != 1).any():
             output.message(
                 f"{target}: Matrix Market files hold bytes only; message counts are lost"

@@ -220,21 +220,18 @@ def _scored(
     output: Output,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score every set on the same splits."""
-    import pandas as pd
-
     from toruscast.training import TimePredictor, repeated_splits, usual_target
     from toruscast.training.gains import gains
 
-    parts = []
     with output.progress("Scoring feature sets") as progress:
-        progress(0, len(sets))
-        for done, (name, names) in enumerate(sets.items(), start=1):
-            predictor = {name: TimePredictor(names, target or usual_target(names))}
-            parts.append(
-                repeated_splits(table, predictor, n_splits=splits, seed=work.seed, n_jobs=work.jobs)
-            )
-            progress(done, len(sets))
-    scores = pd.concat(parts, ignore_index=True)
+        scores = repeated_splits(
+            table,
+            {n: TimePredictor(names, target or usual_target(names)) for n, names in sets.items()},
+            n_splits=splits,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            progress=progress,
+        )
     return scores, gains(scores)
 
 

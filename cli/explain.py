@@ -70,7 +70,8 @@ def command(
         load_mapping(application.comm, torus, name, placing, work.seed)
         for name in (mapping, against)
     ]
-    why = explain(workload, torus, *two, routing=work.routing, n=top)
+    with output.progress("Explaining"):
+        why = explain(workload, torus, *two, routing=work.routing, n=top)
     content = {
         "mapping": why.mapping.name,
         "against": why.against.name,

@@ -7,14 +7,16 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from .graph_files import is_file, read_traffic
 from .names import closest
 from .network import change_network
 from .places import change_links, check_fixed, only_nodes, put, read_fixed
-from .records import Candidates, Host, Include, Placing, Traffic
+from .progress import working
+from .records import Candidates, Host, Placing, Traffic
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
@@ -191,7 +193,14 @@ def load_mappings(
     comm: CommGraph, torus: Torus, candidates: Candidates, seed: int
 ) -> list[TaskMapping]:
     """Read mappings, or make a sample of them."""
-    return list(stream_mappings(comm, torus, candidates, seed)[0])
+    made = candidates.mappings is None
+    loaded: list[TaskMapping] = []
+    with working("Making mappings" if made else "Reading mappings") as progress:
+        found, n = stream_mappings(comm, torus, candidates, seed)
+        for mapping in found:
+            loaded.append(mapping)
+            progress(len(loaded), n)
+    return loaded
 
 
 def stream_mappings(
@@ -255,7 +264,7 @@ def load_mapping(
 
     fixed = read_fixed(placing.fixed)
     is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
-    if _is_file(mapping) and not (is_known and Path(mapping).is_dir()):
+    if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
         chosen = read_mapping(mapping, torus, n_tasks=comm.n_tasks, **placing.how)
         check_mappings([chosen], mapping, comm, torus)
         check_fixed([chosen], mapping, fixed)
@@ -273,7 +282,8 @@ def load_mapping(
     if said := remark(mapping, torus):
         warnings.warn(said, InputWarning, stacklevel=2)
     capacity = placing.tasks_per_node
-    made = strategies.make(mapping, comm, torus, tasks_per_node=capacity, seed=seed)
+    with working("Making the mapping"):
+        made = strategies.make(mapping, comm, torus, tasks_per_node=capacity, seed=seed)
     return put([made], torus, fixed)[0]
 
 
@@ -288,53 +298,6 @@ def check_mappings(
             mapping.check(comm.n_tasks, torus)
     except InputError as error:
         raise error.replace(file=file) from None
-
-
-def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, float | None]:
-    """Return the traffic of a file or dataset, and the dataset's iterations.
-
-    ``how`` goes to `read_workload`.
-
-    Raises
-    ------
-    InputError
-        If the text names neither, or the file is not valid.
-    """
-    from toruscast import datasets
-    from toruscast.errors import InputError, MissingFileError
-    from toruscast.mapping import as_workload
-    from toruscast.mapping.formats import read_workload
-
-    known = datasets.names()
-    # A folder of results may be called as what was simulated.
-    if _is_file(comm) and not (comm in known and Path(comm).is_dir()):
-        return read_workload(comm, include=include, **how), None
-    if comm in known:
-        for option, value in how.items():
-            if value not in (None, "auto", "refuse", {}):
-                name = "--tasks" if option == "n_tasks" else f"--{option}"
-                raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
-        iterations = datasets.provenance(comm).get("iterations")
-        graph = datasets.load(comm, include=include)
-        return as_workload(graph), None if iterations is None else float(iterations)
-    # A path that does not exist may be the common prefix of per-rank files.
-    try:
-        return read_workload(comm, include=include, **how), None
-    except MissingFileError:
-        if "/" in comm or "." in comm:
-            raise
-        raise InputError(
-            "neither a file nor a shipped dataset",
-            found=comm,
-            expected=f"a file or {closest(comm, known)}",
-        ) from None
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _grid(text: str) -> tuple[int, ...]:

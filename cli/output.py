@@ -193,16 +193,7 @@ class Output:
         Beside the bar stands the ``count`` of both; of what is done alone, where "all" is None. A
         third argument says what is done now.
         """
-        with bar_on_stderr(what, self.quiet) as shown:
-            if shown is None:
-                yield lambda done, total, now=what: None
-                return
-            bar, task = shown
-
-            def move(done: int, total: int | None, now: str = what) -> None:
-                text = str(done) if total is None else count(done, total)
-                bar.update(task, description=now, completed=done, total=total, count=text)
-
+        with bar_on_stderr(what, self.quiet, count) as move:
             yield move
 
 

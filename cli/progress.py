@@ -1,35 +1,114 @@
-"""A bar on stderr that shows how far the work has come."""
+"""A bar on stderr that shows how far the work has come, and the time that remains."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from time import monotonic
 from typing import TYPE_CHECKING
 
+import click
+
+from .pace import Pace
+
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.console import RenderableType
+    from rich.progress import Progress
+
+Move = Callable[..., None]
+Bar = AbstractContextManager[Move]
+Clock = Callable[[], float]
+
+
+def working(what: str, count: Callable[[int, int], str] = "{}/{}".format) -> Bar:
+    """Give the function of a bar, as of `bar_on_stderr`, unless the command is told to be quiet."""
+    context = click.get_current_context(silent=True)
+    quiet = context is not None and bool(context.params.get("quiet"))
+    return bar_on_stderr(what, quiet, count)
 
 
 @contextmanager
-def bar_on_stderr(what: str, quiet: bool) -> Iterator[tuple[Progress, TaskID] | None]:
-    """Give a bar and its task, whose field "count" is text; None where nobody would see it.
+def bar_on_stderr(
+    what: str,
+    quiet: bool,
+    count: Callable[[int, int], str] = "{}/{}".format,
+    clock: Clock = monotonic,
+) -> Iterator[Move]:
+    """Give a function of (done, all) that moves a bar; it does nothing where nobody would see it.
 
-    The bar shows the time that remains, and goes when the work is done.
+    Beside the bar stands the ``count`` of both, and the time that remains. What was done at the
+    first call took no time. A third argument says what is done now. Before the first call, and
+    where "all" is None, the bar shows the time that has passed. It goes when the block ends.
     """
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield lambda done, total, now=what: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeRemainingColumn
+    pace = Pace()
+    sought: int | None = None
 
-    bar = Progress(
+    def left() -> float | None:
+        return None if sought is None else pace.left(clock(), sought)
+
+    with _bar(left, clock) as bar:
+        task = bar.add_task(what, total=None, count="")
+
+        def move(done: int, total: int | None, now: str = what) -> None:
+            nonlocal sought
+            sought = total
+            pace.tell(clock(), done)
+            text = str(done) if total is None else count(done, total)
+            bar.update(task, description=now, completed=done, total=total, count=text)
+
+        yield move
+
+
+@contextmanager
+def time_on_stderr(
+    what: str, seconds: float, quiet: bool, clock: Clock = monotonic
+) -> Iterator[None]:
+    """Show how much is over of the time that the work is given."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    end = clock() + seconds
+    with _bar(lambda: max(end - clock(), 0.0), clock, ticks=True) as bar:
+        bar.add_task(what, total=seconds, count="")
+        yield
+
+
+def _bar(left: Callable[[], float | None], clock: Clock, *, ticks: bool = False) -> Progress:
+    """Return a bar with the seconds that are ``left``; one that ``ticks`` moves with the time."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task
+    from rich.text import Text
+
+    class Remaining(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            if task.total is None:
+                return Text(f"{_clock_face(task.elapsed or 0.0)} so far")
+            seconds = left()
+            return Text("-:--:--" if seconds is None else _clock_face(seconds))
+
+    class Shown(Progress):
+        def get_renderables(self) -> Iterable[RenderableType]:
+            for task in self.tasks if ticks else ():
+                task.completed = min(task.elapsed or 0.0, task.total or 0.0)
+            return super().get_renderables()
+
+    return Shown(
         "{task.description}",
         BarColumn(),
         "{task.fields[count]}",
-        TimeRemainingColumn(),
+        Remaining(),
         console=Console(stderr=True),
         transient=True,
+        get_time=clock,
     )
-    with bar:
-        yield bar, bar.add_task(what, total=None, count="")
+
+
+def _clock_face(seconds: float) -> str:
+    return str(timedelta(seconds=int(seconds)))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .progress import working
+
 if TYPE_CHECKING:
     from toruscast.report.page.write import Answer
 
@@ -37,4 +39,6 @@ def write_page(answer: Answer, path: str | None) -> None:
     if path is not None:
         from toruscast.report.page.write import write_report
 
-        write_report(answer, path, inputs=[("command", shlex.join(["toruscast", *sys.argv[1:]]))])
+        command = shlex.join(["toruscast", *sys.argv[1:]])
+        with working("Writing the report"):
+            write_report(answer, path, inputs=[("command", command)])

@@ -58,18 +58,20 @@ def learn_from_runs(
     missing = len(mappings) - len(runs.names)
     if missing > 0:
         output.message(f"{missing} of {len(mappings)} mappings have no time")
-    found = learn_runs(
-        application.comm,
-        torus,
-        mappings,
-        runs,
-        routing=work.routing,
-        simulate=not names or needed_level(names) > 1,
-        features=names or None,
-        more=more,
-        seed=work.seed,
-        n_jobs=work.jobs,
-    )
+    with output.progress("Simulating what was measured") as progress:
+        found = learn_runs(
+            application.comm,
+            torus,
+            mappings,
+            runs,
+            routing=work.routing,
+            simulate=not names or needed_level(names) > 1,
+            features=names or None,
+            more=more,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            progress=progress,
+        )
     found.model.provenance_ |= {"times": source.times}
     return found
 
@@ -78,8 +80,6 @@ def scored(
     found: Measured, sets: Mapping[str, Sequence[str]], splits: int, work: Work, output: Output
 ) -> pd.DataFrame:
     """Score the line alone, and with each set of features, on the same splits."""
-    import pandas as pd
-
     from toruscast.training import TimePredictor, repeated_splits
     from toruscast.training.evaluate import METRICS_OF_RUNS
     from toruscast.training.measured import line_in
@@ -89,18 +89,13 @@ def scored(
     for name, features in sets.items():
         models[name] = TimePredictor(features, "measured", reference=reference)
     table = found.table.assign(time=found.runs.times)
-    parts = []
     with output.progress("Scoring feature sets") as progress:
-        for done, (name, model) in enumerate(models.items(), start=1):
-            parts.append(
-                repeated_splits(
-                    table,
-                    {name: model},
-                    n_splits=splits,
-                    seed=work.seed,
-                    n_jobs=work.jobs,
-                    metrics=METRICS_OF_RUNS,
-                )
-            )
-            progress(done, len(models))
-    return pd.concat(parts, ignore_index=True)
+        return repeated_splits(
+            table,
+            models,
+            n_splits=splits,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            metrics=METRICS_OF_RUNS,
+            progress=progress,
+        )

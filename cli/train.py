@@ -100,10 +100,13 @@ def command(
     aim = target or usual_target(feature_set(features))
     model = TimePredictor(features, aim)
     output.message(f"measuring quality on {splits} splits")
-    quality = summarise(
-        repeated_splits(table, model, n_splits=splits, seed=work.seed, n_jobs=work.jobs)
-    )
-    model.fit(table, table["time"])
+    with output.progress("Measuring quality") as progress:
+        scores = repeated_splits(
+            table, model, n_splits=splits, seed=work.seed, n_jobs=work.jobs, progress=progress
+        )
+    quality = summarise(scores)
+    with output.progress("Fitting"):
+        model.fit(table, table["time"])
     save_predictor(model, out, table.attrs.get("provenance"))
     content = _content(out, model, quality)
     write_page(Training(model, table, quality, 0), report)
@@ -128,14 +131,16 @@ def _train_on_runs(
     found = learn_from_runs(traffic, source, names, (), work, output)
     table = found.table.assign(time=found.runs.times)
     output.message(f"measuring quality on {splits} splits")
-    scores = repeated_splits(
-        table,
-        found.model,
-        n_splits=splits,
-        seed=work.seed,
-        n_jobs=work.jobs,
-        metrics=METRICS_OF_RUNS,
-    )
+    with output.progress("Measuring quality") as progress:
+        scores = repeated_splits(
+            table,
+            found.model,
+            n_splits=splits,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            metrics=METRICS_OF_RUNS,
+            progress=progress,
+        )
     save_predictor(found.model, out, found.model.provenance_)
     quality = summarise(scores)
     content = _content(out, found.model, quality) | {"learned": learned(found)}

@@ -134,6 +134,8 @@ def rank_orders(
             made = strategies.make(name, workload, torus, tasks_per_node=each)
             nodes[name] = made.node.astype(np.int64)
     rows = []
+    tell = progress or (lambda done, total: None)
+    tell(0, len(nodes))
     for done, (name, node) in enumerate(nodes.items()):
         mapping = TaskMapping(place[node], torus, name=name)
         bound = time_bounds(workload, torus, mapping).total
@@ -141,8 +143,7 @@ def rank_orders(
         by_file = name in (*_WALKS, *_STRATEGIES)
         how = "vcoordfile" if by_file else f"rank-map-bynode={name}"
         rows.append({"order": name, "time": time, "lower_bound": bound, "how": how})
-        if progress is not None:
-            progress(done + 1, len(nodes))
+        tell(done + 1, len(nodes))
     table = pd.DataFrame(rows)
     usual = float(table.loc[table["order"] == default, "time"].iloc[0])
     table.insert(3, "gain", 1 - table["time"] / usual if usual else 0.0)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.features import extract_blocks
+from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
@@ -118,6 +118,7 @@ def forecast(
     workload = as_workload(traffic)
     checks.check_sends(workload)
     learned = None
+    routed = None if progress is None else partial(progress, "features")
     if times is not None:
         if model != "default":
             raise InputError("a model and times", expected="one of them: times make their own")
@@ -130,6 +131,7 @@ def forecast(
             simulate=limit.simulations > 0,
             seed=seed,
             n_jobs=n_jobs,
+            progress=routed,
         )
         model = learned.model
     chosen = load_predictor(model) if isinstance(model, str) else model
@@ -148,9 +150,19 @@ def forecast(
             coverage=coverage,
             n_jobs=n_jobs,
             seed=seed,
+            progress=routed,
         )
     names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND))
-    features = _features(workload, torus, several, tuple(names), routing, n_jobs, progress)
+    features = extract(
+        workload,
+        torus,
+        several,
+        routing=routing,
+        features=tuple(names),
+        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
+        n_jobs=n_jobs,
+        progress=routed,
+    )
     checks.warn_of_routing(chosen, routing, workload, torus)
     checks.warn_of_distance(chosen, features)
     outlook = chosen.outlook(features)
@@ -210,30 +222,6 @@ def belief_of(outlook: Outlook) -> Belief:
     calibration = outlook.calibrated
     kernel = Kernel.of(float(calibration.common.var()), float(calibration.deviations.var()))
     return Belief(centre, width, outlook.features, kernel)
-
-
-def _features(
-    workload: Workload,
-    torus: Torus,
-    mappings: Sequence[TaskMapping],
-    names: tuple[str, ...],
-    routing: Routing,
-    n_jobs: int,
-    progress: Progress | None,
-) -> pd.DataFrame:
-    """Return the features of all candidates and the bounds that hold."""
-    n = len(mappings)
-    blocks = extract_blocks(
-        workload,
-        torus,
-        mappings,
-        routing=routing,
-        features=names,
-        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
-        n_jobs=n_jobs,
-        progress=None if progress is None else lambda done: progress("features", done, n),
-    )
-    return pd.concat(blocks)
 
 
 def _answer(

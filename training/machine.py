@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ def learn_runs(
     more: Sequence[str] = (),
     seed: int = 0,
     n_jobs: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Measured:
     """Learn from the runs of some of the mappings.
 
@@ -62,6 +63,8 @@ def learn_runs(
         Further features that the table shall hold.
     seed : int
     n_jobs : int, optional
+    progress : callable, optional
+        Called with the mappings whose features and times are computed, and all of them.
 
     Raises
     ------
@@ -76,7 +79,9 @@ def learn_runs(
     # The cheap refusals come first.
     check_enough(runs)
     names = (*features, *references, "lower_bound", *more)
-    table = with_references(workload, torus, chosen, names, routing=routing, n_jobs=n_jobs)
+    table = with_references(
+        workload, torus, chosen, names, routing=routing, n_jobs=n_jobs, progress=progress
+    )
     found = learn(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
     found.model.provenance_ = {"routing": routing, "measured": True}
     _ask_for_unit(found)
@@ -128,11 +133,14 @@ def forecast_machine(
     coverage: float,
     n_jobs: int,
     seed: int,
+    progress: Callable[[int, int], object] | None,
 ) -> Forecast:
     """Return the answer of a model of measured times, and of the runs that it learned from."""
     names = (*model.required_columns, *SHOWN_FEATURES)
     checks.warn_of_routing(model, routing, workload, torus)
-    features = with_references(workload, torus, mappings, names, routing=routing, n_jobs=n_jobs)
+    features = with_references(
+        workload, torus, mappings, names, routing=routing, n_jobs=n_jobs, progress=progress
+    )
     checks.warn_of_distance(model, features)
     outlook = model.outlook(features)
     runs = None if learned is None else learned.runs

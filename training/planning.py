@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toruscast.errors import InputError
 from toruscast.features import extract
@@ -32,6 +32,7 @@ def plan(
     routing: Routing = "deterministic",
     n_jobs: int | None = None,
     seed: int = 0,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Plan:
     """Plan the runs of mappings on a machine: which is next, and whether those made are enough.
 
@@ -60,6 +61,8 @@ def plan(
         Threads that compute features.
     seed : int
         Of the draws behind the probabilities.
+    progress : callable, optional
+        Called with the mappings whose features are computed, and all of them.
 
     Returns
     -------
@@ -107,6 +110,7 @@ def plan(
         routing=routing,
         features=chosen.required_columns,
         n_jobs=job_count(n_jobs),
+        progress=progress,
     )
     checks.warn_of_routing(chosen, routing, workload, torus)
     checks.warn_of_distance(chosen, features)

@@ -193,6 +193,8 @@ def run(
     """Simulate until the race is decided or the budget is spent."""
     began = time.monotonic()
     most = min(budget.simulations, race.bounds.size)
+    tell = progress or (lambda done, total: None)
+    tell(len(race.order), most)
     why = "it is decided"
     while not race.is_decided():
         if len(race.order) >= most:
@@ -204,8 +206,7 @@ def run(
         chosen = race.next(min(batch, most - len(race.order)))
         race.tell(chosen, simulate(chosen))
         _note(race, "race", f"at most {most} simulations")
-        if progress is not None:
-            progress(len(race.order), most)
+        tell(len(race.order), most)
     _note(race, "race ended", why)
 
 

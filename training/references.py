@@ -54,6 +54,7 @@ def with_references(
     *,
     routing: Routing,
     n_jobs: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
     """Return these features and references of each mapping, indexed by its name.
 
@@ -71,6 +72,7 @@ def with_references(
         features=tuple(name for name in wanted if name not in SIMULATED),
         also={name: SIMULATED[name] for name in wanted if name in SIMULATED},
         n_jobs=n_jobs,
+        progress=progress,
     )
 
 

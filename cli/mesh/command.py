@@ -18,6 +18,8 @@ from .report import content, show
 if TYPE_CHECKING:
     from toruscast.mapping.hlo import HloStep
 
+_STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
+
 
 @click.command("mesh")
 @as_record(
@@ -80,7 +82,7 @@ def command(
     check_page(report)
     torus = load_torus(traffic)
     sends = step.sends or _program(step.hlo or "", output)
-    with output.progress("Simulating") as progress:
+    with output.progress("Laying out") as move:
         answer = mesh(
             torus,
             step.axes,
@@ -90,7 +92,7 @@ def command(
             overlap=step.order == "overlap",
             top=top,
             n_jobs=work.jobs,
-            progress=progress,
+            progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
         )
     write_page(answer, report)
     output.write(content(answer), answer.lines())

@@ -146,17 +146,19 @@ def command(
     mappings = load_mappings(application.comm, torus, candidates, work.seed)
     alone = only_one(times) if launch.script is not None and times is not None else nullcontext()
     with alone:
-        made = plan(
-            application.comm,
-            torus,
-            mappings,
-            times,
-            noise=pace.noise,
-            goal=pace.goal,
-            routing=work.routing,
-            n_jobs=work.jobs,
-            seed=work.seed,
-        )
+        with output.progress("Routing") as progress:
+            made = plan(
+                application.comm,
+                torus,
+                mappings,
+                times,
+                noise=pace.noise,
+                goal=pace.goal,
+                routing=work.routing,
+                n_jobs=work.jobs,
+                seed=work.seed,
+                progress=progress,
+            )
         if launch.script is not None and times is not None:
             launch.drive(
                 made,

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.wording import printable, shortened
+
+from ..progress import working
 from ..records import as_record
 
 if TYPE_CHECKING:
@@ -88,11 +91,13 @@ def fitted_tables(
     from toruscast.scaling import fit_many, read_measurements
 
     part = measured.callpath or ""
-    tables = [
-        (data, [k for k in range(data.n_paths) if part in data.callpaths[k]])
-        for data in read_measurements(file, measured.value)
-    ]
-    wanted = [(fit_many(data, search), keep) for data, keep in tables if keep]
+    with working(f"Reading {shortened(printable(file), 40)}"):
+        tables = [
+            (data, [k for k in range(data.n_paths) if part in data.callpaths[k]])
+            for data in read_measurements(file, measured.value)
+        ]
+    with working("Fitting") as progress:
+        wanted = [(fit_many(data, search, progress), keep) for data, keep in tables if keep]
     if not wanted:
         raise click.UsageError(f"no call path contains {part}")
     return wanted

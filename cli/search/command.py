@@ -12,6 +12,7 @@ from ..mapping_files import MappingFile
 from ..output import Output
 from ..places import read_fixed
 from ..placing_options import best_option, placing_options
+from ..progress import time_on_stderr
 from ..records import Traffic, Work, as_record
 from ..reporting import check_page, report_option, write_page
 from .goal import Search
@@ -85,26 +86,28 @@ def command(
     if how.mappings is not None:
         from toruscast.mapping.formats import read_mappings
 
-        given = read_mappings(how.mappings, torus, n_tasks=application.comm.n_tasks, **how.how)
+        with output.progress("Reading mappings"):
+            given = read_mappings(how.mappings, torus, n_tasks=application.comm.n_tasks, **how.how)
         check_mappings(given, how.mappings, application.comm, torus)
 
     def keep(mapping: TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)
 
-    found = search(
-        workload,
-        torus,
-        given,
-        seconds=how.seconds,
-        objective=how.objective,
-        fixed=read_fixed(how.fixed),
-        tasks_per_node=how.tasks_per_node,
-        also=how.also,
-        routing=work.routing,
-        seed=work.seed,
-        n_jobs=work.jobs,
-        better=keep,
-    )
+    with time_on_stderr("Searching", how.seconds, output.quiet):
+        found = search(
+            workload,
+            torus,
+            given,
+            seconds=how.seconds,
+            objective=how.objective,
+            fixed=read_fixed(how.fixed),
+            tasks_per_node=how.tasks_per_node,
+            also=how.also,
+            routing=work.routing,
+            seed=work.seed,
+            n_jobs=work.jobs,
+            better=keep,
+        )
     from .report import content, print_found
 
     if report is not None:

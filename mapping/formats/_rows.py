@@ -116,6 +116,7 @@ def _fill(
     line, size, rest, first = 0, 0, b"", True
     while True:
         chunk = stream.read(CHUNK)
+        text.tell(stream)
         size += len(chunk)
         if size > most:
             raise text.fault("file too large", None, None, f"at most {most} bytes")

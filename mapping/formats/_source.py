@@ -7,9 +7,9 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 from typing import IO, cast
@@ -20,6 +20,10 @@ from toruscast.files import check_regular, most_unpacked
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
 CHUNK = 2**24
+Progress = Callable[[int, int], object]
+"""Called with the bytes that were looked at, and all of them."""
+# Lines after which it is called.
+_TOLD_AFTER = 2**13
 # Of one line.
 MAX_LINE = 2**24
 SUFFIXES = (
@@ -36,6 +40,7 @@ class Text:
 
     file: str
     data: bytes
+    progress: Progress | None = field(default=None, compare=False)
 
     def lines(self, comments: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
         """Yield number and content of every line that holds more than blanks and comments.
@@ -50,7 +55,11 @@ class Text:
 
     def raw_lines(self, skip: int = 0) -> Iterator[str]:
         """Yield every line after the first ``skip`` as it stands."""
-        return (raw.decode().rstrip("\n") for raw in islice(io.BytesIO(self.data), skip, None))
+        stream = io.BytesIO(self.data)
+        for number, raw in enumerate(islice(stream, skip, None)):
+            if self.progress is not None and number % _TOLD_AFTER == 0:
+                self.progress(stream.tell(), len(self.data))
+            yield raw.decode().rstrip("\n")
 
     def first_line(self) -> tuple[int, str]:
         """Return number and content of the first line that holds more than blanks and comments."""
@@ -69,9 +78,14 @@ class Text:
 class Streamed(Text):
     """A text file that is read anew whenever somebody asks for its lines, and never kept."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        object.__setattr__(self, "file", os.fspath(path))
-        object.__setattr__(self, "data", b"")
+    def __init__(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        super().__init__(os.fspath(path), b"", progress)
+
+    def tell(self, stream: IO[bytes]) -> None:
+        """Say how much of the file, as it lies on the disk, was read through a stream of it."""
+        if self.progress is not None:
+            file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+            self.progress(file.tell(), Path(self.file).stat().st_size)
 
     def raw_lines(self, skip: int = 0) -> Iterator[str]:
         """Yield every line after the first ``skip`` as it stands."""
@@ -137,7 +151,7 @@ def read_start(path: str | os.PathLike[str], size: int) -> bytes:
     return data
 
 
-def as_text(path: str | os.PathLike[str], data: bytes) -> Text:
+def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None = None) -> Text:
     """Return bytes as text, if they are."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data:
@@ -153,7 +167,7 @@ def as_text(path: str | os.PathLike[str], data: bytes) -> Text:
             raise InputError(
                 "not UTF-8 text", file=path, line=line, found=found, expected="text"
             ) from None
-    return Text(os.fspath(path), data)
+    return Text(os.fspath(path), data, progress)
 
 
 def read_text(path: str | os.PathLike[str]) -> Text:

@@ -12,7 +12,7 @@ from toruscast.validation import one_of, whole_number
 from ..comm_graph import MAX_TASKS, CommGraph
 from ..workload import Workload, as_workload
 from ._atomic import atomic_path
-from ._source import check_path, label
+from ._source import Progress, check_path, label
 from .graphs.options import AnyPath, GraphOptions, Include
 from .registry import dialect_to_write, identify, reader_of
 from .source import Source
@@ -29,6 +29,7 @@ def read_comm(
     columns: Mapping[str, str] | None = None,
     duplicates: Literal["refuse", "sum"] = "refuse",
     collectives: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> CommGraph:
     r"""Read a communication graph; the content decides the format. Any file may be gzip.
 
@@ -57,6 +58,8 @@ def read_comm(
         Whether pairs that stand on several lines are added up, as in a trace of messages.
     collectives : mapping of str to str, optional
         Of traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
+    progress : callable, optional
+        Called with the bytes of a long text that were read, and all of them.
 
     Raises
     ------
@@ -85,6 +88,7 @@ def read_comm(
         columns=columns,
         duplicates=duplicates,
         collectives=collectives,
+        progress=progress,
     ).total
 
 
@@ -113,6 +117,7 @@ def _read(
     format: str = "auto",
     name: str | None = None,
     duplicates: Literal["refuse", "sum"] = "refuse",
+    progress: Progress | None = None,
     **others: Any,
 ) -> Workload:
     began = time.perf_counter()
@@ -124,7 +129,7 @@ def _read(
     for option in ("columns", "collectives"):
         others[option] = dict(others.get(option) or {})
     name = label(path) if name is None else name
-    source = Source(path, n_tasks=n_tasks)
+    source = Source(path, n_tasks=n_tasks, progress=progress)
     options = GraphOptions(name, n_tasks, include, duplicates=duplicates, **others)
     workload = as_workload(reader_of(identify(source, "graph", format))(source, options))
     edges = sum(phase.n_edges for phase in workload)

@@ -10,7 +10,16 @@ from toruscast.errors import InputError
 
 from ..torus import Torus
 from ._foreign import foreign_name
-from ._source import Streamed, Text, as_text, at_file, check_path, read_bytes, read_start
+from ._source import (
+    Progress,
+    Streamed,
+    Text,
+    as_text,
+    at_file,
+    check_path,
+    read_bytes,
+    read_start,
+)
 from ._table import NUMBER, fields
 
 # Enough to recognise any dialect by.
@@ -29,6 +38,8 @@ class Source:
         Number of tasks, where the caller knows it.
     torus : Torus, optional
         The host, where the caller knows it.
+    progress : callable, optional
+        Called with the bytes of a text that a reader has passed, and all of them.
 
     Raises
     ------
@@ -41,8 +52,10 @@ class Source:
         path: str | os.PathLike[str],
         n_tasks: int | None = None,
         torus: Torus | None = None,
+        progress: Progress | None = None,
     ) -> None:
         check_path(path)
+        self.progress = progress
         self.path = path
         self.n_tasks = n_tasks
         self.torus = torus
@@ -59,12 +72,12 @@ class Source:
     @lazy
     def text(self) -> Text:
         """All of it as text; an `InputError` if it is none."""
-        return as_text(self.path, self.data)
+        return as_text(self.path, self.data, self.progress)
 
     @lazy
     def stream(self) -> Streamed:
         """All of it as text that is not kept."""
-        return Streamed(self.path)
+        return Streamed(self.path, self.progress)
 
     @lazy
     def lines(self) -> list[tuple[int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -81,7 +81,11 @@ class FitOptions:
         object.__setattr__(self, "keep", int(self.keep))
 
 
-def fit_many(measurements: Measurements, options: FitOptions | None = None) -> Models:
+def fit_many(
+    measurements: Measurements,
+    options: FitOptions | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Models:
     """Fit one model to each call path.
 
     A hypothesis says which parameters act, together or apart, and with which exponents. Each gets
@@ -91,6 +95,8 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
     ----------
     measurements : Measurements
     options : FitOptions, optional
+    progress : callable, optional
+        Called with the number of call paths fitted and of all.
 
     Returns
     -------
@@ -135,7 +141,7 @@ def fit_many(measurements: Measurements, options: FitOptions | None = None) -> M
         problem = Problem(
             points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
         )
-        found = _in_chunks(problem, terms, prior, signed, options)
+        found = _in_chunks(problem, terms, prior, signed, options, progress)
         rest = np.flatnonzero(~found.trusted)
         if len(active) == 1 and rest.size:
             # Nothing tells the errors of these: fitted once more so that large values count most.
@@ -177,11 +183,14 @@ def _in_chunks(
     prior: list[Array],
     signed: NDArray[np.bool_],
     options: FitOptions,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Hypotheses:
     """Search in chunks that fit the cache, with signed and unsigned call paths apart."""
     step = max(1, _CHUNK // largest_block(problem.points, terms))
     parts: list[Hypotheses] = []
     places: list[NDArray[np.intp]] = []
+    tell, done = progress or (lambda done, total: None), 0
+    tell(done, signed.size)
     for is_signed in (False, True):
         which = np.flatnonzero(signed == is_signed)
         for start in range(0, which.size, step):
@@ -189,6 +198,8 @@ def _in_chunks(
             how = Options(options.keep, not is_signed, options.max_terms > 1)
             parts.append(search(problem.take(chunk), terms, prior, how))
             places.append(chunk)
+            done += chunk.size
+            tell(done, signed.size)
     order = np.argsort(np.concatenate(places))
     return Hypotheses(
         *(np.concatenate([getattr(p, f.name) for p in parts])[order] for f in fields(Hypotheses))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -274,9 +275,11 @@ def from_rows(
         if rows[name].isna().any():
             raise InputError(f"column {name} has empty cells")
     x, y = rows[list(parameters)].to_numpy(dtype=float), rows[value].to_numpy(dtype=float)
-    group = rows.groupby(keys, sort=False, observed=True).ngroup() if keys else np.zeros(len(rows))
+    group: NDArray[np.integer[Any]] = np.zeros(len(rows), dtype=np.intp)
+    if keys:
+        group = rows.groupby(keys, sort=False, observed=True).ngroup().to_numpy(dtype=np.intp)
     order = np.argsort(group, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(np.asarray(group)[order])) + 1)
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     first = rows.iloc[[part[0] for part in parts]]
     paths = [str(name) for name in first[callpath]] if callpath else ["all"] * len(parts)
     measured = [str(name) for name in first[metric]] if metric else [str(value)] * len(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -211,7 +212,13 @@ def sketches_of(store_path: str | os.PathLike[str]) -> Path:
     return store.with_name(f"{store.stem}-sketches{store.suffix}")
 
 
-def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) -> pd.DataFrame:
+def build(
+    store_path: str | os.PathLike[str],
+    block: Block,
+    *,
+    n_jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
     """Simulate the samples of a block into a table; a run that was killed goes on.
 
     What the table holds of the block under other keys, such as with longer packets, is dropped.
@@ -224,6 +231,8 @@ def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) 
     block : Block
     n_jobs : int
         Threads.
+    progress : callable, optional
+        Called with the samples done and all of the block: those of the sketch, then, come quickly.
 
     Returns
     -------
@@ -231,7 +240,8 @@ def build(store_path: str | os.PathLike[str], block: Block, *, n_jobs: int = 1) 
         The samples of the block.
     """
     mappings = block.mappings()
-    table = _simulate(Path(store_path), block, mappings, block.protocol, features(), n_jobs)
+    store, names = Path(store_path), features()
+    table = _simulate(store, block, mappings, block.protocol, names, n_jobs, progress)
     _simulate(sketches_of(store_path), block, mappings, block.sketch, ("hop_bytes",), n_jobs)
     return table
 
@@ -243,6 +253,7 @@ def _simulate(
     protocol: dict[str, int],
     names: tuple[str, ...],
     n_jobs: int,
+    progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     start = process_time()
     table = build_samples(
@@ -253,6 +264,7 @@ def _simulate(
         routing="by_size",
         features=names,
         provenance={"seed": SEED},
+        progress=progress,
         **protocol,
     )
     _settle(store, block, table, protocol, process_time() - start)

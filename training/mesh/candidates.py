@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -191,7 +191,13 @@ class Best:
         return Best(self.number, dict(sorted(self.kept.items(), key=lambda e: e[1][0])[:n]))
 
 
-def best_layouts(scored: Scored, devices: Devices, n: int, n_jobs: int) -> Best:
+def best_layouts(
+    scored: Scored,
+    devices: Devices,
+    n: int,
+    n_jobs: int,
+    progress: Callable[[int, int], object] | None = None,
+) -> Best:
     """Return the n fastest layouts: of pieces where the mesh fills the torus, or cut from a walk.
 
     Blocks of them are looked at by workers; how many workers there are changes nothing.
@@ -200,7 +206,7 @@ def best_layouts(scored: Scored, devices: Devices, n: int, n_jobs: int) -> Best:
     cuts: Iterable[Cut] = ()
     if axes.n_tasks == torus.n_nodes:
         cuts = islice(splits(torus.shape, axes.sizes), MOST_SPLITS + 1)
-    found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs)
+    found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs, progress=progress)
     walks = cut_curves(torus, axes, devices.nodes)
     found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))
     kept: dict[tuple[int, ...], tuple[float, Candidate]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,8 @@ from .candidates import MOST_SPLITS, Candidate, Scored, best_layouts, total
 from .rounds import simulated_time
 from .scored import Score
 
+Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
+
 
 def mesh(
     torus: Torus,
@@ -36,7 +39,7 @@ def mesh(
     top: int = 5,
     simulate: int = 3,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> MeshForecast:
     """Return the layouts of a sharded model's mesh on a torus, the fastest first.
 
@@ -68,7 +71,8 @@ def mesh(
     n_jobs : int, optional
         Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     progress : callable, optional
-        Called with the simulations done and those there are.
+        Called with "layouts" or "simulations", how many are done and how many there are; of
+        layouts, blocks of 500.
 
     Returns
     -------
@@ -98,7 +102,14 @@ def mesh(
         expected = f"at most the {devices.nodes.size} devices of {torus}"
         raise InputError("mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected)
     scored = Scored(torus, axes, sends, overlap)
-    best = best_layouts(scored, devices, max(top, simulate, 1), job_count(n_jobs))
+    tell = progress or (lambda stage, done, total: None)
+    best = best_layouts(
+        scored,
+        devices,
+        max(top, simulate, 1),
+        job_count(n_jobs),
+        progress=lambda done, total: tell("layouts", done, total),
+    )
     first = [layout for _, layout in best.kept.values()]
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
     others = [Candidate(scored.of_mesh(plain), mesh=plain, name="devices in order")]
@@ -106,7 +117,7 @@ def mesh(
         own = _own(compare, torus, axes)
         others.append(Candidate(scored.of_mesh(own), mesh=own, name="yours"))
     deciding = [] if overlap else [*first[:simulate], *(others if simulate else ())]
-    simulations = _Simulations(scored, deciding, job_count(n_jobs), progress)
+    simulations = _Simulations(scored, deciding, job_count(n_jobs), tell)
     ranked = [simulations.ranked(each) for each in [*first, *others]]
     asked = ranked[-len(others) :]
     layouts = sorted(ranked[: -len(others)], key=lambda each: each.time)
@@ -155,7 +166,7 @@ class _Simulations:
         scored: Scored,
         deciding: Sequence[Candidate],
         n_jobs: int,
-        progress: Callable[[int, int], object] | None,
+        tell: Progress,
     ) -> None:
         self.scored, self.deciding = scored, deciding
         items: dict[tuple[int, bytes], tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
@@ -167,10 +178,10 @@ class _Simulations:
                     items.setdefault((i, lines.tobytes()), (traffic, lines, score))
         self.times: dict[tuple[int, bytes], float | None] = {}
         keys = list(items)
+        tell("simulations", 0, len(items))
         for number, time in Task(_simulated, scored.torus).each(items.values(), n_jobs):
             self.times[keys[number]] = time
-            if progress is not None:
-                progress(len(self.times), len(items))
+            tell("simulations", len(self.times), len(items))
 
     def ranked(self, layout: Candidate) -> RankedLayout:
         """Return a layout with its time, simulated where it decides."""
