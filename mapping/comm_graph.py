@@ -261,11 +261,24 @@ def sum_edges(
         n_tasks,
         key // n_tasks,
         key % n_tasks,
-        np.bincount(group, weights=b, minlength=key.size),
-        np.bincount(group, weights=m, minlength=key.size),
+        _added(group, b, key.size),
+        _added(group, m, key.size),
         grid=grid,
         name=name,
     )
+
+
+def _added(
+    group: NDArray[np.intp], amounts: NDArray[np.float64], n_groups: int
+) -> NDArray[np.float64]:
+    """Return the sum of each group, whatever the order of its amounts.
+
+    Sums of fractions and of very large numbers are rounded: these are added in order of size.
+    """
+    if (amounts % 1).any() or amounts.sum() > 2**53:
+        order = np.argsort(amounts)
+        group, amounts = group[order], amounts[order]
+    return np.bincount(group, weights=amounts, minlength=n_groups)
 
 
 def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
