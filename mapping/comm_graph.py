@@ -278,7 +278,7 @@ def _added(
     if (amounts % 1).any() or amounts.sum() > 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
-    return np.bincount(group, weights=amounts, minlength=n_groups)
+    return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)
 
 
 def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:

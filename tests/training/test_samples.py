@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -149,6 +151,35 @@ def test_a_run_that_was_killed_goes_on_after_another_into_the_same_table(store, 
     assert len(computed) == 12
     assert first.isdisjoint(computed)
     assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+BUILD = """
+import sys
+import numpy as np
+import toruscast as tc
+from toruscast.training import build_samples
+
+path, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+halo, torus = tc.patterns.halo_2d((4, 4), 4096), tc.Torus((4, 4))
+rng = np.random.default_rng(1)
+mappings = [tc.TaskMapping(rng.permutation(16), torus, name=f"m{i:02}") for i in range(60)]
+build_samples([(halo, torus, mappings[first:last])], path, level=2, n_jobs=1)
+"""
+
+
+def test_processes_that_build_into_one_table_at_once_lose_and_double_nothing(store):
+    def started(path, *numbers):
+        return subprocess.Popen([sys.executable, "-c", BUILD, str(path), *map(str, numbers)])
+
+    both = [started(store, 0, 40), started(store, 20, 60)]
+    assert [each.wait() for each in both] == [0, 0]
+    alone = store.with_name("alone.parquet")
+    assert started(alone, 0, 60).wait() == 0
+    tables = [
+        read_samples(path).sort_values("mapping", ignore_index=True) for path in (store, alone)
+    ]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+    assert sorted(file.name for file in store.parent.iterdir()) == [alone.name, store.name]
 
 
 def test_a_run_with_nothing_to_do_leaves_the_provenance(store, monkeypatch):
