@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TYPED := .venv/typed
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz kills laws audit soak clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz kills laws audit lower pythons soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -93,7 +93,33 @@ laws: .venv/installed-dev
 # Known faults of the packages that 'make' installs; asks a server.
 audit: .venv/installed-dev
 	$(BIN)/pip install --quiet pip-audit
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	@$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip 2> .venv/audit.log; \
+	code=$$?; if grep -q "^requests.exceptions" .venv/audit.log; then \
+		echo "make audit: no server that knows of faults can be reached (.venv/audit.log)"; exit 1; \
+	fi; cat .venv/audit.log; exit $$code
+
+# The lower bounds of pyproject.toml, with Python 3.11 or 3.12.
+# Made by: uv pip compile --resolution lowest-direct --python-version 3.11 pyproject.toml
+lower:
+	rm -rf .venv/lower build
+	$(PYTHON) -m venv .venv/lower
+	.venv/lower/bin/pip install --quiet --constraint constraints-lower.txt . hypothesis matplotlib 'pytest<9'
+	rm -rf build
+	.venv/lower/bin/toruscast rank --comm lammps-lj-64 --torus 4x4x4
+	.venv/lower/bin/python -m pytest -q -m "not slow" tests/mapping tests/features tests/scaling
+
+# The wheel in an empty environment of each Python that is here, PYTHONS="..." naming them.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+pythons: .venv/installed
+	rm -rf .venv/pythons build
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .venv/pythons .
+	rm -rf build
+	for python in $(PYTHONS); do \
+		$$python -m venv --clear .venv/pythons/env 2> /dev/null || { echo "$$python: not here"; continue; }; \
+		.venv/pythons/env/bin/pip install --quiet .venv/pythons/*.whl || exit 1; \
+		.venv/pythons/env/bin/toruscast rank --comm lammps-lj-64 --torus 4x4x4 > /dev/null || exit 1; \
+		echo "$$(.venv/pythons/env/bin/python --version): the wheel ranks lammps-lj-64"; \
+	done
 
 # Two hours of forecasts and simulations, without growth of memory.
 MINUTES ?= 120

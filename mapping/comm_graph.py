@@ -275,7 +275,7 @@ def _added(
 
     Sums of fractions and of very large numbers are rounded: these are added in order of size.
     """
-    if (amounts % 1).any() or amounts.sum() > 2**53:
+    if (amounts % 1).any() or amounts.sum() >= 2**53:
         order = np.argsort(amounts)
         group, amounts = group[order], amounts[order]
     return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)

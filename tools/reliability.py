@@ -37,6 +37,14 @@ each. The table is of the last run with `make kills KILLS=50`, kept in `tests/da
 | command | kills | ends that differ |
 |---|---|---|
 """
+TRIED = """
+## Long work, other versions
+
+Commands that take minutes run on demand; what each said last is kept in `tests/data/tried.csv`.
+
+| command | what it tries | result |
+|---|---|---|
+"""
 MENDED = """
 ## Found and mended
 
@@ -64,7 +72,7 @@ def renew(results):
 def page():
     counts = [(row["readers"], int(row["files"])) for row in read(COUNTS)]
     counts.append((f"all {len(counts)}", sum(count for _, count in counts)))
-    kills = read(DATA / "kills.csv")
+    kills, tried = read(DATA / "kills.csv"), read(DATA / "tried.csv")
     found = read(DATA / "fuzz" / "found.csv")
     return "".join(
         [
@@ -73,6 +81,8 @@ def page():
             *(f"| {name} | {count:,} |\n" for name, count in counts),
             KILLED,
             *(f"| {row['command']} | {row['kills']} | {row['differ']} |\n" for row in kills),
+            TRIED,
+            *(f"| `{row['command']}` | {row['tries']} | {row['result']} |\n" for row in tried),
             MENDED,
             *(f"| {row['what']} | `{row['test']}` |\n" for row in found),
         ]
