@@ -30,13 +30,16 @@ class Compiling:
     """Kernels that another process may be compiling, until the command ends."""
 
     def __init__(self, torus: Torus, routing: Routing, output: Output) -> None:
-        from toruscast.simulation._setup import is_usual
+        from toruscast.simulation._setup import is_special
         from toruscast.simulation.kernels.loop import run
 
         self.process: subprocess.Popen[bytes] | None = None
         stats = getattr(run, "stats", None)
         # Without a folder to keep them in, every process compiles for itself.
-        if stats is None or stats.cache_path is None or not is_usual(torus.network, routing, False):
+        if stats is None or stats.cache_path is None:
+            return
+        # That network alone is simulated by what the process compiles.
+        if routing != "deterministic" or is_special(torus.network, looked_at=False):
             return
         folder, source = stats.cache_path, Path(run.__code__.co_filename)
         kept = Path(folder).glob(f"{source.stem}.{run.__name__}-*.nbi")

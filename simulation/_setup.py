@@ -35,17 +35,16 @@ _ARBITRATION = {
 NONE = records.NONE
 
 
-def is_usual(network: Network, routing: Routing, looked_at: bool) -> bool:
-    """Return whether a network is of the usual kind, which has a kernel of its own.
+def is_special(network: Network, looked_at: bool) -> bool:
+    """Return whether a network is not of the usual kind, which has kernels of its own.
 
     ``looked_at``: whether counters are read before all packets have arrived.
     """
     return (
-        routing == "deterministic"
-        and network.arbitration == "first_come"
-        and network.virtual_channels == 0
-        and network.deadlock != "dateline"
-        and not looked_at
+        network.arbitration != "first_come"
+        or network.virtual_channels > 0
+        or network.deadlock == "dateline"
+        or looked_at
     )
 
 
@@ -65,11 +64,15 @@ def fields_of(torus: Torus) -> records.Fields:
             shift[port], mask[port] = at, ((1 << bits) - 1) << at
             port_of[at : at + bits] = port
             at += bits
+    ports_ranked = np.array([port for k in torus.order for port in (2 * k, 2 * k + 1)])
+    ranked = np.zeros(records.MOST_PORTS, dtype=np.uint64)
+    ranked[:ports] = mask[ports_ranked]
     zone = np.zeros((len(torus.zone_sets), torus.ndim), dtype=np.uint64)
     for row, zones in zip(zone, torus.zone_sets, strict=True):
         for z, dims in enumerate(zones):
             row[z] = np.bitwise_or.reduce(mask.reshape(-1, 2)[list(dims)], axis=None)
-    return records.Fields(shift, mask, width, np.array(torus.order, dtype=np.int64), port_of, zone)
+    order = np.array(torus.order, dtype=np.int64)
+    return records.Fields(shift, mask, width, order, port_of, ranked, ports_ranked, zone)
 
 
 def _most_hops(torus: Torus, dimension: int) -> int:
@@ -101,7 +104,8 @@ def build_state(
     network = torus.network
     fields = fields_of(torus)
     adaptive = routing == "adaptive"
-    special = None if is_usual(network, routing, looked_at) else 1
+    special = 1 if is_special(network, looked_at) else None
+    is_usual = special is None and not adaptive
     largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
     most = int(messages.packets.max(initial=0))
     if most >= _MOST_PACKETS:
@@ -126,7 +130,7 @@ def build_state(
     link = _links(torus)
     credits = _credits(torus, adaptive, room)
     link["credit"] = credits[0]
-    if special is not None:
+    if not is_usual:
         _fill_rest(link.view(records.REST), torus, credits)
     n_fifos = torus.n_nodes * network.fifos
     fifos = np.zeros(n_fifos, dtype=records.FIFO)
@@ -157,7 +161,8 @@ def build_state(
         most = 64 // records.KINDS
         turns = turns if 2 * torus.ndim * turns < most else 1
         inputs = min(2 * torus.ndim * turns + network.fifos, most)
-    words = -(-2 * torus.ndim * records.KINDS * inputs // 64)
+    # One word for each node on the usual network: `words` in `kernels/claim.py`.
+    rows = torus.n_nodes * -(-2 * torus.ndim * records.KINDS * inputs // records.LANES_A_WORD)
     n_events = n_slots + torus.n_links + n_fifos + rounds.then.size + queue.size
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
@@ -174,7 +179,7 @@ def build_state(
         link=link,
         rest=blank(0, records.REST),
         counter=blank(torus.n_links, records.COUNTER),
-        lane=blank(0 if special is None else link.size * records.KINDS * inputs, records.LANE),
+        lane=blank(0 if is_usual else link.size * records.KINDS * inputs, records.LANE),
         queue=queue,
         packet=blank(n_slots, records.PACKET),
         fair=fair_queues(torus, fields, message, tick, n_slots),
@@ -187,9 +192,9 @@ def build_state(
         first=rounds.first,
         receiver=rounds.receiver,
         sender=rounds.sender,
-        queued=blank(torus.n_links, np.int64),
-        claim=blank(torus.n_links * words if adaptive else 0, np.uint64),
-        waiting=blank(torus.n_nodes, np.int32),
+        node=blank(torus.n_nodes if adaptive else 0, records.NODE),
+        ways=blank(rows * records.LANES_A_WORD if adaptive else 0, np.uint16),
+        ordered=np.full(rows * records.LANES_A_WORD if adaptive else 0, 255, dtype=np.uint8),
         port=blank(torus.n_nodes * network.reception_ports, np.int64),
         begin=rounds.begin,
         waits=rounds.waits,
@@ -201,6 +206,7 @@ def build_state(
         wheel=empty,
         filled=blank(wheel // 64, np.uint64),
         chunk=blank(n_chunks * records.CHUNK, np.int64),
+        brought=blank(records.CHUNK, np.int32),
         spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
         free=np.arange(n_slots, dtype=np.int32),
         heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
@@ -220,7 +226,7 @@ def build_state(
         reception_ports=network.reception_ports,
         reception=parts * network.reception_ports / network.memory_bandwidth,
         arbitration=_ARBITRATION[network.arbitration],
-        adaptive=int(adaptive),
+        adaptive=int(adaptive) if adaptive or special is not None else None,
         outside=outside,
         turns_a_byte=_real_places(network) / network.fifo_packets / (room // whole * whole),
         injection=parts / max(torus.bandwidth),
@@ -235,7 +241,7 @@ def build_state(
     )
     state = side_by_side(state)
     # The memory of a link holds either of them; see `_state`.
-    if special is None:
+    if is_usual:
         state = state._replace(lane=state.link.view(np.uint8).view(records.LANE))
     else:
         state = state._replace(rest=state.link.view(records.REST))
@@ -293,6 +299,9 @@ def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32])
     """Fill in the fields of links that only unusual networks need."""
     _, rest["second_credit"], rest["adaptive_credit"] = credits
     rest["second_channel"] = torus.network.deadlock == "dateline"
+    rest["node"] = np.repeat(np.arange(torus.n_nodes), 2 * torus.ndim)
+    rank = 2 * np.argsort(torus.order)[:, None] + np.arange(2)
+    rest["rank"] = np.tile(rank.ravel(), torus.n_nodes)
     last, here = np.array(torus.ring_lengths) - 1, torus.ring_places
     middle = last // 2  # last node of the lower half
     edge = np.stack((last - here, here))

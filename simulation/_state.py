@@ -40,7 +40,7 @@ LANE = np.dtype(
     [
         ("head", np.int32),
         ("tail", np.int32),
-        ("since", np.int32),  # tick at which its head arrives, on the usual network
+        ("since", np.int32),  # tick at which the packet at its head has come
         ("unused", np.int32),  # two of them fill half a cache line
     ],
     align=True,
@@ -68,10 +68,21 @@ REST = np.dtype(
         ("adaptive_credit", np.int32),  # free bytes behind it in the adaptive channel
         ("to_edge", np.int32),  # hops from its beginning that stay on this side of the ring's edge
         ("to_middle", np.int32),  # hops that stay in the half of the ring where it begins
+        ("queued", np.int64),  # bytes of the packets in FREE
+        ("node", np.int32),
         ("turn", np.int8),  # input after the one served last
         ("second_channel", np.int8),  # channel of the second kind of lane
-        ("unused", np.int8, 14),
+        ("rank", np.int8),  # of its port, in routing order
+        ("unused", np.int8),
     ]
+)
+# What adaptive packets ask of a node.
+NODE = np.dtype(
+    [
+        ("waiting", np.int32),  # packets in lanes
+        ("armed", np.uint32),  # bits of the links, by rank, that an event will look at
+    ],
+    align=True,
 )
 # Counters of the buffer behind a link. Half a cache line.
 COUNTER = np.dtype(
@@ -153,6 +164,9 @@ RECEIPT = np.dtype(
 )
 # Beginning of a tick's list of events, and place of its next one, in `State.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
+# Ports of a node in the most dimensions, and lanes whose ways are compared at once.
+MOST_PORTS = 16
+LANES_A_WORD = 64
 # A chunk holds 15 events and the place of the next chunk.
 CHUNK = 16
 
@@ -165,6 +179,8 @@ class Fields(NamedTuple):
     width: NDArray[np.uint64]  # (D,) bits of a field, the dimensions in routing order
     order: NDArray[np.int64]  # (D,)
     port: NDArray[np.int64]  # (65,) port to which each bit belongs
+    ranked: NDArray[np.uint64]  # (16,) masks in routing order, 0 after the last port
+    ports: NDArray[np.int64]  # (2 * D,) ports in routing order
     zone: NDArray[np.uint64]  # (sets, zones) bits of each zone's ports, 0 where there are fewer
 
 
@@ -201,11 +217,9 @@ class State(NamedTuple):
     then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
     first: NDArray[np.int32]  # (E,) what a task hands over: the message or its question
     receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
-    waiting: NDArray[np.int32]  # (N,) adaptive packets in lanes
-    queued: NDArray[np.int64]  # (L,) bytes of the packets in FREE
-    claim: NDArray[
-        np.uint64
-    ]  # (L * words,) bits of the node's lanes whose first packet may take a link
+    node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
+    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports that a lane's first packet may take
+    ordered: NDArray[np.uint8]  # (N * words * 64,) its way in dimension order: rank * 2 + kind
     sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
     port: NDArray[np.int64]  # (N * reception ports,) part of a tick at which each is free
     begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
@@ -220,6 +234,7 @@ class State(NamedTuple):
     wheel: NDArray[Any]  # (K,) WHEEL
     filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
     chunk: NDArray[np.int64]  # (chunks * 16,)
+    brought: NDArray[np.int32]  # (16,) packets that links of a chunk's events will send
     spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
     free: NDArray[np.int32]  # (P,) stack of free packet slots
     # One row for each worker, with rounds also for each message within a node, and one more.
@@ -227,7 +242,7 @@ class State(NamedTuple):
     task_queue: NDArray[np.int64]  # (rows, 3) the same for events that come in order
     log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
     clock: NDArray[np.int64]  # (11,)
-    special: int | None  # None on the usual network, 1 on others; see `is_usual`
+    special: int | None  # None on the usual network, 1 on others; see `_setup.is_special`
     fifos: int  # a node
     whole_places: int  # whether every packet takes the room of the largest
     virtual: int  # virtual channels of each channel, 1 where packets do not queue behind others
@@ -239,7 +254,7 @@ class State(NamedTuple):
     reception_ports: int
     reception: float  # parts of ticks a byte
     arbitration: int
-    adaptive: int
+    adaptive: int | None  # whether packets choose among links; not 0 but None if not special
     outside: int  # packets of a FIFO that may wait at the router
     turns_a_byte: (
         float  # turns a byte of a FIFO's packet: it goes with its last turn, and gives way before

@@ -13,29 +13,28 @@ from .._state import (
     FIRST,
     FREE,
     KINDS,
+    LANES_A_WORD,
     NONE,
     ROUND_ROBIN,
     SECOND,
     State,
 )
-from .buffer import channel_of, link_of, room
-from .claim import claim_words
-from .network import arbitration, inputs, is_adaptive, lane_of, port_of, second_channel, zone_of
+from .buffer import channel_of, room
+from .claim import claims, words
+from .network import arbitration, inputs, is_adaptive, is_usual, lane_of, second_channel
 from .random import drawn
 
 
 @bare_kernel
-def emptiest_link(state: State, node: int, p: int) -> int:
-    """Return the zone's link with the most room, less what waits for it; NONE without zone."""
-    ports = state.fields.shift.size
-    zone = zone_of(state, p)
+def emptiest_link(state: State, node: int, zone: int) -> int:
+    """Return a zone's link with the most room, less what waits for it; NONE without zone."""
+    first = node * state.fields.shift.size
     best = NONE
     most = -(2**62)
     while zone != 0:
-        port = port_of(state, zone)
-        zone &= ~state.fields.mask[np.uint64(port)]
-        out = node * ports + port
-        free = room(state, out, ADAPTIVE_CHANNEL) - state.queued[np.uint64(out)]
+        out = first + state.fields.ports[np.uint64(trailing_zeros(zone))]
+        zone &= zone - np.uint64(1)
+        free = room(state, out, ADAPTIVE_CHANNEL) - at(state.rest, out).queued
         if free > most:
             most = free
             best = out
@@ -84,20 +83,19 @@ def _first_of(state: State, out: int, ready: int) -> int:
     if arbitration(state) == ROUND_ROBIN:
         return _next_in_turn(state, at(state.rest, out).turn, ready)
     base = lane_of(state, out, 0)
-    p = at(state.lane, base + best).head
     while rest != 0:
         lane = trailing_zeros(rest)
         rest &= rest - np.uint64(1)
-        q = at(state.lane, base + lane).head
-        if _is_older(state, q, p):
+        if _is_older(state, base + lane, base + best):
             best = lane
-            p = q
     return best
 
 
 @bare_kernel
-def _is_older(state: State, q: int, p: int) -> bool:
-    """Return whether one packet goes before another that has waited equally long."""
+def _is_older(state: State, one: int, other: int) -> bool:
+    """Return whether the packet at a lane's head goes before that of another lane."""
+    q = np.int64(at(state.lane, one).head)
+    p = np.int64(at(state.lane, other).head)
     if arbitration(state) == AGE:
         return (
             at(state.message, at(state.packet, q).message).ready
@@ -105,7 +103,7 @@ def _is_older(state: State, q: int, p: int) -> bool:
         )
     if arbitration(state) == FAIR:
         return state.fair.tag[np.uint64(q)] < state.fair.tag[np.uint64(p)]
-    return np.int32(at(state.packet, q).since - at(state.packet, p).since) < 0
+    return np.int32(at(state.lane, one).since - at(state.lane, other).since) < 0
 
 
 @bare_kernel
@@ -143,7 +141,7 @@ def open_channels(state: State, out: int) -> int:
 @bare_kernel
 def choose(state: State, out: int, free: int) -> int:
     """Return the lane whose packet a link sends next in dimension order, NONE if none may go."""
-    if state.special is None:
+    if is_usual(state):
         return _first_of_two(state, out, free & np.int64(at(state.link, out).lanes))
     kind = (np.uint64(1) << np.uint64(inputs(state))) - np.uint64(1)
     ready = np.uint64(0)
@@ -165,68 +163,41 @@ def _first_of_two(state: State, out: int, ready: int) -> int:
 
 
 @bare_kernel
-def enters_as(state: State, p: int, out: int, free: int) -> int:
-    """Return how an adaptive packet may enter a link: FREE, in dimension order, or NONE."""
-    route = at(state.packet, p).route
-    link = at(state.link, out)
-    ours = state.fields.mask[np.uint64(link.port)]
-    if route & ours == 0:
-        return NONE
-    held = at(state.packet, p).place
-    stays = state.stays and held >= 0 and channel_of(held) != ADAPTIVE_CHANNEL
-    if free & (1 << FREE) and zone_of(state, p) & ours and not stays:
-        return FREE
-    # Only dimension order may use the channel in which no ring fills up.
-    if port_of(state, route) != link.port:
-        return NONE
-    came = NONE
-    if held >= 0:
-        came = np.int64(at(state.link, link_of(state, held)).port)
-    kind = kind_of(state, p, out, came)
-    return kind if free & (1 << kind) else NONE
-
-
-@bare_kernel
 def choose_adaptive(state: State, out: int, free: int) -> int:
     """Return the lane, of all links' lanes, whose packet a link sends next; NONE if none may go.
 
     The link's own lanes come first, then those of the node's other links, so that a link is not
-    idle while the first packet of any lane could take it. The link's claims name the lanes that may
-    want it, so the others are not searched.
+    idle while the first packet of any lane could take it.
     """
     if free == 0:
         return NONE
-    link = at(state.link, out)
-    own = out * KINDS * inputs(state)
-    ready = np.uint64(0)
-    lanes = link.lanes
-    while lanes != 0:
-        lane = trailing_zeros(lanes)
-        lanes &= lanes - np.uint64(1)
-        if enters_as(state, at(state.lane, own + lane).head, out, free) != NONE:
-            ready |= np.uint64(1) << np.uint64(lane)
+    port = np.int64(at(state.link, out).port)
+    lanes = KINDS * inputs(state)
+    own = out * lanes
+    word = port * lanes // LANES_A_WORD
+    bit = port * lanes - LANES_A_WORD * word
+    ready = claims(state, out, word, free) >> np.uint64(bit)
+    if bit + lanes > LANES_A_WORD:
+        ready |= claims(state, out, word + 1, free) << np.uint64(LANES_A_WORD - bit)
+    ready &= (np.uint64(1) << np.uint64(lanes)) - np.uint64(1)
     if ready != 0:
         return own + _first_of(state, out, ready)
     # Among equally long waits, take the next one round from its own lanes.
-    around = state.fields.shift.size * KINDS * inputs(state)
-    base = own - np.int64(link.port) * KINDS * inputs(state)
+    around = state.fields.shift.size * lanes
+    base = own - port * lanes
     best = NONE
     nearest = around
-    p = NONE
-    words = claim_words(state)
-    for w in range(words):
-        claims = state.claim[np.uint64(out * words + w)]
-        while claims != 0:
-            lane = base + 64 * w + trailing_zeros(claims)
-            claims &= claims - np.uint64(1)
+    for w in range(words(state)):
+        ready = claims(state, out, w, free)
+        while ready != 0:
+            lane = base + LANES_A_WORD * w + trailing_zeros(ready)
+            ready &= ready - np.uint64(1)
             away = lane - own if lane >= own else lane - own + around
-            if away < KINDS * inputs(state):
-                continue
-            q = at(state.lane, lane).head
-            if enters_as(state, q, out, free) == NONE or (best != NONE and _is_older(state, p, q)):
-                continue
-            if best == NONE or away < nearest or _is_older(state, q, p):
+            if (
+                best == NONE
+                or _is_older(state, lane, best)
+                or (away < nearest and not _is_older(state, best, lane))
+            ):
                 best = lane
                 nearest = away
-                p = q
     return best

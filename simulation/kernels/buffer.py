@@ -9,7 +9,7 @@ import numpy as np
 from toruscast._jit import at, bare_kernel
 
 from .._state import CHANNEL_BITS, State
-from .network import has_queues
+from .network import has_queues, is_usual
 
 
 @bare_kernel
@@ -61,7 +61,7 @@ def room(state: State, out: int, channel: int) -> int:
     """Return the free bytes in a channel behind a link, or in its roomiest virtual channel."""
     if has_queues(state):
         return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
-    if state.special is None or channel == 0:
+    if is_usual(state) or channel == 0:
         return np.int64(at(state.link, out).credit)
     rest = at(state.rest, out)
     return np.int64(rest.second_credit if channel == 1 else rest.adaptive_credit)
@@ -75,7 +75,7 @@ def take_room(state: State, place: int, size: int) -> None:
         return
     out = place >> CHANNEL_BITS
     channel = channel_of(place)
-    if state.special is None or channel == 0:
+    if is_usual(state) or channel == 0:
         at(state.link, out).credit -= size
     elif channel == 1:
         at(state.rest, out).second_credit -= size

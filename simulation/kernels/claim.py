@@ -1,55 +1,82 @@
 """Kernels of claims: which first packets of lanes may take a link, under adaptive routing.
 
-A link has a bit for every lane of its node. The bit is set while the packet at the lane's head may
-take the link, so only few of ten links' lanes are searched. A bit for each way to enter the link
-would spare the look at the packets, but takes longer: there are three times as many words to write.
+A node has a row with the ways of the first packet of each of its lanes, so that a change of a lane
+is two writes, and one comparison of a vector finds the lanes that may take a link. (A bit of each
+lane at each link takes three writes a packet, three more to take them back, and a look at every
+packet that claims.)
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel, prefetch, trailing_zeros
+from toruscast._jit import at, bare_kernel, equal_of_64, sharing_of_16, sharing_of_64
 
-from .._state import KINDS, State
-from .network import inputs, lane_of, port_of, ways_of
+from .._state import FIRST, FREE, KINDS, LANES_A_WORD, SECOND, State
+from .network import inputs
 
-
-@bare_kernel
-def claim_words(state: State) -> int:
-    """Return the number of words of the claims on a link, as laid out by `build_state`."""
-    return (state.fields.shift.size * KINDS * inputs(state) + 63) >> 6
+_NOBODY = 255
 
 
 @bare_kernel
-def claim(state: State, out: int, lane: int) -> None:
-    """Set the bit of a lane of the link's node."""
-    word = out * claim_words(state) + (lane >> 6)
-    state.claim[np.uint64(word)] |= np.uint64(1) << np.uint64(lane & 63)
+def words(state: State) -> int:
+    """Return the number of words of lanes in a node's row, as laid out by `build_state`."""
+    if state.special is None:
+        return 1
+    lanes = state.fields.shift.size * KINDS * inputs(state)
+    return (lanes + LANES_A_WORD - 1) // LANES_A_WORD
 
 
 @bare_kernel
-def withdraw(state: State, holder: int, lane: int) -> None:
-    """Take back the claims of the packet at the head of a lane of the link ``holder``."""
+def seat(state: State, holder: int, lane: int) -> int:
+    """Return the place of a link's lane in its node's row."""
+    link = at(state.rest, holder)
     port = np.int64(at(state.link, holder).port)
-    bit = port * KINDS * inputs(state) + lane
-    head = at(state.lane, lane_of(state, holder, lane)).head
-    ways = ways_of(state, head)
-    while ways != 0:
-        way = port_of(state, ways)
-        ways &= ~state.fields.mask[np.uint64(way)]
-        word = (holder - port + way) * claim_words(state) + (bit >> 6)
-        state.claim[np.uint64(word)] &= ~(np.uint64(1) << np.uint64(bit & 63))
+    row = np.int64(link.node) * words(state) * LANES_A_WORD
+    return row + port * KINDS * inputs(state) + lane  # type: ignore[return-value]
 
 
 @bare_kernel
-def bring_claims(state: State, out: int, followers: bool) -> None:
-    """Prefetch the packets that claim a link, or those behind them."""
-    base = (out - np.int64(at(state.link, out).port)) * KINDS * inputs(state)
-    words = claim_words(state)
-    for w in range(words):
-        claims = state.claim[np.uint64(out * words + w)]
-        while claims != 0:
-            head = at(state.lane, base + 64 * w + trailing_zeros(claims)).head
-            claims &= claims - np.uint64(1)
-            prefetch(state.packet, np.int64(at(state.packet, head).next) if followers else head)
+def ranks(state: State, fields: int) -> int:
+    """Return the bits of ports, by rank, of which a route has a field."""
+    found: int = sharing_of_16(state.fields.ranked, 0, fields)
+    return found
+
+
+@bare_kernel
+def claim(state: State, place: int, free: int, ordered: int, kind: int) -> None:
+    """Write down the ways of the packet at a lane's head: ranks of ports, and one in order."""
+    state.ways[np.uint64(place)] = free
+    state.ordered[np.uint64(place)] = 2 * ordered + kind
+
+
+@bare_kernel
+def withdraw(state: State, place: int) -> None:
+    """Forget the ways of the packet at a lane's head."""
+    state.ways[np.uint64(place)] = 0
+    state.ordered[np.uint64(place)] = _NOBODY
+
+
+@bare_kernel
+def claims(state: State, out: int, word: int, free: int) -> np.uint64:
+    """Return bits of a word of lanes whose first packet can enter a link that has such room."""
+    rest = at(state.rest, out)
+    rank = np.int64(rest.rank)
+    row = (np.int64(rest.node) * words(state) + word) * LANES_A_WORD
+    adaptive = sharing_of_64(state.ways, row, (free >> FREE & 1) << rank)
+    first = equal_of_64(state.ordered, row, 2 * rank + FIRST)
+    second = equal_of_64(state.ordered, row, 2 * rank + SECOND)
+    found: np.uint64 = adaptive
+    found |= first & np.uint64(-(free >> FIRST & 1))
+    found |= second & np.uint64(-(free >> SECOND & 1))
+    return found
+
+
+@bare_kernel
+def enters_as(state: State, place: int, out: int, free: int) -> int:
+    """Return how the packet at a lane's head, which can, enters a link."""
+    rank = np.uint64(at(state.rest, out).rank)
+    ways = np.int64(state.ways[np.uint64(place)])
+    if free & (1 << FREE) and (ways >> np.int64(rank)) & 1:
+        return FREE
+    return np.int64(state.ordered[np.uint64(place)]) & 1  # type: ignore[return-value]

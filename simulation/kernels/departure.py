@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel
+from toruscast._jit import at, bare_kernel, prefetch, trailing_zeros
 
 from .._state import (
     ADAPTIVE_CHANNEL,
@@ -21,23 +21,25 @@ from .._state import (
     SENT,
     State,
 )
-from .arbitration import choose, choose_adaptive, enters_as, open_channels
-from .buffer import count, link_of, room, roomiest, size_of, take_room
-from .claim import claim
+from .arbitration import choose, choose_adaptive, kind_of, open_channels
+from .buffer import channel_of, count, link_of, room, roomiest, size_of, take_room
+from .claim import claim, enters_as, ranks, seat
 from .event import schedule
 from .fair import depart
 from .lane import join, take_out
+from .look import arm, is_armed, others_wait
 from .network import (
     arbitration,
     counts_arrivals,
     has_queues,
     inputs,
     is_adaptive,
+    is_usual,
     lane_of,
     node_of,
     port_of,
     second_channel,
-    ways_of,
+    zone_of,
 )
 from .node import leave_fifo
 from .tick import free_tick, nearest_tick
@@ -49,24 +51,39 @@ def announce(state: State, now: int) -> None:
     """Claim every link that a lane's first packet may take; a free link looks at its claims."""
     holder = state.clock[FIRSTS] >> 6
     lane = state.clock[FIRSTS] & 63
-    own = np.int64(at(state.link, holder).port)
-    bit = own * KINDS * inputs(state) + lane
-    head = at(state.lane, lane_of(state, holder, lane)).head
-    ordered = port_of(state, at(state.packet, head).route)
-    ways = ways_of(state, head)
+    link = at(state.link, holder)
+    first = holder - np.int64(link.port)
+    head = np.int64(at(state.lane, lane_of(state, holder, lane)).head)
+    packet = at(state.packet, head)
+    # Links send it out of turn: what that touches then is asked for now.
+    prefetch(state.packet, np.int64(packet.next))
+    ordered = first + port_of(state, packet.route)
+    rank = np.int64(at(state.rest, ordered).rank)
+    came = NONE
+    stays = False
+    if packet.place >= 0:
+        behind = link_of(state, packet.place)
+        prefetch(state.counter, behind)
+        came = np.int64(at(state.link, behind).port)
+        stays = state.stays and channel_of(packet.place) != ADAPTIVE_CHANNEL
+    ways = ranks(state, zone_of(state, head))
+    kind = kind_of(state, head, ordered, came)
+    claim(state, seat(state, holder, lane), np.uint64(0) if stays else ways, rank, kind)
+    ways |= np.uint64(1) << np.uint64(rank)
+    node = at(state.node, np.int64(at(state.rest, holder).node))
+    ways &= ~np.uint64(node.armed)
     while ways != 0:
-        port = port_of(state, ways)
-        ways &= ~state.fields.mask[np.uint64(port)]
-        out = holder - own + port
-        claim(state, out, bit)
+        way = np.uint64(trailing_zeros(ways))
+        ways &= ways - np.uint64(1)
+        out = first + state.fields.ports[way]
         link = at(state.link, out)
         # A free link without room looks again when it gets some.
-        if not link.armed and (
+        if (
             free_tick(link) > now
-            or port == ordered
+            or out == ordered
             or room(state, out, ADAPTIVE_CHANNEL) >= state.largest
         ):
-            link.armed = 1
+            arm(state, out)
             schedule(state, state.packet.size + out, max(now, free_tick(link)), out)
 
 
@@ -85,19 +102,17 @@ def serve(state: State, out: int, now: int) -> int:
             return NONE
         taken = lane // (KINDS * inputs(state))
         lane -= taken * KINDS * inputs(state)
+        kind = enters_as(state, seat(state, taken, lane), out, free)
     else:
         lane = choose(state, out, free)
         if lane == NONE:
             return NONE
+        kind = SECOND if lane >= inputs(state) else FIRST
     if state.turns_left.size > 0 and _gives_way(state, taken, lane):
         _go_behind(state, take_out(state, taken, lane), now)
         return out
     p = take_out(state, taken, lane)
     packet = at(state.packet, p)
-    if is_adaptive(state):
-        kind = enters_as(state, p, out, free)
-    else:
-        kind = SECOND if lane >= inputs(state) else FIRST
     channel = 0
     if kind != FIRST:
         channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
@@ -120,11 +135,8 @@ def serve(state: State, out: int, now: int) -> int:
         (now + np.int64(np.int32(packet.tail - now))) << PARTS,
     )
     ticks = free_tick(link) - now
-    if not link.armed and (
-        link.lanes != 0
-        or (is_adaptive(state) and state.waiting[np.uint64(out // state.fields.shift.size)] > 0)
-    ):
-        link.armed = 1
+    if not is_armed(state, out) and (link.lanes != 0 or others_wait(state, out)):
+        arm(state, out)
         schedule(state, state.packet.size + out, now + ticks, out)
     held = packet.place
     upstream = NONE
@@ -140,7 +152,7 @@ def serve(state: State, out: int, now: int) -> int:
     packet.route = route
     packet.place = place
     following = out
-    if state.special is None:
+    if is_usual(state):
         onward = port_of(state, route)
         following = link.far * state.fields.shift.size + onward
         packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
@@ -202,10 +214,6 @@ def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: in
         count(counter, link.occupied, wire)
     link.occupied -= 1
     # Both conditions in one branch, because a processor predicts one branch better than two.
-    if (link.armed != 0) | (free_tick(link) > now):
+    if is_armed(state, behind) | (free_tick(link) > now):
         return NONE
-    if link.lanes != 0:
-        return behind
-    if is_adaptive(state) and state.waiting[np.uint64(behind // state.fields.shift.size)] > 0:
-        return behind
-    return NONE
+    return behind if link.lanes != 0 or others_wait(state, behind) else NONE

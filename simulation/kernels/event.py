@@ -12,10 +12,9 @@ import numpy as np
 from toruscast._jit import at, bare_kernel, prefetch, trailing_zeros
 
 from .._state import CHUNK, CHUNKS, DELIVERED, NONE, SECOND, State
-from .arbitration import choose, open_channels
+from .arbitration import choose, choose_adaptive, open_channels
 from .buffer import link_of
-from .claim import bring_claims
-from .network import inputs, is_adaptive, lane_of, port_of
+from .network import counts_arrivals, inputs, is_adaptive, is_usual, lane_of, port_of
 
 _LAST = CHUNK - 1
 # An entry is an event, with a link to prefetch for it in the upper bits.
@@ -105,19 +104,19 @@ def bring(state: State, i: int, end: int) -> None:
         k = trailing_zeros(bits)
         bits &= bits - np.uint64(1)
         out = state.chunk[np.uint64(begin + k)] >> _LINK
-        if state.special is None:
+        if is_usual(state):
             lane = choose(state, out, open_channels(state, out)) == SECOND
             second |= np.uint64(lane) << np.uint64(k)
             prefetch(state.packet, at(state.lane, lane_of(state, out, lane)).head)
         else:
-            _bring_heads(state, out)
+            state.brought[np.uint64(k)] = _bring_heads(state, out)
     while others != 0:
         entry = state.chunk[np.uint64(begin + trailing_zeros(others))]
         f = event_of(entry) - n_packets - n_links
         others &= others - np.uint64(1)
         if f < state.fifo.size:
             prefetch(state.message, at(state.fifo, f).head)
-    while arriving != 0 and state.special is not None:
+    while arriving != 0 and not is_usual(state):
         entry = state.chunk[np.uint64(begin + trailing_zeros(arriving))]
         arriving &= arriving - np.uint64(1)
         _bring_ways(state, event_of(entry), entry >> _LINK)
@@ -125,27 +124,37 @@ def bring(state: State, i: int, end: int) -> None:
         k = trailing_zeros(freed)
         freed &= freed - np.uint64(1)
         out = state.chunk[np.uint64(begin + k)] >> _LINK
-        if state.special is None:
+        if is_usual(state):
             lane = np.int64(second >> np.uint64(k)) & 1
             p = at(state.lane, lane_of(state, out, lane)).head
             prefetch(state.packet, at(state.packet, p).next)
             _bring_behind(state, p)
         else:
             if is_adaptive(state):
-                bring_claims(state, out, True)
+                p = np.int64(state.brought[np.uint64(k)])
+                if p != NONE:
+                    prefetch(state.packet, np.int64(at(state.packet, p).next))
+                    _bring_behind(state, p)
+                continue
             base = lane_of(state, out, 0)
             _bring_behind(state, at(state.lane, base).head)
             _bring_behind(state, at(state.lane, base + inputs(state)).head)
 
 
 @bare_kernel
-def _bring_heads(state: State, out: int) -> None:
-    """Prefetch the packets among which a link will choose."""
+def _bring_heads(state: State, out: int) -> int:
+    """Prefetch the packets among which a link will choose, or the one that it chooses now."""
+    if is_adaptive(state):
+        lane = choose_adaptive(state, out, open_channels(state, out))
+        p = NONE
+        if lane != NONE:
+            p = np.int64(at(state.lane, lane).head)
+            prefetch(state.packet, p)
+        return p
     base = lane_of(state, out, 0)
     prefetch(state.packet, at(state.lane, base).head)
     prefetch(state.packet, at(state.lane, base + inputs(state)).head)
-    if is_adaptive(state):
-        bring_claims(state, out, False)
+    return NONE
 
 
 @bare_kernel
@@ -156,7 +165,7 @@ def _bring_behind(state: State, p: int) -> None:
         behind = link_of(state, held)
         prefetch(state.link, behind)
         prefetch(state.counter, behind)
-        if state.special is not None:
+        if not is_usual(state):
             prefetch(state.lane, lane_of(state, behind, 0))
     else:
         prefetch(state.fifo, -2 - held)
@@ -171,13 +180,14 @@ def _bring_for_arrival(state: State, entry: int) -> None:
     # less than none). Before that the first receipt is requested, which is in the cache already.
     at_end = packet.route + np.uint64(1) <= np.uint64(1)
     prefetch(state.receipt, packet.message * np.int64(at_end))
-    if state.special is None:
+    if is_usual(state):
         prefetch(state.link, came)
         prefetch(state.counter, came)
         lane = lane_of(state, packet.next >> 1, packet.next & 1)
         prefetch(state.packet, at(state.lane, lane).tail)
         return
-    prefetch(state.counter, came)
+    if counts_arrivals(state):
+        prefetch(state.counter, came)
     out = at(state.link, came).far * state.fields.shift.size + port_of(state, packet.route)
     prefetch(state.link, out)
     prefetch(state.lane, lane_of(state, out, 0))

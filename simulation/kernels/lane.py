@@ -9,10 +9,10 @@ from toruscast._jit import at, bare_kernel
 from .._state import ADAPTIVE_CHANNEL, FAIR, FIRSTS, FREE, NONE, SECOND, State
 from .arbitration import emptiest_link, kind_of
 from .buffer import channel_of, size_of
-from .claim import withdraw
+from .claim import ranks, seat, withdraw
 from .event import schedule
 from .fair import line_up, stamp
-from .network import arbitration, inputs, is_adaptive, lane_of, port_of
+from .network import arbitration, inputs, is_adaptive, is_usual, lane_of, port_of, zone_of
 from .tick import free_tick
 
 
@@ -25,11 +25,11 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
     packet = at(state.packet, p)
     out = NONE
     if is_adaptive(state) and (packet.place < 0 or channel_of(packet.place) == ADAPTIVE_CHANNEL):
-        out = emptiest_link(state, node, p)
+        out = emptiest_link(state, node, ranks(state, zone_of(state, p)))
     if out != NONE:
-        state.queued[np.uint64(out)] += size_of(state, packet.wire)
+        at(state.rest, out).queued += size_of(state, packet.wire)
         lane = FREE * inputs(state) + entrance
-    elif state.special is None:
+    elif is_usual(state):
         lane = int(packet.next)
         if packet.place < 0:
             lane = (node * state.fields.shift.size + port_of(state, packet.route)) << 1 | SECOND
@@ -52,12 +52,11 @@ def join(state: State, p: int, node: int, came: int, entrance: int, now: int) ->
         at(state.packet, p if is_first else np.int64(lanes.tail)).next = p
         packet.next = NONE
         lanes.head = p if is_first else np.int64(lanes.head)
-        if state.special is None:
-            lanes.since = packet.since if is_first else np.int64(lanes.since)
+        lanes.since = packet.since if is_first else np.int64(lanes.since)
         lanes.tail = p
     link.lanes |= bit
     if is_adaptive(state):
-        state.waiting[np.uint64(node)] += 1
+        at(state.node, node).waiting += 1
         if is_first:
             state.clock[FIRSTS] = out << 6 | lane
         return out if is_first and free_tick(link) <= now else NONE
@@ -75,17 +74,16 @@ def take_out(state: State, holder: int, lane: int) -> int:
     """Take the first packet out of a lane."""
     lanes = at(state.lane, lane_of(state, holder, lane))
     if is_adaptive(state):
-        withdraw(state, holder, lane)
+        withdraw(state, seat(state, holder, lane))
     p = lanes.head
     packet = at(state.packet, p)
     following = np.int64(packet.next)
     at(state.link, holder).lanes ^= np.uint64(following == NONE) << np.uint64(lane)
     lanes.head = p if following == NONE else following
-    if state.special is None:
-        lanes.since = at(state.packet, lanes.head).since
+    lanes.since = at(state.packet, lanes.head).since
     if is_adaptive(state):
         state.clock[FIRSTS] = NONE if following == NONE else holder << 6 | lane
         if lane >= FREE * inputs(state):
-            state.queued[np.uint64(holder)] -= size_of(state, packet.wire)
-        state.waiting[np.uint64(holder // state.fields.shift.size)] -= 1
+            at(state.rest, holder).queued -= size_of(state, packet.wire)
+        at(state.node, np.int64(at(state.rest, holder).node)).waiting -= 1
     return np.int64(p)  # type: ignore[return-value]

@@ -15,6 +15,7 @@ from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, St
 from .arrival import arrive, next_in_queue, proceed
 from .departure import announce, serve
 from .event import bring, event_of, next_tick, schedule
+from .look import disarm
 from .network import is_adaptive
 from .node import begin_round, feed, hand_over, message_arrived
 from .task_event import next_task_tick, take
@@ -85,7 +86,7 @@ def run(all_arrays: State, until: int, budget: int) -> int:
                 out = event - n_packets
                 link = at(state.link, out)
                 if free_tick(link) <= now:
-                    link.armed = 0
+                    disarm(state, out)
                 else:
                     # It was served in the meantime.
                     schedule(state, event, free_tick(link), out)

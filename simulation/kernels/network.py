@@ -1,7 +1,8 @@
 """Kernels that return the kind of the network, the places of FIFOs, and the ports of a route.
 
-For the usual kind (`State.special` is None) the first of them are constants to the compiler, which
-leaves out the code of other kinds.
+Three kinds have a kernel of their own: the usual network, adaptive packets on it, and all others
+(`State.special`). There the first of these functions are constants to the compiler, which leaves
+out the code of other kinds.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from .._state import FIRST_COME, KINDS, LANES_A_LINK, OWN_LANES, State
 
 
 @bare_kernel
+def is_usual(state: State) -> bool:
+    """Return whether the network is of the usual kind."""
+    return state.special is None and state.adaptive is None
+
+
+@bare_kernel
 def is_adaptive(state: State) -> bool:
     """Return whether packets may choose among links."""
-    return state.special is not None and state.adaptive != 0
+    return state.adaptive is not None if state.special is None else state.adaptive != 0
 
 
 @bare_kernel
@@ -50,9 +57,9 @@ def inputs(state: State) -> int:
 @bare_kernel
 def lane_of(state: State, out: int, lane: int) -> int:
     """Return the place of a link's lane; the usual network has one of FIRST and one of SECOND."""
-    if state.special is None:
+    if is_usual(state):
         return out * LANES_A_LINK + OWN_LANES + lane
-    return out * KINDS * state.inputs + lane
+    return out * KINDS * inputs(state) + lane
 
 
 @bare_kernel
@@ -100,11 +107,3 @@ def zone_of(state: State, p: int) -> int:
             if zone & state.fields.mask[np.uint64(port + 1)]:
                 zone &= ~state.fields.mask[np.uint64(port)]
     return zone
-
-
-@bare_kernel
-def ways_of(state: State, p: int) -> int:
-    """Return the fields of all ports of an adaptive packet: its zone's, and the one in order."""
-    ordered = port_of(state, at(state.packet, p).route)
-    ways: int = zone_of(state, p) | state.fields.mask[np.uint64(ordered)]
-    return ways

@@ -141,6 +141,48 @@ def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.int64), build
 
 
+def _which(compare: Callable[[Any, Any, Any], Any], lanes: int) -> Any:
+    """Intrinsic: bits of those of some numbers of an array, in a row, that compare with a number.
+
+    A vector of a processor compares them at once; a loop with a branch for each takes many times as
+    long where nothing foretells the answers.
+    """
+
+    def which(_typing: Any, array: Any, index: Any, number: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            from llvmlite import ir
+
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            element = ir.IntType(array.dtype.bitwidth)
+            row = ir.VectorType(element, lanes)
+            place = builder.bitcast(builder.gep(data, [arguments[1]]), row.as_pointer())
+            value = context.cast(builder, arguments[2], number, array.dtype)
+            first = builder.insert_element(ir.Constant(row, ir.Undefined), value, ir.IntType(32)(0))
+            order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            every = builder.shuffle_vector(first, ir.Constant(row, ir.Undefined), order)
+            numbers = builder.load(place, align=array.dtype.bitwidth // 8)
+            bits = builder.bitcast(compare(builder, numbers, every), ir.IntType(lanes))
+            return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
+
+        return types.uint64(array, types.int64, number), build
+
+    return _intrinsic(which)
+
+
+def _share_a_bit(builder: Any, numbers: Any, every: Any) -> Any:
+    from llvmlite import ir
+
+    shared = builder.and_(numbers, every)
+    return builder.icmp_unsigned("!=", shared, ir.Constant(shared.type, None))
+
+
+def _are_equal(builder: Any, numbers: Any, every: Any) -> Any:
+    return builder.icmp_unsigned("==", numbers, every)
+
+
 trailing_zeros: Any = _intrinsic(_trailing_zeros)
 at: Any = _intrinsic(_at)
 prefetch: Any = _intrinsic(_prefetch)
+sharing_of_16: Any = _which(_share_a_bit, 16)
+sharing_of_64: Any = _which(_share_a_bit, 64)
+equal_of_64: Any = _which(_are_equal, 64)

@@ -358,7 +358,7 @@ def test_the_kernel_of_the_usual_network_does_what_the_other_does(case):
     comm, torus, mapping = case
     usual = simulate(comm, torus, mapping).stretches[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(setup, "is_usual", lambda *_: False)
+        patch.setattr(setup, "is_special", lambda *_: True)
         other = simulate(comm, torus, mapping).stretches[0]
     for name in ("arrived", "packets", "wire_bytes", "most", "waited", "fifo_waited"):
         np.testing.assert_array_equal(getattr(usual, name), getattr(other, name), err_msg=name)
