@@ -45,6 +45,8 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results --kept .venv/forecast
 	$(BIN)/python benchmarks/rank.py --out benchmarks/results
 	$(BIN)/python benchmarks/page.py --out benchmarks/results
+	$(BIN)/python benchmarks/cost.py --out benchmarks/results
+	$(BIN)/python benchmarks/workers.py --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/validation.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/rounds.py --data "$(DATA)" --out benchmarks/results
 	test -z "$(DATA)" || $(BIN)/python benchmarks/plan.py --data "$(DATA)" --out benchmarks/results

@@ -47,6 +47,11 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         },
         "studies/meshes.md": {"steps": mesh_steps(results), "meshes": meshes(results)},
         "studies/search.md": {"search": searches(results), "weights": search_weights(results)},
+        "studies/large-plan.md": {
+            "cost": columns(results, "cost", COST),
+            "cost-check": columns(results, "cost-check", COST_CHECK),
+            "cost-plan": columns(results, "cost-plan", COST_PLAN),
+        },
         "reference/simulator-cost.md": {"cachegrind": columns(results, "cachegrind", CACHEGRIND)},
         "scaling/composition.md": {"composition": columns(results, "composition", COMPOSITION)},
         "scaling/pmnf.md": pmnf_tables.all_tables(results),
@@ -162,6 +167,22 @@ CACHEGRIND = {
     "mispredicted": "mispredicted branches",
     "ns": "ns",
     "instructions_a_cycle": "instructions a cycle",
+}
+COST = {"kind": "work", "tasks": "tasks", "seconds": "seconds", "bytes": "bytes"}
+COST_CHECK = {
+    "kind": "work",
+    "measured_seconds": "measured, s",
+    "forecast_seconds": "forecast, s",
+    "seconds_error": "error",
+    "memory_error": "error of the memory",
+}
+COST_PLAN = {
+    "work": "work",
+    "seconds_a_mapping": "seconds a mapping",
+    "gb_a_worker": "GB a worker",
+    "workers_a_node": "workers a node",
+    "hours_by_jobs": "hours, a command for each node",
+    "hours_by_one_command": "hours, one command",
 }
 COMPOSITION = {
     "pattern": "pattern",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -15,8 +14,10 @@ if TYPE_CHECKING:
     from .workers import Task
 
 R = TypeVar("R")
-# Calls that the scheduler holds for each thread of a worker, and at least.
-_AHEAD, _LEAST = 3, 1000
+# Calls that the scheduler holds at most: for each thread of a worker, and bytes of all their items.
+_AHEAD, _MOST_BYTES = 500, 2**30
+# After so many items it is looked anew how large they are, and how many workers there are.
+_LOOK = 256
 
 
 def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[int, R]]:
@@ -28,6 +29,7 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
     from dask import config
     from dask.base import tokenize
     from distributed import KilledWorker, as_completed
+    from distributed.protocol import serialize_bytes
 
     name = uuid4().hex
     with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -35,33 +37,38 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
     source, level = enumerate(items), _events.level()
     numbers: dict[str, list[int]] = {}
     pool = as_completed(loop=client.loop)
+    least, most = 1, 1
 
-    def submit(n: int) -> int:
-        """Hand over the next items; those of equal content are one call."""
-        taken = 0
-        for number, item in islice(source, n):
-            taken += 1
+    def submit() -> bool:
+        """Hand over the next item, if there is one; those of equal content are one call."""
+        nonlocal least, most
+        for number, item in source:
             key = f"toruscast-{name}-{tokenize(item)}"
             if key in numbers:
                 numbers[key].append(number)
-                continue
-            numbers[key] = [number]
-            pool.add(client.submit(_call, inputs, item, level, key=key))
-        return taken
+            else:
+                numbers[key] = [number]
+                pool.add(client.submit(_call, inputs, item, level, key=key))
+            if number % _LOOK == 0:
+                least, most = _room(client, len(serialize_bytes(item)))
+            return True
+        return False
 
-    n_done, room = 0, 0
+    n_done, more = 0, True
     try:
-        submit(_room(client))
-        for future in pool:
+        while True:
+            # Results that are there do not wait until as many items as possible are handed over.
+            while more and len(numbers) < (least if pool.has_ready() else most):
+                more = submit()
+            if not numbers:
+                return
+            future = next(pool)
             result, records = future.result()
             _events.repeat(records)
             for number in numbers.pop(future.key):
                 yield number, result
-            n_done, room = n_done + 1, room + 1
+            n_done += 1
             future.release()
-            if room * 4 >= _LEAST or not numbers:
-                submit(max(_room(client) - len(numbers), room))
-                room = 0
     except KilledWorker as error:
         raise WorkersError(
             f"a task was running on {error.args[2] + 1 if len(error.args) > 2 else 'several'} "
@@ -85,6 +92,8 @@ def _call(task: Task[R], item: Any, level: int) -> _events.Recorded[R]:
     return _events.recorded(level, task.function, *task.shared, item)
 
 
-def _room(client: Any) -> int:
-    """Return how many calls the scheduler is to hold."""
-    return max(_LEAST, _AHEAD * int(sum(client.nthreads().values())))
+def _room(client: Any, n_bytes: int) -> tuple[int, int]:
+    """Return how many calls the scheduler is to hold, least and most, by an item's size."""
+    threads = max(int(sum(client.nthreads().values())), 1)
+    least = 2 * threads
+    return least, max(least, min(_AHEAD * threads, _MOST_BYTES // n_bytes))

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from worker_tasks import double, end_always, end_once, links, refuse
 
-from toruscast import workers
+from toruscast import _cluster, workers
 from toruscast.errors import InputError, WorkersError
 from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
@@ -174,6 +174,33 @@ def test_equal_items_are_one_call_on_a_cluster(client):
         assert Task(double).in_order([1, 2, 1, 1], 2) == [2, 4, 2, 2]
         with pytest.raises(InputError, match="bad item"):
             Task(refuse).in_order([1, 2], 2)
+
+
+def test_a_cluster_gives_results_before_all_items_are_there(client):
+    taken = []
+
+    def slow():
+        for number in range(100_000):
+            taken.append(number)
+            time.sleep(0.01)
+            yield number
+
+    with joblib.parallel_config("dask", client=client):
+        results = Task(double).in_turn(slow(), 2)
+        assert [next(results) for _ in range(3)] == [0, 2, 4]
+        assert len(taken) < 2000
+        results.close()
+
+
+def test_large_items_do_not_fill_the_scheduler(client, monkeypatch):
+    monkeypatch.setattr(_cluster, "_MOST_BYTES", 10**6)
+    taken = []
+    items = (taken.append(number) or bytes(10**5) + bytes([number]) for number in range(100))
+    with joblib.parallel_config("dask", client=client):
+        results = Task(len).each(items, 2)
+        next(results)
+        assert len(taken) <= 12
+        assert len(list(results)) == 99
 
 
 def test_a_lost_worker_of_a_cluster_costs_only_its_tasks(client, cluster, tmp_path):

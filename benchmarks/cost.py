@@ -1,0 +1,230 @@
+"""Measure what mappings cost at three sizes, fit a model of it, and forecast a large plan.
+
+    python benchmarks/cost.py --out FOLDER
+
+Writes cost.csv, cost-check.csv and cost-plan.csv. Every kind of work runs in a process of its own,
+on one core: a 15-point halo of 16 packets a message, 16 tasks a node, a random mapping. Seconds are
+processor seconds, the best of several runs after compilation; memory is the most of the process. In
+the model seconds grow with a power of the size, memory linearly. A model of the two smaller sizes
+is compared with what is measured at the third; that of the two larger ones forecasts the plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+
+import toruscast as tc
+from toruscast.features import RoutedTraffic
+from toruscast.report.machine import describe_machine
+from toruscast.workers import Task
+
+# Task grid and node grid.
+SIZES: dict[int, tuple[tuple[int, int, int], tuple[int, ...]]] = {
+    16_384: ((16, 32, 32), (4, 4, 4, 8, 2)),
+    65_536: ((32, 32, 64), (4, 4, 8, 16, 2)),
+    262_144: ((64, 64, 64), (8, 8, 8, 16, 2)),
+    1_048_576: ((64, 128, 128), (16, 16, 16, 8, 2)),
+}
+MEASURED = [16_384, 65_536, 262_144]
+NBYTES = 16 * 512
+# What the seconds of each kind of work are counted by; memory is counted by messages.
+KINDS = {
+    "make a mapping": "tasks",
+    "level-1 features": "messages",
+    "simulation": "packet_hops",
+    "level-2 features": "packet_hops",
+    "send to a worker": "tasks",
+}
+# What a cluster's scheduler does for a call is in part the same for all sizes.
+LINEAR = {"send to a worker"}
+LONG = 5.0
+# The plan: so many mappings of the largest size, on so many nodes of so many cores and bytes.
+PLANNED, N_MAPPINGS, N_NODES, CORES, MEMORY = 1_048_576, 100_000, 100, 24, 96e9
+
+
+def case(n_tasks: int) -> tuple[tc.CommGraph, tc.Torus, tc.TaskMapping]:
+    """Return the traffic, the torus and the mapping of a size."""
+    grid, shape = SIZES[n_tasks]
+    torus = tc.Torus(shape)
+    seats = np.repeat(np.arange(torus.n_nodes), n_tasks // torus.n_nodes)
+    node = np.random.default_rng(1).permutation(seats)
+    comm = tc.patterns.halo_3d(grid, NBYTES, periodic=True)
+    return comm, torus, tc.TaskMapping(node, torus, name="random")
+
+
+def sizes_of(n_tasks: int) -> dict[str, int]:
+    """Return what costs are counted by."""
+    comm, torus, mapping = case(n_tasks)
+    hops = RoutedTraffic(tc.Workload([comm]), torus, mapping).packet_hops
+    return {"tasks": n_tasks, "messages": comm.n_edges, "packet_hops": hops}
+
+
+def nothing(mapping: tc.TaskMapping) -> int:
+    """Return next to nothing."""
+    return mapping.n_tasks
+
+
+def send(n_tasks: int) -> float:
+    """Return the processor seconds of the scheduler's process for each call on a cluster."""
+    from distributed import Client, LocalCluster
+
+    mappings = [case(n_tasks)[2].renamed(str(number)) for number in range(100)]
+    local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+    with (
+        local,
+        Client(local, set_as_default=False) as client,
+        joblib.parallel_config("dask", client=client),
+    ):
+        Task(nothing).in_order(mappings[:2], 1)
+        start = time.process_time()
+        Task(nothing).in_order(mappings, 1)
+        return (time.process_time() - start) / len(mappings)
+
+
+def seconds_of(kind: str, n_tasks: int) -> float:
+    """Return the processor seconds of a mapping."""
+    if kind == "send to a worker":
+        return send(n_tasks)
+    comm, torus, mapping = case(n_tasks)
+    if kind == "make a mapping":
+        n = 24
+        return timed(lambda: tc.strategies.sample(comm, torus, n=n), 2) / n
+    work: dict[str, Callable[[], object]] = {
+        "level-1 features": lambda: tc.extract(comm, torus, mapping),
+        "level-2 features": lambda: tc.extract(comm, torus, mapping, level=2),
+        "simulation": lambda: tc.simulate(comm, torus, mapping),
+    }
+    return timed(work[kind], 3)
+
+
+def timed(function: Callable[[], object], runs: int) -> float:
+    """Return the least processor seconds of some runs, or those of one that takes long."""
+    least = math.inf
+    for _ in range(runs):
+        start = time.process_time()
+        function()
+        least = min(least, time.process_time() - start)
+        if least > LONG:
+            break
+    return least
+
+
+def measure(kind: str, n_tasks: int) -> dict[str, Any]:
+    """Measure in this process: compile at the least size, then run."""
+    if kind != "send to a worker":
+        seconds_of(kind, MEASURED[0])
+    seconds = seconds_of(kind, n_tasks)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"kind": kind, "seconds": seconds, "bytes": peak, **sizes_of(n_tasks)}
+
+
+def checked(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the error of the models of the smaller sizes at the third."""
+    models = []
+    for kind in KINDS:
+        *fitted, large = rows[rows["kind"] == kind].to_dict("records")[:3]
+        seconds, memory = forecast(fitted, large)
+        measured = {"measured_seconds": large["seconds"], "measured_gb": large["bytes"] / 1e9}
+        found = {"forecast_seconds": seconds, "forecast_gb": memory / 1e9}
+        errors = {
+            "seconds_error": f"{seconds / large['seconds'] - 1:+.0%}",
+            "memory_error": f"{memory / large['bytes'] - 1:+.0%}",
+        }
+        models.append({"kind": kind, **measured, **found, **errors})
+    return pd.DataFrame(models)
+
+
+def forecast(two: Sequence[dict[str, Any]], size: Mapping[str, float]) -> tuple[float, float]:
+    """Return seconds and bytes of a size by the model that meets two measured rows."""
+    small, large = two
+    by = KINDS[large["kind"]]
+
+    def along(what: str, by: str) -> float:
+        each = (large[what] - small[what]) / (large[by] - small[by])
+        return float(large[what] + each * (size[by] - large[by]))
+
+    if large["kind"] in LINEAR:
+        return along("seconds", by), along("bytes", "messages")
+    power = math.log(large["seconds"] / small["seconds"]) / math.log(large[by] / small[by])
+    return large["seconds"] * (size[by] / large[by]) ** power, along("bytes", "messages")
+
+
+def planned(rows: pd.DataFrame) -> pd.DataFrame:
+    """Forecast the plan from the two larger sizes, where caches help as little as in it.
+
+    A command makes and sends its mappings one after the other, whatever its workers do: one for
+    each node its own share, one for all nodes all of them.
+    """
+    size = sizes_of(PLANNED)
+    cost = {
+        kind: forecast(rows[rows["kind"] == kind].to_dict("records")[1:3], size) for kind in KINDS
+    }
+    making, sending = cost["make a mapping"][0], cost["send to a worker"][0]
+    rows = []
+    for kind in ("level-1 features", "level-2 features", "simulation"):
+        seconds, memory = cost[kind]
+        a_node = max(1, min(CORES, int(MEMORY / memory)))
+        share = N_MAPPINGS / N_NODES
+        jobs = share * max(making + sending, seconds / a_node)
+        alone = N_MAPPINGS * max(making + sending, seconds / (a_node * N_NODES))
+        rows.append(
+            {
+                "work": kind,
+                "seconds_a_mapping": seconds,
+                "gb_a_worker": memory / 1e9,
+                "workers_a_node": a_node,
+                "hours_by_jobs": jobs / 3600,
+                "hours_by_one_command": alone / 3600,
+            }
+        )
+    return pd.DataFrame(rows).assign(make_seconds=making, send_seconds=sending)
+
+
+def main() -> None:
+    """Measure all kinds and sizes, or one of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="folder for the CSV files")
+    parser.add_argument("--one", nargs=2, metavar=("KIND", "TASKS"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one is not None:
+        kind, tasks = arguments.one
+        print(json.dumps(measure(kind, int(tasks))))
+        return
+    rows = []
+    for kind in KINDS:
+        for n_tasks in MEASURED:
+            command = [sys.executable, __file__, "--one", kind, str(n_tasks)]
+            rows.append(json.loads(subprocess.check_output(command)))
+            print(rows[-1], flush=True)
+    # Cheap enough to be measured in the plan's size, too.
+    command = [sys.executable, __file__, "--one", "level-1 features", str(PLANNED)]
+    rows.append(json.loads(subprocess.check_output(command)))
+    measured = pd.DataFrame(rows)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    found = {
+        "cost": measured,
+        "cost-check": checked(measured),
+        "cost-plan": planned(measured),
+    }
+    for name, table in found.items():
+        table.assign(cpu=describe_machine()["cpu"]).to_csv(
+            arguments.out / f"{name}.csv", index=False
+        )
+        print(table.to_string(index=False, float_format="%.4g"))
+
+
+if __name__ == "__main__":
+    main()
