@@ -6,6 +6,7 @@ Threads are the default. `joblib.parallel_config` chooses others, as it does in 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
@@ -141,7 +142,7 @@ class Task(Generic[R]):
 
         from joblib import Parallel, delayed
 
-        call = _Call(uuid4().hex, self.function, self.shared, _events.level())
+        call = _Call(uuid4().hex, self.function, self.shared, _events.level(), os.getpid())
         source = enumerate(items)
         sent: dict[int, Any] = {}
         lost = 0
@@ -200,6 +201,8 @@ class _Call(NamedTuple):
     shared: tuple[Any, ...]
     level: int
     """From which on records come back."""
+    parent: int
+    """Process whose workers make the calls."""
 
 
 def _in_child(call: _Call, number: int, item: Any) -> tuple[int, _events.Recorded[Any]]:
@@ -207,7 +210,7 @@ def _in_child(call: _Call, number: int, item: Any) -> tuple[int, _events.Recorde
 
     What they computed for earlier items and kept is then at hand.
     """
-    end_with_parent()
+    end_with_parent(call.parent)
     if call.name not in _kept:
         while len(_kept) >= _KEPT:
             del _kept[next(iter(_kept))]

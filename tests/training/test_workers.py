@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from worker_tasks import double, end_always, end_once, links, refuse
 
-from toruscast import _cluster, workers
+from toruscast import _child, _cluster, workers
 from toruscast.errors import InputError, WorkersError
 from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
@@ -228,3 +228,15 @@ def test_numbers_are_those_of_the_configuration():
     with joblib.parallel_config("threading", n_jobs=2):
         table = extract(HALO, TORUS, MAPPINGS, features=["max_bytes"])
     assert np.isfinite(table["max_bytes"]).all()
+
+
+@pytest.mark.parametrize(
+    ("ppid", "parent", "ends"), [(1, 77, True), (1, 1, False), (77, 77, False)]
+)
+def test_a_worker_whose_parent_ended_before_it_began_ends_too(monkeypatch, ppid, parent, ends):
+    codes = []
+    monkeypatch.setattr(_child, "_watched", True)
+    monkeypatch.setattr(_child.os, "getppid", lambda: ppid)
+    monkeypatch.setattr(_child.os, "_exit", codes.append)
+    _child.end_with_parent(parent)
+    assert codes == [1] * ends
