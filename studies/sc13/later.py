@@ -47,6 +47,5 @@ def later_metric(inputs: Inputs) -> Findings:
         "itself. [ , ] is the 95 % interval of the mean over "
         f"{len(found.blocks) // len(found.gains)} workloads and hosts. This took {seconds:.0f} s.",
         {"later-metric": found.blocks},
-        {"What the metric adds": found.gains.reset_index()},
-        (Target("seconds to judge a new metric", seconds, 60, "at most"),),
+        targets=(Target("seconds to judge a new metric", seconds, 60, "at most"),),
     )
