@@ -130,8 +130,8 @@ def hybrid_sets(inputs: Inputs, tasks: int, kind: Kind = "structured") -> Findin
         higher = float((gain > 0).mean())
         targets.append(Target("share of blocks with a hybrid above prior", higher, 0.9))
     shown = table[["benchmark", "size", "prior", "new", "rcc"]].rename(columns={"rcc": "hybrid"})
-    caption = EACH_BLOCK
     if tasks == SMALL and kind == "structured":
+        caption = EACH_BLOCK
         shown["published hybrid"] = [
             _PUBLISHED[benchmark, tasks]["rcc"] for benchmark in shown["benchmark"]
         ]

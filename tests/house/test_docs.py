@@ -45,6 +45,15 @@ def run(line):
     assert ended.value.code == 0, line
 
 
+def test_the_readme_shows_what_make_rank_says(capsys):
+    run(re.search(r"\$\(BIN\)/(toruscast rank .*)", (ROOT / "Makefile").read_text())[1])
+    said = words(capsys.readouterr().out)
+    shown = words(re.search(r"```text\n(.*?)```", README.read_text(), re.S)[1])
+    assert [
+        line for line in shown if line not in said and not set("".join(line)) <= set("-.")
+    ] == []
+
+
 def test_python_examples_of_the_readme_run(capsys):
     text = README.read_text()
     programs = re.findall(r"```python\n(.*?)```", text, re.S)
