@@ -51,6 +51,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "cost": columns(results, "cost", COST),
             "cost-check": columns(results, "cost-check", COST_CHECK),
             "cost-plan": columns(results, "cost-plan", COST_PLAN),
+            "workers": columns(results, "workers", WORKERS),
         },
         "reference/simulator-cost.md": {"cachegrind": columns(results, "cachegrind", CACHEGRIND)},
         "scaling/composition.md": {"composition": columns(results, "composition", COMPOSITION)},
@@ -183,6 +184,12 @@ COST_PLAN = {
     "workers_a_node": "workers a node",
     "hours_by_jobs": "hours, a command for each node",
     "hours_by_one_command": "hours, one command",
+}
+WORKERS = {
+    "way": "84 simulations by",
+    "seconds": "seconds",
+    "speed_up": "speed-up",
+    "over_threads": "over two threads",
 }
 COMPOSITION = {
     "pattern": "pattern",
