@@ -16,7 +16,7 @@ from toruscast._jit import bare_kernel, kernel, prefetch
 from ._route_kernels import Grid, fifo_between, other_coordinates
 from ._run_kernels import run_to
 from ._sort_kernels import KEY_BITS, LEAST, key_of
-from .edges import Edges
+from .edges import Queue
 from .runs import RunTable
 
 # Messages whose times differ by less than this part may enter their FIFO in any order, because the
@@ -27,6 +27,9 @@ _TIED = 1 + 1e-3
 _TOGETHER = 4
 # Edges that are prefetched before their turn.
 _AHEAD = 8
+# State of a FIFO: until when messages count as ready together, when the first of them leaves, and
+# when it is free.
+TOGETHER, FIRST, FREE = 0, 1, 2
 # State of a link: the moment, the seconds of work, and the seconds of a byte.
 SINCE, WORK, A_BYTE = 0, 1, 2
 
@@ -54,54 +57,45 @@ class Feeding(NamedTuple):
     rule: int  # of FIFOs
     fifos: int  # of a node
     byte: float  # seconds of a message in a FIFO, 0 if messages do not wait for each other
-    wire_unit: float
 
 
 @kernel
 def release_from_fifos(
     grid: Grid,
-    by_ready: NDArray[np.int64],
-    edges: Edges,
+    queue: Queue,
     feeding: Feeding,
     fifo: NDArray[np.int32],
     node: NDArray[np.int32],
     crossing: Crossing,
 ) -> tuple[int, float, float]:
-    """List the edges that cross the network, with their earliest release. (E,) (E,) (T,) (C,).
+    """List the edges that cross the network, with their earliest release. (Q,) (T,) -> (C,).
 
     Return how many, the first release and the last. Messages that are ready together all count as
     the first to leave a FIFO. ``fifo`` is empty if the nodes determine it.
     """
     n_fifos = grid.coords.shape[0] * feeding.fifos
-    free = np.zeros(n_fifos)
-    together = np.full(n_fifos, -1.0)
-    first = np.zeros(n_fifos)
+    # Side by side, so that a message waits for memory once.
+    state = np.zeros((n_fifos, 4))
+    state[:, TOGETHER] = -1.0
     earliest, latest = np.inf, 0.0
     n = 0
-    for place in range(by_ready.size):
-        e = by_ready[place]
-        soon = by_ready[min(place + _AHEAD, by_ready.size - 1)]
-        prefetch(edges.src, soon)
-        prefetch(edges.dst, soon)
-        prefetch(edges.packets, soon)
-        prefetch(edges.wire_units, soon)
-        prefetch(edges.ready, soon)
-        a, b = node[edges.src[e]], node[edges.dst[e]]
-        if a == b or edges.packets[e] == 0:
+    for e in range(queue.src.size):
+        a, b = node[queue.src[e]], node[queue.dst[e]]
+        if a == b:
             continue
-        wire = edges.wire_units[e] * feeding.wire_unit
-        release = edges.ready[e]
+        wire = queue.wire[e]
+        release = queue.ready[e]
         if feeding.byte > 0:
             f = np.int64(a) * feeding.fifos
             if fifo.size > 0:
                 f += fifo[e]
             else:
                 f += fifo_between(grid, feeding.rule, feeding.fifos, a, b)
-            if release > together[f]:
-                together[f] = release * _TIED
-                first[f] = max(release, free[f])
-            release = first[f]
-            free[f] = max(free[f], release) + wire * feeding.byte
+            if release > state[f, TOGETHER]:
+                state[f, TOGETHER] = release * _TIED
+                state[f, FIRST] = max(release, state[f, FREE])
+            release = state[f, FIRST]
+            state[f, FREE] = max(state[f, FREE], release) + wire * feeding.byte
         earliest = min(earliest, release)
         latest = max(latest, release)
         crossing.src[n] = a

@@ -63,18 +63,22 @@ def add_up(
     source = np.empty(ndim, dtype=np.int64)
     start = np.empty(ndim, dtype=np.int64)
     turn = np.zeros(grid.coords.shape[0], dtype=np.int32)
-    task = by_block(table.row, node)
+    task = by_block(table.row, node, edges.first)
     has_runs = sums.run.size > 0
-    for n in range(task.size):
-        soon = edges.first[task[min(n + TASKS_AHEAD, task.size - 1)]]
-        prefetch(there, soon)
-        prefetch(edges.wire_units, soon)
-        prefetch(edges.nbytes, soon)
-        a = int(node[task[n]])
+    for n in range(task.shape[0]):
+        soon = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
+        for e in range(soon[1], soon[2], 8):
+            prefetch(there, e)
+            prefetch(edges.n_messages, e)
+            prefetch(edges.nbytes, e)
+            prefetch(edges.wire_units, e)
+            prefetch(edges.packets, e)
+            prefetch(edges.ready, e)
+        a = task[n, 0]
         begin_runs(table, a, start)
         for i in range(ndim):
             source[i] = (np.int64(table.code[a]) >> table.shift[i]) & table.mask[i]
-        for e in range(edges.first[task[n]], edges.first[task[n] + 1]):
+        for e in range(task[n, 1], task[n, 2]):
             code = np.int64(there[e])
             row = np.int64(0)
             hops = np.int64(0)

@@ -14,8 +14,8 @@ from toruscast.mapping import CommGraph, Torus
 from ._sort_kernels import keys_of, places_of, sort_keys
 from .packets import hand_over_times, packet_counts
 
-# Larger graphs get these arrays anew for each mapping, which takes a small part of a pass.
-_MOST_KEPT = 2**22
+# Larger graphs get these arrays anew for each mapping, because they take 64 bytes an edge.
+_MOST_KEPT = 2**24
 _KEPT: WeakKeyDictionary[CommGraph, tuple[object, Prepared]] = WeakKeyDictionary()
 
 
@@ -23,8 +23,7 @@ class Edges(NamedTuple):
     """The edges for the pass, sorted by source."""
 
     first: NDArray[np.int64]  # (T + 1,)
-    src: NDArray[np.int32]  # (E,) tasks
-    dst: NDArray[np.int32]  # (E,)
+    dst: NDArray[np.int32]  # (E,) tasks
     n_messages: NDArray[np.float64]  # (E,)
     nbytes: NDArray[np.float64]  # (E,)
     wire_units: NDArray[np.int64]  # (E,) headers included
@@ -32,12 +31,25 @@ class Edges(NamedTuple):
     ready: NDArray[np.float64]  # (E,) seconds of software before it is handed over
 
 
+class Queue(NamedTuple):
+    """The edges with packets in the order in which they are ready, to be read one after the other.
+
+    Taken from their arrays in that order, most would lie in a line of memory of their own.
+    """
+
+    edge: NDArray[np.int64]  # (Q,)
+    src: NDArray[np.int32]  # (Q,) tasks
+    dst: NDArray[np.int32]  # (Q,)
+    wire: NDArray[np.float64]  # (Q,) bytes, headers included
+    ready: NDArray[np.float64]  # (Q,) seconds
+
+
 class Prepared(NamedTuple):
     """Edges, and the size of the units that their bytes on the wire are counted in."""
 
     edges: Edges
     wire_unit: float
-    by_ready: NDArray[np.int64]  # (E,) edges in the order in which they are ready
+    queue: Queue
 
 
 def prepare(comm: CommGraph, torus: Torus) -> Prepared:
@@ -58,7 +70,6 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
     _, ready = hand_over_times(comm, torus.network)
     edges = Edges(
         comm.first,
-        comm.src,
         comm.dst,
         np.asarray(comm.n_messages, dtype=np.float64),
         comm.nbytes,
@@ -66,7 +77,11 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
         packets.astype(np.float64),
         ready,
     )
-    made = Prepared(edges, wire_unit, order_of(ready))
+    order = order_of(ready)
+    order = order[packets[order] > 0]
+    wire = np.multiply(wire_units[order], wire_unit, dtype=np.float64)
+    queue = Queue(order, comm.src[order], comm.dst[order], wire, ready[order])
+    made = Prepared(edges, wire_unit, queue)
     if comm.n_edges <= _MOST_KEPT:
         _KEPT[comm] = (key, made)
     return made
@@ -95,7 +110,8 @@ def fixed_point(weight: NDArray[np.float64], torus: Torus) -> tuple[NDArray[np.i
     if total < 2.0**61:
         whole = weight.astype(np.int64)
         if (whole == weight).all():
-            return halves * whole, 1.0 / halves
+            whole *= halves
+            return whole, 1.0 / halves
     # The unit must not be below the smallest number that can be divided by.
     scale = 2.0 ** max(math.ceil(math.log2(total)) - 61, -1022)
     return halves * np.rint(weight / scale).astype(np.int64), scale / halves

@@ -122,7 +122,7 @@ def _released(
 ) -> tuple[Crossing, tuple[float, float]]:
     """Return the edges that cross the network; the first and the last release."""
     network = torus.network
-    edges, wire_unit, by_ready = prepare(comm, torus)
+    edges, _, queue = prepare(comm, torus)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
     if np.isfinite(network.eager_limit):
         asks = comm.nbytes > network.eager_limit * comm.whole_messages
@@ -131,19 +131,17 @@ def _released(
     rule = FIFO_RULES[network.fifo_rule]
     fifo = np.zeros(0, dtype=np.int32)
     if in_turn and (torus.twist or rule == ROUND_ROBIN):
-        fifo = injection_fifos(comm, torus, mapping)
-    n = comm.n_edges
+        fifo = injection_fifos(comm, torus, mapping)[queue.edge]
+    n = queue.edge.size
     crossing = Crossing(
         scratch("source", n, np.int32),
         scratch("destination", n, np.int32),
         scratch("release", n),
         scratch("wire", n),
     )
-    feeding = Feeding(rule, network.fifos, in_turn / max(torus.bandwidth), wire_unit)
+    feeding = Feeding(rule, network.fifos, in_turn / max(torus.bandwidth))
     grid = grid_of(torus)
-    n, first, last = release_from_fifos(
-        grid, by_ready, edges, feeding, fifo, mapping.node, crossing
-    )
+    n, first, last = release_from_fifos(grid, queue, feeding, fifo, mapping.node, crossing)
     src, dst, release, wire = crossing
     return Crossing(src[:n], dst[:n], release[:n], wire[:n]), (first, last)
 
