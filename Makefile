@@ -38,6 +38,7 @@ notebooks: .venv/installed-dev
 
 bench: .venv/installed-dev
 	$(BIN)/python benchmarks/run.py --out benchmarks/results --large
+	$(BIN)/python benchmarks/level_one.py --out benchmarks/results
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
 	$(BIN)/python benchmarks/bisection.py --out benchmarks/results
 	$(BIN)/python tools/train_default.py .venv/default-samples.parquet .venv/default.skops

@@ -38,6 +38,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "validation": validation(results),
             "rounds": rounds(results),
             "flows": flows(results),
+            "flow-errors": columns(results, "flow-errors", FLOW_ERRORS),
             "targets": markdown.table(not_reached(results)),
             "coarsening": coarsening(results),
             "error-targets": error_targets(results),
@@ -54,6 +55,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "workers": columns(results, "workers", WORKERS),
         },
         "reference/simulator-cost.md": {"cachegrind": columns(results, "cachegrind", CACHEGRIND)},
+        "reference/feature-cost.md": {"level-one": columns(results, "level-one", LEVEL_ONE)},
         "scaling/composition.md": {"composition": columns(results, "composition", COMPOSITION)},
         "scaling/pmnf.md": pmnf_tables.all_tables(results),
     }
@@ -147,6 +149,23 @@ BISECTION = {
     "tasks": "tasks",
     "reached": "share of the bound",
     **{f"busy_{d}": f"busy, dimension {d}" for d in range(3)},
+}
+LEVEL_ONE = {
+    "size": "size",
+    "part": "part",
+    "kernel": "kernel",
+    "seconds": "seconds",
+    "share": "share",
+    "ns_a_message": "ns a message",
+    "bytes_a_message": "bytes",
+    "share_of_limit": "share of the limit",
+}
+FLOW_ERRORS = {
+    "error": "error",
+    "seconds": "seconds a mapping",
+    "rcc": "RCC",
+    "rcc_1_percent_apart": "RCC, over 1 % apart",
+    "largest_error": "largest error of a time",
 }
 KERNELS = {
     "case": "case",

@@ -6,8 +6,9 @@ Processor seconds of this process (one core), best of several runs after compila
 another way to the same result, a limit what this machine's memory allows; both are measured in the
 same process. `walk` visits every link of every route, compiled too; `networkx` finds a shortest
 path for one message after the other. The limit of link loads is the time of the bytes that a
-message reads and writes in order, at the speed of a stream, and of its updates at random places of
-as much memory as a block of runs fills.
+message reads and writes in order, at the speed of a stream; of the messages of tasks whose nodes
+are near each other, which lie far apart; and of a message's updates at random places of as much
+memory as the runs of a block of nodes fill.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from toruscast._jit import kernel
+from toruscast._jit import kernel, prefetch
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.mapping.network import Arbitration
 from toruscast.report.machine import describe_machine
 from toruscast.routing import Routing, dilations, injection_fifos, link_loads
+from toruscast.routing._run_kernels import BLOCK_NODES, TASKS_AHEAD
 from toruscast.routing.routing import grid_of
 from toruscast.simulation import simulate, simulate_flows
 
@@ -41,11 +43,9 @@ SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
 }
 PAYLOAD = 512
 MANY = 1000
-# Bytes that link loads read and write in order for a message: its destination, that one's code
-# twice (written, which reads the line too, and read), and its weight.
-IN_ORDER = 4 + 3 * 4 + 8
-# Nodes whose runs are updated together: see `routing/_run_kernels.py`.
-BLOCK_NODES = 2048
+# Bytes that link loads read and write in order for a message: its destination, and that one's code
+# (written, which reads the line too).
+IN_ORDER = 4 + 2 * 4
 
 
 @kernel
@@ -93,15 +93,33 @@ def update(place, numbers):  # type: ignore[no-untyped-def]
         numbers[place[i]] += 1
 
 
-def memory_limit(torus: Torus) -> float:
+@kernel
+def visit(first, code, weight):  # type: ignore[no-untyped-def]
+    """Add up the codes and weights of all messages of some tasks."""
+    total = np.int64(0)
+    for n in range(first.shape[0]):
+        soon = first[min(n + TASKS_AHEAD, first.shape[0] - 1)]
+        for e in range(soon[0], soon[1], 8):
+            prefetch(code, e)
+            prefetch(weight, e)
+        for e in range(first[n, 0], first[n, 1]):
+            total += code[e] ^ weight[e]
+    return total
+
+
+def memory_limit(comm: CommGraph, torus: Torus) -> float:
     """Return how many messages a second memory lets link loads take."""
     many = np.zeros(2**25, dtype=np.int64)
     a_byte = best_of(lambda: stream(many), 5) / many.nbytes
+    draw = np.random.default_rng(3)
+    tasks = draw.permutation(np.column_stack([comm.first[:-1], comm.first[1:]]))
+    code, weight = np.zeros(comm.n_edges, np.int32), np.zeros(comm.n_edges, np.int64)
+    a_visit = best_of(lambda: visit(tasks, code, weight), 5) / comm.n_edges
     runs = np.zeros(min(torus.n_nodes, BLOCK_NODES) * sum(torus.shape), dtype=np.int64)
-    place = np.random.default_rng(3).integers(0, runs.size, 2**22)
+    place = draw.integers(0, runs.size, 2**22)
     # The places themselves are read in order.
     an_update = best_of(lambda: update(place, runs), 5) / place.size - 8 * a_byte
-    return 1 / (IN_ORDER * a_byte + torus.ndim * an_update)
+    return 1 / (IN_ORDER * a_byte + a_visit + torus.ndim * an_update)
 
 
 def case(size: str, packets: int = 1) -> tuple[CommGraph, Torus, TaskMapping]:
@@ -142,7 +160,7 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
     for name, took in seconds.items():
         row = {"case": name, **messages, "seconds": took}
         if name == "link_loads":
-            row |= {"peer": "walk", "peer_seconds": walking, "limit": memory_limit(torus)}
+            row |= {"peer": "walk", "peer_seconds": walking, "limit": memory_limit(comm, torus)}
         yield row
     if size != "16,384 tasks":
         return

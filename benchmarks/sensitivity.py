@@ -7,7 +7,8 @@ and the sketch rank them, and how the same machine with a hop of 41 instead of 4
 tells how much of the order is chance. `coarsening.csv`: the time of coarser packets over that of
 real ones, by pattern and message size. `error-targets.csv`: the same of packets that an error of
 3 % chooses, and what the choice costs. `flows.csv`: messages that flow against real packets that
-have more or less room.
+have more or less room. `flow-errors.csv`: messages that flow with several errors against exact
+rates.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from toruscast import datasets
 from toruscast.mapping import CommGraph, TaskMapping, Torus, machines, patterns, strategies
 from toruscast.routing import Routing, time_bounds
 from toruscast.simulation import simulate, simulate_flows
-from toruscast.training import rcc
+from toruscast.training import rcc, rcc_told_apart
 
 
 def times_of(
@@ -225,6 +226,29 @@ def flows() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def flow_errors() -> pd.DataFrame:
+    """Let messages flow with several errors, and compare with exact rates: 2,048 tasks."""
+    torus = Torus((4, 4, 4, 2))
+    comm = patterns.halo_3d((16, 16, 8), 2**19, periodic=True)
+    mappings = strategies.sample(comm, torus, n=20, seed=1, tasks_per_node=16)
+    rows: list[dict[str, object]] = []
+    times: dict[float, np.ndarray] = {}
+    for error in (0.0, 0.001, 0.003, 0.01):
+        start = time.process_time()
+        flowing = [simulate_flows(comm, torus, m, error=error).time for m in mappings]
+        times[error] = np.array(flowing)
+        seconds = (time.process_time() - start) / len(mappings)
+        row = {"error": error, "mappings": len(mappings), "seconds": seconds}
+        if error:
+            row |= {
+                "rcc": rcc(times[0.0], times[error]),
+                "rcc_1_percent_apart": rcc_told_apart(times[0.0], times[error], 0.01),
+                "largest_error": float(np.abs(times[error] / times[0.0] - 1).max()),
+            }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
     """Run all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -236,6 +260,7 @@ def main() -> None:
         ("coarsening", coarsening),
         ("error-targets", error_targets),
         ("flows", flows),
+        ("flow-errors", flow_errors),
     ):
         table = make()
         table.to_csv(folder / f"{name}.csv", index=False)

@@ -29,7 +29,9 @@ _TOGETHER = 4
 _AHEAD = 8
 # State of a FIFO: until when messages count as ready together, when the first of them leaves, and
 # when it is free.
-TOGETHER, FIRST, FREE = 0, 1, 2
+TOGETHER, FIRST, FREE, STATES = 0, 1, 2, 4
+# Messages whose FIFOs are asked for together.
+_IN_A_ROW = 32
 # State of a link: the moment, the seconds of work, and the seconds of a byte.
 SINCE, WORK, A_BYTE = 0, 1, 2
 
@@ -74,35 +76,43 @@ def release_from_fifos(
     the first to leave a FIFO. ``fifo`` is empty if the nodes determine it.
     """
     n_fifos = grid.coords.shape[0] * feeding.fifos
-    # Side by side, so that a message waits for memory once.
-    state = np.zeros((n_fifos, 4))
-    state[:, TOGETHER] = -1.0
+    # Side by side, and asked for some messages ahead, because nodes of messages lie far apart.
+    state = np.zeros(n_fifos * STATES)
+    state[TOGETHER::STATES] = -1.0
+    place = np.empty(_IN_A_ROW, dtype=np.int64)
     earliest, latest = np.inf, 0.0
     n = 0
-    for e in range(queue.src.size):
-        a, b = node[queue.src[e]], node[queue.dst[e]]
-        if a == b:
-            continue
-        wire = queue.wire[e]
-        release = queue.ready[e]
-        if feeding.byte > 0:
-            f = np.int64(a) * feeding.fifos
-            if fifo.size > 0:
-                f += fifo[e]
-            else:
-                f += fifo_between(grid, feeding.rule, feeding.fifos, a, b)
-            if release > state[f, TOGETHER]:
-                state[f, TOGETHER] = release * _TIED
-                state[f, FIRST] = max(release, state[f, FREE])
-            release = state[f, FIRST]
-            state[f, FREE] = max(state[f, FREE], release) + wire * feeding.byte
-        earliest = min(earliest, release)
-        latest = max(latest, release)
-        crossing.src[n] = a
-        crossing.dst[n] = b
-        crossing.release[n] = release
-        crossing.wire[n] = wire
-        n += 1
+    for start in range(0, queue.src.size, _IN_A_ROW):
+        begin = n
+        for e in range(start, min(start + _IN_A_ROW, queue.src.size)):
+            a, b = node[queue.src[e]], node[queue.dst[e]]
+            if a == b:
+                continue
+            if feeding.byte > 0:
+                f = np.int64(a) * feeding.fifos
+                if fifo.size > 0:
+                    f += fifo[e]
+                else:
+                    f += fifo_between(grid, feeding.rule, feeding.fifos, a, b)
+                place[n - begin] = f * STATES
+                prefetch(state, f * STATES)
+            crossing.src[n] = a
+            crossing.dst[n] = b
+            crossing.release[n] = queue.ready[e]
+            crossing.wire[n] = queue.wire[e]
+            n += 1
+        for c in range(begin, n):
+            release = crossing.release[c]
+            if feeding.byte > 0:
+                f = place[c - begin]
+                if release > state[f + TOGETHER]:
+                    state[f + TOGETHER] = release * _TIED
+                    state[f + FIRST] = max(release, state[f + FREE])
+                release = state[f + FIRST]
+                state[f + FREE] = max(state[f + FREE], release) + crossing.wire[c] * feeding.byte
+            crossing.release[c] = release
+            earliest = min(earliest, release)
+            latest = max(latest, release)
     return n, earliest, latest
 
 

@@ -23,7 +23,7 @@ from toruscast._jit import bare_kernel, inner_kernel, kernel, prefetch
 from ._route_kernels import Grid, goes_plus, is_halved
 from .runs import RunTable
 
-_BLOCK_NODES = 512
+BLOCK_NODES = 512
 TASKS_AHEAD = 6
 
 
@@ -98,14 +98,14 @@ def by_block(
     Each has its node, its first edge and the one after its last: looked up by task, they would be
     far from each other, and every look would wait for memory.
     """
-    place = np.zeros(row.size // _BLOCK_NODES + 2, dtype=np.int64)
+    place = np.zeros(row.size // BLOCK_NODES + 2, dtype=np.int64)
     for t in range(node.size):
-        place[row[node[t]] // _BLOCK_NODES + 1] += 1
+        place[row[node[t]] // BLOCK_NODES + 1] += 1
     for block in range(place.size - 1):
         place[block + 1] += place[block]
     task = np.empty((node.size, 3), dtype=np.int64)
     for t in range(node.size):
-        block = row[node[t]] // _BLOCK_NODES
+        block = row[node[t]] // BLOCK_NODES
         n = place[block]
         task[n, 0] = node[t]
         task[n, 1] = first[t]
@@ -217,6 +217,9 @@ def sum_over_routes(
     start = np.empty(table.size.size, dtype=np.int64)
     task = by_block(table.row, node, first)
     for n in range(task.shape[0]):
+        soon = task[min(n + TASKS_AHEAD, task.shape[0] - 1)]
+        for e in range(soon[1], soon[2], 16):
+            prefetch(there, e)
         begin_runs(table, task[n, 0], start)
         for e in range(task[n, 1], task[n, 2]):
             code = np.int64(there[e])

@@ -27,6 +27,11 @@ def examples(usual):
     return settings(max_examples=int(os.environ.get("EXAMPLES", usual)), deadline=None)
 
 
+def rounding(weight):
+    """Return how far fixed point may put a sum of some of these weights from what it is."""
+    return weight.size * weight.sum() * 2.0**-61
+
+
 @st.composite
 def tori(draw, max_nodes=120, max_dimensions=4, ties=TIES, network=None):
     shape = []

@@ -1,0 +1,87 @@
+"""Where the time of level-1 features goes, by profile, and what memory would allow.
+
+    python benchmarks/level_one.py --out FOLDER
+
+Processor seconds of each kernel for one mapping, the best of several profiled runs; a stream over
+256 MB in the same process gives the speed of memory. The bytes of a kernel are those that it reads
+or writes in order for a message. Updates of link runs, nodes and FIFOs at other places come on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from run import best_of, case, machine, stream
+
+from toruscast.features import extract
+
+# Bytes of a message in order: destinations and their codes, which are written and read again, are 4
+# each; the other columns have 8, but for the nodes of crossing messages.
+PARTS = {
+    "add_up": ("loads, hops, FIFOs and bounds in one pass", 12 + 5 * 8),
+    "add_to_runs": ("bytes of the links", 12 + 8),
+    "sum_over_routes": ("loads along the routes", 12),
+    "release_from_fifos": ("when messages leave their FIFOs", 24 + 24),
+    "choose": ("messages that meet a busy link", 24 + 8),
+    "latest_link": ("until when some link is busy", 0),
+}
+RUNS = {"16,384 tasks": 15, "1,048,576 tasks": 3}
+
+
+def rows(size: str) -> Iterator[dict[str, Any]]:
+    """Give the seconds of each kernel, of all the rest and of the whole."""
+    comm, torus, mapping = case(size)
+    whole = best_of(lambda: extract(comm, torus, [mapping]), RUNS[size])
+    numbers = np.zeros(2**25, dtype=np.int64)
+    a_byte = best_of(lambda: stream(numbers), 5) / numbers.nbytes
+    spent: dict[str, list[float]] = {name: [] for name in PARTS}
+    for _ in range(RUNS[size]):
+        profile = cProfile.Profile(time.process_time)
+        profile.runcall(extract, comm, torus, [mapping])
+        found = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+        taken = {name: cumulated for (_, _, name), (*_, cumulated, _) in found.items()}
+        for name in PARTS:
+            spent[name].append(taken[name])
+    seconds = {name: min(values) for name, values in spent.items()}
+    described = {name: (name, *PARTS[name]) for name in PARTS} | {
+        "rest": ("", "the rest", 0),
+        "whole": ("", "all level-1 features", sum(nbytes for _, nbytes in PARTS.values())),
+    }
+    seconds |= {"rest": whole - sum(seconds.values()), "whole": whole}
+    for name, (kernel, what, nbytes) in described.items():
+        limit = nbytes * a_byte * comm.n_edges
+        yield {
+            "size": size,
+            "messages": comm.n_edges,
+            "part": what,
+            "kernel": kernel,
+            "seconds": seconds[name],
+            "share": seconds[name] / whole,
+            "ns_a_message": seconds[name] / comm.n_edges * 1e9,
+            "bytes_a_message": nbytes,
+            "stream_gb_per_second": 1e-9 / a_byte,
+            "share_of_limit": limit / seconds[name] if limit else None,
+        }
+
+
+def main() -> None:
+    """Measure a small and a large graph."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for level-one.csv")
+    folder = parser.parse_args().out
+    table = pd.DataFrame([row for size in RUNS for row in rows(size)])
+    folder.mkdir(parents=True, exist_ok=True)
+    table.assign(**machine()).to_csv(folder / "level-one.csv", index=False)
+    print(table.to_string(index=False, float_format="%.4g"))
+
+
+if __name__ == "__main__":
+    main()
