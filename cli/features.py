@@ -12,11 +12,12 @@ from toruscast.wording import counted
 
 from . import options
 from .growing import growing
-from .inputs import load_application, load_torus, stream_mappings
+from .inputs import load_torus, stream_mappings
 from .occupancy import Occupancy
 from .output import Output, records
 from .records import Candidates, Traffic, Work, refuse
 from .selection import check_use, load_plugin, names_of
+from .streams import load_sent
 from .tables import new_table, print_table
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def command(
     toruscast features --list
     toruscast features --comm lammps-lj-64 --torus 4x4x4 --candidates 20 --csv features.csv
 
-    CSV and Parquet are written as rows come, so that very many mappings are not held.
+    CSV and Parquet are written as rows come, so that very many mappings are not held. A Parquet
+    graph of more than 33 million edges, sorted by source, is read in pieces for each mapping.
     """  # noqa: D301
     output.check({"--parquet": parquet_path})
     mine = load_plugin(plugin)
@@ -84,9 +86,9 @@ def command(
         return
     if traffic.comm is None or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
-    application = load_application(traffic)
+    sent = load_sent(traffic)
     host = load_torus(traffic)
-    picked, n = stream_mappings(application.comm, host, candidates, work.seed)
+    picked, n = stream_mappings(sent.tasks, host, candidates, work.seed, sent.kinds)
     from toruscast.features import extract_blocks
     from toruscast.training import needed_level
 
@@ -100,7 +102,7 @@ def command(
         growing(output.csv_path, parquet_path) as add,
     ):
         blocks = extract_blocks(
-            application.comm,
+            sent.graph,
             host,
             map(seen.note, picked),
             level=max(level, needed_level(mine)),
@@ -112,7 +114,7 @@ def command(
         table = _kept(blocks, add, all_rows=output.json_path is not None)
     output.write_json(
         {
-            "application": application.describe(),
+            "application": sent.about,
             "torus": {"name": str(host), "nodes": host.n_nodes},
             "routing": work.routing,
             "features": records(table) if output.json_path is not None else [],
@@ -124,7 +126,7 @@ def command(
             columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
         _print(table, columns, output)
         output.console().print(
-            f"\n{counted(seen.n, 'mapping')} of {counted(application.comm.n_tasks, 'task')} on "
+            f"\n{counted(seen.n, 'mapping')} of {counted(sent.graph.n_tasks, 'task')} on "
             f"torus {host}: {seen}."
         )
         _tell_hidden(seen.n - MOST_SHOWN, len(table.columns) - len(columns), output)

@@ -74,7 +74,7 @@ def _read_application(comm: str, traffic: Traffic) -> Application:
     iterations = known if traffic.iterations is None else traffic.iterations
     phases = [per_iteration(phase, iterations) for phase in read]
     if traffic.grid is not None:
-        phases = [phase.renamed(phase.name, _grid(traffic.grid)) for phase in phases]
+        phases = [phase.renamed(phase.name, task_grid(traffic.grid)) for phase in phases]
     workload = Workload(phases, read.name, read.dependent)
     return Application(workload.total, comm, traffic.include, iterations, workload)
 
@@ -204,11 +204,16 @@ def load_mappings(
 
 
 def stream_mappings(
-    comm: CommGraph, torus: Torus, candidates: Candidates, seed: int
+    comm: CommGraph,
+    torus: Torus,
+    candidates: Candidates,
+    seed: int,
+    kinds: Sequence[str] | None = None,
 ) -> tuple[Iterator[TaskMapping], int | None]:
     """Give the mappings of `load_mappings` one after the other, and how many; None if not known.
 
-    Very many are not held, but where tasks are bound, which may make some of them alike.
+    Very many are not held, but where tasks are bound, which may make some of them alike. ``kinds``
+    are the families of strategies that they are drawn from.
     """
     mappings, n = candidates.mappings, candidates.candidates
     capacity, fixed = candidates.tasks_per_node, read_fixed(candidates.fixed)
@@ -220,7 +225,9 @@ def stream_mappings(
 
         if n is None:
             n = most_mappings(comm, torus, capacity, DEFAULT_CANDIDATES)
-        sample = strategies.iter_sample(comm, torus, n=n, seed=seed, tasks_per_node=capacity)
+        sample = strategies.iter_sample(
+            comm, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
+        )
         if not fixed:
             return sample, n
         confined = put(list(sample), torus, fixed)
@@ -300,7 +307,8 @@ def check_mappings(
         raise error.replace(file=file) from None
 
 
-def _grid(text: str) -> tuple[int, ...]:
+def task_grid(text: str) -> tuple[int, ...]:
+    """Return the sizes that a text tells."""
     from toruscast.errors import InputError
     from toruscast.validation import read_sizes
 

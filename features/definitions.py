@@ -127,7 +127,7 @@ def _ratio(part: float, whole: float) -> float:
 def avg_dilation(traffic: RoutedTraffic) -> float:
     """Hops an edge, edges within a node included [Jain13 eq. 2]."""
     by_hops = traffic.edges_by_hops
-    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.comm.n_edges)
+    return _ratio(float(by_hops @ np.arange(by_hops.size)), traffic.n_edges)
 
 
 @register("hop_bytes", unit="B")
@@ -139,7 +139,7 @@ def hop_bytes(traffic: RoutedTraffic) -> float:
 @register("avg_hops_per_byte", unit="hops")
 def avg_hops_per_byte(traffic: RoutedTraffic) -> float:
     """Hop-bytes over bytes [Jain13 eq. 4]."""
-    return _ratio(hop_bytes(traffic), float(traffic.comm.nbytes.sum()))
+    return _ratio(hop_bytes(traffic), traffic.total_bytes)
 
 
 @register("sum_hops_AO", unit="hops")
@@ -279,7 +279,7 @@ def bottleneck_over_max_bytes(traffic: RoutedTraffic) -> float:
 @register("off_node_bytes_share")
 def off_node_bytes_share(traffic: RoutedTraffic) -> float:
     """Share of the bytes that leave their node."""
-    return _ratio(traffic.off_node_bytes, float(traffic.comm.nbytes.sum()))
+    return _ratio(traffic.off_node_bytes, traffic.total_bytes)
 
 
 def _mean_distance(traffic: RoutedTraffic) -> float:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.graph_stream import GraphStream
 from toruscast.mapping.task_mapping import as_mapping, as_mappings
 from toruscast.typing import Routing
 from toruscast.validation import job_count
@@ -20,6 +21,7 @@ from toruscast.workers import Task
 
 from . import definitions  # noqa: F401  (registers the features)
 from .registry import Feature, select
+from .streamed import NEED_ALL_EDGES, StreamedTraffic
 from .traffic import RoutedTraffic
 
 logger = logging.getLogger(__name__)
@@ -30,7 +32,7 @@ Row = tuple[str, list[float], list[Any]]
 
 
 def extract(
-    traffic: Workload | CommGraph,
+    traffic: Workload | CommGraph | GraphStream,
     torus: Torus,
     mappings: TaskMapping | Sequence[TaskMapping],
     *,
@@ -46,7 +48,8 @@ def extract(
     Parameters
     ----------
     traffic, torus
-        What is sent and over which network.
+        What is sent and over which network. A graph that `stream_comm` opened is read twice for
+        each mapping; it has the features of level 1 but for the release bound.
     mappings : TaskMapping or sequence of TaskMapping
     level : {1, 2}
         1 for features of the routes alone; 2 adds those of the simulator, and the simulated
@@ -93,7 +96,7 @@ def extract(
     """
     several = as_mappings(mappings)
     for mapping in several:
-        mapping.check(as_workload(traffic).n_tasks, torus)
+        mapping.check(traffic.n_tasks, torus)
     blocks = extract_blocks(
         traffic,
         torus,
@@ -109,7 +112,7 @@ def extract(
 
 
 def extract_blocks(
-    traffic: Workload | CommGraph,
+    traffic: Workload | CommGraph | GraphStream,
     torus: Torus,
     mappings: Iterable[TaskMapping],
     *,
@@ -149,10 +152,16 @@ def extract_blocks(
         raise InputError("bad level", found=level, expected="1 or 2")
     chosen = select(features, level)
     n_jobs = job_count(n_jobs)
-    workload = as_workload(traffic)
+    if isinstance(traffic, GraphStream):
+        if level == 2:
+            raise InputError("a graph that is streamed has no simulation", expected="level 1")
+        if features is None:
+            chosen = tuple(feature for feature in chosen if feature.name not in NEED_ALL_EDGES)
+    else:
+        traffic = as_workload(traffic)
     with_time = features is None and level == 2
-    task = Task(_routed_row, workload, torus, routing, chosen, with_time, dict(also or {}))
-    fitting = _that_fit(mappings, workload.n_tasks, torus)
+    task = Task(_routed_row, traffic, torus, routing, chosen, with_time, dict(also or {}))
+    fitting = _that_fit(mappings, traffic.n_tasks, torus)
     rows = task.in_turn(fitting, n_jobs, progress=progress)
     return _blocks(rows, chosen, with_time, also or {})
 
@@ -216,7 +225,7 @@ def _table(
 
 
 def _routed_row(
-    workload: Workload,
+    traffic: Workload | GraphStream,
     torus: Torus,
     routing: Routing,
     chosen: Sequence[Feature],
@@ -224,7 +233,11 @@ def _routed_row(
     also: Also,
     mapping: TaskMapping,
 ) -> Row:
-    return _row(RoutedTraffic(workload, torus, mapping, routing), chosen, with_time, also)
+    if isinstance(traffic, GraphStream):
+        routed: RoutedTraffic = StreamedTraffic.of(traffic, torus, mapping, routing)
+    else:
+        routed = RoutedTraffic(traffic, torus, mapping, routing)
+    return _row(routed, chosen, with_time, also)
 
 
 def _row(traffic: RoutedTraffic, chosen: Sequence[Feature], with_time: bool, also: Also) -> Row:

@@ -83,6 +83,16 @@ class RoutedTraffic:
         """The traffic of all phases."""
         return self.workload.total
 
+    @property
+    def n_edges(self) -> int:
+        """Edges of all phases."""
+        return self.comm.n_edges
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes of all edges."""
+        return float(self.comm.nbytes.sum())
+
     @lazy
     def edge_dilation(self) -> NDArray[np.int32]:
         """Hops of every edge, 0 within a node, shape ``(n_edges,)``."""
@@ -188,7 +198,7 @@ class RoutedTraffic:
     def bounds(self) -> Bounds:
         """Lower bounds of the time."""
         if self.tally is not None and len(self.workload) == 1:
-            return bounds_of(self.tally)
+            return bounds_of(self.tally, self.torus)
         return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
 
     @lazy

@@ -80,9 +80,14 @@ def time_bounds(
     return Bounds(link, injection, reception, latency, sum(max(phase) for phase in maxima))
 
 
-def bounds_of(found: Tally) -> Bounds:
+def bounds_of(found: Tally, torus: Torus) -> Bounds:
     """Return the bounds of a phase that a pass over its messages found."""
-    seconds = found.link, found.injection, found.reception, found.latency
+    seconds = (
+        float((found.wire_bytes / torus.link_bandwidth).max(initial=0.0)),
+        float(found.injected.max(initial=0.0)),
+        float(found.received.max(initial=0.0)) / torus.network.memory_bandwidth,
+        found.latency,
+    )
     return Bounds(*seconds, max(seconds))
 
 
@@ -91,7 +96,7 @@ def _maxima(
 ) -> tuple[float, ...]:
     """Seconds of the busiest link, FIFO and receiver and of the slowest message."""
     if found is not None:
-        return tuple(bounds_of(found)[:4])
+        return tuple(bounds_of(found, torus)[:4])
     phase = _phase_seconds(comm, torus, mapping, routing)
     return tuple(float(part.max(initial=0.0)) for part in phase)
 

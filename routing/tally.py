@@ -33,8 +33,12 @@ class Tally(NamedTuple):
         Messages put into each injection FIFO.
     hop_bytes, off_node_bytes, packet_hops : float
         Bytes times hops, bytes that leave their node, packets times hops.
-    link, injection, reception, latency : float
-        Least seconds of the busiest link, FIFO and receiver, and of the slowest message.
+    injected : ndarray, shape (n_nodes * fifos,)
+        Seconds of each injection FIFO.
+    received : ndarray, shape (n_nodes,)
+        Bytes that each node receives, in an order of nodes that depends on the torus alone.
+    latency : float
+        Seconds of the slowest message.
     """
 
     wire_bytes: NDArray[np.float64]
@@ -43,10 +47,24 @@ class Tally(NamedTuple):
     hop_bytes: float
     off_node_bytes: float
     packet_hops: float
-    link: float
-    injection: float
-    reception: float
+    injected: NDArray[np.float64]
+    received: NDArray[np.float64]
     latency: float
+
+
+def added(one: Tally, other: Tally) -> Tally:
+    """Return what a pass over the messages of both would find."""
+    return Tally(
+        one.wire_bytes + other.wire_bytes,
+        one.edges_by_hops + other.edges_by_hops,
+        one.fifo_length + other.fifo_length,
+        one.hop_bytes + other.hop_bytes,
+        one.off_node_bytes + other.off_node_bytes,
+        one.packet_hops + other.packet_hops,
+        one.injected + other.injected,
+        one.received + other.received,
+        max(one.latency, other.latency),
+    )
 
 
 def tally(
@@ -113,9 +131,8 @@ def tally(
         float(sums.one[HOP_BYTES]),
         float(sums.one[OFF_NODE]),
         float(sums.one[PACKET_HOPS]),
-        float((wire_bytes / torus.link_bandwidth).max(initial=0.0)),
-        float(sums.injected.max(initial=0.0)),
-        float(sums.received.max(initial=0.0)) / network.memory_bandwidth,
+        sums.injected,
+        sums.received,
         float(sums.one[SLOWEST]),
     )
 

@@ -2,6 +2,7 @@
 
 from ._atomic import atomic_path, folder_to_fill
 from .comm import read_comm, read_workload, write_comm
+from .graphs.streaming import stream_comm
 from .host_names import read_hosts
 from .mapping import iter_mappings, read_mapping, read_mappings, write_mapping, write_mappings
 from .times import read_runs, read_times
@@ -19,6 +20,7 @@ __all__ = [
     "read_times",
     "read_torus",
     "read_workload",
+    "stream_comm",
     "write_comm",
     "write_mapping",
     "write_mappings",

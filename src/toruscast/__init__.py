@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         read_times,
         read_torus,
         read_workload,
+        stream_comm,
         write_comm,
         write_mapping,
         write_mappings,
@@ -109,6 +110,7 @@ __all__ = [
     "simulate_flows",
     "simulation",
     "strategies",
+    "stream_comm",
     "train_for",
     "training",
     "write_comm",
@@ -125,7 +127,7 @@ _NAMES = {
     "mapping": "CommGraph Hosts Network TaskMapping Torus Workload from_networkx from_pandas "
     "from_scipy machine machines parse_torus patterns strategies",
     "mapping.formats": "read_comm read_hosts read_mapping read_mappings read_times read_torus "
-    "read_workload write_comm write_mapping write_mappings write_torus",
+    "read_workload stream_comm write_comm write_mapping write_mappings write_torus",
     "mapping.formats.hlo": "read_hlo",
     "report.page.write": "write_report",
     "simulation": "simulate simulate_flows",

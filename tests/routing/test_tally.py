@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_cases import cases, rounding
 
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.bounds import _phase_seconds
+from toruscast.routing.bounds import _phase_seconds, bounds_of
 from toruscast.routing.edges import order_of
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import phase_routing
@@ -41,7 +41,7 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     assert found.packet_hops == packets @ hops
     way = phase_routing(routing, comm, torus)
     seconds = [part.max(initial=0.0) for part in _phase_seconds(comm, torus, mapping, way)]
-    both = (found.link, found.injection, found.reception, found.latency), seconds
+    both = bounds_of(found, torus)[:4], seconds
     np.testing.assert_allclose(*both, rtol=1e-12, atol=atol / min(torus.bandwidth))
 
 

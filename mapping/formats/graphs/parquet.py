@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.validation import whole_array
@@ -14,10 +18,12 @@ from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import MAX_BYTES, at_file
 from ..dialect import Dialect
 from ..source import Source
-from .options import GraphOptions
+from .options import AnyPath, GraphOptions
 from .table import COLUMNS
 
 FIELDS = ("src", "dst", "nbytes", "n_messages")
+# Bytes an edge at most while a graph is read and looked at (docs/guide/large-graphs.md).
+HELD_BYTES = 160
 
 
 def is_parquet(source: Source) -> bool:
@@ -29,17 +35,10 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
     options.refuse_include(source.path)
     options.refuse_messages()
-    try:
+    with damage_told(source.path):
         values, told = _columns(source, options)
-        n_tasks = options.n_tasks or int(told.get(b"n_tasks", b"0"))
-        sizes = told.get(b"grid", b"").decode()
-        grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
-    except InputError:
-        raise
-    except Exception as error:
-        # Hostile bytes give errors of many kinds.
-        found = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError("damaged Parquet file", file=source.path, found=found) from None
+        n_tasks, grid = told_by(told)
+        n_tasks = options.n_tasks or n_tasks
     with at_file(source.path):
         src, dst = (whole_array(values[name], name) for name in FIELDS[:2])
         if not n_tasks:
@@ -57,23 +56,62 @@ def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dic
     schema = file.schema_arrow
     if file.metadata.num_rows * 8 * len(schema.names) > MAX_BYTES * 8:
         raise InputError("table too large", file=source.path, found=file.metadata.num_rows)
-    known = {alias: name for name, aliases in COLUMNS.items() for alias in aliases}
-    theirs = {known.get(name.lower(), name): name for name in schema.names}
-    if options.columns:
-        theirs = dict(options.columns)
-    missing = [n for n in FIELDS[:3] if theirs.get(n) not in schema.names]
-    if missing:
-        found = ", ".join(schema.names)
-        raise InputError("missing columns", file=source.path, found=found, expected=missing[0])
-    wanted = {name: theirs[name] for name in FIELDS if name in theirs}
+    check_memory(file.metadata.num_rows, source.path)
+    wanted = columns_of(schema.names, options.columns, source.path)
     table = file.read(columns=list(wanted.values()))
-    values = {}
-    for name, column in wanted.items():
-        array = table.column(column)
-        if array.null_count:
-            raise InputError("empty cell", file=source.path, found=column, expected="numbers")
-        values[name] = np.asarray(array)
+    values = {name: numbers(table.column(theirs), theirs) for name, theirs in wanted.items()}
     return values, dict(schema.metadata or {})
+
+
+def check_memory(n_edges: int, path: AnyPath) -> None:
+    """Raise unless a graph of so many edges can be held on this machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if n_edges * HELD_BYTES > memory:
+        raise InputError(
+            "graph too large for the memory of this machine",
+            file=path,
+            found=f"{n_edges:,} edges, {n_edges * HELD_BYTES / 1e9:.3g} GB",
+            expected=f"at most {memory / 1e9:.3g} GB; 'toruscast features' streams such tables",
+        )
+
+
+def columns_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
+    """Return the table's names of src, dst, nbytes and, where it is there, n_messages."""
+    known = {alias: name for name, aliases in COLUMNS.items() for alias in aliases}
+    theirs = dict(chosen) or {known.get(name.lower(), name): name for name in names}
+    if missing := [n for n in FIELDS[:3] if theirs.get(n) not in names]:
+        found = ", ".join(names)
+        raise InputError("missing columns", file=path, found=found, expected=missing[0])
+    return {name: theirs[name] for name in FIELDS if name in theirs}
+
+
+def numbers(column: Any, name: str) -> NDArray[Any]:
+    """Return a column, or a batch of one, as an array."""
+    if column.null_count:
+        raise InputError("empty cell", found=name, expected="numbers")
+    return np.asarray(column)
+
+
+def told_by(metadata: Mapping[bytes, bytes] | None) -> tuple[int, tuple[int, ...] | None]:
+    """Return the number of tasks, 0 if it is not told, and their grid."""
+    told = metadata or {}
+    sizes = told.get(b"grid", b"").decode()
+    grid = tuple(int(size) for size in sizes.split("x")) if sizes else None
+    return int(told.get(b"n_tasks", b"0")), grid
+
+
+@contextmanager
+def damage_told(path: AnyPath) -> Iterator[None]:
+    """Say of any error but ours that the file is damaged; name the file in ours."""
+    with at_file(path):
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            # Hostile bytes give errors of many kinds.
+            found = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError("damaged Parquet file", file=path, found=found) from None
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -96,6 +134,7 @@ DIALECT = Dialect(
     write=write,
     suffixes=(".parquet",),
     documentation="""
-Columns as in `table`, under the same names; `--columns` gives others.
+Columns as in `table`, under the same names; `--columns` gives others. Tables of very many edges,
+sorted by source, are [streamed](../guide/large-graphs.md) by `toruscast features`.
 """,
 )

@@ -1,0 +1,93 @@
+"""What features are computed of: a graph, or a table so large that it is read in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from toruscast.report.units import part_of
+from toruscast.wording import printable, shortened
+
+from .graph_files import is_file
+from .inputs import load_application, task_grid
+from .progress import working
+from .records import Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toruscast.mapping import CommGraph
+    from toruscast.mapping.graph_stream import GraphStream
+
+MOST_HELD = 2**25
+"""Edges of a Parquet table that is held; a larger one is read in pieces."""
+LOOK_AT_NO_MESSAGES = (
+    "identity",
+    "permute",
+    "zigzag",
+    "tilt",
+    "stride",
+    "curve",
+    "tile",
+    "blocked",
+    "random",
+    "swap",
+)
+"""Strategies that need no more than the tasks and their grid."""
+
+
+class Sent(NamedTuple):
+    """What is sent."""
+
+    graph: CommGraph | GraphStream
+    tasks: CommGraph
+    """What mappings are made for: the graph, or its tasks alone."""
+    kinds: Sequence[str] | None
+    """Strategies that can make them; None for all."""
+    about: dict[str, object]
+    """What JSON output says."""
+
+
+def load_sent(traffic: Traffic) -> Sent:
+    """Read a graph, or open a very large Parquet table.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or not in pieces.
+    """
+    stream = _stream(traffic)
+    if stream is None:
+        application = load_application(traffic)
+        return Sent(application.comm, application.comm, None, application.describe())
+    about: dict[str, object] = {
+        "name": stream.name,
+        "source": traffic.comm,
+        "tasks": stream.n_tasks,
+        "edges": stream.n_edges,
+        "bytes": stream.nbytes,
+        "messages": stream.n_messages,
+        "traffic": traffic.include,
+        "iterations": traffic.iterations,
+    }
+    return Sent(stream, stream.tasks_alone, LOOK_AT_NO_MESSAGES, about)
+
+
+def _stream(traffic: Traffic) -> GraphStream | None:
+    from toruscast.errors import InputError
+    from toruscast.mapping.formats import stream_comm
+    from toruscast.mapping.formats.graphs.streaming import n_rows
+
+    path = traffic.comm
+    if path is None or not is_file(path) or n_rows(path) <= MOST_HELD:
+        return None
+    if traffic.duplicates == "sum":
+        raise InputError(
+            "a graph that is read in pieces does not add pairs up",
+            file=path,
+            expected="a table in which each pair stands once",
+        )
+    factor = 1.0 if traffic.iterations is None else 1 / traffic.iterations
+    with working(f"Reading {shortened(printable(path), 40)}", part_of("edges")) as progress:
+        stream = stream_comm(path, columns=traffic.columns, factor=factor, progress=progress)
+    return stream if traffic.grid is None else replace(stream, grid=task_grid(traffic.grid))

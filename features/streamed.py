@@ -1,0 +1,129 @@
+"""Routed traffic of a graph that is read in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload
+from toruscast.mapping.graph_stream import GraphStream
+from toruscast.routing.bounds import Bounds, bounds_of
+from toruscast.routing.loads import Along, link_loads, loads_along_routes
+from toruscast.routing.tally import Tally, added, tally
+from toruscast.typing import Routing
+
+from .traffic import RoutedTraffic
+
+NEED_ALL_EDGES = ("release_bound", "release_slowdown")
+"""Level-1 features that need all messages at once, in the order in which they are ready."""
+
+
+class _Found(NamedTuple):
+    """What one reading of the edges finds."""
+
+    tally: Tally
+    link_bytes: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedTraffic(RoutedTraffic):
+    """Indicators of a graph that is not held: its edges are read twice, in pieces.
+
+    What every piece adds is added up, so the indicators are those of the whole graph.
+
+    Raises
+    ------
+    InputError
+        If an indicator needs all edges at once, or the torus is twisted.
+    """
+
+    stream: GraphStream | None = None
+
+    @classmethod
+    def of(
+        cls, stream: GraphStream, torus: Torus, mapping: TaskMapping, routing: Routing
+    ) -> StreamedTraffic:
+        """Route the graph under a mapping."""
+        if routing == "by_size":
+            is_long = stream.longest > torus.network.deterministic_limit
+            routing = "adaptive" if is_long else "deterministic"
+        return cls(as_workload(stream.tasks_alone), torus, mapping, routing, stream=stream)
+
+    @property
+    def comm(self) -> CommGraph:
+        """Not known as a whole."""
+        self._refuse("its edges")
+
+    @property
+    def n_edges(self) -> int:
+        """Edges of the graph."""
+        return self._stream.n_edges
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes of all edges."""
+        return self._stream.nbytes
+
+    @lazy
+    def tally(self) -> Tally:
+        """What a reading of the edges finds."""
+        return self._found.tally
+
+    @lazy
+    def all_link_bytes(self) -> NDArray[np.float64]:
+        """Bytes routed over every place of a link, shape ``(n_links,)``."""
+        return self._found.link_bytes
+
+    @lazy
+    def along_routes(self) -> Along:
+        """Link bytes along the edges' dimension-ordered routes: the second reading."""
+        largest, total, most = 0.0, 0.0, 0.0
+        for piece in self._stream.pieces():
+            own = loads_along_routes(piece, self.torus, self.mapping, self.all_link_bytes)
+            largest = max(largest, own.largest)
+            total += own.total
+            most += own.most
+        return Along(largest, total, most)
+
+    @lazy
+    def bounds(self) -> Bounds:
+        """Lower bounds of the time."""
+        return bounds_of(self.tally, self.torus)
+
+    @lazy
+    def release_bound(self) -> float:
+        """Not known: the order of all messages belongs to it."""
+        self._refuse("its release bound")
+
+    @lazy
+    def _found(self) -> _Found:
+        found, load = None, np.zeros(self.torus.n_links)
+        # Whose turn it is depends on all messages before.
+        takes_turns = self.torus.network.fifo_rule == "round_robin"
+        for piece in self._stream.pieces():
+            own = tally(piece, self.torus, self.mapping, routing=self.routing)
+            if own is None or takes_turns:
+                self._refuse("its features where FIFOs take turns or the torus is twisted")
+            found = own if found is None else added(found, own)
+            load += link_loads(piece, self.torus, self.mapping, routing=self.routing)
+        if found is None:
+            raise InputError("communication graph without an edge", found=self._stream.name)
+        return _Found(found, load)
+
+    @property
+    def _stream(self) -> GraphStream:
+        if self.stream is None:
+            raise TypeError("made without a stream")
+        return self.stream
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InputError(
+            f"a graph that is streamed does not give {what}",
+            found=self._stream.name,
+            expected="other --features, or a graph that is held",
+        )
