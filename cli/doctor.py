@@ -46,7 +46,11 @@ def command(
 
     output.check()
     host = None if place.torus is None else load_torus(place)
-    reports = [_report(file, host, reading, placing) for file in files]
+    reports = []
+    with output.progress("Reading") as progress:
+        for done, file in enumerate(files):
+            progress(done, len(files))
+            reports.append(_report(file, host, reading, placing))
     output.write({"files": reports}, pd.DataFrame(reports))
     if output.for_people:
         for report in reports:

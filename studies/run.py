@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from toruscast import InputError
+from toruscast.cli.progress import bar_on_stderr
 from toruscast.mapping.formats import atomic_path, folder_to_fill
 from toruscast.report.machine import describe_machine
 from toruscast.training import read_samples
@@ -48,13 +50,18 @@ def run(
     chosen, left_out = _chosen(names, inputs, studies)
     findings: dict[str, dict[str, Findings]] = {}
     seconds: dict[str, float] = {}
-    with folder_to_fill(out):
+    total = sum(len(study.parts) for study in chosen)
+    done = count()
+    with folder_to_fill(out), bar_on_stderr("Studies", quiet) as progress:
         for number, study in enumerate(chosen, start=1):
             if not quiet:
                 print(f"{number} of {len(chosen)}: {study.name}, {study.title}", file=sys.stderr)
             start = time.perf_counter()
+            found: dict[str, Findings] = {}
             try:
-                found = {title: part(inputs) for title, part in study.parts.items()}
+                for title, part in study.parts.items():
+                    progress(next(done), total, f"{study.name}: {title}")
+                    found[title] = part(inputs)
             except Exception as error:
                 if len(chosen) == 1:
                     raise

@@ -37,14 +37,31 @@ def only_one(runs_file: str | os.PathLike[str]) -> Iterator[None]:
     RunError
         If one does already.
     """
-    handle = os.open(runs_file, os.O_RDWR | os.O_CREAT, 0o666)
+    is_new = not Path(runs_file).exists()
+    handle = _opened(runs_file)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{os.fspath(runs_file)}: another plan writes its runs here") from None
         yield
     finally:
+        # A file of its own in which no run came to stand is not left behind.
+        if is_new and not os.fstat(handle).st_size:
+            Path(runs_file).unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _opened(runs_file: str | os.PathLike[str]) -> int:
+    """Open and lock the file of runs, made if it is missing."""
+    while True:
+        handle = os.open(runs_file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The process before may have removed it meanwhile.
+            if os.path.samestat(os.fstat(handle), Path(runs_file).stat()):
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            raise RunError(f"{os.fspath(runs_file)}: another plan writes its runs here") from None
+        except FileNotFoundError:
+            pass
         os.close(handle)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -89,6 +87,7 @@ def write_folder(
     A folder that stands already keeps its other files; those of an earlier run are replaced once
     all new ones are written, and the time series and logs that this run has not are removed.
     """
+    from toruscast.mapping.formats import folder_beside
     from toruscast.simulation.trace import write_trace
 
     logged = any(len(s.log) for s in result.stretches)
@@ -104,29 +103,19 @@ def write_folder(
     )
     tables = dict(zip(_TABLES, made, strict=True))
     place = Path(os.path.realpath(folder))
-    with _ended_by_signals():
-        stage = _stage(place)
-        try:
-            for name, table in tables.items():
-                if table is not None:
-                    found = table()
-                    text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
-                    write_text(text, str(stage / f"{name}.csv"))
-            write_trace(result, stage / "trace.json")
-            text = json_text(summary)
-            write_text(text, str(stage / "summary.json"))
-            with _undisturbed():
-                _put(stage, place, [f"{name}.csv" for name in tables])
-        finally:
-            with _undisturbed():
-                shutil.rmtree(stage, ignore_errors=True)
-
-
-def _stage(place: Path) -> Path:
-    """Make an empty folder on the same disk: in the place if it stands, else beside it."""
-    stage = (place if place.exists() else place.parent) / f".{uuid.uuid4().hex}"
-    stage.mkdir()
-    return stage
+    # In the place if it stands, else on the same disk.
+    beside = place if place.exists() else place.parent
+    with _ended_by_signals(), folder_beside(place, beside) as stage:
+        for name, table in tables.items():
+            if table is not None:
+                found = table()
+                text = found.to_csv(index=bool(found.index.name), lineterminator="\n")
+                write_text(text, str(stage / f"{name}.csv"))
+        write_trace(result, stage / "trace.json")
+        text = json_text(summary)
+        write_text(text, str(stage / "summary.json"))
+        with _undisturbed():
+            _put(stage, place, [f"{name}.csv" for name in tables])
 
 
 def _put(stage: Path, place: Path, ours: list[str]) -> None:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import logging
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterator
@@ -76,24 +77,63 @@ def _claimed(target: Path) -> tuple[Path, int]:
     Its name is always the same: a process that was killed leaves it, and the next one takes it
     over. While another process writes it, or where there are no locks, the name is a new one.
     """
+    usual = _usual(target)
+    handle = _locked(usual, os.O_RDWR | os.O_CREAT)
+    if handle is not None:
+        os.ftruncate(handle, 0)
+        return usual, handle
+    new = _new(target)
+    return new, os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+@contextmanager
+def folder_beside(target: Path, place: Path) -> Iterator[Path]:
+    """Give an empty hidden folder in ``place`` for what becomes ``target``; it is gone afterwards.
+
+    What a killed process left of it is taken over, as with `atomic_path`.
+    """
+    usual = _usual(place / target.name)
+    with suppress(FileExistsError):
+        usual.mkdir()
+    handle = _locked(usual, os.O_RDONLY | os.O_DIRECTORY)
+    stage = usual if handle is not None else _new(place / target.name)
+    try:
+        if handle is None:
+            stage.mkdir()
+        for left in stage.iterdir():
+            left.unlink()
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _usual(target: Path) -> Path:
     name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:32]
-    usual = target.with_name(f".{name}{target.suffix}")
+    return target.with_name(f".{name}{target.suffix}")
+
+
+def _new(target: Path) -> Path:
+    return target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
+
+
+def _locked(path: Path, flags: int) -> int | None:
+    """Open and lock what stands there; None if another process has it, or there are no locks."""
     with suppress(ImportError, OSError):
         import fcntl
 
-        handle = os.open(usual, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        handle = os.open(path, flags | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Another process may have moved it to its target meanwhile.
-            if os.path.samestat(os.fstat(handle), usual.stat()):
-                os.ftruncate(handle, 0)
-                return usual, handle
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
         except OSError:
             os.close(handle)
             raise
         os.close(handle)
-    new = target.with_name(f".{uuid.uuid4().hex}{target.suffix}")
-    return new, os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    return None
 
 
 @contextmanager

@@ -7,22 +7,21 @@ import threading
 import time
 
 _EVERY = 0.5
-_FIRST = 1
 _watched = False
 
 
 def end_with_parent(parent: int) -> None:
     """End this process soon after its parent has, which may have had no time to say so.
 
-    It may have ended already, while this process began: then the system's first process has taken
-    its place.
+    It may have ended already, while this process began: then another one has taken its place, such
+    as the system's first process.
     """
     global _watched
-    if os.getppid() == _FIRST != parent:
+    if os.getppid() != parent:
         os._exit(1)
     if not _watched:
         _watched = True
-        threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -13,6 +15,7 @@ from .errors import WorkersError
 if TYPE_CHECKING:
     from .workers import Task
 
+logger = logging.getLogger(__name__)
 R = TypeVar("R")
 # Calls that the scheduler holds at most: for each thread of a worker, and bytes of all their items.
 _AHEAD, _MOST_BYTES = 500, 2**30
@@ -55,6 +58,7 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
         return False
 
     n_done, more = 0, True
+    client.subscribe_topic("all", _note_lost_worker)
     try:
         while True:
             # Results that are there do not wait until as many items as possible are handed over.
@@ -80,8 +84,26 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
             f"{n_done} results had arrived"
         ) from error
     finally:
-        if numbers and client.status == "running":
-            client.cancel(list(pool.futures), force=False)
+        if client.status == "running":
+            # Another stream of the same client may have ended before.
+            with suppress(ValueError):
+                client.unsubscribe_topic("all")
+            if numbers:
+                client.cancel(list(pool.futures), force=False)
+
+
+def _note_lost_worker(event: tuple[float, Any]) -> None:
+    """Record that a worker ended without being asked to; its calls are made again by others."""
+    _, told = event
+    if not isinstance(told, dict) or told.get("action") != "remove-worker" or told["expected"]:
+        return
+    again = len(told["processing-tasks"])
+    logger.warning(
+        "worker %s of the cluster was lost; %d calls are made again",
+        told["worker"],
+        again,
+        extra={"event": "worker lost", "worker": told["worker"], "again": again},
+    )
 
 
 def _held(task: Task[R]) -> Task[R]:

@@ -153,7 +153,7 @@ def test_faults_are_told_in_a_line(run, options, code, said):
     assert said in result.stderr
     lines = [line for line in result.stderr.splitlines() if "error:" in line]
     assert len(lines) == len(result.stderr.splitlines()) == 1
-    assert not Path("runs.csv").exists() or Path("runs.csv").read_text() == ""
+    assert not Path("runs.csv").exists()
     assert not Path(".runs.csv.run").exists()
 
 
@@ -185,7 +185,12 @@ def test_two_plans_do_not_write_one_file(run):
 
     with only_one("runs.csv"):
         result = run("--run", MACHINE, code=1)
+        assert Path("runs.csv").exists()
     assert "another plan writes its runs here" in result.stderr
+    Path("runs.csv").touch()
+    with only_one("runs.csv"):
+        pass
+    assert Path("runs.csv").exists(), "a user's own file was removed"
 
 
 def test_ctrl_c_ends_the_script_too(run):

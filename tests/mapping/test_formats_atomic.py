@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping.formats import atomic_path
+from toruscast.mapping.formats import atomic_path, folder_beside
 
 
 def test_file_appears_only_when_the_block_ends(tmp_path):
@@ -81,6 +81,23 @@ def test_what_a_killed_process_left_is_taken_over(tmp_path):
         temporary.write_text("whole")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert target.read_text() == "whole"
+
+
+def test_a_folder_that_a_killed_process_left_is_taken_over(tmp_path):
+    child = os.fork()
+    if not child:
+        with folder_beside(tmp_path / "out", tmp_path) as stage:
+            (stage / "links.csv").write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    with folder_beside(tmp_path / "out", tmp_path) as stage:
+        assert not list(stage.iterdir())
+        with folder_beside(tmp_path / "out", tmp_path) as other:
+            assert other != stage
+            (other / "links.csv").write_text("another's")
+        stage.rename(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_two_that_write_one_file_do_not_meet(tmp_path):

@@ -203,10 +203,13 @@ def test_large_items_do_not_fill_the_scheduler(client, monkeypatch):
         assert len(list(results)) == 99
 
 
-def test_a_lost_worker_of_a_cluster_costs_only_its_tasks(client, cluster, tmp_path):
+def test_a_lost_worker_of_a_cluster_costs_only_its_tasks(client, cluster, tmp_path, caplog):
     with joblib.parallel_config("dask", client=client):
         found = Task(end_once, tmp_path / "ended").in_order(range(12), 2)
     assert found == list(range(0, 24, 2))
+    (told,) = [record for record in caplog.records if record.event == "worker lost"]
+    assert told.again >= 1
+    assert "of the cluster was lost" in told.getMessage()
     ended = [worker for worker in cluster.workers if worker.poll() is not None]
     assert len(ended) == 1
     ended[0].stderr.close()
@@ -231,7 +234,7 @@ def test_numbers_are_those_of_the_configuration():
 
 
 @pytest.mark.parametrize(
-    ("ppid", "parent", "ends"), [(1, 77, True), (1, 1, False), (77, 77, False)]
+    ("ppid", "parent", "ends"), [(1, 77, True), (500, 77, True), (1, 1, False), (77, 77, False)]
 )
 def test_a_worker_whose_parent_ended_before_it_began_ends_too(monkeypatch, ppid, parent, ends):
     codes = []
