@@ -5,10 +5,10 @@
 Processor seconds of this process (one core), best of several runs after compilation. A peer is
 another way to the same result, a limit what this machine's memory allows; both are measured in the
 same process. `walk` visits every link of every route, compiled too; `networkx` finds a shortest
-path for one message after the other. The limit of link loads is the time of the bytes that a
-message reads and writes in order, at the speed of a stream; of the messages of tasks whose nodes
-are near each other, which lie far apart; and of a message's updates at random places of as much
-memory as the runs of a block of nodes fill.
+path for one message after the other; `numpy` works out the hops of all messages at once. The limit
+is the time of the bytes that a message reads and writes in order, at the speed of a stream. Link
+loads add the messages of tasks whose nodes are near each other, which lie far apart, and a
+message's updates at random places of as much memory as the runs of a block of nodes fill.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ SIZES: dict[str, tuple[tuple[int, int, int], tuple[int, ...]]] = {
 }
 PAYLOAD = 512
 MANY = 1000
-# Bytes that link loads read and write in order for a message: its destination, and that one's code
-# (written, which reads the line too).
-IN_ORDER = 4 + 2 * 4
+# Bytes that a message reads and writes in order; a written one counts twice, for its line is read
+# too. Link loads: its destination, and that one's code. Dilations and FIFOs: both ends, the result.
+IN_ORDER = {"link_loads": 4 + 2 * 4, "dilations": 8 + 2 * 4, "injection_fifos": 8 + 2 * 4}
 
 
 @kernel
@@ -107,8 +107,8 @@ def visit(first, code, weight):  # type: ignore[no-untyped-def]
     return total
 
 
-def memory_limit(comm: CommGraph, torus: Torus) -> float:
-    """Return how many messages a second memory lets link loads take."""
+def memory_limits(comm: CommGraph, torus: Torus) -> dict[str, float]:
+    """Return how many messages a second memory lets each function take."""
     many = np.zeros(2**25, dtype=np.int64)
     a_byte = best_of(lambda: stream(many), 5) / many.nbytes
     draw = np.random.default_rng(3)
@@ -119,7 +119,9 @@ def memory_limit(comm: CommGraph, torus: Torus) -> float:
     place = draw.integers(0, runs.size, 2**22)
     # The places themselves are read in order.
     an_update = best_of(lambda: update(place, runs), 5) / place.size - 8 * a_byte
-    return 1 / (IN_ORDER * a_byte + a_visit + torus.ndim * an_update)
+    seconds = {name: nbytes * a_byte for name, nbytes in IN_ORDER.items()}
+    seconds["link_loads"] += a_visit + torus.ndim * an_update
+    return {name: 1 / took for name, took in seconds.items()}
 
 
 def case(size: str, packets: int = 1) -> tuple[CommGraph, Torus, TaskMapping]:
@@ -157,10 +159,13 @@ def link_load_rows(size: str) -> Iterator[dict[str, Any]]:
     if not np.array_equal(load, link_loads(comm, torus, mapping)):
         raise AssertionError("the peer loads other links")
     walking = best_of(lambda: walk(grid, comm.src, comm.dst, mapping.node, weight, load), 2)
+    measured = best_of(lambda: torus.distance(mapping.node[comm.src], mapping.node[comm.dst]), 2)
+    peers = {"link_loads": ("walk", walking), "dilations": ("numpy", measured)}
+    limits = memory_limits(comm, torus)
     for name, took in seconds.items():
-        row = {"case": name, **messages, "seconds": took}
-        if name == "link_loads":
-            row |= {"peer": "walk", "peer_seconds": walking, "limit": memory_limit(comm, torus)}
+        row = {"case": name, **messages, "seconds": took, "limit": limits[name]}
+        if name in peers:
+            row |= dict(zip(("peer", "peer_seconds"), peers[name], strict=True))
         yield row
     if size != "16,384 tasks":
         return
