@@ -58,12 +58,17 @@ def load_application(traffic: Traffic) -> Application:
     InputError
         If the text names neither, the file is not valid, or there is nothing in it to send.
     """
+    application = _read_application(traffic.comms[0], traffic)
+    check_any(float(application.comm.n_messages.sum()), traffic.comms[0])
+    return application
+
+
+def check_any(n_messages: float, file: str) -> None:
+    """Raise, naming the file, unless there is a message in it."""
     from toruscast.errors import InputError
 
-    application = _read_application(traffic.comms[0], traffic)
-    if not application.comm.n_messages.sum():
-        raise InputError("communication graph without a message", file=traffic.comm)
-    return application
+    if not n_messages:
+        raise InputError("communication graph without a message", file=file)
 
 
 def _read_application(comm: str, traffic: Traffic) -> Application:
@@ -87,13 +92,25 @@ def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
     InputError
         If that is no finite number.
     """
+    factor = of_an_iteration(iterations)
+    return graph if factor == 1 else graph.scaled(factor)
+
+
+def of_an_iteration(iterations: float | None) -> float:
+    """Return the part of a capture that is one iteration.
+
+    Raises
+    ------
+    InputError
+        If the iterations are no finite number.
+    """
     from toruscast.errors import InputError
 
-    if iterations is None or iterations == 1:
-        return graph
+    if iterations is None:
+        return 1.0
     if not math.isfinite(iterations):
         raise InputError("bad --iterations", found=iterations, expected="a finite number")
-    return graph.scaled(1 / iterations)
+    return 1 / iterations
 
 
 def check_sends(traffic: Workload | CommGraph, file: str) -> None:

@@ -9,7 +9,7 @@ from toruscast.report.units import part_of
 from toruscast.wording import printable, shortened
 
 from .graph_files import is_file
-from .inputs import load_application, task_grid
+from .inputs import check_any, load_application, of_an_iteration, task_grid
 from .progress import working
 from .records import Traffic
 
@@ -87,7 +87,8 @@ def _stream(traffic: Traffic) -> GraphStream | None:
             file=path,
             expected="a table in which each pair stands once",
         )
-    factor = 1.0 if traffic.iterations is None else 1 / traffic.iterations
+    factor = of_an_iteration(traffic.iterations)
     with working(f"Reading {shortened(printable(path), 40)}", part_of("edges")) as progress:
         stream = stream_comm(path, columns=traffic.columns, factor=factor, progress=progress)
+    check_any(stream.n_messages, path)
     return stream if traffic.grid is None else replace(stream, grid=task_grid(traffic.grid))

@@ -104,6 +104,7 @@ def ring(tmp_path, monkeypatch):
         ("--level 2", "has no simulation"),
         ("--duplicates sum", "does not add pairs up"),
         ("--grid 3x3", "bad task grid"),
+        ("--iterations inf", "bad --iterations"),
     ],
 )
 def test_what_needs_all_edges_is_refused_in_a_line(ring, more, said):
@@ -132,6 +133,14 @@ def test_the_command_reads_large_tables_in_pieces(ring, monkeypatch):
     for one, other in zip(in_pieces["features"], held["features"], strict=True):
         assert one.pop("mapping") == other["mapping"]
         assert one == pytest.approx({name: other[name] for name in one})
+
+
+def test_a_table_without_a_message_is_refused(ring):
+    columns = {name: list(range(8)) for name in ("src", "dst", "nbytes")} | {"n_messages": [0] * 8}
+    parquet.write_table(pa.table(columns), ring)
+    result = CliRunner().invoke(main, f"features --comm {ring} --torus 4x2".split())
+    assert result.exit_code == 2
+    assert "communication graph without a message" in result.output
 
 
 def test_a_plugin_that_looks_at_edges_is_told(ring):

@@ -64,7 +64,9 @@ def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dic
 
 
 def check_memory(n_edges: int, path: AnyPath) -> None:
-    """Raise unless a graph of so many edges can be held on this machine."""
+    """Raise unless a graph of so many edges can be held on this machine, where that is known."""
+    if not hasattr(os, "sysconf"):
+        return
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if n_edges * HELD_BYTES > memory:
         raise InputError(
