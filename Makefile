@@ -92,7 +92,7 @@ kills: .venv/installed
 # Random tori, mappings and traffic, so many for each law.
 EXAMPLES ?= 10000
 laws: .venv/installed-dev
-	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q tests/simulation/test_laws.py tests/routing/test_symmetry.py
+	$(BIN)/python tools/laws.py --examples $(EXAMPLES) --keep
 
 # Known faults of the packages that 'make' installs; asks a server.
 audit: .venv/installed-dev

@@ -37,6 +37,16 @@ each. The table is of the last run with `make kills KILLS=50`, kept in `tests/da
 | command | kills | ends that differ |
 |---|---|---|
 """
+LAWS = """
+## Laws
+
+`make laws` (`tools/laws.py`) tries each law of loads and of the simulator on random tori, graphs,
+mappings and networks, twisted tori among them. `make test` tries 25 to 60 of each. The table is of
+the last run of `make laws`, kept in `tests/data/laws.csv`.
+
+| law | examples | failures |
+|---|---|---|
+"""
 TRIED = """
 ## Long work, other versions
 
@@ -72,7 +82,7 @@ def renew(results):
 def page():
     counts = [(row["readers"], int(row["files"])) for row in read(COUNTS)]
     counts.append((f"all {len(counts)}", sum(count for _, count in counts)))
-    kills, tried = read(DATA / "kills.csv"), read(DATA / "tried.csv")
+    kills, laws, tried = (read(DATA / f"{name}.csv") for name in ("kills", "laws", "tried"))
     found = read(DATA / "fuzz" / "found.csv")
     return "".join(
         [
@@ -81,6 +91,8 @@ def page():
             *(f"| {name} | {count:,} |\n" for name, count in counts),
             KILLED,
             *(f"| {row['command']} | {row['kills']} | {row['differ']} |\n" for row in kills),
+            LAWS,
+            *(f"| {row['law']} | {int(row['examples']):,} | {row['failures']} |\n" for row in laws),
             TRIED,
             *(f"| `{row['command']}` | {row['tries']} | {row['result']} |\n" for row in tried),
             MENDED,

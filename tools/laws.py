@@ -1,0 +1,72 @@
+"""Try each law on many random tori, and keep how many examples it stood.
+
+python tools/laws.py [--examples 10000] [--keep] [NAME ...]
+"""
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "tests" / "data" / "laws.csv"
+FILES = ("tests/simulation/test_laws.py", "tests/routing/test_symmetry.py")
+_LAW = re.compile(r"^\S+::test_(\w+):$")
+_COUNT = re.compile(r"(\d+) passing(?: examples)?, (\d+) failing")
+
+
+def counted(report):
+    """Return the examples that passed and failed, by law, of what Hypothesis says in the end."""
+    found, law = {}, None
+    for line in report.splitlines():
+        if name := _LAW.match(line.strip()):
+            law = name[1].replace("_", " ")
+        elif law and (count := _COUNT.search(line)):
+            passed, failed = found.get(law, (0, 0))
+            found[law] = passed + int(count[1]), failed + int(count[2])
+    return found
+
+
+def keep(found):
+    """Take counts into the table that is kept."""
+    with KEPT.open(newline="") as file:
+        rows = {row["law"]: row for row in csv.DictReader(file)}
+    rows |= {law: {"law": law, "examples": n, "failures": f} for law, (n, f) in found.items()}
+    with KEPT.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["law", "examples", "failures"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+
+
+def run():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="words of the names of some laws; all if none")
+    parser.add_argument("--examples", type=int, default=10_000, help="of each law")
+    parser.add_argument("--keep", action="store_true", help=f"write counts to {KEPT.name}")
+    options = parser.parse_args()
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--hypothesis-show-statistics"]
+    if options.names:
+        command += ["-k", " or ".join(options.names)]
+    ended = subprocess.run(
+        [*command, *FILES],
+        cwd=ROOT,
+        env=os.environ | {"EXAMPLES": str(options.examples)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    found = counted(ended.stdout)
+    for law, (passed, failed) in found.items():
+        print(f"{passed:>9,} examples, {failed} failures: {law}", flush=True)
+    if options.keep:
+        keep(found)
+    if ended.returncode:
+        print(ended.stdout)
+    sys.exit(ended.returncode)
+
+
+if __name__ == "__main__":
+    run()
