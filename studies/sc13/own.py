@@ -66,8 +66,8 @@ def own_row(inputs: Inputs) -> Findings:
         f"pairs that differ by more than {_APART:.0%} it is {found['sketch_apart'].mean():.3f}. "
         f"What is raced as fastest takes {found['raced_regret'].mean():.2%} more than the fastest "
         "of the 28. Where the slowest mapping takes hardly longer than the fastest (*varies*), "
-        "nearly equal times are ordered by what a sketch leaves out. Messages of one packet cannot be "
-        "coarser: their sketch is half of the iterations.",
+        "nearly equal times are ordered by what a sketch leaves out. Messages of one packet cannot "
+        "be coarser: their sketch is half of the iterations.",
         {"own-row": found},
         {EACH_BLOCK: found[[*shown, "simulation_s"]]},
         (

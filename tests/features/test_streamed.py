@@ -16,11 +16,13 @@ from pyarrow import parquet
 from random_cases import cases
 
 import toruscast as tc
+from toruscast import memory
 from toruscast.cli import streams
 from toruscast.cli.app import main
 from toruscast.features.streamed import NEED_ALL_EDGES
 from toruscast.mapping.formats.graphs import parquet as parquet_module
 from toruscast.mapping.formats.graphs import streaming
+from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
 
@@ -154,11 +156,32 @@ def test_a_plugin_that_looks_at_edges_is_told(ring):
 
 
 def test_graphs_beyond_the_memory_are_refused_before_they_are_read(ring, monkeypatch):
-    monkeypatch.setattr(parquet_module, "HELD_BYTES", 2**50)
+    monkeypatch.setattr(parquet_module, "available", lambda: 8 * HELD_BYTES - 1.0)
     result = CliRunner().invoke(main, f"rank --comm {ring} --torus 4x2".split())
     assert result.exit_code == 2
-    assert "graph too large for the memory of this machine" in result.output
+    assert "graph too large for the memory that is left" in result.output
     assert "'toruscast features' streams such tables" in " ".join(result.output.split())
+    monkeypatch.setattr(parquet_module, "available", lambda: 8.0 * HELD_BYTES)
+    assert tc.read_comm(ring).n_edges == 8
+
+
+def test_the_memory_that_is_left_is_the_least_of_all_limits(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:   3000 kB\n")
+    assert memory.available() == 3000 * 1024
+    for name, told in (("max", "2000000"), ("current", "1500000")):
+        (tmp_path / f"memory.{name}").write_text(f"{told}\n")
+    assert memory.available() == 500_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available() == 3000 * 1024
+
+
+def test_a_limit_of_the_process_counts():
+    words = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33)); "
+    words += "from toruscast.memory import available; print(available())"
+    told = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert 0 < float(told.stdout) < 2**33
 
 
 _PEAK = """
@@ -167,6 +190,7 @@ import numpy as np, pyarrow as pa
 from pyarrow import parquet
 import toruscast as tc
 from toruscast.mapping.formats.graphs import streaming
+from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally
 streaming._PIECE = 2**16

@@ -7,6 +7,7 @@ from source_files import MODULES, ROOT, imported
 FOUNDATIONS = {
     "errors",
     "files",
+    "memory",
     "notebook",
     "typing",
     "validation",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.memory import available
 from toruscast.validation import whole_array
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
@@ -64,16 +64,13 @@ def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dic
 
 
 def check_memory(n_edges: int, path: AnyPath) -> None:
-    """Raise unless a graph of so many edges can be held on this machine, where that is known."""
-    if not hasattr(os, "sysconf"):
-        return
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if n_edges * HELD_BYTES > memory:
+    """Raise unless a graph of so many edges can be held in the memory that is left."""
+    if n_edges * HELD_BYTES > (left := available()):
         raise InputError(
-            "graph too large for the memory of this machine",
+            "graph too large for the memory that is left",
             file=path,
             found=f"{n_edges:,} edges, {n_edges * HELD_BYTES / 1e9:.3g} GB",
-            expected=f"at most {memory / 1e9:.3g} GB; 'toruscast features' streams such tables",
+            expected=f"at most {left / 1e9:.3g} GB; 'toruscast features' streams such tables",
         )
 
 
