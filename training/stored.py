@@ -17,13 +17,21 @@ from toruscast.mapping import CommGraph, Torus, Workload, as_workload, parse_tor
 from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.mapping.strategies.placement import Placement
 from toruscast.mapping.strategies.registry import mapping, nodes
+from toruscast.routing import dilations
 from toruscast.typing import Routing
 from toruscast.validation import job_count, whole_number
 
 from ._sample_keys import digest
 
-_CHECKS = ("hop_bytes", "avg_hops_per_byte", "avg_dilation", "max_dilation")
-"""Features that tell a mapping from another and do not depend on how ties are routed."""
+_Hops = Callable[[NDArray[np.int32], NDArray[np.float64]], float]
+_CHECKS: dict[str, _Hops] = {
+    "hop_bytes": lambda hops, nbytes: float((hops * nbytes).sum()),
+    "avg_hops_per_byte": lambda hops, nbytes: float((hops * nbytes).sum() / nbytes.sum()),
+    "avg_dilation": lambda hops, nbytes: float(hops.mean()),
+    "max_dilation": lambda hops, nbytes: float(hops.max()),
+}
+"""Features that tell a mapping from another and do not depend on how ties are routed, from hops and
+bytes of the edges: the passes that find all features would take most of the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +136,15 @@ def add_metrics(
     if not isinstance(routing, str):
         raise InputError("samples of several routings", found=routing, expected="one")
     seed = whole_number(origin.get("seed", 1), "seed of the samples", 0)
-    chosen = [FEATURES[name] for name in (*names, checks[0])]
+    chosen = [FEATURES[name] for name in names]
     parts, n_done = [], 0
     for block in blocks_of(table, workloads, torus):
         kept = table.iloc[thinned(block, most)].drop(columns=list(names), errors="ignore")
         rows = zip(kept["mapping"], kept[checks[0]], strict=True)
-        calls = (delayed(_values)(block, name, hops, seed, routing, chosen) for name, hops in rows)
+        calls = (
+            delayed(_values)(block, name, {checks[0]: told}, seed, routing, chosen)
+            for name, told in rows
+        )
         values = Parallel(n_jobs=job_count(n_jobs), prefer="threads")(calls)
         new = pd.DataFrame(values, columns=list(names), index=kept.index)
         parts.append(pd.concat([kept, new], axis="columns"))
@@ -198,7 +209,12 @@ def thinned(block: Block, most: int | None, least: int = 24) -> NDArray[np.intp]
 
 
 def _values(
-    block: Block, name: str, hops: float, seed: int, routing: Routing, chosen: Sequence[Feature]
+    block: Block,
+    name: str,
+    told: Mapping[str, float],
+    seed: int,
+    routing: Routing,
+    chosen: Sequence[Feature],
 ) -> list[float]:
     """Return the metrics of a sample, once its mapping is known to be the same."""
     placement = block.placement
@@ -210,9 +226,11 @@ def _values(
             expected = "a name that makes it again"
             raise InputError(message, found=name, expected=expected) from None
     there = mapping(placement, name, block.made[name])
+    hops = dilations(placement.total, placement.torus, there)
+    for check, wanted in told.items():
+        again = _CHECKS[check](hops, placement.total.nbytes)
+        if not np.isclose(again, wanted, rtol=1e-9, atol=0.0):
+            message = f"{name} of {block.name} is another mapping today"
+            raise InputError(message, found=f"{check} {again:g}", expected=f"{wanted:g}")
     routed = RoutedTraffic(as_workload(placement.traffic), placement.torus, there, routing)
-    *values, again = map(float, tabulate([routed], chosen, with_time=False).iloc[0])
-    if not np.isclose(again, hops, rtol=1e-9, atol=0.0):
-        message = f"{name} of {block.name} is another mapping today"
-        raise InputError(message, found=f"{chosen[-1].name} {again:g}", expected=f"{hops:g}")
-    return values
+    return list(map(float, tabulate([routed], chosen, with_time=False).iloc[0]))
