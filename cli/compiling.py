@@ -10,7 +10,6 @@ import gc
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +29,7 @@ class Compiling:
     """Kernels that another process may be compiling, until the command ends."""
 
     def __init__(self, torus: Torus, routing: Routing, output: Output) -> None:
+        from toruscast._jit import is_compiled
         from toruscast.simulation._setup import is_special
         from toruscast.simulation.kernels.loop import run
 
@@ -41,9 +41,7 @@ class Compiling:
         # That network alone is simulated by what the process compiles.
         if routing != "deterministic" or is_special(torus.network, looked_at=False):
             return
-        folder, source = stats.cache_path, Path(run.__code__.co_filename)
-        kept = Path(folder).glob(f"{source.stem}.{run.__name__}-*.nbi")
-        if any(_is_newer(file, source) for file in kept):
+        if is_compiled(run):
             return
         # The compiler makes very many objects that stay: to look for garbage took 7 % of the time.
         gc.set_threshold(_OBJECTS)
@@ -72,12 +70,6 @@ class Compiling:
             self.process.kill()
             self.process.wait()
         self.process = None
-
-
-def _is_newer(file: Path, source: Path) -> bool:
-    with suppress(OSError):
-        return file.stat().st_mtime >= source.stat().st_mtime
-    return False
 
 
 def compile_simulator() -> None:

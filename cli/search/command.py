@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import options
+from ..compiling import Compiling
 from ..inputs import check_mappings, check_sends, load_phases, load_torus
 from ..mapping_files import MappingFile
 from ..output import Output
@@ -82,6 +83,7 @@ def command(
     application, workload = load_phases(traffic)
     check_sends(workload, application.source)
     torus = load_torus(traffic)
+    compiling = Compiling(torus, work.routing, output)
     given: list[TaskMapping] = []
     if how.mappings is not None:
         from toruscast.mapping.formats import read_mappings
@@ -93,6 +95,7 @@ def command(
     def keep(mapping: TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)
 
+    compiling.wait()
     with time_on_stderr("Searching", how.seconds, output.quiet):
         found = search(
             workload,

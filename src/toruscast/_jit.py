@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -57,6 +59,22 @@ def entry_kernel(function: F) -> F:
     Passing a tuple of arrays between functions otherwise costs more than the work inside them.
     """
     return _compiled(function, _nrt=False)
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether a kernel need not be compiled: it has been called, or an earlier run has kept it."""
+    stats = getattr(function, "stats", None)
+    if stats is None or getattr(function, "signatures", None):
+        return True
+    source = Path(function.__code__.co_filename)
+    kept = Path(stats.cache_path or source.parent).glob(f"{source.stem}.{function.__name__}-*.nbi")
+    return any(_is_newer(file, source) for file in kept)
+
+
+def _is_newer(file: Path, source: Path) -> bool:
+    with suppress(OSError):
+        return file.stat().st_mtime >= source.stat().st_mtime
+    return False
 
 
 def bare_kernel(function: F) -> F:

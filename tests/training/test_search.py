@@ -1,5 +1,6 @@
 """The search for a better mapping: what it keeps to, and what it refuses."""
 
+import logging
 import math
 
 import numpy as np
@@ -83,6 +84,16 @@ def test_an_interruption_keeps_the_best():
     found = search(shuffled(halo_2d((4, 4), 2048)), Torus((4, 4)), turns=24, better=stop)
     assert found.interrupted
     assert len(found.table) == 1
+
+
+def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog):
+    monkeypatch.setattr("toruscast.training.search.is_compiled", lambda kernel: False)
+    with caplog.at_level(logging.INFO, logger="toruscast"):
+        search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=0)
+    said = [record.event for record in caplog.records if hasattr(record, "event")]
+    first = said[: said.index("search ended") + 1]
+    assert {"annealed", "features", "simulated", "race ended"} <= set(first)
+    assert said.count("search ended") == 2
 
 
 def test_no_mapping_of_a_ring_beats_the_bound():
