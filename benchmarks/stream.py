@@ -77,6 +77,8 @@ def main() -> None:
         way, path = arguments.measure
         print(json.dumps(measure(way, Path(path))))
         return
+    if arguments.out is None:
+        parser.error("--out is needed")
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for way, partners in CASES:

@@ -112,6 +112,11 @@ def command(
             progress=lambda done: progress(done, n),
         )
         table = _kept(blocks, add, all_rows=output.json_path is not None)
+    if sent.kinds is not None:
+        output.message(
+            "the graph was read in pieces, without release_bound and "
+            "release_slowdown, and with candidates that look at no messages"
+        )
     output.write_json(
         {
             "application": sent.about,

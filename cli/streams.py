@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toruscast.mapping.graph_stream import GraphStream
 
 MOST_HELD = 2**25
-"""Edges of a Parquet table that is held; a larger one is read in pieces."""
+"""Edges of a Parquet table that is held if the memory is there; others are read in pieces."""
 LOOK_AT_NO_MESSAGES = (
     "identity",
     "permute",
@@ -76,11 +76,19 @@ def load_sent(traffic: Traffic) -> Sent:
 def _stream(traffic: Traffic) -> GraphStream | None:
     from toruscast.errors import InputError
     from toruscast.mapping.formats import stream_comm
+    from toruscast.mapping.formats.graphs.options import GraphOptions
+    from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
     from toruscast.mapping.formats.graphs.streaming import n_rows
+    from toruscast.memory import available
 
     path = traffic.comm
-    if path is None or not is_file(path) or n_rows(path) <= MOST_HELD:
+    # What is said of another format is told by its reader.
+    if path is None or not is_file(path) or traffic.form not in ("auto", "parquet"):
         return None
+    edges = n_rows(path)
+    if edges <= MOST_HELD and edges * HELD_BYTES <= available():
+        return None
+    GraphOptions(include=traffic.include).refuse_include(path)
     if traffic.duplicates == "sum":
         raise InputError(
             "a graph that is read in pieces does not add pairs up",

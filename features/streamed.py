@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.graph_stream import GraphStream
+from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, bounds_of
 from toruscast.routing.loads import Along, link_loads, loads_along_routes
+from toruscast.routing.routing import check_routing
 from toruscast.routing.tally import Tally, added, tally
 from toruscast.typing import Routing
 
@@ -21,6 +23,18 @@ from .traffic import RoutedTraffic
 
 NEED_ALL_EDGES = ("release_bound", "release_slowdown")
 """Level-1 features that need all messages at once, in the order in which they are ready."""
+
+
+class _Tasks(Workload):
+    """The tasks; who asks for their messages hears that these are not held."""
+
+    @property
+    def total(self) -> CommGraph:
+        """Not known as a whole."""
+        _refuse(self.name, "its edges")
+
+    def __iter__(self) -> NoReturn:
+        _refuse(self.name, "its phases")
 
 
 class _Found(NamedTuple):
@@ -52,12 +66,14 @@ class StreamedTraffic(RoutedTraffic):
         if routing == "by_size":
             is_long = stream.longest > torus.network.deterministic_limit
             routing = "adaptive" if is_long else "deterministic"
-        return cls(as_workload(stream.tasks_alone), torus, mapping, routing, stream=stream)
+        if torus.twist or torus.network.fifo_rule == "round_robin":
+            # Whose turn it is depends on all messages before.
+            _refuse(stream.name, "its features where FIFOs take turns or the torus is twisted")
+        return cls(_Tasks([stream.tasks_alone]), torus, mapping, routing, stream=stream)
 
-    @property
-    def comm(self) -> CommGraph:
-        """Not known as a whole."""
-        self._refuse("its edges")
+    def __post_init__(self) -> None:
+        as_mapping(self.mapping).check(self.workload.n_tasks, self.torus)
+        check_routing(self.routing)
 
     @property
     def n_edges(self) -> int:
@@ -98,17 +114,15 @@ class StreamedTraffic(RoutedTraffic):
     @lazy
     def release_bound(self) -> float:
         """Not known: the order of all messages belongs to it."""
-        self._refuse("its release bound")
+        _refuse(self._stream.name, "its release bound")
 
     @lazy
     def _found(self) -> _Found:
         found, load = None, np.zeros(self.torus.n_links)
-        # Whose turn it is depends on all messages before.
-        takes_turns = self.torus.network.fifo_rule == "round_robin"
         for piece in self._stream.pieces():
             own = tally(piece, self.torus, self.mapping, routing=self.routing)
-            if own is None or takes_turns:
-                self._refuse("its features where FIFOs take turns or the torus is twisted")
+            if own is None:
+                _refuse(self._stream.name, "its features on this network")
             found = own if found is None else added(found, own)
             load += link_loads(piece, self.torus, self.mapping, routing=self.routing)
         if found is None:
@@ -121,9 +135,10 @@ class StreamedTraffic(RoutedTraffic):
             raise TypeError("made without a stream")
         return self.stream
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise InputError(
-            f"a graph that is streamed does not give {what}",
-            found=self._stream.name,
-            expected="other --features, or a graph that is held",
-        )
+
+def _refuse(name: str, what: str) -> NoReturn:
+    raise InputError(
+        f"a graph that is streamed does not give {what}",
+        found=name,
+        expected="other --features, or a graph that is held",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .comm_graph import CommGraph
 
@@ -35,7 +35,7 @@ class GraphStream:
     nbytes: float
     n_messages: float
     longest: float
-    read: Callable[[int], Iterator[CommGraph]]
+    read: Callable[[int], Iterator[CommGraph]] = field(repr=False)
     grid: tuple[int, ...] | None = None
     name: str = ""
 

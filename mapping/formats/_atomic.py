@@ -98,10 +98,9 @@ def folder_beside(target: Path, place: Path) -> Iterator[Path]:
     handle = _locked(usual, os.O_RDONLY | os.O_DIRECTORY)
     stage = usual if handle is not None else _new(place / target.name)
     try:
-        if handle is None:
-            stage.mkdir()
+        stage.mkdir(exist_ok=True)
         for left in stage.iterdir():
-            left.unlink()
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield stage
     finally:
         shutil.rmtree(stage, ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -84,12 +83,8 @@ def stream(client: Any, task: Task[R], items: Iterable[Any]) -> Iterator[tuple[i
             f"{n_done} results had arrived"
         ) from error
     finally:
-        if client.status == "running":
-            # Another stream of the same client may have ended before.
-            with suppress(ValueError):
-                client.unsubscribe_topic("all")
-            if numbers:
-                client.cancel(list(pool.futures), force=False)
+        if numbers and client.status == "running":
+            client.cancel(list(pool.futures), force=False)
 
 
 def _note_lost_worker(event: tuple[float, Any]) -> None:

@@ -19,7 +19,8 @@ import toruscast as tc
 from toruscast import memory
 from toruscast.cli import streams
 from toruscast.cli.app import main
-from toruscast.features.streamed import NEED_ALL_EDGES
+from toruscast.errors import InputError
+from toruscast.features.streamed import NEED_ALL_EDGES, StreamedTraffic
 from toruscast.mapping.formats.graphs import parquet as parquet_module
 from toruscast.mapping.formats.graphs import streaming
 from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
@@ -41,14 +42,18 @@ def test_features_in_pieces_are_those_of_the_whole(tmp_path, case, rows, routing
     tc.write_comm(comm, path)
     streaming._PIECE, kept = rows, streaming._PIECE
     try:
+        if not comm.n_edges:
+            with pytest.raises(InputError, match="without an edge"):
+                tc.stream_comm(path)
+            return
         stream = tc.stream_comm(path)
         assert (stream.n_tasks, stream.n_edges) == (comm.n_tasks, comm.n_edges)
         way = phase_routing(routing, comm, torus)
         refused = torus.network.fifo_rule == "round_robin" or (
             tally(comm, torus, mapping, routing=way) is None
         )
-        if refused or not comm.n_edges:
-            with pytest.raises(tc.InputError, match=r"FIFOs take turns|without an edge"):
+        if refused:
+            with pytest.raises(InputError, match=r"FIFOs take turns|on this network"):
                 tc.extract(stream, torus, mapping, routing=routing)
             return
         found = tc.extract(stream, torus, mapping, routing=routing)
@@ -87,7 +92,7 @@ def test_all_messages_of_a_task_are_in_one_piece(tmp_path, monkeypatch):
 )
 def test_tables_that_cannot_be_read_in_pieces(tmp_path, src, dst, nbytes, said):
     path = table(tmp_path / "bad.parquet", src, dst, nbytes)
-    with pytest.raises(tc.InputError, match=said) as caught:
+    with pytest.raises(InputError, match=said) as caught:
         tc.stream_comm(path)
     assert "bad.parquet" in str(caught.value)
 
@@ -146,7 +151,7 @@ def test_a_table_without_a_message_is_refused(ring):
 
 
 def test_a_plugin_that_looks_at_edges_is_told(ring):
-    with pytest.raises(tc.InputError, match="does not give its edges"):
+    with pytest.raises(InputError, match="does not give its edges"):
         tc.extract(
             tc.stream_comm(ring),
             tc.Torus((4, 2)),
@@ -160,21 +165,90 @@ def test_graphs_beyond_the_memory_are_refused_before_they_are_read(ring, monkeyp
     result = CliRunner().invoke(main, f"rank --comm {ring} --torus 4x2".split())
     assert result.exit_code == 2
     assert "graph too large for the memory that is left" in result.output
-    assert "'toruscast features' streams such tables" in " ".join(result.output.split())
+    assert "'toruscast features' reads it in pieces" in " ".join(result.output.split())
     monkeypatch.setattr(parquet_module, "available", lambda: 8.0 * HELD_BYTES)
     assert tc.read_comm(ring).n_edges == 8
+
+
+def test_a_table_that_changes_is_refused(ring):
+    stream = tc.stream_comm(ring)
+    tc.write_comm(tc.CommGraph(8, range(8), [*range(1, 8), 0], [7] * 8), ring)
+    with pytest.raises(InputError, match="file has changed since it was opened"):
+        list(stream.pieces())
+
+
+def test_a_table_that_goes_is_missing_not_damaged(ring):
+    stream = tc.stream_comm(ring)
+    Path(ring).unlink()
+    with pytest.raises(InputError, match="no such file"):
+        list(stream.pieces())
+
+
+def test_too_many_edges_of_one_task_are_refused_before_they_are_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "_PIECE", 4)
+    monkeypatch.setattr(streaming, "_MOST_OF_A_TASK", 8)
+    path = tmp_path / "star.parquet"
+    for n, words in ((9, ""), (10, "too many edges of task 0: found 9 and more")):
+        tc.write_comm(tc.CommGraph(n, [0] * (n - 1), range(1, n), [1] * (n - 1)), path)
+        if words:
+            with pytest.raises(InputError, match=words):
+                tc.stream_comm(path)
+        else:
+            assert [piece.n_edges for piece in tc.stream_comm(path).pieces()] == [8]
+
+
+def test_nothing_of_messages_that_are_not_held_is_zero(ring):
+    traffic = StreamedTraffic.of(
+        tc.stream_comm(ring), tc.Torus((4, 2)), tc.TaskMapping(range(8), 8), "deterministic"
+    )
+    for ask in (
+        lambda: traffic.workload.total,
+        lambda: list(traffic.workload),
+        lambda: traffic.packet_hops,
+        lambda: traffic.comm,
+        lambda: traffic.simulation,
+    ):
+        with pytest.raises(InputError, match="a graph that is streamed does not give"):
+            ask()
+
+
+def test_the_command_reads_in_pieces_where_the_memory_is_short_and_says_so(ring, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 1.0)
+    line = f"features --comm {ring} --torus 4x2 --candidates 2"
+    result = CliRunner().invoke(main, line.split())
+    assert (result.exit_code, "the graph was read in pieces" in result.output) == (0, True)
+    for words, said in ((" --traffic collective", "no monitoring output"), (" --format edges", "")):
+        result = CliRunner().invoke(main, (line + words).split())
+        assert (result.exit_code, said in result.output) == (2, True)
 
 
 def test_the_memory_that_is_left_is_the_least_of_all_limits(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text("3:cpu:/other\n0::/batch/job\n")
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:   3000 kB\n")
     assert memory.available() == 3000 * 1024
-    for name, told in (("max", "2000000"), ("current", "1500000")):
-        (tmp_path / f"memory.{name}").write_text(f"{told}\n")
-    assert memory.available() == 500_000
-    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "batch" / "job").mkdir(parents=True)
+    told = {"max": "2000000", "current": "1500000", "stat": "anon 7\ninactive_file 100000"}
+    for name, text in told.items():
+        (tmp_path / "batch" / f"memory.{name}").write_text(f"{text}\n")
+    assert memory.available() == 600_000
+    (tmp_path / "batch" / "memory.current").write_text("2500000\n")
+    assert memory.available() == 0
+    (tmp_path / "batch" / "memory.max").write_text("max\n")
     assert memory.available() == 3000 * 1024
+
+
+def test_groups_of_the_first_version_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
+    (tmp_path / "own").write_text("5:cpu,memory:/job\n")
+    (tmp_path / "memory" / "job").mkdir(parents=True)
+    told = {"limit_in_bytes": "9000", "usage_in_bytes": "4000", "stat": "total_inactive_file 5"}
+    for name, text in told.items():
+        (tmp_path / "memory" / "job" / f"memory.{name}").write_text(text)
+    assert memory.available() == 5005
 
 
 def test_a_limit_of_the_process_counts():

@@ -70,7 +70,7 @@ def check_memory(n_edges: int, path: AnyPath) -> None:
             "graph too large for the memory that is left",
             file=path,
             found=f"{n_edges:,} edges, {n_edges * HELD_BYTES / 1e9:.3g} GB",
-            expected=f"at most {left / 1e9:.3g} GB; 'toruscast features' streams such tables",
+            expected=f"at most {left / 1e9:.3g} GB; 'toruscast features' reads it in pieces",
         )
 
 
@@ -105,7 +105,7 @@ def damage_told(path: AnyPath) -> Iterator[None]:
     with at_file(path):
         try:
             yield
-        except InputError:
+        except (InputError, FileNotFoundError, PermissionError, MemoryError):
             raise
         except Exception as error:
             # Hostile bytes give errors of many kinds.

@@ -17,12 +17,13 @@ from toruscast.validation import real_number, whole_array, whole_number
 
 from ...comm_graph import MAX_TASKS, CommGraph
 from ...graph_stream import GraphStream
-from .._source import Progress, check_path, label
+from .._source import Progress, at_file, check_path, label
 from .options import AnyPath
 from .parquet import columns_of, damage_told, numbers, told_by
 
-# Rows that are read together. All edges of a task are in one piece, so it may have more.
+# Rows that are read together, and most edges of a task, which are all in one piece.
 _PIECE = 2**21
+_MOST_OF_A_TASK = 2**23
 _BUFFER = 2**20
 
 
@@ -37,7 +38,7 @@ def stream_comm(
     """Open a Parquet table of edges that is read in pieces: memory does not grow with its length.
 
     The table is read once to check it and to add it up. It is sorted by source, and each pair
-    stands once only.
+    stands once only. A task sends to 8.4 million others at most, which are held together.
 
     Parameters
     ----------
@@ -72,26 +73,33 @@ def stream_comm(
     began = time.perf_counter()
     check_path(path)
     check_regular(path)
+    # Workers elsewhere may have another working directory.
+    path = Path(path).resolve()
     factor = real_number(factor, "factor", 0)
     with damage_told(path):
         file = _opened(path)
         told, grid = told_by(file.schema_arrow.metadata)
         wanted = columns_of(file.schema_arrow.names, columns or {}, path)
         n_rows = file.metadata.num_rows
-    read = partial(_pieces, path, wanted, factor)
+    read = partial(_pieces, path, _stamp(path), wanted, factor)
     n_edges, nbytes, n_messages, longest, last = 0, 0.0, 0.0, 0.0, -1
     for piece in read(MAX_TASKS):
         n_edges += piece.n_edges
         nbytes += float(piece.nbytes.sum())
         n_messages += float(piece.n_messages.sum())
         sent = piece.whole_messages > 0
-        longest = max(longest, (piece.nbytes[sent] / piece.whole_messages[sent]).max(initial=0.0))
+        most = (piece.nbytes[sent] / piece.whole_messages[sent]).max(initial=0.0)
+        longest = max(longest, float(most))
         last = max(last, int(piece.src.max(initial=-1)), int(piece.dst.max(initial=-1)))
         if progress is not None:
             progress(n_edges, n_rows)
-    n_tasks = whole_number(n_tasks or told or last + 1, "number of tasks", 1, MAX_TASKS)
-    if last >= n_tasks:
-        raise InputError("task out of range", file=path, found=last, expected=f"0 to {n_tasks - 1}")
+    with at_file(path):
+        if not n_edges:
+            raise InputError("communication graph without an edge")
+        n_tasks = whole_number(n_tasks or told or last + 1, "number of tasks", 1, MAX_TASKS)
+        if last >= n_tasks:
+            raise InputError("task out of range", found=last, expected=f"0 to {n_tasks - 1}")
+        CommGraph(n_tasks, [], [], [], grid=grid)
     note_read("graph", path, began, tasks=n_tasks, edges=n_edges)
     return GraphStream(n_tasks, n_edges, nbytes, n_messages, longest, read, grid, label(path))
 
@@ -113,32 +121,63 @@ def _opened(path: AnyPath) -> Any:
     return parquet.ParquetFile(path, buffer_size=_BUFFER)
 
 
+def _stamp(path: AnyPath) -> tuple[int, int, int]:
+    """What tells a file from what it was before."""
+    told = Path(path).stat()
+    return told.st_ino, told.st_size, told.st_mtime_ns
+
+
 def _pieces(
-    path: AnyPath, wanted: Mapping[str, str], factor: float, n_tasks: int
+    path: AnyPath,
+    stamp: tuple[int, int, int],
+    wanted: Mapping[str, str],
+    factor: float,
+    n_tasks: int,
 ) -> Iterator[CommGraph]:
     """Give the edges of some tasks in a row, again and again."""
     with damage_told(path):
-        held: list[NDArray[Any]] = []
+        held: list[list[NDArray[Any]]] = []
         for batch in _opened(path).iter_batches(_PIECE, columns=list(wanted.values())):
+            if not batch.num_rows:
+                continue
             rows = [numbers(batch.column(theirs), theirs) for theirs in wanted.values()]
             rows[0] = whole_array(rows[0], "src")
-            if held:
-                rows = [np.concatenate(pair) for pair in zip(held, rows, strict=True)]
-            _check_order(rows[0])
+            _check_order(rows[0], held[-1][0][-1] if held else rows[0][0])
             # The last task may go on in the next batch.
-            cut = int(np.searchsorted(rows[0], rows[0][-1])) if rows[0].size else 0
-            held = [row[cut:] for row in rows]
-            if cut:
-                yield CommGraph(n_tasks, *(row[:cut] for row in rows)).scaled(factor)
-        if held and held[0].size:
-            yield CommGraph(n_tasks, *held).scaled(factor)
+            cut = int(np.searchsorted(rows[0], rows[0][-1]))
+            if cut or (held and held[-1][0][-1] != rows[0][0]):
+                yield _joined([*held, [row[:cut] for row in rows]], n_tasks, factor)
+                held = []
+            held.append([row[cut:] for row in rows])
+            _check_task(held)
+        if _stamp(path) != stamp:
+            raise InputError("file has changed since it was opened")
+        if held:
+            yield _joined(held, n_tasks, factor)
 
 
-def _check_order(src: NDArray[np.int64]) -> None:
+def _joined(parts: list[list[NDArray[Any]]], n_tasks: int, factor: float) -> CommGraph:
+    rows = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return CommGraph(n_tasks, *rows).scaled(factor)
+
+
+def _check_order(src: NDArray[np.int64], before: np.int64) -> None:
+    src = np.concatenate([[before], src])
     after = np.flatnonzero(src[1:] < src[:-1])
     if after.size:
         raise InputError(
             "edges are not sorted by source",
             found=f"task {src[after[0] + 1]} after task {src[after[0]]}",
             expected="a sorted table: so many edges are read in pieces, all of a task in one",
+        )
+
+
+def _check_task(parts: list[list[NDArray[Any]]]) -> None:
+    """Raise if the edges of one task are too many to be held."""
+    n_edges = sum(part[0].size for part in parts)
+    if n_edges > _MOST_OF_A_TASK:
+        raise InputError(
+            f"too many edges of task {parts[0][0][0]}",
+            found=f"{n_edges:,} and more",
+            expected=f"at most {_MOST_OF_A_TASK:,} in a table that is read in pieces",
         )
