@@ -55,14 +55,18 @@ def draw_chart(chart: Chart, path: str | os.PathLike[str]) -> None:
             width = 0.8 / len(groups)
             places = np.arange(len(names)) + (number - (len(groups) - 1) / 2) * width
             axes.bar(places, heights, width, label=str(group))
-            axes.set_xticks(np.arange(len(names)), [str(name) for name in names])
+            axes.set_xticks(np.arange(len(names)), [str(name) for name in names], fontsize=7)
         if chart.kind == "scatter":
             _alike(axes, pd.concat([chart.table[chart.x], chart.table[chart.y]]))
         axes.set_xlabel(chart.x)
         axes.set_ylabel(chart.y)
         axes.set_title(chart.title, fontsize=10)
         if len(groups) > 1:
-            axes.legend(fontsize=7)
+            # Bars fill the axes, and points lie along the diagonal.
+            if chart.kind == "bars":
+                drawn.legend(loc="outside right upper", fontsize=7)
+            else:
+                axes.legend(loc="upper left", fontsize=7)
         save(drawn, path)
 
 
