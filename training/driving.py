@@ -37,6 +37,8 @@ def only_one(runs_file: str | os.PathLike[str]) -> Iterator[None]:
     RunError
         If one does already.
     """
+    # A symbolic link stays one.
+    runs_file = os.path.realpath(runs_file)
     is_new = not Path(runs_file).exists()
     handle = _opened(runs_file)
     try:

@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 _ANNEALING = 0.6
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
 _AT_BOUND, _LOOKED_AT = 1e-4, 8
-# What takes longest to compile in each of its steps.
+# What takes longest to compile in each of its steps; the last two where times are simulated as
+# usual.
 _KERNELS = (bisect_both, anneal, latest_link, run)
 
 
@@ -136,7 +137,8 @@ def search(
     seconds : float
         How long to search. The step that is under way is finished first. The search ends early when
         a mapping is within 0.01 % of the bound that no mapping can beat. The first search on a
-        machine compiles for up to half a minute before that time.
+        machine compiles for up to half a minute before that time; special networks and other
+        routings may compile within it.
     objective : str
         ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
     nodes : array-like of int, optional
@@ -182,11 +184,12 @@ def search(
         raise InputError("unknown objective", found=objective, expected=expected)
     seconds = real_number(seconds, "seconds", 0.0)
     seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
-    if turns is None and not all(map(is_compiled, _KERNELS)):
+    allocation = _allocation(workload, torus, given, nodes, fixed, tasks_per_node)
+    needed = _KERNELS if objective == TIME and routing == "deterministic" else _KERNELS[:2]
+    if turns is None and not all(map(is_compiled, needed)):
         _compile(objective, routing)
     deadline = None if turns is not None else time.monotonic() + seconds
     until = None if deadline is None else deadline - (1 - _ANNEALING) * seconds
-    allocation = _allocation(workload, torus, given, nodes, fixed, tasks_per_node)
     bound = _bound(workload, allocation, objective)
     contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
     runs = Runs(workload, allocation, objective, routing, seed)
@@ -247,7 +250,9 @@ def _compile(objective: str, routing: Routing) -> None:
     src, dst = np.tile(tasks, 2), np.concatenate([7 * tasks + 3, 11 * tasks + 5]) % 64
     tangled = CommGraph(64, src, dst, np.full(128, 1e5))
     objective = TIME if objective == TIME else "max_bytes"
-    search(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
+    found = search(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
+    if found.interrupted:
+        raise KeyboardInterrupt
 
 
 def _is_late(until: float | None) -> bool:

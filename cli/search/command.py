@@ -83,7 +83,7 @@ def command(
     application, workload = load_phases(traffic)
     check_sends(workload, application.source)
     torus = load_torus(traffic)
-    compiling = Compiling(torus, work.routing, output)
+    compiling = Compiling(torus, work.routing, output) if how.objective == "time" else None
     given: list[TaskMapping] = []
     if how.mappings is not None:
         from toruscast.mapping.formats import read_mappings
@@ -95,7 +95,8 @@ def command(
     def keep(mapping: TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)
 
-    compiling.wait()
+    if compiling is not None:
+        compiling.wait()
     with time_on_stderr("Searching", how.seconds, output.quiet):
         found = search(
             workload,

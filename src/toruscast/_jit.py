@@ -66,8 +66,10 @@ def is_compiled(function: Any) -> bool:
     stats = getattr(function, "stats", None)
     if stats is None or getattr(function, "signatures", None):
         return True
+    if stats.cache_path is None:
+        return False
     source = Path(function.__code__.co_filename)
-    kept = Path(stats.cache_path or source.parent).glob(f"{source.stem}.{function.__name__}-*.nbi")
+    kept = Path(stats.cache_path).glob(f"{source.stem}.{function.__name__}-*.nbi")
     return any(_is_newer(file, source) for file in kept)
 
 

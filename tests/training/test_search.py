@@ -96,6 +96,16 @@ def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog
     assert said.count("search ended") == 2
 
 
+def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
+    def stop(*_arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("toruscast.training.search.is_compiled", lambda kernel: False)
+    monkeypatch.setattr("toruscast.training.search.Runs.improve", stop)
+    with pytest.raises(KeyboardInterrupt):
+        search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)
+
+
 def test_no_mapping_of_a_ring_beats_the_bound():
     torus = Torus((8,))
     assert least_time(RING, Torus((4, 4))).total > 0
