@@ -114,8 +114,8 @@ def command(
         table = _kept(blocks, add, all_rows=output.json_path is not None)
     if sent.kinds is not None:
         output.message(
-            "the graph was read in pieces, without release_bound and "
-            "release_slowdown, and with candidates that look at no messages"
+            "the graph was read in pieces: release_bound, release_slowdown and candidates that "
+            "are made from the messages are left out"
         )
     output.write_json(
         {

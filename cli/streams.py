@@ -82,7 +82,7 @@ def _stream(traffic: Traffic) -> GraphStream | None:
     from toruscast.memory import available
 
     path = traffic.comm
-    # What is said of another format is told by its reader.
+    # The reader of another format makes its own checks.
     if path is None or not is_file(path) or traffic.form not in ("auto", "parquet"):
         return None
     edges = n_rows(path)

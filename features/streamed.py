@@ -26,7 +26,7 @@ NEED_ALL_EDGES = ("release_bound", "release_slowdown")
 
 
 class _Tasks(Workload):
-    """The tasks; who asks for their messages hears that these are not held."""
+    """Tasks without their messages: a feature that asks for messages raises `InputError`."""
 
     @property
     def total(self) -> CommGraph:

@@ -10,7 +10,6 @@ empty folder until it has been killed as often as asked for. Exits 1 if anything
 """
 
 import argparse
-import csv
 import json
 import os
 import random
@@ -20,6 +19,8 @@ import tempfile
 import time
 import traceback
 from pathlib import Path
+
+from kept import renew
 
 import toruscast as tc
 
@@ -202,17 +203,6 @@ def try_command(name, kills, folder, chance):
     return wrong
 
 
-def keep(results):
-    """Write the counts of the commands that were tried to the kept table."""
-    with KEPT.open(newline="") as file:
-        rows = {row["command"]: row for row in csv.DictReader(file)}
-    rows |= {TOLD[name]: {"command": TOLD[name], **found} for name, found in results.items()}
-    with KEPT.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["command", "kills", "differ"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows.values())
-
-
 def run():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commands", nargs="*", choices=[*CALLS, []], help="all if none is named")
@@ -227,9 +217,9 @@ def run():
             wrong = try_command(name, options.kills, Path(folder), random.Random(options.seed))
         for line in wrong:
             print(f"  {line}", flush=True)
-        results[name] = {"kills": options.kills, "differ": len(wrong)}
+        results[name] = {"command": TOLD[name], "kills": options.kills, "differ": len(wrong)}
     if options.keep:
-        keep(results)
+        renew(KEPT, results.values())
     return int(any(found["differ"] for found in results.values()))
 
 

@@ -4,12 +4,13 @@ python tools/laws.py [--examples 10000] [--keep] [NAME ...]
 """
 
 import argparse
-import csv
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from kept import renew
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "tests" / "data" / "laws.csv"
@@ -28,17 +29,6 @@ def counted(report):
             passed, failed = found.get(law, (0, 0))
             found[law] = passed + int(count[1]), failed + int(count[2])
     return found
-
-
-def keep(found):
-    """Take counts into the table that is kept."""
-    with KEPT.open(newline="") as file:
-        rows = {row["law"]: row for row in csv.DictReader(file)}
-    rows |= {law: {"law": law, "examples": n, "failures": f} for law, (n, f) in found.items()}
-    with KEPT.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["law", "examples", "failures"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows.values())
 
 
 def run():
@@ -62,7 +52,7 @@ def run():
     for law, (passed, failed) in found.items():
         print(f"{passed:>9,} examples, {failed} failures: {law}", flush=True)
     if options.keep:
-        keep(found)
+        renew(KEPT, [{"law": law, "examples": n, "failures": f} for law, (n, f) in found.items()])
     if ended.returncode:
         print(ended.stdout)
     sys.exit(ended.returncode)

@@ -3,10 +3,11 @@
 python tools/reliability.py docs/reliability.md [.venv/fuzz]
 """
 
-import csv
 import json
 import sys
 from pathlib import Path
+
+from kept import read, renew
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 COUNTS = DATA / "fuzz" / "counts.csv"
@@ -65,18 +66,10 @@ Each fault that these runs, or people, found has a test since (`tests/data/fuzz/
 """
 
 
-def read(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def renew(results):
-    """Take the counts of a run of `make fuzz` into those that are kept."""
-    counts = {row["readers"]: row["files"] for row in read(COUNTS)}
+def fuzzed(results):
+    """Return the counts of a run of `make fuzz`."""
     for path in sorted(results.glob("*.json")):
-        counts[path.stem] = json.loads(path.read_text())["executions"]
-    with COUNTS.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([("readers", "files"), *counts.items()])
+        yield {"readers": path.stem, "files": json.loads(path.read_text())["executions"]}
 
 
 def page():
@@ -103,5 +96,5 @@ def page():
 
 if __name__ == "__main__":
     if sys.argv[2:]:
-        renew(Path(sys.argv[2]))
+        renew(COUNTS, fuzzed(Path(sys.argv[2])))
     Path(sys.argv[1]).write_text(page())

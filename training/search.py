@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 _ANNEALING = 0.6
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
 _AT_BOUND, _LOOKED_AT = 1e-4, 8
-# What takes longest to compile in each of its steps; the last two where times are simulated as
-# usual.
+# The slowest kernels to compile, one for each step. Only a search for less time with the usual
+# routing needs the last two.
 _KERNELS = (bisect_both, anneal, latest_link, run)
 
 

@@ -64,10 +64,11 @@ def own_row(inputs: Inputs) -> Findings:
         f"The sketch gives RCC {found['sketch'].mean():.3f} on average, {worst['sketch']:.3f} at "
         f"worst ({worst['benchmark']} {worst['size']}), for {share:.0%} of the simulation; for "
         f"pairs that differ by more than {_APART:.0%} it is {found['sketch_apart'].mean():.3f}. "
-        f"What is raced as fastest takes {found['raced_regret'].mean():.2%} more than the fastest "
-        "of the 28. Where the slowest mapping takes hardly longer than the fastest (*varies*), "
-        "nearly equal times are ordered by what a sketch leaves out. Messages of one packet cannot "
-        "be coarser: their sketch is half of the iterations.",
+        "The mapping that the race names takes "
+        f"{found['raced_regret'].mean():.2%} more than the fastest of the 28. Where the slowest "
+        "mapping takes hardly longer than the fastest (*varies*), nearly equal times are ordered "
+        "by what a sketch leaves out. Messages of one packet cannot be coarser: their sketch is "
+        "half of the iterations.",
         {"own-row": found},
         {EACH_BLOCK: found[[*shown, "simulation_s"]]},
         (

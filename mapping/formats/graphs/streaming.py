@@ -122,7 +122,7 @@ def _opened(path: AnyPath) -> Any:
 
 
 def _stamp(path: AnyPath) -> tuple[int, int, int]:
-    """What tells a file from what it was before."""
+    """Return inode, bytes and time of change: a file that has changed has others."""
     told = Path(path).stat()
     return told.st_ino, told.st_size, told.st_mtime_ns
 
