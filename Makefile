@@ -1,7 +1,6 @@
 # `make rank` and `make test` set up everything they need in .venv; nothing else is written.
 PYTHON ?= python3
 BIN := .venv/bin
-TYPED := .venv/typed
 
 .PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz kills laws audit lower pythons soak clean-kernels clean
 
@@ -18,18 +17,14 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# mypy reads an installed copy: the folders take their package names only there.
 types: .venv/installed-dev
-	rm -rf $(TYPED) build
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target $(TYPED) .
-	rm -rf build
-	MYPYPATH=$(TYPED) $(BIN)/mypy --cache-dir .venv/mypy -p toruscast
+	MYPYPATH=src $(BIN)/mypy --cache-dir .venv/mypy -p toruscast
 
-# The site, into .venv/site; a warning is an error. Docstrings come from the installed copy.
-docs: types
+# The site, into .venv/site; a warning is an error.
+docs: .venv/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-docs-serve: types
+docs-serve: .venv/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # What the notebooks show is what they give.
@@ -79,10 +74,7 @@ pages: .venv/installed
 RUNS ?= 10000
 fuzz: .venv/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[fuzz]'
-	rm -rf .venv/fuzzed build
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target .venv/fuzzed .
-	rm -rf build
-	PYTHONPATH=.venv/fuzzed $(BIN)/python tools/fuzz.py --runs $(RUNS) $(FAMILIES)
+	$(BIN)/python tools/fuzz.py --runs $(RUNS) $(FAMILIES)
 
 # Each long command is killed so many times, and goes on: what it leaves must be the same.
 KILLS ?= 50

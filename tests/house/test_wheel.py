@@ -39,7 +39,7 @@ def site(tmp_path_factory):
     clone = place / "clone"
     for name in run(["git", "ls-files"], cwd=ROOT).splitlines():
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, clone / name)
+        shutil.copy(ROOT / name, clone / name, follow_symlinks=False)
     run([sys.executable, "-c", BUILD.format("sdist"), str(place)], cwd=clone)
     (archive,) = place.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
