@@ -23,11 +23,12 @@ from run import machine
 from scipy.stats import t as student
 
 from toruscast.simulation import simulate
-from toruscast.training import Budget, default_model, rcc, read_samples
-from toruscast.training.belief import Belief, Kernel
-from toruscast.training.default_model import kept_out
-from toruscast.training.forecasting import belief_of
-from toruscast.training.race import Race, run
+from toruscast.training import Budget, rcc, read_samples
+from toruscast.training.forecast.forecast import belief_of
+from toruscast.training.forecast.posterior import Belief, Kernel
+from toruscast.training.forecast.race import Race, run
+from toruscast.training.predictor import default_model
+from toruscast.training.predictor.default_model import kept_out
 
 Floats = NDArray[np.float64]
 # Where all take nearly the same time, there is nothing to learn.

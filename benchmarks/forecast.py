@@ -45,10 +45,10 @@ from toruscast.training import (
     rcc,
     read_samples,
 )
-from toruscast.training.forecasting import belief_of, interval
-from toruscast.training.order import affordable, sketched
-from toruscast.training.outlook import Outlook
-from toruscast.training.race import REGRET, ROUNDED, Race, run
+from toruscast.training.forecast.forecast import belief_of, interval
+from toruscast.training.forecast.prior_prediction import Outlook
+from toruscast.training.forecast.race import REGRET, ROUNDED, Race, run
+from toruscast.training.forecast.simulate_rest import affordable, sketched
 
 Floats = NDArray[np.float64]
 HOSTS = (

@@ -34,7 +34,7 @@ from toruscast import datasets
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, parse_torus, strategies
 from toruscast.training import Plan, load_predictor
-from toruscast.training.outlook import Outlook
+from toruscast.training.forecast.prior_prediction import Outlook
 
 Floats = NDArray[np.float64]
 STARTS = 50

@@ -30,11 +30,11 @@ from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload, patterns, strategies
 from toruscast.mapping.allocation import Allocation
 from toruscast.report.machine import describe_machine
-from toruscast.routing._delta_kernels import evaluate_exchanges
-from toruscast.routing.moving import MovingLoads
+from toruscast.search._delta_kernels import evaluate_exchanges
+from toruscast.search.moving import MovingLoads
+from toruscast.search.partitioners import placed_by
+from toruscast.search.search import search
 from toruscast.simulation import simulate
-from toruscast.training.partitioners import placed_by
-from toruscast.training.search import search
 
 CAPTURED = {
     "lammps-lj-64": (4, 4, 4),

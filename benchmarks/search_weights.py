@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
-from search import CAPTURED, renumbered
 
+from search import CAPTURED, renumbered
 from toruscast import datasets
 from toruscast.mapping import TaskMapping, Torus, as_workload, strategies
 from toruscast.mapping.allocation import Allocation
-from toruscast.routing.annealing import Annealer, Goal
-from toruscast.routing.moving import usable
+from toruscast.search.annealing import Annealer, Goal
+from toruscast.search.moving import usable
 from toruscast.simulation import simulate
 
 DOUBLINGS, SHARES = (1, 2, 3, 4, 5), (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)

@@ -127,7 +127,7 @@ def _evaluate_runs(
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
     from toruscast.features.registry import select
-    from toruscast.training.gains import gains
+    from toruscast.training.evaluate.feature_set_gain import gains
 
     wanted = [name for text in chosen for name in names_of(text, mine)]
     more = wanted or [feature.name for feature in select(None, level)]
@@ -149,7 +149,7 @@ def _show(
 ) -> None:
     """Write and print how good the sets are, and each feature alone."""
     from toruscast.training import single_features
-    from toruscast.training.evaluate import INTERVAL_SPLITS
+    from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
 
     single = single_features(table)
     splits = int(scores["split"].max()) + 1
@@ -221,7 +221,7 @@ def _scored(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score every set on the same splits."""
     from toruscast.training import TimePredictor, repeated_splits, usual_target
-    from toruscast.training.gains import gains
+    from toruscast.training.evaluate.feature_set_gain import gains
 
     with output.progress("Scoring feature sets") as progress:
         scores = repeated_splits(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from toruscast.mapping import Torus
-    from toruscast.training.explanation import Explanation
+    from toruscast.search.explain import Explanation
 
 
 @click.command("explain")
@@ -60,7 +60,7 @@ def command(
     toruscast explain --comm lammps-droplet-128 --torus 4x4x8 --mapping random
     toruscast explain --comm app.prof --torus 8x8x8 --mapping my.map --against best.map
     """  # noqa: D301
-    from toruscast.training.explanation import explain
+    from toruscast.search.explain import explain
 
     output.check()
     application, workload = load_phases(traffic)

@@ -17,7 +17,7 @@ _TOLD = (
     ("toruscast.errors", "InputError", WRONG_INPUT),
     ("toruscast.errors", "WorkersError", FAILED),
     ("toruscast.simulation.stall", "StallError", FAILED),
-    ("toruscast.training.script", "RunError", FAILED),
+    ("toruscast.training.plan.script", "RunError", FAILED),
 )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toruscast.mapping import Workload
-    from toruscast.training.judged import Judgement
+    from toruscast.training.evaluate.metric_evaluation import Judgement
 
 # Of each workload and torus so many messages are routed at most, so that tables of millions of
 # messages a mapping take a minute.
@@ -40,7 +40,7 @@ def judge_metrics(
         If there are no samples, or their traffic cannot be routed again.
     """
     from toruscast.training import needed_level
-    from toruscast.training.judged import judge
+    from toruscast.training.evaluate.metric_evaluation import judge
 
     if source.samples is not None and os.path.exists(source.samples):  # noqa: PTH110
         table = _from_table(traffic, source, mine, work, output)
@@ -71,7 +71,7 @@ def _from_table(
     """Return the samples of a file with the metrics of their traffic, routed again."""
     from toruscast.errors import InputError
     from toruscast.training import read_samples
-    from toruscast.training.stored import add_metrics
+    from toruscast.training.samples.stored import add_metrics
 
     others = ("number", "tasks_per_node", "hosts", "mapping_form", "fixed", "mappings")
     refuse("with new samples; those of --samples are there already", *others, "routing", "level")

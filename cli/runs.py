@@ -81,8 +81,8 @@ def scored(
 ) -> pd.DataFrame:
     """Score the line alone, and with each set of features, on the same splits."""
     from toruscast.training import TimePredictor, repeated_splits
-    from toruscast.training.evaluate import METRICS_OF_RUNS
-    from toruscast.training.measured import line_in
+    from toruscast.training.evaluate.evaluate import METRICS_OF_RUNS
+    from toruscast.training.measured.measured import line_in
 
     reference = found.model.reference
     models = {f"line in {reference}": line_in(reference)}

@@ -2,7 +2,7 @@
 
 from toruscast.errors import InputError
 
-from . import collectives
+from . import collectives, patterns, strategies
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
 from .host_text import parse_torus

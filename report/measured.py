@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from toruscast.training import Measured, Runs
-from toruscast.training.references import in_words
+from toruscast.training.measured.references import in_words
 from toruscast.wording import counted, shown_name
 
 from .units import number, time_unit

@@ -37,8 +37,8 @@ from toruscast.report.page.figures import Views
 from toruscast.scaling import read_jobs, read_measurements
 from toruscast.scaling.codesign.application_files import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor
-from toruscast.training.runs import Runs
-from toruscast.training.sample_store import write_samples
+from toruscast.training.measured.runs import Runs
+from toruscast.training.samples.store import write_samples
 
 SQUARE = tc.Torus((2, 2))
 _SHAPES = ((2, 2), (4, 4), (2, 2, 2), (4, 4, 4), (2, 2, 2, 2, 2), (4, 4, 4, 4, 2), (8, 4))

@@ -10,6 +10,7 @@ ROOMS = (
     "simulation",
     "features",
     "training",
+    "search",
     "scaling",
     "report",
     "cli",

@@ -31,9 +31,9 @@ READERS = [
     "toruscast.scaling.formats",
     "toruscast.scaling.codesign",
     "toruscast.scaling.interconnect.jobs",
-    "toruscast.training.model_file",
-    "toruscast.training._forest_arrays",
-    "toruscast.training.sample_store",
+    "toruscast.training.predictor.model_file",
+    "toruscast.training.predictor._forest_arrays",
+    "toruscast.training.samples.store",
     "toruscast.report.page.figures",
 ]
 KERNELS = ["toruscast.mapping.formats._row_kernels"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import toruscast as tc
 from toruscast.training import TimePredictor, build_samples, read_samples, save_predictor
-from toruscast.training.model_file import VERSION as MODEL
-from toruscast.training.sample_store import VERSION as TABLE
+from toruscast.training.predictor.model_file import VERSION as MODEL
+from toruscast.training.samples.store import VERSION as TABLE
 
 FEATURES = ["max_dilation", "avg_bytes", "max_bytes"]
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from kept import renew
 
 import toruscast as tc
+import toruscast.search.search
 
 # Imported here, so that a child begins at once.
-import toruscast.training.driving
-import toruscast.training.search
+import toruscast.training.plan.run_loop
 from toruscast.cli import main
 from toruscast.training import load_predictor, read_samples
 

@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from toruscast.training import build_default_samples, rcc, save_predictor, train_default
-from toruscast.training.default_model import kept_out
+from toruscast.training.predictor.default_model import kept_out
 
 
 def main(samples_path: str, model_path: str) -> None:

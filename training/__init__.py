@@ -1,25 +1,25 @@
 """Learning from samples which mapping is fast: predictors, their quality, rankings."""
 
-from ._relative import TARGET_COLUMNS
-from .answer import Cost, Forecast, Verdict
-from .application import Training, needed_level, train_for
-from .default_model import build_default_samples, train_default
-from .evaluate import compare_feature_sets, repeated_splits, single_features, summarise
-from .feature_sets import FEATURE_SETS, Target, feature_set, usual_target
-from .forecasting import forecast
-from .machine import learn_runs
-from .measured import Measured
-from .metrics import r2, rcc, rcc_told_apart, regret, tau_b, wrong_pairs
-from .model_file import load_predictor, save_predictor
-from .next_run import Plan, Standing
-from .planning import plan
-from .predictor import TimePredictor
-from .race import Budget
-from .runs import Runs
-from .sample_store import read_samples, write_samples
-from .samples import build_samples
-from .simulated import simulation_minutes
-from .worth import NothingToLearnError
+from .evaluate.evaluate import compare_feature_sets, repeated_splits, single_features, summarise
+from .evaluate.metrics import r2, rcc, rcc_told_apart, regret, tau_b, wrong_pairs
+from .forecast.answer import Cost, Forecast, Verdict
+from .forecast.forecast import forecast
+from .forecast.race import Budget
+from .measured.machine import learn_runs
+from .measured.measured import Measured
+from .measured.runs import Runs
+from .measured.signal_check import NothingToLearnError
+from .plan.next_run import Plan, Standing
+from .plan.planning import plan
+from .predictor._relative import TARGET_COLUMNS
+from .predictor.default_model import build_default_samples, train_default
+from .predictor.feature_sets import FEATURE_SETS, Target, feature_set, usual_target
+from .predictor.model_file import load_predictor, save_predictor
+from .predictor.predictor import TimePredictor
+from .samples.application import Training, needed_level, train_for
+from .samples.samples import build_samples
+from .samples.simulated import simulation_minutes
+from .samples.store import read_samples, write_samples
 
 __all__ = [
     "FEATURE_SETS",

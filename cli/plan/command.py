@@ -133,7 +133,7 @@ def command(
         --run './job.sh {map}' --runs 30
     """  # noqa: D301
     from toruscast.training import plan
-    from toruscast.training.driving import only_one
+    from toruscast.training.plan.run_loop import only_one
 
     launch.check(times, candidates.hosts)
     output.check({"--report": report}, also={"--out": launch.out, "--times": times})

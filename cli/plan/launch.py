@@ -39,7 +39,7 @@ class Launch:
         """
         from toruscast.errors import InputError
         from toruscast.mapping.formats.registry import dialect_to_write
-        from toruscast.training.script import PLACE
+        from toruscast.training.plan.script import PLACE
 
         if self.script is not None and times is None:
             raise click.UsageError("--run needs --times, the file that takes the runs")
@@ -91,8 +91,8 @@ class Launch:
     ) -> None:
         """Run the script until the runs are enough, and say how each of them went."""
         from toruscast.report.units import percent, seconds
-        from toruscast.training.driving import drive, folder_of, take_left
-        from toruscast.training.script import Script
+        from toruscast.training.plan.run_loop import drive, folder_of, take_left
+        from toruscast.training.plan.script import Script
 
         script = Script(self.script or "", folder_of(times), self.timeout)
         if script.is_running():

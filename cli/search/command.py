@@ -75,7 +75,7 @@ def command(
     toruscast search --comm lammps-droplet-128 --torus 4x4x8 --seconds 30 --out best.map
     toruscast search --comm app.prof --torus 8x8x8 --allocation nodes.txt --fix 0=17
     """  # noqa: D301
-    from toruscast.training.search import search
+    from toruscast.search.search import search
 
     output.check({"--report": report}, also={"--out": best.out})
     check_page(report)

@@ -9,7 +9,7 @@ from ..output import records
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from toruscast.training.search import Found
+    from toruscast.search.search import Found
 
 
 def content(found: Found) -> dict[str, Any]:

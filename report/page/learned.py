@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.training import Measured, Training
-from toruscast.training.growth import growth, kept_out
+from toruscast.training.evaluate.learning_curve import growth, kept_out
 from toruscast.wording import counted
 
 from ..measured import learned_lines

@@ -10,7 +10,7 @@ from .charts import COLOURS, HOW, ROW, SHAPES, Spec, axis, spec
 
 
 def growth(table: pd.DataFrame) -> Spec:
-    """Return the RCC over the samples learned from; ``table`` is of `toruscast.training.growth`."""
+    """Return the RCC over the samples learned from; ``table`` is of `learning_curve`."""
     rows = [
         {"n": int(row["n_train"]), **{key: float(row[key]) for key in ("rcc", "low", "high")}}
         for row in table.dropna().to_dict("records")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.training import Plan
-from toruscast.training.next_run import COVERAGE
+from toruscast.training.plan.next_run import COVERAGE
 from toruscast.wording import counted, shown_name
 
 from .. import planned

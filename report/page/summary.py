@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from toruscast.features.reasons import explain
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import ways_are_open
+from toruscast.search._contest import TIME
+from toruscast.search.search import Found
 from toruscast.simulation import Simulation, simulate
-from toruscast.training._contest import TIME
-from toruscast.training.search import Found
 from toruscast.typing import Routing
 from toruscast.wording import counted, shown_name
 

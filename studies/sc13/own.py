@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 from toruscast.training import FEATURE_SETS, rcc, rcc_told_apart, regret
-from toruscast.training.forecasting import belief_of
-from toruscast.training.race import Budget, Race, run
+from toruscast.training.forecast.forecast import belief_of
+from toruscast.training.forecast.race import Budget, Race, run
 
 from ..scores import splits
 from ..study import Findings, Inputs, Target

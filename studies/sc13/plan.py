@@ -16,7 +16,7 @@ import toruscast as tc
 from toruscast.features import RoutedTraffic, feature_names
 from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.training import build_samples, read_samples, write_samples
-from toruscast.training.sample_store import locked
+from toruscast.training.samples.store import locked
 
 Benchmark = Literal["2D Halo", "3D Halo", "Sub A2A", "pF3D"]
 

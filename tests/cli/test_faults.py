@@ -79,7 +79,7 @@ def test_a_full_disk_names_the_file(tmp_path):
 
 def test_samples_that_would_lose_their_values_are_refused(tmp_path):
     from toruscast.training import read_samples
-    from toruscast.training.sample_store import write_samples
+    from toruscast.training.samples.store import write_samples
 
     table = pd.DataFrame({name: ["a", "b"] for name in ("workload", "torus", "mapping", "key")})
     table["time"] = [1.0, 2.0]

@@ -181,7 +181,7 @@ def test_a_time_in_another_unit_is_not_kept(run):
 
 
 def test_two_plans_do_not_write_one_file(run):
-    from toruscast.training.driving import only_one
+    from toruscast.training.plan.run_loop import only_one
 
     with only_one("runs.csv"):
         result = run("--run", MACHINE, code=1)

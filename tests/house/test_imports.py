@@ -19,13 +19,13 @@ FOUNDATIONS = {
     "_scratch",
     "__version__",
 }
-LADDER = ["mapping", "routing", "simulation", "features", "training", "report", "cli"]
+LADDER = ["mapping", "routing", "simulation", "features", "training", "search", "report", "cli"]
 MAY_IMPORT = {
     "scaling": set(),
     "datasets": {"mapping"},
     **{room: {*LADDER[:floor]} for floor, room in enumerate(LADDER)},
 }
-for room in ("training", "report", "cli"):
+for room in ("training", "search", "report", "cli"):
     MAY_IMPORT[room] |= {"datasets", "scaling"}
 FORBIDDEN = {
     "pickle",
@@ -84,3 +84,10 @@ def test_the_check_sees_a_wrong_import(tmp_path):
         "pickle",
         "toruscast.training",
     }
+
+
+def test_the_package_root_links_to_each_room():
+    links = {
+        p.name: str(p.readlink()) for p in (ROOT / "src/toruscast").iterdir() if p.is_symlink()
+    }
+    assert links == {room: f"../../{room}" for room in MAY_IMPORT}

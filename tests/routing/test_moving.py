@@ -9,7 +9,7 @@ from random_cases import cases, tori
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.moving import MovingLoads
+from toruscast.search.moving import MovingLoads
 
 WHOLE = st.integers(0, 10**6).map(float)
 

@@ -16,7 +16,7 @@ from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
 from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
-from toruscast.training.stored import add_metrics
+from toruscast.training.samples.stored import add_metrics
 
 INPUTS = Inputs(samples=SAMPLES)
 

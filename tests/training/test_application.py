@@ -20,14 +20,8 @@ from toruscast.mapping import (
 )
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate
-from toruscast.training import (
-    FEATURE_SETS,
-    TimePredictor,
-    default_model,
-    read_samples,
-    train_default,
-    train_for,
-)
+from toruscast.training import FEATURE_SETS, TimePredictor, read_samples, train_default, train_for
+from toruscast.training.predictor import default_model
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)

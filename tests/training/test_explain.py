@@ -11,8 +11,8 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, strategies
 from toruscast.mapping.patterns import halo_2d
 from toruscast.routing import link_loads
+from toruscast.search.explain import explain
 from toruscast.simulation import simulate
-from toruscast.training.explanation import explain
 
 
 def test_pairs_of_a_link_add_up_to_its_load():

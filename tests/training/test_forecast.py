@@ -17,8 +17,8 @@ from toruscast.training import (
     save_predictor,
     train_for,
 )
-from toruscast.training.belief import Belief, Kernel
-from toruscast.training.race import ROUNDED, Race, run
+from toruscast.training.forecast.posterior import Belief, Kernel
+from toruscast.training.forecast.race import ROUNDED, Race, run
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)

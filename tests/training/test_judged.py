@@ -10,9 +10,9 @@ from toruscast.features import extract, register, unregister
 from toruscast.mapping import patterns, strategies
 from toruscast.mapping.patterns.recipe import from_recipe
 from toruscast.training import build_samples, read_samples
-from toruscast.training.gains import gains
-from toruscast.training.judged import Judgement, judge
-from toruscast.training.stored import add_metrics
+from toruscast.training.evaluate.feature_set_gain import gains
+from toruscast.training.evaluate.metric_evaluation import Judgement, judge
+from toruscast.training.samples.stored import add_metrics
 
 HALO = patterns.halo_2d((8, 8), 4096, periodic=True)
 RECIPE = {"pattern": "halo_2d", "grid": [8, 8], "nbytes": 4096, "periodic": True}

@@ -4,11 +4,12 @@ import pytest
 
 import toruscast as tc
 from toruscast import InputError
-from toruscast.training import measured, r2
-from toruscast.training._relative import fit_line
-from toruscast.training.metrics import rcc_told_apart
-from toruscast.training.runs import Runs
-from toruscast.training.worth import NothingToLearnError
+from toruscast.training import r2
+from toruscast.training.evaluate.metrics import rcc_told_apart
+from toruscast.training.measured import measured
+from toruscast.training.measured.runs import Runs
+from toruscast.training.measured.signal_check import NothingToLearnError
+from toruscast.training.predictor._relative import fit_line
 
 
 def samples(n=40, seed=0):

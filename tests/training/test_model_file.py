@@ -13,7 +13,8 @@ import skops.io
 from sklearn.ensemble import ExtraTreesRegressor
 
 from toruscast.errors import InputError
-from toruscast.training import TimePredictor, load_predictor, model_file, save_predictor
+from toruscast.training import TimePredictor, load_predictor, save_predictor
+from toruscast.training.predictor import model_file
 
 
 def fitted(**changes) -> TimePredictor:

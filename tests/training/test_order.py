@@ -6,9 +6,10 @@ import pytest
 from toruscast.features import RoutedTraffic
 from toruscast.mapping import Torus, as_workload, patterns, strategies
 from toruscast.simulation import simulate
-from toruscast.training import Budget, forecast, order
-from toruscast.training.metrics import rcc
-from toruscast.training.simulated import HOPS_A_SECOND, Simulate, mean_hops
+from toruscast.training import Budget, forecast
+from toruscast.training.evaluate.metrics import rcc
+from toruscast.training.forecast import simulate_rest as order
+from toruscast.training.samples.simulated import HOPS_A_SECOND, Simulate, mean_hops
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 40_000, corner_nbytes=0)

@@ -9,9 +9,9 @@ from toruscast import InputError
 from toruscast.mapping import TaskMapping, Torus, patterns, strategies
 from toruscast.simulation import simulate
 from toruscast.training import plan
-from toruscast.training.belief import Belief
-from toruscast.training.hypotheses import Hypotheses, Repeated
-from toruscast.training.knowledge_gradient import best_batch, knowledge_gradient
+from toruscast.training.forecast.posterior import Belief
+from toruscast.training.measured.hypotheses import Hypotheses, Repeated
+from toruscast.training.plan.knowledge_gradient import best_batch, knowledge_gradient
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, periodic=True)
@@ -145,7 +145,7 @@ def test_what_noise_blurs_is_told():
 def test_sure_answers_are_right_as_often_as_they_say():
     right, certainties = [], []
     prior = plan(COMM, TORUS, CANDIDATES)._outlook
-    from toruscast.training.next_run import Plan
+    from toruscast.training.plan.next_run import Plan
 
     for seed in range(15):
         rng = np.random.default_rng(seed)

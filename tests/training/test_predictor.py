@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
 from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
-from toruscast.training._calibration import Calibration
+from toruscast.training.predictor._calibration import Calibration
 
 
 def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.ndarray]:
@@ -174,7 +174,8 @@ def test_folds_behind_the_intervals(monkeypatch):
     # Of few folds each model learns from much fewer samples, and intervals are too wide.
     seen = []
     monkeypatch.setattr(
-        "toruscast.training.predictor.calibrate", lambda forest, *rest: seen.append((forest, rest))
+        "toruscast.training.predictor.predictor.calibrate",
+        lambda forest, *rest: seen.append((forest, rest)),
     )
     X, y = made_up(60, 9)
     for n_estimators, grown in ((300, 50), (600, 100), (20, 20)):
@@ -284,7 +285,7 @@ def test_draws_in_blocks_are_the_same_draws(monkeypatch, groups):
     X, y = made_up(40, 10)
     model = small().fit(X, y, groups=groups)
     whole = model.draw(X, 7)
-    monkeypatch.setattr("toruscast.training.outlook._BLOCK", 100)
+    monkeypatch.setattr("toruscast.training.forecast.prior_prediction._BLOCK", 100)
     assert (model.draw(X, 7) == whole).all()
     assert model.probability_of_best(X, 1000).sum() == pytest.approx(1)
 

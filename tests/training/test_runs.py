@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toruscast import InputError
-from toruscast.training.runs import Runs
+from toruscast.training.measured.runs import Runs
 
 
 def noisy(n, repeats, noise, seed=0):

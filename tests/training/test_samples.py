@@ -14,15 +14,9 @@ from toruscast import features, simulation
 from toruscast.errors import InputError
 from toruscast.features import traffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
-from toruscast.training import (
-    TimePredictor,
-    _sample_keys,
-    build_samples,
-    forecast,
-    read_samples,
-    samples,
-    write_samples,
-)
+from toruscast.training import TimePredictor, build_samples, forecast, read_samples, write_samples
+from toruscast.training.samples import _keys as _sample_keys
+from toruscast.training.samples import samples
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)

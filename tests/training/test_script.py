@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from toruscast.training.script import RunError, Script, last_seconds
+from toruscast.training.plan.script import RunError, Script, last_seconds
 
 HELD = """
 import sys
 from pathlib import Path
-from toruscast.training.script import Script
+from toruscast.training.plan.script import Script
 
 def write(folder):
     (folder / "a.map").write_text("1")
@@ -106,6 +106,7 @@ def test_the_time_of_a_run_outlives_who_began_it(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", HELD, command, str(folder)])
     script = Script(command, folder, 60)
     while not (folder / "err").exists() or not script.is_running():
+        assert process.poll() is None
         time.sleep(0.05)
     process.kill()
     process.wait()

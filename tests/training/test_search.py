@@ -12,9 +12,9 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
-from toruscast.routing.least import least_time
+from toruscast.search.lower_bounds import least_time
+from toruscast.search.search import search
 from toruscast.simulation import simulate
-from toruscast.training.search import search
 
 RING = CommGraph(12, range(12), [*range(1, 12), 0], [5000] * 12)
 RING_FILE = "12\n" + "".join(f"{t} {(t + 1) % 12} 5\n" for t in range(12))
@@ -87,7 +87,7 @@ def test_an_interruption_keeps_the_best():
 
 
 def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog):
-    monkeypatch.setattr("toruscast.training.search.is_compiled", lambda kernel: False)
+    monkeypatch.setattr("toruscast.search.search.is_compiled", lambda kernel: False)
     with caplog.at_level(logging.INFO, logger="toruscast"):
         search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=0)
     said = [record.event for record in caplog.records if hasattr(record, "event")]
@@ -100,8 +100,8 @@ def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
     def stop(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("toruscast.training.search.is_compiled", lambda kernel: False)
-    monkeypatch.setattr("toruscast.training.search.Runs.improve", stop)
+    monkeypatch.setattr("toruscast.search.search.is_compiled", lambda kernel: False)
+    monkeypatch.setattr("toruscast.search.search.Runs.improve", stop)
     with pytest.raises(KeyboardInterrupt):
         search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)
 

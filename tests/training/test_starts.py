@@ -11,11 +11,11 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus, as_workload, strategies
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.patterns import halo_2d
-from toruscast.routing.least import least_loads, least_time
-from toruscast.routing.multilevel import multilevel
+from toruscast.search import partitioners
+from toruscast.search.lower_bounds import least_loads, least_time
+from toruscast.search.multilevel import multilevel
+from toruscast.search.search import search
 from toruscast.simulation import simulate
-from toruscast.training import partitioners
-from toruscast.training.search import search
 
 
 def hop_bytes(comm, torus, node):

@@ -18,9 +18,9 @@ from toruscast.errors import InputError, WorkersError
 from toruscast.features import extract
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.mesh import MeshAxes
+from toruscast.search.search import search
 from toruscast.training import build_samples
 from toruscast.training.mesh import mesh
-from toruscast.training.search import search
 from toruscast.workers import Task
 
 HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))

@@ -1,0 +1,170 @@
+"""Mappings compared by what is to become small: one by one, or in a race."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from toruscast.errors import InputError
+from toruscast.features import FEATURES, RoutedTraffic
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.routing.loads import check_ways
+from toruscast.simulation import simulate
+from toruscast.training.forecast.answer import Verdict
+from toruscast.training.forecast.forecast import forecast
+from toruscast.training.forecast.race import Budget
+from toruscast.typing import Routing
+
+logger = logging.getLogger(__name__)
+TIME = "time"
+# Error of the times that count in the end.
+_ERROR = 0.01
+# Mappings that race, and winners that are simulated anew.
+_LEAST, _MOST, _WINNERS = 8, 150, 3
+# What features and sketch of a mapping take, in times of its simulation.
+_SKETCH = 0.4
+
+
+class Contest:
+    """Mappings compared by the objective; the best is always there."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        torus: Torus,
+        objective: str,
+        routing: Routing,
+        seed: int,
+        n_jobs: int,
+        better: Callable[[TaskMapping, float], None] | None,
+    ) -> None:
+        self.workload, self.torus, self.objective = workload, torus, objective
+        self.routing, self.better = routing, better
+        self.seed, self.n_jobs = seed, n_jobs
+        self.known: dict[bytes, tuple[float, float]] = {}
+        self.rows: dict[bytes, dict[str, object]] = {}
+        self.best: TaskMapping | None = None
+        self.least = np.inf
+        self.verdict: Verdict | None = None
+        self.seconds = 0.0
+        """What the last comparison took."""
+
+    def value(self, mapping: TaskMapping, origin: str) -> float:
+        """Return a mapping's objective, and keep the best."""
+        key = mapping.node.tobytes()
+        if key not in self.known:
+            began = time.monotonic()
+            value, error = self._measured(mapping)
+            self.seconds = time.monotonic() - began
+            self.known[key] = value, error
+            how = "simulated" if self.objective == TIME else "computed"
+            row = {"mapping": mapping.name, "value": value, "how": how, "from": origin}
+            self.rows[key] = {**self.rows.get(key, {}), **row}
+            if value < self.least:
+                self.best, self.least = mapping, value
+                best = {"event": "better mapping", "mapping": mapping.name, "value": value}
+                words = "%s is the best so far: %s %.6g"
+                logger.info(words, mapping.name, self.objective, value, extra=best)
+                if self.better is not None:
+                    self.better(mapping, value)
+        return self.known[key][0]
+
+    def knows(self, mapping: TaskMapping) -> bool:
+        """Whether the objective of a mapping was found out."""
+        return mapping.node.tobytes() in self.known
+
+    def interval(self, mapping: TaskMapping) -> tuple[float, float, float]:
+        """Return the objective of a mapping, and between what it lies."""
+        value, error = self.known[mapping.node.tobytes()]
+        return value, value * (1 - error), value * (1 + error)
+
+    def decide(self, shortlist: Sequence[TaskMapping], deadline: float | None) -> None:
+        """Find the best of a shortlist, the most promising first, until a moment."""
+        if self.objective != TIME:
+            for mapping in shortlist:
+                if deadline is not None and time.monotonic() > deadline:
+                    return
+                self.value(mapping, _origin(mapping))
+            return
+        left = np.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
+        each = max(self.seconds * _SKETCH / self.n_jobs, 1e-4)
+        if self.torus.holes.links:
+            shortlist = [mapping for mapping in shortlist if self._is_possible(mapping)]
+        number = int(np.clip(left / each / 2, _LEAST, _MOST))
+        raced = _unlike_named([*shortlist[:number], *([self.best] if self.best else [])])
+        with warnings.catch_warnings():
+            # The race simulates what its model is unsure of.
+            warnings.simplefilter("ignore")
+            budget = Budget(len(raced), None if deadline is None else 0.8 * left)
+            answer = forecast(
+                self.workload,
+                self.torus,
+                raced,
+                budget=budget,
+                routing=self.routing,
+                seed=self.seed,
+                n_jobs=self.n_jobs,
+            )
+        self.verdict = answer.verdict
+        for row in answer.table.itertuples():
+            mapping = answer.named(str(row.mapping))
+            described = {
+                "mapping": mapping.name,
+                "value": row.time,
+                "how": row.how,
+                "from": _origin(mapping),
+                "low": row.low,
+                "high": row.high,
+                "p_best": row.p_best,
+            }
+            key = mapping.node.tobytes()
+            self.rows[key] = {**described, **self.rows.get(key, {})}
+        for name in answer.table["mapping"].head(_WINNERS):
+            mapping = answer.named(name)
+            self.value(mapping, _origin(mapping))
+
+    def table(self) -> pd.DataFrame:
+        """Return what was compared, the best first."""
+        table = pd.DataFrame(list(self.rows.values()))
+        is_known = ~table["how"].isin(["forecast", "sketched"])
+        order = np.lexsort((table["value"], ~is_known))
+        return table.iloc[order].reset_index(drop=True)
+
+    def _is_possible(self, mapping: TaskMapping) -> bool:
+        """Whether no message needs a link that is missing."""
+        try:
+            check_ways(self.workload, self.torus, mapping, self.routing)
+        except InputError:
+            return False
+        return True
+
+    def _measured(self, mapping: TaskMapping) -> tuple[float, float]:
+        """The objective, and its relative error; infinite for what is not possible."""
+        if not self._is_possible(mapping):
+            return np.inf, 0.0
+        if self.objective == TIME:
+            found = simulate(self.workload, self.torus, mapping, routing=self.routing, error=_ERROR)
+            return float(found.time), 0.0 if found.coarsening == 1 else _ERROR
+        routed = RoutedTraffic(self.workload, self.torus, mapping, self.routing)
+        return float(FEATURES[self.objective].function(routed)), 0.0
+
+
+def _origin(mapping: TaskMapping) -> str:
+    return "searched" if mapping.name.startswith("search") else "strategy"
+
+
+def _unlike_named(mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
+    """The same mappings, each once, under different names."""
+    named: dict[str, TaskMapping] = {}
+    for mapping in {m.node.tobytes(): m for m in mappings}.values():
+        name, copy = mapping.name or "mapping", 1
+        while name in named:
+            copy += 1
+            name = f"{mapping.name or 'mapping'}@{copy}"
+        named[name] = mapping if name == mapping.name else mapping.renamed(name)
+    return list(named.values())

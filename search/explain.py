@@ -1,0 +1,210 @@
+"""Why a mapping takes its time: hot links and their tasks, what a model weighs, what to try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.features import RoutedTraffic, extract
+from toruscast.features.reasons import Reasons, hottest_links
+from toruscast.features.reasons import explain as reasons_of
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.allocation import Allocation
+from toruscast.mapping.task_mapping import as_mapping
+from toruscast.simulation import simulate
+from toruscast.training.predictor.model_file import load_predictor
+from toruscast.typing import Routing
+from toruscast.validation import whole_number
+
+from ._exchanges import best_exchanges
+from .moving import usable
+
+# Error of the simulated times.
+_ERROR = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a mapping takes its time; made by `explain`.
+
+    Attributes
+    ----------
+    mapping, against : TaskMapping
+        What is explained, and what it is compared with.
+    time, against_time : float
+        Their simulated seconds.
+    links : DataFrame
+        The hottest links, indexed by number: ``label``, ``nbytes``, ``over_mean``, ``busy``
+        (seconds) and ``against``, the bytes there under the other mapping.
+    pairs : DataFrame
+        The task pairs that put most on each of them: ``link``, ``phase``, ``src``, ``dst``,
+        ``nbytes`` there, ``share`` of the link's bytes, ``hops``, and ``against``, the hops under
+        the other mapping.
+    weights : DataFrame
+        What the model weighs, the heaviest first: ``feature``, its ``value``, that ``against``, and
+        ``effect``: the share by which the forecast would change if this feature alone were the
+        other mapping's.
+    exchanges : DataFrame
+        Exchanges of two blocks of nodes that lower the loads most: ``block``, ``other``, ``time``
+        (simulated seconds) and ``gain``, the share of the time that is saved.
+    reasons : Reasons
+        Which resource bounds the time.
+    """
+
+    mapping: TaskMapping
+    against: TaskMapping
+    time: float
+    against_time: float
+    links: pd.DataFrame
+    pairs: pd.DataFrame
+    weights: pd.DataFrame
+    exchanges: pd.DataFrame
+    reasons: Reasons
+
+
+def explain(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    against: TaskMapping | None = None,
+    *,
+    routing: Routing = "deterministic",
+    n: int = 5,
+) -> Explanation:
+    """Explain why a mapping takes its time, compared with another one.
+
+    Parameters
+    ----------
+    traffic, torus, mapping
+        What is sent, over which network, from where.
+    against : TaskMapping, optional
+        Another mapping; the tasks in order if not given.
+    routing : {"deterministic", "adaptive", "by_size"}
+    n : int
+        Rows of each table; of the pairs, for each link.
+
+    Raises
+    ------
+    InputError
+        If a mapping does not fit, or the torus is too large for the ways between all its nodes.
+
+    Examples
+    --------
+    >>> comm = CommGraph(4, [0, 0, 1], [1, 2, 3], [200_000, 100_000, 1000])
+    >>> why = explain(comm, Torus((8,)), TaskMapping([0, 2, 3, 7], 8))
+    >>> why.links["label"].tolist()[:2], why.pairs["src"].tolist()[:2]
+    (['(0) +0', '(1) +0'], [0, 0])
+    >>> why.time > why.against_time
+    True
+    """
+    workload = as_workload(traffic)
+    as_mapping(mapping).check(workload.n_tasks, torus)
+    n = whole_number(n, "rows", 1)
+    if against is None:
+        capacity = mapping.tasks_per_node
+        against = Allocation(torus, tasks_per_node=capacity).in_order(workload.n_tasks)
+    as_mapping(against).check(workload.n_tasks, torus)
+    routed, other = (RoutedTraffic(workload, torus, m, routing) for m in (mapping, against))
+    links = hottest_links(routed, n)
+    links["against"] = other.all_link_bytes[links.index]
+    time, against_time = (
+        float(simulate(workload, torus, m, routing=routing, error=_ERROR).time)
+        for m in (mapping, against)
+    )
+    return Explanation(
+        mapping=mapping,
+        against=against,
+        time=time,
+        against_time=against_time,
+        links=links,
+        pairs=_pairs(workload, torus, (mapping, against), routing, links, n),
+        weights=_weights(workload, torus, (mapping, against), routing).head(n),
+        exchanges=_exchanges(workload, torus, mapping, routing, time, n),
+        reasons=reasons_of(workload, torus, mapping, routing=routing, n=n),
+    )
+
+
+def _pairs(
+    workload: Workload,
+    torus: Torus,
+    mappings: tuple[TaskMapping, TaskMapping],
+    routing: Routing,
+    links: pd.DataFrame,
+    n: int,
+) -> pd.DataFrame:
+    """The task pairs that put most on each link."""
+    uses, parts = usable(workload, torus, routing)
+    found = []
+    for number, comm in enumerate(workload):
+        src, dst = (mappings[0].node[task] for task in (comm.src, comm.dst))
+        pair = src.astype(np.int64) * torus.n_nodes + dst
+        count = uses.first[pair + 1] - uses.first[pair]
+        edge = np.repeat(np.arange(comm.n_edges), count)
+        place = np.arange(edge.size) - np.repeat(np.cumsum(count) - count, count)
+        place += uses.first[pair][edge]
+        resource = uses.resource[place].astype(np.int64)
+        part = uses.share[place] / parts if uses.share.size else np.ones(place.size)
+        chosen = np.isin(resource, links.index)
+        edge, task_bytes = edge[chosen], (part * comm.nbytes[edge])[chosen]
+        hops = [torus.distance(m.node[comm.src[edge]], m.node[comm.dst[edge]]) for m in mappings]
+        found.append(
+            pd.DataFrame(
+                {
+                    "link": resource[chosen],
+                    "phase": number,
+                    "src": comm.src[edge],
+                    "dst": comm.dst[edge],
+                    "nbytes": task_bytes,
+                    "share": task_bytes / links["nbytes"].loc[resource[chosen]].to_numpy(),
+                    "hops": hops[0],
+                    "against": hops[1],
+                }
+            )
+        )
+    every = pd.concat(found, ignore_index=True)
+    rank = pd.Series(np.arange(len(links)), index=links.index)
+    order = np.lexsort((-every["nbytes"], rank.loc[every["link"]].to_numpy()))
+    return every.iloc[order].groupby("link", sort=False).head(n).reset_index(drop=True)
+
+
+def _weights(
+    workload: Workload, torus: Torus, mappings: tuple[TaskMapping, TaskMapping], routing: Routing
+) -> pd.DataFrame:
+    """What the forecast would change if one feature after the other were the other mapping's."""
+    model = load_predictor("default")
+    columns = tuple(model.required_columns)
+    table = extract(workload, torus, list(mappings), routing=routing, features=columns)
+    values: NDArray[np.float64] = table[list(columns)].to_numpy(dtype=np.float64)
+    trial = pd.DataFrame(np.repeat(values[:1], len(columns) + 1, axis=0), columns=list(columns))
+    for i, name in enumerate(columns):
+        trial.loc[i + 1, name] = values[1, i]
+    forecast = model.predict(trial)
+    rows = pd.DataFrame(
+        {
+            "feature": columns,
+            "value": values[0],
+            "against": values[1],
+            "effect": forecast[1:] / forecast[0] - 1,
+        }
+    )
+    order = np.argsort(-rows["effect"].abs().to_numpy(), kind="stable")
+    return rows.iloc[order].reset_index(drop=True)
+
+
+def _exchanges(
+    workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing, time: float, n: int
+) -> pd.DataFrame:
+    """The exchanges that lower the loads most, simulated."""
+    rows = []
+    for block, other, changed in best_exchanges(workload, torus, mapping, routing, n):
+        try:
+            after = simulate(workload, torus, changed, routing=routing, error=_ERROR).time
+        except InputError:
+            continue
+        rows.append({"block": block, "other": other, "time": after, "gain": 1 - after / time})
+    table = pd.DataFrame(rows, columns=["block", "other", "time", "gain"])
+    return table.sort_values("time", kind="stable", ignore_index=True)

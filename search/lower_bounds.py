@@ -1,0 +1,167 @@
+"""Times and loads that no mapping can beat."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.mapping import CommGraph, Torus, Workload, as_workload
+from toruscast.routing.bounds import longest_chain
+from toruscast.routing.packets import hand_over_times, packet_counts
+
+Floats = NDArray[np.float64]
+# Tasks up to which the graph's spectrum is worked out, for the bisection.
+_MOST_TASKS = 1200
+
+
+class Least(NamedTuple):
+    """Seconds that every mapping needs at least, summed over the phases."""
+
+    sending: float
+    """The last message of a task is handed over after the others, and goes one hop."""
+    degree: float
+    """What a task exchanges with others than share its node goes over the links of its node."""
+    hops: float
+    """All links together carry bytes times hops, and only few partners can be near."""
+    reception: float
+    """What a task receives goes through the memory of its node."""
+    bisection: float
+    """However the tasks are halved, much must cross between the halves of the torus."""
+    total: float
+    """Largest of them, summed over the phases."""
+
+
+def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1) -> Least:
+    """Return seconds below which no mapping, and no minimal routing, can bring the traffic.
+
+    *Degree*, *reception*: a task's ``tasks_per_node - 1`` heaviest partners are at best on its
+    node. *Hops*: the next are one hop away, then two. *Bisection*: the tasks of one half of the
+    torus exchange with the others at least what the second eigenvalue of the graph's Laplacian says
+    (Fiedler, Czechoslovak Math. J. 23, 1973); for up to 1,200 tasks, 0 for more.
+
+    Examples
+    --------
+    >>> comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [51200, 51200, 51200])
+    >>> least = least_time(comm, Torus((8,)))
+    >>> round(least.total * 1e6, 3), round(3 * 54.4e3 / 4e3, 3)
+    (40.8, 40.8)
+    """
+    workload = as_workload(traffic)
+    phases = [_phase_seconds(comm, torus, tasks_per_node) for comm in workload]
+    sums = np.sum(phases, axis=0)
+    if workload.dependent:
+        alone = [_alone(comm, torus, tasks_per_node) for comm in workload]
+        sums[0] = longest_chain(workload, torus.network, alone)
+        # What each resource carries of all rounds counts together; these are sums already.
+        total = float(sums[[0, 2]].max())
+        return Least(float(sums[0]), 0.0, float(sums[2]), 0.0, 0.0, total)
+    total = float(np.max(phases, axis=1).sum())
+    return Least._make((*sums.tolist(), total))
+
+
+def least_loads(
+    traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int = 1
+) -> tuple[float, float]:
+    """Return bytes times hops, and bytes of the busiest link, that no mapping can beat.
+
+    Examples
+    --------
+    >>> comm = CommGraph(4, [0, 0, 0], [1, 2, 3], [100, 100, 100])
+    >>> least_loads(comm, Torus((8,)))
+    (400.0, 150.0)
+    """
+    total = as_workload(traffic).total
+    busiest, hop_bytes, _ = _leaving(total, torus, total.nbytes, tasks_per_node)
+    n_ports = 2 * sum(size > 1 for size in torus.shape)
+    if not n_ports:
+        return 0.0, 0.0
+    return hop_bytes, max(busiest / n_ports, hop_bytes / int(torus.link_exists.sum()))
+
+
+def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float, ...]:
+    """Seconds in the order of `Least`, but the last."""
+    packets, each = packet_counts(comm, torus)
+    wire = packets * each
+    sending = float(_alone(comm, torus, capacity, ready=True).max(initial=0.0))
+    busiest, hop_bytes, received = _leaving(comm, torus, wire, capacity)
+    out_of_node = 2 * sum(
+        b for b, size in zip(torus.bandwidth, torus.shape, strict=True) if size > 1
+    )
+    if not out_of_node:
+        return sending, 0.0, 0.0, 0.0, 0.0
+    speed = float(torus.link_bandwidth[torus.link_exists].sum())
+    return (
+        sending,
+        busiest / out_of_node,
+        hop_bytes / speed,
+        received / torus.network.memory_bandwidth,
+        _bisection(comm, torus, wire, capacity),
+    )
+
+
+def _alone(comm: CommGraph, torus: Torus, capacity: int, *, ready: bool = False) -> Floats:
+    """Seconds of each edge, at best one hop away, or on its node where that has room for two."""
+    packets, each = packet_counts(comm, torus)
+    network = torus.network
+    # From several FIFOs, packets may leave side by side.
+    one = np.where(packets > 0, each, 0.0) if network.fifo_rule == "first_free" else packets * each
+    seconds = network.hop_latency + one / max(torus.bandwidth)
+    inside = comm.nbytes / network.memory_bandwidth
+    is_inside = comm.src == comm.dst
+    seconds = np.where(is_inside, inside, seconds)
+    if capacity > 1:
+        seconds = np.minimum(seconds, inside)
+    after = hand_over_times(comm, network)[1] if ready else 0.0
+    return np.where(packets > 0, after + seconds, 0.0)
+
+
+def _leaving(
+    comm: CommGraph, torus: Torus, weight: Floats, capacity: int
+) -> tuple[float, float, float]:
+    """What leaves or enters the busiest task's node, weight times hops, and what enters one."""
+    away = np.sort(torus.distance(0, np.arange(torus.n_nodes)))[1:]
+    # A mesh's corner has the fewest neighbours, its middle the most: no node has more than these.
+    ring = np.minimum(np.arange(1, away.size + 1) // (2 * torus.ndim) + 1, max(torus.diameter, 1))
+    nearest = away if all(torus.wrap) else np.minimum(away, ring)
+    hops_of_partner = np.concatenate([np.zeros(capacity - 1), np.repeat(nearest, capacity)])
+    most = total = received = 0.0
+    for task, other in ((comm.src, comm.dst), (comm.dst, comm.src)):
+        remote = task != other
+        order = np.lexsort((-weight[remote], task[remote]))
+        owner, amount = task[remote][order], weight[remote][order]
+        if not owner.size or not away.size:
+            continue
+        place = np.arange(owner.size) - np.searchsorted(owner, owner)
+        busiest = float(np.bincount(owner, np.where(place >= capacity - 1, amount, 0.0)).max())
+        most = max(most, busiest)
+        if other is comm.src:
+            received = busiest
+        hops = hops_of_partner[np.minimum(place, hops_of_partner.size - 1)]
+        total = max(total, float((hops * amount).sum()))
+    return most, total, received
+
+
+def _bisection(comm: CommGraph, torus: Torus, wire: Floats, capacity: int) -> float:
+    """Seconds for what must cross between the halves of each dimension, both ways together."""
+    n_tasks = comm.n_tasks
+    # A twisted wrap link shifts along other dimensions: planes are no cuts there.
+    if torus.twist or not 2 <= n_tasks <= _MOST_TASKS:
+        return 0.0
+    laplacian = np.zeros((n_tasks, n_tasks))
+    np.add.at(laplacian, (comm.src, comm.dst), -wire)
+    laplacian += laplacian.T
+    np.fill_diagonal(laplacian, 0.0)
+    np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
+    second = max(float(np.linalg.eigvalsh(laplacian)[1]), 0.0)
+    longest = 0.0
+    for size, wrap, bandwidth in zip(torus.shape, torus.wrap, torus.bandwidth, strict=True):
+        links = torus.n_nodes // size * (2 if wrap else 1)
+        for planes in range(1, size):
+            # Of the splits that fit, the most uneven lets the fewest bytes cross.
+            here = min(capacity * torus.n_nodes // size * planes, n_tasks)
+            there = min(capacity * torus.n_nodes // size * (size - planes), n_tasks)
+            least = min(here * (n_tasks - here), there * (n_tasks - there))
+            longest = max(longest, second * least / n_tasks / (2 * links * bandwidth))
+    return longest

@@ -1,0 +1,302 @@
+"""A better mapping than those at hand, within a time, and how far it is from the best thinkable."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from toruscast._jit import is_compiled
+from toruscast.errors import InputError
+from toruscast.features import FEATURES
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.allocation import Allocation
+from toruscast.mapping.strategies._bisect_kernels import bisect_both
+from toruscast.mapping.task_mapping import as_mappings
+from toruscast.routing._release_kernels import latest_link
+from toruscast.simulation.kernels.loop import run
+from toruscast.training.forecast.answer import Verdict
+from toruscast.typing import Routing
+from toruscast.validation import job_count, real_number, whole_number
+
+from ._anneal_kernels import anneal
+from ._contest import TIME, Contest
+from ._runs import Runs, starts
+from .lower_bounds import least_loads, least_time
+from .partitioners import placed_by
+
+logger = logging.getLogger(__name__)
+# Share of the time for starts and annealing; the rest is for proving what they found.
+_ANNEALING = 0.6
+# A mapping so near to the bound that looking further is not worth it, and starts looked at first.
+_AT_BOUND, _LOOKED_AT = 1e-4, 8
+# The slowest kernels to compile, one for each step. Only a search for less time with the usual
+# routing needs the last two.
+_KERNELS = (bisect_both, anneal, latest_link, run)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    mapping : TaskMapping
+        The best mapping.
+    value : float
+        Its objective: simulated seconds for ``time``.
+    given : float
+        The objective of the best mapping given, or of the tasks in order where none was.
+    gain_interval : (float, float)
+        Between which the gain lies, as exact as the two times were simulated.
+    table : DataFrame
+        What was compared, the best first: ``mapping``, ``value``, ``how`` it was found out
+        (``simulated``, ``forecast`` or ``computed``) and ``from`` where it came; where mappings
+        raced also ``low``, ``high`` and ``p_best``.
+    bound : float
+        What no mapping can beat; 0 where none is known.
+    verdict : Verdict or None
+        How sure it is that none on the shortlist is faster; None for other objectives than time.
+    objective : str
+    proposals : int
+        Changes of mappings that were tried.
+    interrupted : bool
+        Whether it was stopped early.
+    """
+
+    mapping: TaskMapping
+    value: float
+    given: float
+    gain_interval: tuple[float, float]
+    table: pd.DataFrame
+    bound: float
+    verdict: Verdict | None
+    objective: str
+    proposals: int
+    interrupted: bool
+
+    @property
+    def time(self) -> float:
+        """Simulated seconds of the best mapping.
+
+        Raises
+        ------
+        InputError
+            If the objective is another.
+        """
+        if self.objective != TIME:
+            raise InputError("no time was simulated", found=f"objective {self.objective}")
+        return self.value
+
+    @property
+    def gain(self) -> float:
+        """Share of the given mapping's objective that is saved."""
+        return 1 - self.value / self.given if self.given else 0.0
+
+    @property
+    def above_bound(self) -> float:
+        """How far the objective is above the bound, as a share of it; infinite without a bound."""
+        return self.value / self.bound - 1 if self.bound > 0 else np.inf
+
+
+def search(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: TaskMapping | Sequence[TaskMapping] = (),
+    *,
+    seconds: float = 30.0,
+    objective: str = TIME,
+    nodes: ArrayLike | None = None,
+    fixed: Mapping[int, int] | None = None,
+    tasks_per_node: int | None = None,
+    also: Sequence[str] = (),
+    routing: Routing = "deterministic",
+    seed: int = 1,
+    n_jobs: int | None = None,
+    turns: int | None = None,
+    better: Callable[[TaskMapping, float], None] | None = None,
+) -> Found:
+    """Search for a better mapping.
+
+    Starts are the mappings given, those of all strategies and multilevel ones. Simulated annealing
+    improves them; its energy is a smooth maximum of the loads of links, injection FIFOs and
+    receivers and a share of hop-bytes. The distinct best race each other as in `forecast`, and the
+    winners are simulated anew, to 1 %.
+
+    Parameters
+    ----------
+    traffic, torus
+        What is sent, over which network.
+    mappings : sequence of TaskMapping
+        Yours: the gain counts from the best of them.
+    seconds : float
+        How long to search. The step that is under way is finished first. The search ends early when
+        a mapping is within 0.01 % of the bound that no mapping can beat. The first search on a
+        machine compiles for up to half a minute before that time; special networks and other
+        routings may compile within it.
+    objective : str
+        ``time`` (simulated), or the name of a feature, such as ``max_bytes`` or ``hop_bytes``.
+    nodes : array-like of int, optional
+        Nodes that are yours; those of the torus if not given.
+    fixed : mapping of int to int, optional
+        Node of each task that must stay there.
+    tasks_per_node : int, optional
+        Capacity of a node; the least that suffices if not given.
+    also : sequence of {"scotch", "mt-kahypar"}
+        Programs whose mappings are starts, too; they must be installed.
+    routing : {"deterministic", "adaptive", "by_size"}
+    seed : int
+        Of all that is drawn at random.
+    n_jobs : int, optional
+        Threads.
+    turns : int, optional
+        Instead of ``seconds``: turns of annealing, after which everything is compared. The same
+        seed then gives the same mapping on every machine, whatever its speed.
+    better : callable, optional
+        Called with each mapping that is better than all before, and its objective.
+
+    Returns
+    -------
+    Found
+
+    Raises
+    ------
+    InputError
+        If the tasks do not fit, what is bound contradicts itself, no task can move, or a program of
+        ``also`` is not installed.
+
+    Examples
+    --------
+    >>> from toruscast.mapping.patterns import halo_2d
+    >>> found = search(halo_2d((4, 4), 2048), Torus((4, 4)), turns=2, objective="hop_bytes")
+    >>> found.value, found.bound
+    (98304.0, 98304.0)
+    """
+    workload = as_workload(traffic)
+    given = as_mappings(mappings)
+    if objective != TIME and objective not in FEATURES:
+        expected = f"{TIME}, or a feature such as max_bytes or hop_bytes"
+        raise InputError("unknown objective", found=objective, expected=expected)
+    seconds = real_number(seconds, "seconds", 0.0)
+    seed, n_jobs = whole_number(seed, "seed", 0), job_count(n_jobs)
+    allocation = _allocation(workload, torus, given, nodes, fixed, tasks_per_node)
+    needed = _KERNELS if objective == TIME and routing == "deterministic" else _KERNELS[:2]
+    if turns is None and not all(map(is_compiled, needed)):
+        _compile(objective, routing)
+    deadline = None if turns is not None else time.monotonic() + seconds
+    until = None if deadline is None else deadline - (1 - _ANNEALING) * seconds
+    bound = _bound(workload, allocation, objective)
+    contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
+    runs = Runs(workload, allocation, objective, routing, seed)
+    interrupted, why = False, "all were compared, or the time was over"
+    yours = [allocation.confine(mapping) for mapping in given]
+    if not yours:
+        yours = [allocation.in_order(workload.n_tasks)]
+    try:
+        for mapping in yours:
+            contest.value(mapping, "given" if given else "tasks in order")
+        others = placed_by(also, workload, allocation, seed)
+        pool = [*yours, *others, *starts(workload, allocation, seed, until)]
+        pool = runs.in_order_of_energy(pool)
+        for mapping in pool[:_LOOKED_AT]:
+            contest.value(mapping, "strategy")
+            if contest.least <= bound * (1 + _AT_BOUND) or _is_late(until):
+                break
+        if contest.least <= bound * (1 + _AT_BOUND):
+            why = "no mapping can be better"
+        else:
+            found = runs.improve(pool, turns, until, n_jobs)
+            contest.decide(runs.different([*found, *pool]), deadline)
+    except KeyboardInterrupt:
+        if contest.best is None:
+            raise
+        interrupted, why = True, "it was interrupted"
+    ended = {"event": "search ended", "why": why, "proposals": runs.proposals}
+    logger.info("search ended after %d proposals: %s", runs.proposals, why, extra=ended)
+    if contest.best is None:
+        raise InputError(
+            "no mapping found whose routes keep off the missing links",
+            found=f"{len(contest.rows)} tried",
+            expected="more --seconds, or fewer missing links",
+        )
+    value, low, high = contest.interval(contest.best)
+    best_of_yours = min(
+        (contest.interval(mapping) for mapping in yours if contest.knows(mapping)),
+        default=(value, low, high),
+    )
+    return Found(
+        mapping=contest.best,
+        value=value,
+        given=best_of_yours[0],
+        gain_interval=_gains((value, low, high), best_of_yours),
+        table=contest.table(),
+        bound=min(bound, value),
+        verdict=contest.verdict,
+        objective=objective,
+        proposals=runs.proposals,
+        interrupted=interrupted,
+    )
+
+
+def _compile(objective: str, routing: Routing) -> None:
+    """Search on a small torus: else the first search on a machine would only compile."""
+    tasks, torus = np.arange(64), Torus((4, 4, 4))
+    # No mapping of these is at its bound, where a search would end before it takes all steps.
+    src, dst = np.tile(tasks, 2), np.concatenate([7 * tasks + 3, 11 * tasks + 5]) % 64
+    tangled = CommGraph(64, src, dst, np.full(128, 1e5))
+    objective = TIME if objective == TIME else "max_bytes"
+    found = search(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
+    if found.interrupted:
+        raise KeyboardInterrupt
+
+
+def _is_late(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
+
+
+def _gains(
+    best: tuple[float, float, float], given: tuple[float, float, float]
+) -> tuple[float, float]:
+    if best == given or not given[1]:
+        return 0.0, 0.0
+    return 1 - best[2] / given[1], 1 - best[1] / given[2]
+
+
+def _bound(workload: Workload, allocation: Allocation, objective: str) -> float:
+    """What no mapping can beat; 0 where nothing is known."""
+    torus, capacity = allocation.torus, allocation.tasks_per_node
+    if objective == TIME:
+        return least_time(workload, torus, capacity).total
+    hop_bytes, busiest = least_loads(workload, torus, capacity)
+    return {"hop_bytes": hop_bytes, "max_bytes": busiest}.get(objective, 0.0)
+
+
+def _allocation(
+    workload: Workload,
+    torus: Torus,
+    given: Sequence[TaskMapping],
+    nodes: ArrayLike | None,
+    fixed: Mapping[int, int] | None,
+    tasks_per_node: int | None,
+) -> Allocation:
+    for mapping in given:
+        mapping.check(workload.n_tasks, torus)
+    capacity = tasks_per_node
+    ours = torus.usable_nodes if nodes is None else nodes
+    if capacity is None:
+        capacity = max((mapping.tasks_per_node for mapping in given), default=1)
+        capacity = max(capacity, -(-workload.n_tasks // max(np.size(ours), 1)))
+    allocation = Allocation(torus, ours, capacity, fixed)
+    places, movable = allocation.free_places(workload.n_tasks)
+    if not movable.size or np.unique(places).size < 2:
+        raise InputError(
+            "nothing left to move",
+            found=f"{movable.size} tasks that are not bound, {np.unique(places).size} nodes",
+            expected="a task that may move, and two nodes",
+        )
+    return allocation

@@ -1,0 +1,90 @@
+"""How forecasts improve with the samples learned from, and what they say of samples kept out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold, cross_val_predict
+
+from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.samples._table import features_only
+
+from .evaluate import PUBLISHED_SHARE, repeated_splits
+
+_FOLDS = 5
+_SPLITS = 6
+SHARES = (PUBLISHED_SHARE / 4, PUBLISHED_SHARE / 2, PUBLISHED_SHARE)
+
+
+def kept_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> NDArray[np.float64]:
+    """Return what a model like this says of each sample when a fifth with it is kept from it.
+
+    Seconds, ``(n_samples,)``.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
+    >>> kept_out(table, TimePredictor(["max_bytes"], n_estimators=20)).shape
+    (30,)
+    """
+    fewer = clone(model).set_params(calibration_folds=0)
+    folds = KFold(min(_FOLDS, len(samples)), shuffle=True, random_state=seed)
+    said = cross_val_predict(fewer, features_only(samples, "time"), samples["time"], cv=folds)
+    return np.asarray(said, dtype=np.float64)
+
+
+def growth(
+    samples: pd.DataFrame,
+    model: TimePredictor,
+    *,
+    shares: Sequence[float] = SHARES,
+    n_splits: int = _SPLITS,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return the RCC of a model like this that learns from fewer samples.
+
+    Parameters
+    ----------
+    samples : DataFrame
+        Features and the column ``time``.
+    model : TimePredictor
+    shares : sequence of float
+        Of the samples, to learn from; the others are forecast.
+    n_splits : int
+        For each share.
+    seed : int
+
+    Returns
+    -------
+    DataFrame
+        A row a share: ``n_train``, ``rcc`` (mean over the splits), ``low`` and ``high`` (least and
+        largest).
+
+    Raises
+    ------
+    InputError
+        If there are too few samples to keep two on both sides.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
+    >>> growth(table, TimePredictor(["max_bytes"], n_estimators=20))["n_train"].tolist()
+    [5, 10, 20]
+    """
+    rows = []
+    for share in shares:
+        scores = repeated_splits(samples, model, n_splits=n_splits, train_share=share, seed=seed)
+        rcc = scores["rcc"].dropna()
+        rows.append(
+            {
+                "n_train": int(scores["n_train"].iloc[0]),
+                "rcc": rcc.mean(),
+                "low": rcc.min(),
+                "high": rcc.max(),
+            }
+        )
+    return pd.DataFrame(rows)

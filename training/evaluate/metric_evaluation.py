@@ -1,0 +1,214 @@
+"""Whether a metric adds anything to what is known: its gain over sets of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from toruscast.errors import InputError
+from toruscast.training.predictor.feature_sets import FEATURE_SETS, usual_target
+from toruscast.training.predictor.predictor import TimePredictor
+
+from .evaluate import repeated_splits, single_features
+from .feature_set_gain import gains
+
+PRIOR = "prior"
+_TREES = 32
+_SPLITS, _CHOOSING = 10, 2
+# Splits that choose the best set are others than those that judge.
+_CHOOSING_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a metric adds to sets of features.
+
+    Attributes
+    ----------
+    metrics : tuple of str
+        The metrics, taken together.
+    best : str
+        The named set that forecasts best by itself, chosen on splits of its own.
+    blocks : DataFrame
+        A row for each workload and torus and each set: ``workload, torus, n_samples, base``, mean
+        ``rcc`` of the base alone, the ``gain`` in RCC with the metrics and its 95 % interval,
+        ``low`` to ``high``, and the RCC of the best metric ``alone``, without learning.
+    gains : DataFrame
+        The same over all blocks, indexed by base: ``rcc, gain, low, high``, how many
+        ``blocks``, and in how many the gain is ``higher`` than 0.
+    """
+
+    metrics: tuple[str, ...]
+    best: str
+    blocks: pd.DataFrame
+    gains: pd.DataFrame
+
+    def in_words(self, base: str) -> str:
+        """Return what the metrics add to a set.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame(
+        ...     {"rcc": 0.9, "gain": [0.012, 0.001], "low": [0.004, -0.002], "high": [0.02, 0.004]},
+        ...     index=["prior", "H5"],
+        ... )
+        >>> judged = Judgement(("mine",), "H5", pd.DataFrame(), table)
+        >>> judged.in_words("prior")
+        'adds .012 [.004, .020] RCC to prior'
+        >>> judged.in_words("H5")
+        'adds nothing to H5: +.001 [-.002, .004] RCC'
+        """
+        row = self.gains.loc[[base]].astype(float).iloc[0].to_dict()
+        between = f"[{_short(row['low'])}, {_short(row['high'])}]"
+        if np.isnan(row["low"]):
+            return f"changes the RCC of {base} by {row['gain']:+.3f}, nobody knows how surely"
+        if row["low"] > 0:
+            return f"adds {_short(row['gain'])} {between} RCC to {base}"
+        sign = "+" if row["gain"] >= 0 else ""
+        if row["high"] < 0:
+            return f"takes {_short(-row['gain'])} from the RCC of {base}: {between}"
+        return f"adds nothing to {base}: {sign}{_short(row['gain'])} {between} RCC"
+
+
+def judge(
+    table: pd.DataFrame,
+    metrics: Sequence[str],
+    *,
+    n_splits: int = _SPLITS,
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Judgement:
+    """Return what metrics add to the set ``prior`` and to the best named set of a table.
+
+    Within each workload and torus two thirds of the mappings train and one third is forecast, with
+    and without the metrics on the same splits.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Samples with columns of the metrics, such as of `add_metrics`.
+    metrics : sequence of str
+        Columns to judge, together.
+    n_splits : int
+        Random splits of each block.
+    seed : int
+        Seed of the splits.
+    n_jobs : int
+        Processes.
+    progress : callable, optional
+        Called with the number of blocks done and of all.
+
+    Returns
+    -------
+    Judgement
+        Of one block the interval of the gain is that of `gains`; of several that of the mean over
+        the blocks, as if they were independent.
+
+    Raises
+    ------
+    InputError
+        If the table lacks a metric or all features of ``prior``.
+    """
+    lacking = [name for name in (*metrics, "time") if name not in table.columns]
+    if lacking or not metrics:
+        raise InputError(
+            "columns missing from the samples", expected=", ".join(lacking) or "a metric"
+        )
+    blocks = [
+        (str(workload), str(torus), group.reset_index(drop=True))
+        for (workload, torus), group in table.groupby(["workload", "torus"], sort=False)
+        if group["time"].nunique() > 1
+    ]
+    if not blocks:
+        raise InputError("nothing to judge by: all times are equal")
+    sets = _complete_sets(table, metrics)
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, 2 * len(blocks))
+
+    alone = []
+    for _, _, group in blocks:
+        each_set = _scores(group, sets, _CHOOSING, seed + _CHOOSING_SEED, n_jobs)
+        alone.append(each_set.groupby("predictor", sort=False)["rcc"].mean())
+        tell()
+    best = str(pd.concat(alone, axis="columns").mean(axis="columns").idxmax())
+    rows = []
+    for workload, torus, group in blocks:
+        own = single_features(group, metrics)["rcc"].iloc[0]
+        label = {"workload": workload, "torus": torus, "n_samples": len(group)}
+        for base in dict.fromkeys((PRIOR, best)):
+            pair = {base: sets[base], "with": (*sets[base], *metrics)}
+            scores = _scores(group, pair, n_splits, seed, n_jobs)
+            rcc = scores.loc[scores["predictor"] == base, "rcc"].mean()
+            gain = gains(scores).loc["with"]
+            found = {"base": base, "rcc": rcc, **{str(k): v for k, v in gain.items()}}
+            rows.append(label | found | {"alone": own})
+        tell()
+    each = pd.DataFrame(rows)
+    over = {str(base): _over(group) for base, group in each.groupby("base", sort=False)}
+    total = pd.DataFrame.from_dict(over, orient="index").rename_axis("base")
+    return Judgement(tuple(metrics), best, each, total)
+
+
+def _complete_sets(table: pd.DataFrame, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the named sets whose features the table has everywhere, without the metrics."""
+    whole = set(table.columns[table.notna().all()])
+    sets = {
+        name: tuple(one for one in features if one not in metrics)
+        for name, features in FEATURE_SETS.items()
+        if whole.issuperset(features)
+    }
+    if PRIOR not in sets:
+        expected = ", ".join(FEATURE_SETS[PRIOR])
+        raise InputError("columns missing from the samples", expected=expected)
+    return sets
+
+
+def _scores(
+    group: pd.DataFrame,
+    sets: Mapping[str, tuple[str, ...]],
+    n_splits: int,
+    seed: int,
+    n_jobs: int,
+) -> pd.DataFrame:
+    """Score sets on the same splits of a block, with trees enough for a mean over many."""
+    predictors = {
+        name: TimePredictor(
+            features, usual_target(features), n_estimators=_TREES, calibration_folds=0
+        )
+        for name, features in sets.items()
+    }
+    return repeated_splits(group, predictors, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+
+
+def _over(group: pd.DataFrame) -> dict[str, float]:
+    """Return the mean gain over blocks with its 95 % interval."""
+    from scipy.stats import t
+
+    gain, n = group["gain"].to_numpy(dtype=np.float64), len(group)
+    low, high = group["low"].iloc[0], group["high"].iloc[0]
+    if n > 1:
+        half = t.ppf(0.975, n - 1) * gain.std(ddof=1) / np.sqrt(n)
+        low, high = gain.mean() - half, gain.mean() + half
+    return {
+        "rcc": float(group["rcc"].mean()),
+        "gain": float(gain.mean()),
+        "low": float(low),
+        "high": float(high),
+        "blocks": n,
+        "higher": int((gain > 0).sum()),
+    }
+
+
+def _short(value: float) -> str:
+    """Three digits without a leading nought, as scores are written."""
+    text = f"{abs(value):.3f}".removeprefix("0")
+    return f"-{text}" if value < 0 and float(text) else text

@@ -1,0 +1,136 @@
+"""An answer: which candidate is fastest, how sure that is, and what it cost to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from toruscast.errors import InputError
+from toruscast.features.reasons import Reasons, explain
+from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.notebook import html_facts, html_rows
+from toruscast.routing import Routing
+from toruscast.training.measured.measured import Measured
+from toruscast.training.predictor.predictor import TimePredictor
+
+from .race import Kind
+
+SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
+"""Features that stand in the table of an answer."""
+# Rows that a notebook shows.
+_SHOWN = 5
+TOLD_APART = 0.01
+"""Candidates less likely to be the fastest are told apart from it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far the answer can be trusted.
+
+    Attributes
+    ----------
+    kind : {"proved", "sure", "open"}
+        *proved*: the best simulated time is no longer than what every other candidate takes at
+        least. *sure*: no other takes less by more than 1 %, with the probability of ``certainty``,
+        95 % or more. *open*: neither, when the budget was spent.
+    certainty : float
+        Probability that no candidate takes less than the best by more than 1 %.
+    rivals : tuple of str
+        Candidates that may still be the fastest, likeliest first.
+    """
+
+    kind: Kind
+    certainty: float
+    rivals: tuple[str, ...]
+
+
+class Cost(NamedTuple):
+    """What an answer cost."""
+
+    to_answer: int
+    """Candidates simulated until it was decided."""
+    simulated: int
+    """Candidates simulated in all: cheap ones are simulated to the last, for their order."""
+    candidates: int
+    sketched: bool
+    """Whether the model reads a sketch, a coarser simulation, of every candidate."""
+    measured: int = 0
+    """Candidates that ran on the machine."""
+    coarsening: int | None = None
+    """Packets that were one in a simulation of all others, for their order; None without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Which candidate is fastest; made by `forecast`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per candidate, best first: ``rank, mapping, time, low, high`` (seconds), ``p_best``
+        (probability of being the fastest), ``how``, the lower bound and the main metrics; with
+        ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
+        ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
+    verdict : Verdict
+    cost : Cost
+    scores : dict of str to float
+        Quality of the forecast where all candidates were simulated to check it, else empty.
+    learned : Measured or None
+        What the measured times taught, where there are some.
+    """
+
+    workload: Workload
+    torus: Torus
+    mappings: tuple[TaskMapping, ...]
+    routing: Routing
+    model: TimePredictor
+    coverage: float
+    table: pd.DataFrame
+    verdict: Verdict
+    cost: Cost
+    scores: dict[str, float]
+    learned: Measured | None = None
+
+    @property
+    def best(self) -> TaskMapping:
+        """The mapping in the first row."""
+        return self.named(self.table["mapping"].iloc[0])
+
+    def named(self, name: str) -> TaskMapping:
+        """Return the candidate of a name in the table."""
+        names = names_of(self.mappings)
+        if name not in names:
+            raise InputError("no such candidate", found=name, expected=", ".join(names[:3]))
+        return self.mappings[names.index(name)]
+
+    def reasons(self, mapping: str | None = None) -> Reasons:
+        """Return what limits a candidate and its busiest links; the best if none is named."""
+        chosen = self.best if mapping is None else self.named(mapping)
+        return explain(self.workload, self.torus, chosen, routing=self.routing)
+
+    def _repr_html_(self) -> str:
+        first = self.table.iloc[0]
+        facts = [
+            ("fastest", f"{first['mapping']}, {1e6 * first['time']:.4g} us, {first['how']}"),
+            ("how sure", f"{self.verdict.kind}, {100 * self.verdict.certainty:.0f} %"),
+            ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
+        ]
+        rows = [
+            (
+                row["mapping"],
+                *(f"{1e6 * row[key]:.4g}" for key in ("time", "low", "high")),
+                f"{100 * row['p_best']:.0f} %",
+                row["how"],
+            )
+            for row in self.table.head(_SHOWN).to_dict("records")
+        ]
+        head = ["mapping", "time, us", "low", "high", "P(best)", "how"]
+        return html_facts(f"Forecast on {self.torus}", facts) + html_rows(head, rows)
+
+
+def names_of(mappings: Sequence[TaskMapping]) -> list[str]:
+    """Return the names in the table: that of each mapping, or its number."""
+    return [mapping.name or str(i) for i, mapping in enumerate(mappings)]

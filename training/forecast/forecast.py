@@ -1,0 +1,277 @@
+"""The answer: which candidate is fastest, how sure that is, and what it cost to find out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.features import extract
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.task_mapping import as_mappings
+from toruscast.routing import Routing
+from toruscast.training.evaluate.evaluate import score_answer
+from toruscast.training.measured.machine import forecast_machine, learn_runs
+from toruscast.training.measured.runs import Times
+from toruscast.training.predictor import checks
+from toruscast.training.predictor.feature_sets import SKETCHED
+from toruscast.training.predictor.model_file import load_predictor
+from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.samples.simulated import Simulate
+from toruscast.validation import job_count
+
+from .answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
+from .posterior import Belief, Kernel
+from .prior_prediction import Outlook
+from .race import Budget, Race, run
+from .simulate_rest import affordable, simulate_rest, sketched
+
+Floats = NDArray[np.float64]
+BOUND, SURE_BOUND = "release_bound", "sure_bound"
+Stage = Literal["features", "simulations"]
+Progress = Callable[[Stage, int, int], None]
+
+
+def forecast(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: TaskMapping | Sequence[TaskMapping],
+    *,
+    model: TimePredictor | str = "default",
+    times: Times | None = None,
+    budget: Budget | int | None = None,
+    routing: Routing = "deterministic",
+    check: bool = False,
+    coverage: float = 0.9,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Forecast:
+    """Find the fastest of several mappings with as few simulations as decide it.
+
+    A model gives every candidate a time and an interval from features of its routes. Simulations
+    go to the candidates likeliest to be the fastest, and each teaches about the others, until the
+    best is proved or sure to be the fastest, or the budget is spent. The rest is simulated as well,
+    for the order, where that takes seconds: with real packets, or with longer ones.
+
+    The first simulation on a machine takes 10 to 15 seconds longer, to be compiled.
+
+    Parameters
+    ----------
+    traffic, torus, mappings
+        What is sent, over which network, and the candidates.
+    model : TimePredictor or path
+        Fitted on named features; the one that comes with toruscast if not given.
+    times : path, dict of names to seconds, DataFrame or Runs, optional
+        Measured times of six of the candidates or more (`Runs.of`). The others are forecast from
+        them: nothing is simulated to decide, for the machine decides.
+    budget : Budget or int, optional
+        Most simulations; 0 for the forecast alone, 30 if not given. With ``times``, 0 leaves out
+        the simulated times that measured ones may follow.
+    routing : {"deterministic", "adaptive", "by_size"}
+    check : bool
+        Simulate all candidates once the race is over and score what was said before.
+    coverage : float
+        Share of the cases in which the interval ``low`` to ``high`` holds the time.
+    n_jobs : int, optional
+        Threads; as many candidates are simulated at a time.
+    seed : int
+        Of the draws behind the probabilities.
+    progress : callable, optional
+        Called with "features" or "simulations", how many are done and the most there will be.
+
+    Returns
+    -------
+    Forecast
+
+    Raises
+    ------
+    InputError
+        If there is no mapping, one does not fit, or the model needs a feature that is not known.
+
+    Warns
+    -----
+    UserWarning
+        If the model learned from times under another routing, or plain times of mappings far from
+        these, or its intervals rest on too few samples.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import patterns, strategies
+    >>> halo, torus = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
+    >>> answer = forecast(halo, torus, strategies.sample(halo, torus, n=12))
+    >>> answer.best.name, answer.verdict.kind, answer.cost.to_answer
+    ('identity', 'proved', 1)
+    """
+    several = as_mappings(mappings)
+    if not several:
+        raise InputError("no mapping to rank")
+    n_jobs = job_count(n_jobs)
+    limit = Budget() if budget is None else budget
+    limit = Budget(limit) if isinstance(limit, int) else limit
+    workload = as_workload(traffic)
+    checks.check_sends(workload)
+    learned = None
+    routed = None if progress is None else partial(progress, "features")
+    if times is not None:
+        if model != "default":
+            raise InputError("a model and times", expected="one of them: times make their own")
+        learned = learn_runs(
+            workload,
+            torus,
+            several,
+            times,
+            routing=routing,
+            simulate=limit.simulations > 0,
+            seed=seed,
+            n_jobs=n_jobs,
+            progress=routed,
+        )
+        model = learned.model
+    chosen = load_predictor(model) if isinstance(model, str) else model
+    checks.check_model(chosen)
+    if chosen.target == "measured":
+        if check:
+            expected = "no check, or a model of simulated times"
+            raise InputError("a simulation cannot check times of a machine", expected=expected)
+        return forecast_machine(
+            workload,
+            torus,
+            several,
+            chosen,
+            learned,
+            routing=routing,
+            coverage=coverage,
+            n_jobs=n_jobs,
+            seed=seed,
+            progress=routed,
+        )
+    names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND))
+    features = extract(
+        workload,
+        torus,
+        several,
+        routing=routing,
+        features=tuple(names),
+        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
+        n_jobs=n_jobs,
+        progress=routed,
+    )
+    checks.warn_of_routing(chosen, routing, workload, torus)
+    checks.warn_of_distance(chosen, features)
+    outlook = chosen.outlook(features)
+    race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
+    simulate = Simulate(workload, torus, several, routing, n_jobs)
+    tell = None if progress is None else partial(progress, "simulations")
+    began = time.monotonic()
+    run(race, simulate, limit, batch=n_jobs, progress=tell)
+    to_answer, coarsening = len(race.order), None
+    if limit.simulations and not check:
+        most = np.inf if limit.seconds is None else limit.seconds
+        left = most - (time.monotonic() - began)
+        coarsening = affordable(workload, torus, several, n_jobs * left)
+        if coarsening == 1:
+            was_proved = race.verdict()[0] == "proved"
+            simulate_rest(race, simulate, tell)
+            to_answer = to_answer if was_proved else len(race.order)
+        elif coarsening is not None:
+            rough = simulate(np.arange(len(several)), coarsening)
+            least = features["lower_bound"].to_numpy(dtype=np.float64)
+            race.believe(sketched(rough, coarsening, least, outlook.features))
+            run(race, simulate, limit, batch=n_jobs, progress=tell)
+    table, verdict = _answer(race, outlook, several, coverage, coarsening is not None)
+    for name in SHOWN_FEATURES:
+        table[name] = features[name].to_numpy()[table.index]
+    cost = Cost(
+        to_answer,
+        int(race.is_simulated.sum()),
+        len(several),
+        bool(SKETCHED & set(chosen.required_columns)),
+        coarsening=coarsening,
+    )
+    scores: dict[str, float] = {}
+    if check:
+        simulate_rest(race, simulate, tell)
+        table.insert(3, "observed_time", race.times[table.index])
+        scores = score_answer(table, features.iloc[table.index][BOUND].to_numpy())
+    table = table.reset_index(drop=True)
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    return Forecast(
+        workload=workload,
+        torus=torus,
+        mappings=tuple(several),
+        routing=routing,
+        model=chosen,
+        coverage=coverage,
+        table=table,
+        verdict=verdict,
+        cost=cost,
+        scores=scores,
+    )
+
+
+def belief_of(outlook: Outlook) -> Belief:
+    """What a model's forecast says before anything is simulated."""
+    centre, width = outlook.logs()
+    calibration = outlook.calibrated
+    kernel = Kernel.of(float(calibration.common.var()), float(calibration.deviations.var()))
+    return Belief(centre, width, outlook.features, kernel)
+
+
+def _answer(
+    race: Race,
+    outlook: Outlook,
+    mappings: Sequence[TaskMapping],
+    coverage: float,
+    is_sketched: bool,
+) -> tuple[pd.DataFrame, Verdict]:
+    """Return the candidates' times, best first and indexed by number, and the verdict."""
+    seconds, low, high = interval(race, outlook, coverage)
+    p_best = race.probability_of_best() if race.order else outlook.probability_of_best(4000, 0)
+    how = np.where(race.is_simulated, "simulated", "sketched" if is_sketched else "forecast")
+    table = pd.DataFrame(
+        {
+            "mapping": names_of(mappings),
+            "time": seconds,
+            "low": low,
+            "high": high,
+            "p_best": p_best,
+            "how": how,
+        }
+    )
+    leads = seconds == (race.best_time if race.order else seconds.min())
+    order = np.lexsort((-p_best, seconds, ~(leads & (race.is_simulated | (not race.order)))))
+    table = table.iloc[order]
+    kind, certainty = race.verdict()
+    rivals = []
+    if kind != "proved":
+        rest = table.iloc[1:].sort_values("p_best", ascending=False, kind="stable")
+        rivals = rest["mapping"][rest["p_best"] >= TOLD_APART].tolist()
+    return table, Verdict(kind, certainty, tuple(rivals))
+
+
+def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Floats, Floats]:
+    """Return time, low and high end of each candidate, seconds; exact where simulated.
+
+    No end lies below the bound that holds for the candidate.
+    """
+    from scipy.stats import norm, t
+
+    if race.order:
+        centre, scale = race.belief.marginal()
+        nu = race.belief.freedom
+        reach = norm.ppf((1 + coverage) / 2) if np.isinf(nu) else t.ppf((1 + coverage) / 2, nu)
+        ends = [np.exp(centre + way * reach * scale) for way in (0.0, -1.0, 1.0)]
+    else:
+        ends = [outlook.times(), *outlook.interval(coverage).T]
+    floor = race.bounds
+    middle, low, high = (
+        np.where(race.is_simulated, race.times, np.maximum(end, floor)) for end in ends
+    )
+    return middle, low, high

@@ -1,0 +1,177 @@
+"""What runs on a machine say of all mappings, whatever else is in the times and however noisy."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.training.forecast.posterior import Belief, Kernel
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Time that does not depend on the mapping, over the median forecast of the network's.
+_CONSTANTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+# By how much the machine misses the forecast more than the simulator does, and how likely that is.
+_REACHES = (0.5, 1.0, 2.0, 4.0)
+# Standard deviations of a run's time, as shares of it; near 2 % unless runs say otherwise.
+_NOISES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
+_USUAL_NOISE, _NOISE_FACTOR = 0.02, 4.0
+# Times may be those of one step or of thousands.
+_OFFSET = 3.0**2
+# Hypotheses less likely than this share of the likeliest are dropped.
+_UNLIKELY = 1e-3
+
+
+class Repeated(NamedTuple):
+    """Runs put together by mapping.
+
+    The mean of the logarithms and their scatter hold all that normal noise tells.
+    """
+
+    seen: Indices
+    """The mappings that were run, each once."""
+    means: Floats
+    """Mean of the logarithms of the seconds of each."""
+    counts: Indices
+    """Runs of each."""
+    scatter: float
+    """Sum of the squared deviations from these means, over all runs."""
+
+    @classmethod
+    def of(cls, which: Indices, seconds: Floats) -> Self:
+        """Put single runs together.
+
+        Examples
+        --------
+        >>> Repeated.of(np.array([3, 1, 3]), np.array([1.0, 5.0, 1.0])).counts
+        array([1, 2])
+        """
+        logs = np.log(seconds)
+        seen, place = np.unique(which, return_inverse=True)
+        counts = np.bincount(place, minlength=seen.size)
+        means = np.bincount(place, logs, minlength=seen.size) / np.maximum(counts, 1)
+        return cls(seen, means, counts, float(((logs - means[place]) ** 2).sum()))
+
+
+class Hypotheses:
+    """A belief for each way in which the machine may differ from the forecast, and their weights.
+
+    A measured time is ``b (a + t)``, the forecast ``t`` of the network being uncertain, times the
+    noise of a run. ``b`` may be anything; ``a``, how far the machine misses the forecast and the
+    noise each take a few values, which the runs make more or less likely.
+
+    Parameters
+    ----------
+    forecast : Belief
+        What the model says of the times of the network.
+    noise : float, optional
+        Standard deviation of a run's time as a share of it; learned if not given.
+
+    Examples
+    --------
+    >>> forecast = Belief(np.log([1.0, 2.0, 4.0]), np.full(3, 0.1), np.zeros((3, 1)))
+    >>> told = Hypotheses(forecast).given(Repeated.of(np.array([0, 2]), np.array([101.0, 104.0])))
+    >>> float(np.exp(told.marginal()[0][1]).round()), bool(told.constant_share() > 0.5)
+    (102.0, True)
+    """
+
+    def __init__(self, forecast: Belief, noise: float | None = None) -> None:
+        self.forecast = forecast
+        unit = np.exp(forecast.centre - np.median(forecast.centre))
+        noises = _NOISES if noise is None else (noise,)
+        every = product(_CONSTANTS, _REACHES, noises)
+        self.constant, self.reach, self.noise = np.array(list(every)).T
+        k = forecast.kernel
+        kernel = Kernel(k.common, k.smooth, k.own, k.length, float("inf"), _OFFSET)
+        self.beliefs = [
+            # Where little of the time is the network's, its misses weigh as little.
+            Belief(
+                np.log(constant + unit) + np.median(forecast.centre),
+                forecast.width * reach * unit / (constant + unit),
+                forecast.features,
+                kernel,
+            )
+            for constant, reach in zip(self.constant, self.reach, strict=True)
+        ]
+        self.weights = np.exp(self._beforehand())
+        self.weights /= self.weights.sum()
+
+    def given(self, runs: Repeated) -> Self:
+        """Return what is believed once these are all the runs."""
+        logs = self._beforehand() + self._evidence(runs)
+        weights = np.exp(logs - logs.max())
+        kept = np.flatnonzero(weights > _UNLIKELY)
+        other = type(self).__new__(type(self))
+        other.forecast = self.forecast
+        other.weights = weights[kept] / weights[kept].sum()
+        other.constant, other.reach = self.constant[kept], self.reach[kept]
+        other.noise = self.noise[kept]
+        other.beliefs = [
+            self.beliefs[i].given(runs.seen, runs.means, self.noise[i] ** 2 / runs.counts)
+            for i in kept
+        ]
+        return other
+
+    def marginal(self) -> tuple[Floats, Floats]:
+        """Return mean and deviation of the logarithm of each mapping's time, without noise."""
+        parts = [belief.marginal() for belief in self.beliefs]
+        means, scales = (np.array(part) for part in zip(*parts, strict=True))
+        mean = self.weights @ means
+        return mean, np.sqrt(self.weights @ (scales**2 + (means - mean) ** 2))
+
+    def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
+        """Return mean and covariance of the logarithms of the times of ``wanted``."""
+        parts = [belief.joint(wanted) for belief in self.beliefs]
+        means = np.array([mean for mean, _ in parts])
+        mean = self.weights @ means
+        apart = means - mean
+        covariance = np.einsum("h,hi,hj->ij", self.weights, apart, apart)
+        for weight, (_, within) in zip(self.weights, parts, strict=True):
+            covariance += weight * within
+        return mean, covariance
+
+    def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
+        shares = rng.multinomial(n_draws, self.weights)
+        drawn = [
+            belief.draws(wanted, int(n), rng)
+            for belief, n in zip(self.beliefs, shares, strict=True)
+            if n
+        ]
+        return np.concatenate(drawn)
+
+    def noise_share(self) -> float:
+        """Return the likely standard deviation of a run's time, as a share of it."""
+        return float(np.exp(self.weights @ np.log(self.noise)))
+
+    def constant_share(self) -> float:
+        """Return which share of the median time likely does not depend on the mapping."""
+        return float(self.weights @ (self.constant / (1 + self.constant)))
+
+    def _evidence(self, runs: Repeated) -> Floats:
+        """Logarithm of how likely each hypothesis holds the runs, but for a common constant."""
+        seen = runs.seen
+        widths = np.array([belief.width[seen] for belief in self.beliefs])
+        missed = runs.means - np.array([belief.centre[seen] for belief in self.beliefs])
+        covariance = _OFFSET + self.forecast.alike(seen, seen) * (
+            widths[:, :, None] * widths[:, None, :]
+        )
+        diagonal = np.arange(seen.size)
+        covariance[:, diagonal, diagonal] += self.noise[:, None] ** 2 / runs.counts
+        root = np.linalg.cholesky(covariance)
+        surprise = (np.linalg.solve(root, missed[:, :, None]) ** 2).sum(axis=(1, 2))
+        volume = np.log(root[:, diagonal, diagonal]).sum(axis=1)
+        spare = int(runs.counts.sum()) - seen.size
+        within = spare * np.log(self.noise) + runs.scatter / (2 * self.noise**2)
+        return np.asarray(-0.5 * surprise - volume - within)
+
+    def _beforehand(self) -> Floats:
+        """Logarithms of the weights of all values before any run."""
+        if np.unique(self.noise).size == 1:
+            return np.zeros(self.noise.size)
+        far = np.log(self.noise / _USUAL_NOISE) / np.log(_NOISE_FACTOR)
+        return np.asarray(-0.5 * far**2)

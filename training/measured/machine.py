@@ -1,0 +1,259 @@
+"""The answer from times that were measured on a machine: nothing is simulated to decide it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError, InputWarning
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.routing import Routing
+from toruscast.training.forecast.answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict
+from toruscast.training.forecast.prior_prediction import Outlook
+from toruscast.training.forecast.race import REGRET, SURE
+from toruscast.training.predictor import checks
+from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
+from toruscast.training.predictor.predictor import TimePredictor
+
+from .measured import Measured, learn
+from .references import SIMULATED, in_words, references_to_try, with_references
+from .runs import Runs, Times
+from .signal_check import check_enough
+
+Floats = NDArray[np.float64]
+_DRAWS = 4000
+# Networks are known to a factor of a few; units differ by a thousand.
+_ODD_SLOPE = 30.0
+# A standard error that nobody knows, of a time that the model meets exactly.
+_LEAST_ERROR = 1e-9
+
+
+def learn_runs(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    times: Times,
+    *,
+    routing: Routing = "deterministic",
+    simulate: bool = True,
+    features: Sequence[str] | None = None,
+    more: Sequence[str] = (),
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Measured:
+    """Learn from the runs of some of the mappings.
+
+    Parameters
+    ----------
+    traffic, torus, mappings
+        What was sent, over which network, and the mappings that ran, among others.
+    times : path, dict of names to seconds, DataFrame or Runs
+    routing : {"deterministic", "adaptive", "by_size"}
+    simulate : bool
+        Whether simulated times may be what the measured ones follow, or bounds only.
+    features : sequence of str, optional
+        What may add to that; all that need no simulation of their own if not given.
+    more : sequence of str
+        Further features that the table shall hold.
+    seed : int
+    n_jobs : int, optional
+    progress : callable, optional
+        Called with the mappings whose features and times are computed, and all of them.
+
+    Raises
+    ------
+    InputError
+        If a time is of a mapping that is not there, or there is nothing to learn (`learn`).
+    """
+    workload, runs = as_workload(traffic), Runs.of(times)
+    chosen = _named(mappings, runs)
+    references = references_to_try(routing, simulate)
+    if features is None:
+        features = (*FEATURE_SETS["analytic"], *FEATURE_SETS["relative"], *references)
+    # The cheap refusals come first.
+    check_enough(runs)
+    names = (*features, *references, "lower_bound", *more)
+    table = with_references(
+        workload, torus, chosen, names, routing=routing, n_jobs=n_jobs, progress=progress
+    )
+    found = learn(table, runs, tuple(dict.fromkeys(features)), seed=seed, n_jobs=n_jobs)
+    found.model.provenance_ = {"routing": routing, "measured": True}
+    _ask_for_unit(found)
+    return found
+
+
+def _ask_for_unit(found: Measured) -> None:
+    """Warn of times that grow so much faster or slower than those of the model of the network."""
+    slope = found.line.slope
+    if not slope or 1 / _ODD_SLOPE < slope < _ODD_SLOPE:
+        return
+    share = f"{slope:,.0f} times" if slope > 1 else f"1/{1 / slope:,.0f} of"
+    warnings.warn(
+        InputWarning(
+            f"measured times differ by {share} what {in_words(found.model.reference)} does: are "
+            "they in seconds, and is the bandwidth that of the machine?"
+        ),
+        stacklevel=3,
+    )
+
+
+def _named(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping]:
+    """The mappings that ran, in the order of the runs."""
+    known = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
+    if len(known) < len(mappings):
+        found = f"{len(mappings)} mappings of {len(known)} names"
+        raise InputError("times cannot tell mappings apart", found=found, expected="names of all")
+    for name in runs.names:
+        if name not in known:
+            expected = f"such as {next(iter(known))}"
+            raise InputError(
+                "time of a mapping that is not there",
+                file=runs.file,
+                line=runs.line_of(name),
+                found=name,
+                expected=expected,
+            )
+    return [known[name] for name in runs.names]
+
+
+def forecast_machine(
+    workload: Workload,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    model: TimePredictor,
+    learned: Measured | None,
+    *,
+    routing: Routing,
+    coverage: float,
+    n_jobs: int,
+    seed: int,
+    progress: Callable[[int, int], object] | None,
+) -> Forecast:
+    """Return the answer of a model of measured times, and of the runs that it learned from."""
+    names = (*model.required_columns, *SHOWN_FEATURES)
+    checks.warn_of_routing(model, routing, workload, torus)
+    features = with_references(
+        workload, torus, mappings, names, routing=routing, n_jobs=n_jobs, progress=progress
+    )
+    checks.warn_of_distance(model, features)
+    outlook = model.outlook(features)
+    runs = None if learned is None else learned.runs
+    found = join(outlook, list(features.index), runs, coverage=coverage, seed=seed)
+    how = np.where(found.is_measured, "measured", "forecast")
+    ends = {"time": found.time, "low": found.low, "high": found.high, "p_best": found.p_best}
+    table = pd.DataFrame({"mapping": features.index, **ends, "how": how})
+    for name in SHOWN_FEATURES:
+        table[name] = features[name].to_numpy()
+    if not outlook.is_bounded or (found.time < table["lower_bound"]).any():
+        # Measured times below it show that it is none.
+        table["lower_bound"] = np.nan
+    table = table.iloc[np.lexsort((-found.p_best, found.time))].reset_index(drop=True)
+    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    order = np.argsort(-found.p_best, kind="stable")
+    rivals = [i for i in order if found.p_best[i] >= TOLD_APART and i != found.best]
+    sketched = bool({*SKETCHED, *SIMULATED} & set(model.required_columns))
+    return Forecast(
+        workload=workload,
+        torus=torus,
+        mappings=tuple(mappings),
+        routing=routing,
+        model=model,
+        coverage=coverage,
+        table=table,
+        verdict=Verdict(
+            "sure" if found.certainty >= SURE else "open",
+            found.certainty,
+            tuple(features.index[rivals]),
+        ),
+        cost=Cost(0, 0, len(mappings), sketched, int(found.is_measured.sum())),
+        scores={},
+        learned=learned,
+    )
+
+
+class Joined(NamedTuple):
+    """What runs and a model that learned from them say of every candidate.
+
+    Attributes
+    ----------
+    time, low, high, p_best : ndarray, shape (n,)
+        Seconds, and the probability of being the fastest; in the order of the candidates.
+    is_measured : ndarray of bool, shape (n,)
+    best : int
+        The candidate of the least time; of several the likeliest to be fastest.
+    certainty : float
+        Probability that no other takes less by more than 1 %.
+    """
+
+    time: Floats
+    low: Floats
+    high: Floats
+    p_best: Floats
+    is_measured: NDArray[np.bool_]
+    best: int
+    certainty: float
+
+
+def join(
+    outlook: Outlook,
+    names: Sequence[str],
+    runs: Runs | None,
+    *,
+    coverage: float,
+    seed: int,
+) -> Joined:
+    """Join what was measured of some candidates and what a model says of the others.
+
+    A measured time is as sure as its runs agree. Where no mapping ran twice, nobody knows the
+    noise: the whole miss of the model counts as such.
+    """
+    from scipy.stats import norm
+
+    time, (low, high) = outlook.times(), outlook.interval(coverage).T
+    error = _miss(outlook)
+    is_measured = np.zeros(len(names), dtype=bool)
+    if runs is not None:
+        place = {name: i for i, name in enumerate(names)}
+        which = np.array([place[name] for name in runs.names])
+        is_measured[which] = True
+        time, low, high = time.copy(), low.copy(), high.copy()
+        time[which] = runs.times
+        known = np.isfinite(runs.errors)
+        error[which] = np.where(known, np.maximum(runs.errors, _LEAST_ERROR), error[which])
+        reach = norm.ppf((1 + coverage) / 2) * error[which]
+        low[which], high[which] = runs.times * np.exp(-reach), runs.times * np.exp(reach)
+        if outlook.scale is not None and outlook.is_bounded:
+            low[which] = np.maximum(low[which], np.minimum(outlook.scale.least[which], time[which]))
+    leads = np.flatnonzero(time == time.min())
+    wins, regretted = np.zeros(len(names)), np.zeros(leads.size)
+    for block in _draws(outlook, time, error, is_measured, seed):
+        least = block.min(axis=1)
+        is_least = block == least[:, None]
+        wins += (is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0)
+        regretted += (block[:, leads] > (1 + REGRET) * least[:, None]).sum(axis=0)
+    first = int(np.argmax(wins[leads]))
+    certainty = float(1 - regretted[first] / _DRAWS)
+    return Joined(time, low, high, wins / _DRAWS, is_measured, int(leads[first]), certainty)
+
+
+def _miss(outlook: Outlook) -> Floats:
+    """Relative miss to expect of each forecast."""
+    known = outlook.calibrated
+    return np.asarray(outlook.logs()[1] * float(np.sqrt(np.mean(known.misses**2))))
+
+
+def _draws(
+    outlook: Outlook, time: Floats, error: Floats, is_measured: NDArray[np.bool_], seed: int
+) -> Iterator[Floats]:
+    rng = np.random.default_rng(seed)
+    measured = np.flatnonzero(is_measured)
+    for block in outlook.draws(_DRAWS, seed):
+        spread = rng.standard_normal((len(block), measured.size)) * error[measured]
+        block[:, measured] = time[measured] * np.exp(spread)
+        yield block

@@ -1,0 +1,340 @@
+"""Which mapping to run next on the machine, and when the runs made so far are enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast._lazy import lazy
+from toruscast.errors import InputError
+from toruscast.mapping import TaskMapping, Workload
+from toruscast.routing import Routing
+from toruscast.training.forecast.answer import names_of
+from toruscast.training.forecast.forecast import belief_of
+from toruscast.training.forecast.prior_prediction import Outlook
+from toruscast.training.forecast.race import REGRET, SURE
+from toruscast.training.measured.hypotheses import Hypotheses, Repeated
+from toruscast.training.measured.runs import Runs, Times
+from toruscast.validation import real_number, repeated, whole_number
+
+from .knowledge_gradient import best_batch
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Kind = Literal["sure", "tied", "open"]
+
+COVERAGE = 0.9
+"""Share of the cases in which a mapping's time lies between ``low`` and ``high``."""
+_DRAWS = 4000
+# Mappings that are looked at together: those that may be the fastest.
+_TOGETHER = 200
+# Chance of being faster than the best from which on a mapping counts as its rival.
+_RIVAL = 0.05
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the runs made so far say.
+
+    Attributes
+    ----------
+    kind : {"sure", "tied", "open"}
+        *sure*: no other mapping takes less by more than ``goal``, with a probability of 95 % or
+        more. *tied*: so much is sure only of a gain as small as the noise of a run, so that the
+        rivals cannot be told apart. *open*: more runs are worth while.
+    best : str
+        The mapping that likely takes least of those that were run; of all before the first run.
+    certainty : float
+        Probability that no other takes less by more than ``goal``.
+    goal : float
+        Share of the time that is not worth further runs.
+    gain : float
+        Share of the time that more runs would gain at most, with a probability of 95 %.
+    noise : float
+        Standard deviation of a run's time as a share of it.
+    noise_from : {"user", "repetitions", "nothing"}
+        Who knows: the caller, mappings that were run more than once, or nobody yet.
+    constant : float
+        Share of the median time that likely does not depend on the mapping.
+    rivals : tuple of str
+        Mappings that may be faster than the best, likeliest first.
+    """
+
+    kind: Kind
+    best: str
+    certainty: float
+    goal: float
+    gain: float
+    noise: float
+    noise_from: Literal["user", "repetitions", "nothing"]
+    constant: float
+    rivals: tuple[str, ...]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether further runs are not worth their cost."""
+        return self.kind != "open"
+
+
+class Plan:
+    """Runs of mappings, one after the other: ask which is next, tell its time; made by `plan`.
+
+    Parameters
+    ----------
+    mappings : sequence of TaskMapping
+        The candidates.
+    outlook : Outlook
+        What a model forecasts of them.
+    noise : float, optional
+        Standard deviation of a run's time as a share of it; learned from the runs if not given.
+    goal : float, optional
+        Share of the time that is not worth further runs.
+    seed : int
+        Of the draws behind the probabilities.
+    workload : Workload, optional
+        What is sent, for reports.
+    routing : {"deterministic", "adaptive", "by_size"}
+        Of the forecast.
+    """
+
+    def __init__(
+        self,
+        mappings: Sequence[TaskMapping],
+        outlook: Outlook,
+        *,
+        noise: float | None = None,
+        goal: float | None = None,
+        seed: int = 0,
+        workload: Workload | None = None,
+        routing: Routing = "deterministic",
+    ) -> None:
+        self.mappings = tuple(mappings)
+        self.names = names_of(self.mappings)
+        self.noise = None if noise is None else real_number(noise, "noise", 1e-4, 1.0)
+        self.goal = None if goal is None else real_number(goal, "goal", 1e-4, 1.0)
+        self.seed = whole_number(seed, "seed", 0)
+        self._place = {name: i for i, name in enumerate(self.names)}
+        if len(self._place) < len(self.names):
+            raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
+        self.workload = workload
+        self.routing: Routing = routing
+        self._outlook = outlook
+        self._prior = Hypotheses(belief_of(outlook), self.noise)
+        self.runs: Runs | None = None
+        """Runs made so far; None before the first."""
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs were made."""
+        return 0 if self.runs is None else self.runs.seconds.size
+
+    @property
+    def best(self) -> TaskMapping:
+        """The mapping of `Standing.best`."""
+        return self.mappings[self._place[self.standing.best]]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether further runs are not worth their cost."""
+        return self.standing.is_enough
+
+    def forecast_times(self) -> Floats:
+        """Return what the network alone takes, as the model forecasts it before any run.
+
+        Seconds, ``(n_mappings,)``, in the order of `mappings`.
+        """
+        return self._outlook.times()
+
+    def name_of(self, mapping: TaskMapping) -> str:
+        """Return the name of a candidate in the table and in files of runs."""
+        places = (i for i, one in enumerate(self.mappings) if one is mapping)
+        return next((self.names[i] for i in places), mapping.name)
+
+    def tell(self, mapping: TaskMapping | str, seconds: float) -> None:
+        """Take in the time of a run.
+
+        Raises
+        ------
+        InputError
+            If there is no such candidate, the time is not a positive number, or it is so far from
+            the others that it must be in another unit. The run does not count then.
+        """
+        name = mapping if isinstance(mapping, str) else self.name_of(mapping)
+        self.tell_all([(name, seconds)])
+
+    def tell_all(self, times: Times | Sequence[tuple[str, float]]) -> None:
+        """Take in runs: of a file, a dict, a table, or pairs of names and seconds.
+
+        Raises
+        ------
+        InputError
+            As `tell`, with file and line where there are any.
+        """
+        if isinstance(times, list):
+            times = pd.DataFrame(times, columns=["mapping", "time"])
+        new = Runs.of(times)
+        for name in new.names:
+            if name not in self._place:
+                first = int(np.flatnonzero(new.which == new.names.index(name))[0])
+                raise InputError(
+                    "time of a mapping that is not there",
+                    file=times if isinstance(times, str | os.PathLike) else None,
+                    line=new.lines[first] if new.lines else None,
+                    found=name,
+                    expected=f"such as {self.names[0]}",
+                )
+        old = [] if self.runs is None else _pairs(self.runs)
+        self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
+        # What was concluded from fewer runs is concluded anew.
+        for concluded in ("standing", "table", "_believed", "_likely", "_drawn"):
+            self.__dict__.pop(concluded, None)
+
+    def ask(self, n: int = 1) -> list[TaskMapping]:
+        """Return the ``n`` mappings to run next, together; each stands there once.
+
+        They are those whose runs are expected to improve the choice most. One that was run may
+        stand among them again, where noise blurs its time.
+        """
+        n = whole_number(n, "number of mappings", 1)
+        if self.runs is None:
+            # Nothing tells them apart but the forecast.
+            order = np.argsort(self._outlook.times(), kind="stable")[:n]
+            return [self.mappings[i] for i in order]
+        mean, covariance = self._believed.joint(self._likely)
+        chosen = best_batch(mean, covariance, self._believed.noise_share() ** 2, n)
+        return [self.mappings[i] for i in self._likely[chosen]]
+
+    @lazy
+    def standing(self) -> Standing:
+        """What the runs made so far say."""
+        believed, likely = self._believed, self._likely
+        mean = believed.marginal()[0][likely]
+        ran = np.isin(likely, self._which) | (self.runs is None)
+        best = int(np.where(ran, mean, np.inf).argmin())
+        logs = self._drawn
+        lost = np.maximum(logs[:, best] - logs.min(axis=1), 0.0)
+        noise = believed.noise_share()
+        goal = REGRET if self.goal is None else self.goal
+        rest = self._chance_of_rest(float(mean[best]))
+        certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
+        kind: Kind = "sure" if certainty >= SURE else "open"
+        noise_is_known = self._noise_from != "nothing"
+        if kind == "open" and self.goal is None and noise_is_known and noise > goal:
+            blurred = max(0.0, float((lost <= np.log1p(noise)).mean()) - rest)
+            if blurred >= SURE:
+                kind, goal, certainty = "tied", noise, blurred
+        if self.runs is None and len(self.mappings) > 1:
+            kind = "open"
+        faster = (logs < logs[:, [best]]).mean(axis=0)
+        order = np.argsort(-faster, kind="stable")
+        rivals = [i for i in order if faster[i] >= _RIVAL]
+        if kind == "tied" and not rivals:
+            # Noise blurs the likeliest other, however small its chance.
+            rivals = [i for i in order if i != best][:1]
+        return Standing(
+            kind=kind,
+            best=self.names[likely[best]],
+            certainty=certainty,
+            goal=goal,
+            gain=float(-np.expm1(-np.quantile(lost, SURE))),
+            noise=noise,
+            noise_from=self._noise_from,
+            constant=believed.constant_share(),
+            rivals=tuple(self.names[likely[i]] for i in rivals),
+        )
+
+    @lazy
+    def table(self) -> pd.DataFrame:
+        """A row per mapping, the best first.
+
+        Columns: ``mapping``; ``time`` (seconds, what a run likely takes without noise) between
+        ``low`` and ``high``; ``p_best`` (probability of being the fastest); ``runs`` and their
+        mean, ``measured``; ``how``: measured or forecast. Before the first run times are those of
+        the network alone, as the model forecasts them.
+        """
+        from scipy.stats import norm
+
+        if self.runs is not None:
+            mean, scale = self._believed.marginal()
+            reach = norm.ppf((1 + COVERAGE) / 2)
+            time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
+            p_best = np.zeros(mean.size)
+            first = self._drawn.argmin(axis=1)
+            p_best[self._likely] = np.bincount(first, minlength=self._likely.size) / first.size
+        else:
+            time, (low, high) = self._outlook.times(), self._outlook.interval(COVERAGE).T
+            p_best = self._outlook.probability_of_best(_DRAWS, self.seed)
+        counts = np.bincount(self._which, minlength=time.size)
+        seconds = np.empty(0) if self.runs is None else self.runs.seconds
+        sums = np.bincount(self._which, seconds, minlength=time.size)
+        table = pd.DataFrame(
+            {
+                "mapping": self.names,
+                "time": time,
+                "low": low,
+                "high": high,
+                "p_best": p_best,
+                "runs": counts,
+                "measured": np.where(counts > 0, sums / np.maximum(counts, 1), np.nan),
+                "how": np.where(counts > 0, "measured", "forecast"),
+            }
+        )
+        is_best = table["mapping"] == self.standing.best
+        order = np.lexsort((table["time"], ~is_best))
+        return table.iloc[order].reset_index(drop=True)
+
+    @lazy
+    def _believed(self) -> Hypotheses:
+        """What all runs say; those that were disturbed are left out."""
+        if self.runs is None:
+            return self._prior
+        kept = ~self.runs.is_outlier
+        return self._prior.given(Repeated.of(self._which[kept], self.runs.seconds[kept]))
+
+    @property
+    def _which(self) -> Indices:
+        """The candidate of each run."""
+        if self.runs is None:
+            return np.empty(0, dtype=np.int64)
+        return np.array([self._place[name] for name in self.runs.names])[self.runs.which]
+
+    @lazy
+    def _likely(self) -> Indices:
+        """Candidates that may be the fastest."""
+        mean, scale = self._believed.marginal()
+        return np.sort(np.argsort(mean - 2 * scale, kind="stable")[:_TOGETHER])
+
+    @lazy
+    def _drawn(self) -> Floats:
+        """Possible logarithms of the times of the likely candidates."""
+        rng = np.random.default_rng(self.seed)
+        return self._believed.draws(self._likely, _DRAWS, rng)
+
+    def _chance_of_rest(self, log: float) -> float:
+        """Chance, at most, that one of the less likely candidates takes less than this."""
+        from scipy.stats import norm
+
+        if self.runs is None or self._likely.size == len(self.names):
+            return 0.0
+        mean, scale = self._believed.marginal()
+        chance = norm.cdf((log - mean) / np.maximum(scale, 1e-12))
+        return float(np.delete(chance, self._likely).sum())
+
+    @property
+    def _noise_from(self) -> Literal["user", "repetitions", "nothing"]:
+        if self.noise is not None:
+            return "user"
+        repeated = self.runs is not None and bool((self.runs.counts > 1).any())
+        return "repetitions" if repeated else "nothing"
+
+
+def _pairs(runs: Runs) -> list[tuple[str, float]]:
+    """Name and seconds of each run."""
+    names = [runs.names[i] for i in runs.which]
+    return list(zip(names, runs.seconds.tolist(), strict=True))

@@ -1,0 +1,353 @@
+"""The learner: times of unseen mappings, with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from joblib import parallel_config
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from toruscast.errors import InputError
+from toruscast.training.forecast.prior_prediction import Outlook
+from toruscast.training.measured._seconds import ask_for_seconds
+from toruscast.training.samples._table import (
+    check_order,
+    check_times,
+    columns_of,
+    features_only,
+    finite,
+    normalisation,
+)
+
+from ._calibration import calibrate
+from ._parameters import check_parameters
+from ._relative import REFERENCE, TARGET_COLUMNS, Line, Relative, Scale
+from .feature_sets import Target, feature_set
+
+Floats = NDArray[np.float64]
+# Most of a correction is chance of the single mapping.
+_LEAF_OF_CORRECTIONS = 5
+
+
+class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Forecasts the time of task mappings from their features; a scikit-learn regressor.
+
+    Extremely randomised trees learn from normalised features and a normalised target [1]_. How far
+    the trees of a cross-validation missed the mappings kept from them calibrates the intervals
+    [2]_.
+
+    Parameters
+    ----------
+    features : str or sequence of str, optional
+        A named set of `FEATURE_SETS` or column names, which need tables; if not given, every column
+        but the ``time`` and the labels of samples.
+    target : {"time", "slowdown", "correction", "measured"}
+        What the trees learn: the time itself, as published; or the logarithm of time over
+        ``lower_bound``, which carries over to other sizes, graphs and machines where the features
+        have no units; or that of time over ``sketch_time``, so that where they tell nothing the
+        order is nearly the sketch's, and less of it the nearer the sketch is to ``lower_bound`` if
+        the samples bear that out, as simulated ones do; or that of a time measured on a machine
+        over a line in ``reference``, with a constant for what the mapping does not change. Tables
+        must have these columns.
+    reference : str
+        Column that measured times follow in a line.
+    n_estimators : int
+        Number of trees.
+    min_samples_leaf : int, optional
+        Least number of samples in a leaf; if not given 5 of corrections, else 1.
+    max_leaf_nodes : int, optional
+        Most leaves of a tree; no limit if not given.
+    calibration_folds : int
+        Folds of the cross-validation behind the intervals; 0 for none, and a faster fit. Each
+        fold grows a sixth of the trees, or 50 of them. With few folds, each model learns from fewer
+        mappings than the forecast does and misses by more, so that intervals are too wide; with few
+        samples, whatever the folds, there are too few misses, and intervals are too narrow.
+    random_state : int, RandomState or None
+        Seed of the trees and folds.
+    n_jobs : int, optional
+        Threads that grow trees; one if not given.
+
+    Attributes
+    ----------
+    forest_ : ExtraTreesRegressor
+        The trees, in normalised units.
+    feature_importances_ : ndarray, shape (n_features,)
+        Share of each feature in the reduction of variance; they sum to 1, or are 0 if no tree
+        splits, as of corrections with fewer than ten samples.
+    feature_least_, feature_most_ : ndarray, shape (n_features,)
+        Least and largest value of each feature learned from.
+    n_samples_ : int
+        Mappings learned from.
+    provenance_ : dict
+        What the samples say of themselves: their routing, seed, command. Empty if nothing.
+
+    References
+    ----------
+    .. [1] Jain, Bhatele, Robson, Gamblin and Kale, "Predicting application performance using
+       supervised learning on communication features", SC'13.
+    .. [2] Barber, Candes, Ramdas and Tibshirani, "Predictive inference with the jackknife+", Annals
+       of Statistics 49, 2021; scaled residuals after Lei et al., JASA 113, 2018.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"max_bytes": np.arange(40.0), "max_dilation": 3.0})
+    >>> times = 1e-6 * (1 + table["max_bytes"])
+    >>> model = TimePredictor(n_estimators=50).fit(table, times)
+    >>> low, high = model.predict_interval(table[:1])[0]
+    >>> bool(low < model.predict(table[:1])[0] < high)
+    True
+    """
+
+    def __init__(
+        self,
+        features: str | Sequence[str] | None = None,
+        target: Target = "time",
+        *,
+        reference: str = "sketch_time",
+        n_estimators: int = 300,
+        min_samples_leaf: int | None = None,
+        max_leaf_nodes: int | None = None,
+        calibration_folds: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.features = features
+        self.target = target
+        self.reference = reference
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
+        self.max_leaf_nodes = max_leaf_nodes
+        self.calibration_folds = calibration_folds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
+        check_is_fitted(self, "forest_")
+        names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
+        own = (self.reference,) if self.target == "measured" else ()
+        return tuple(dict.fromkeys((*names, *TARGET_COLUMNS[self.target], *own)))
+
+    def fit(
+        self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
+    ) -> Self:
+        """Learn from the features and observed times of mappings.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like, shape (n_samples, n_columns)
+            Features of each mapping.
+        y : array-like of float, shape (n_samples,)
+            Observed times, seconds.
+        groups : array-like, shape (n_samples,), optional
+            Application and machine of each sample. Folds then keep a group together, so that the
+            intervals hold for an application or machine never seen, given ten groups or so; with
+            two or three they hold too little.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite, a column missing, or a parameter not valid; or if times or
+            groups have the labels of the features in another order.
+
+        Warns
+        -----
+        UserWarning
+            If relative times seem to be in another unit.
+        """
+        check_parameters(self.get_params(deep=False))
+        check_order(X, times=y, groups=groups)
+        check_times(y)
+        matrix, y = self._validated(X, y)
+        relative = self.target != "time"
+        if relative and y.min() <= 0:
+            raise InputError("bad observed time", found=y.min(), expected="positive seconds")
+        scale = self._scale(X) if relative else None
+        self.relative_: Relative | Line | None = None
+        learned = y
+        if scale is not None:
+            if self.target == "measured":
+                self.relative_ = Line.of(scale, y)
+            else:
+                ask_for_seconds(y, scale.unit, REFERENCE[self.target])
+                self.relative_ = Relative.of(scale, y)
+            learned = self.relative_.scores(scale, y)
+        self.log_ = bool(relative or y.min() > 0)
+        # Where no time fell below its bound, none is thought to.
+        self.bounded_ = scale is not None and scale.holds(y)
+        self.n_samples_ = matrix.shape[0]
+        origin = getattr(X, "attrs", {}).get("provenance")
+        self.provenance_ = dict(origin) if isinstance(origin, Mapping) else {}
+        # Trees compare in single precision and stop splitting at a fixed variance: both need the
+        # unit taken out, for times of a few microseconds would fall below it.
+        self.feature_least_, self.feature_most_ = matrix.min(axis=0), matrix.max(axis=0)
+        self.feature_shift_, self.feature_scale_ = normalisation(matrix)
+        self.target_shift_, self.target_scale_ = map(float, normalisation(learned))
+        matrix = self._normal(matrix)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
+        goal = (learned - self.target_shift_) / self.target_scale_
+        score = np.log(y) if self.log_ and not relative else learned
+        # Trees are too small to be sent to other processes.
+        with parallel_config("threading", n_jobs=self.n_jobs or 1):
+            self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
+            self.feature_importances_ = self.forest_.feature_importances_
+            self.calibration_ = None
+            if self.calibration_folds:
+                n_fewer = max(min(self.n_estimators, 50), self.n_estimators // 6)
+                fewer = self._forest(n_fewer, int(seeds[1]))
+                n_folds = int(self.calibration_folds)
+                self.calibration_ = calibrate(
+                    fewer, self._centre, matrix, goal, score, groups, n_folds, seeds[1]
+                )
+        return self
+
+    def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:
+        """Return the expected times, seconds, shape ``(n_samples,)``.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        return self.outlook(X).times()
+
+    def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
+        """Return intervals that hold the observed time in a share ``coverage`` of cases.
+
+        The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
+        the disagreement of the trees: the coverage is met on average, without the guarantee of
+        conformal prediction. Fewer than nine samples are too few for 90 %, than nineteen for 95 %.
+        Where times are relative and none of the samples took less than its lower bound, no end
+        lies below it.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, 2)
+            Low and high ends, seconds.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite, a column missing, or the coverage not between 0 and 1.
+
+        Warns
+        -----
+        UserWarning
+            If the samples are too few for the coverage.
+        """
+        return self.outlook(X).interval(coverage)
+
+    def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
+        """Return possible times of each mapping, shape ``(n_draws, n_samples)``, seconds.
+
+        Each draw adds a cross-validated miss to the forecast. Mappings miss independently, except
+        for the part common to all mappings of an application where the model knows it (``groups``).
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        return np.concatenate(list(self.outlook(X).draws(n_draws, seed)))
+
+    def probability_of_best(
+        self, X: pd.DataFrame | ArrayLike, n_draws: int = 4000, seed: int = 0
+    ) -> Floats:
+        """Return the probability that each mapping is the fastest of them all; sums to 1.
+
+        Mappings that draw the same time share the win.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        return self.outlook(X).probability_of_best(n_draws, seed)
+
+    def outlook(self, X: pd.DataFrame | ArrayLike) -> Outlook:
+        """Return all that the model says of mappings, from one pass through the forest.
+
+        Raises
+        ------
+        InputError
+            If a value is not finite or a column missing.
+        """
+        matrix = self._checked(X)
+        centre, spread = self._centre(self.forest_, matrix)
+        floor = 0.0 if self.calibration_ is None else self.calibration_.floor
+        return Outlook(
+            features=matrix,
+            centre=centre,
+            width=spread + floor,
+            calibration=self.calibration_,
+            relative=self.relative_,
+            scale=None if self.relative_ is None else self._scale(X),
+            is_log=self.log_,
+            is_bounded=self.bounded_,
+        )
+
+    def _scale(self, X: Any) -> Scale:
+        """What the times of these mappings are relative to."""
+        return Scale.of(X, self.target, REFERENCE.get(self.target, self.reference))
+
+    def _centre(self, forest: ExtraTreesRegressor, matrix: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation over the trees, on the scale of the misses."""
+        single = matrix.astype(np.float32)
+        trees = np.stack([tree.tree_.predict(single).ravel() for tree in forest.estimators_])
+        mean = trees.mean(axis=0) * self.target_scale_ + self.target_shift_
+        spread = trees.std(axis=0) * self.target_scale_
+        if self.log_ and self.target == "time":
+            return np.log(mean), spread / mean
+        return mean, spread
+
+    def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
+        smallest = self.min_samples_leaf
+        if smallest is None:
+            smallest = _LEAF_OF_CORRECTIONS if self.target == "correction" else 1
+        return ExtraTreesRegressor(
+            int(n_estimators),
+            min_samples_leaf=int(smallest),
+            max_leaf_nodes=None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            random_state=seed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _validated(self, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Features and times of the samples to learn from."""
+        if self.features is not None:
+            if not isinstance(X, pd.DataFrame):
+                raise InputError(
+                    "named features need a table", found=type(X).__name__, expected="a DataFrame"
+                )
+            X = finite(columns_of(X, feature_set(self.features)))
+        elif isinstance(X, pd.DataFrame):
+            X = finite(features_only(X))
+        try:
+            return validate_data(  # type: ignore[no-any-return]
+                self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _checked(self, X: Any) -> Floats:
+        """Normalised features of mappings to forecast."""
+        check_is_fitted(self, "forest_")
+        if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
+            X = finite(columns_of(X, self.feature_names_in_))
+        try:
+            return self._normal(validate_data(self, X, dtype=np.float64, reset=False))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _normal(self, matrix: Floats) -> Floats:
+        normal: Floats = (matrix - self.feature_shift_) / self.feature_scale_
+        # A feature far beyond what was seen must stay a number in single precision.
+        return np.clip(normal, -1e30, 1e30)

@@ -1,0 +1,125 @@
+"""Learning about one application on one torus from simulated times of its mappings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from sklearn.base import clone
+
+from toruscast.features import FEATURES
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.strategies.twins import unlike
+from toruscast.routing import Routing
+from toruscast.training.evaluate.evaluate import repeated_splits, summarise
+from toruscast.training.predictor._relative import TARGET_COLUMNS
+from toruscast.training.predictor.checks import check_sends
+from toruscast.training.predictor.feature_sets import Target, feature_set
+from toruscast.training.predictor.predictor import TimePredictor
+
+from .samples import build_samples
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A predictor made for one application and torus.
+
+    Attributes
+    ----------
+    model : TimePredictor
+        Fitted on all samples.
+    samples : DataFrame
+        What it learned from.
+    quality : DataFrame
+        How it forecasts samples kept out of training, as `summarise` gives it.
+    n_twins : int
+        Samples with the distances of another one or of an excluded mapping, for want of others.
+    """
+
+    model: TimePredictor
+    samples: pd.DataFrame
+    quality: pd.DataFrame
+    n_twins: int
+
+
+def train_for(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int = 168,
+    *,
+    seed: int = 1,
+    exclude: Sequence[TaskMapping] = (),
+    model: TimePredictor | None = None,
+    routing: Routing = "deterministic",
+    store_path: str | os.PathLike[str] | None = None,
+    n_splits: int = 20,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Training:
+    """Train a predictor for one application and torus on simulated times of other mappings.
+
+    Parameters
+    ----------
+    traffic, torus
+        What is sent, and over which network.
+    n : int
+        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`.
+    seed : int
+        Seed of the sample and the splits.
+    exclude : sequence of TaskMapping
+        Mappings to keep out of training, with those equivalent to them: the candidates to be
+        ranked.
+    model : TimePredictor, optional
+        The learner; corrections of the sketch, from the features ``sketch``, if not given.
+    routing : {"deterministic", "adaptive", "by_size"}
+        Of the features and the simulation.
+    store_path : path-like, optional
+        Where the samples are kept, so that a run that was stopped can go on; nowhere if not given.
+    n_splits : int
+        Splits that measure the quality.
+    n_jobs : int, optional
+        Threads of the simulations, and processes of the splits.
+    progress : callable, optional
+        Called with the number of samples done and the number of all.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    InputError
+        If the tasks do not fit the torus, it has fewer different mappings, or nothing is sent.
+    """
+    check_sends(as_workload(traffic))
+    learner = TimePredictor("sketch", "correction") if model is None else clone(model)
+    names = () if learner.features is None else feature_set(learner.features)
+    mappings, n_twins = unlike(traffic, torus, n, seed, exclude)
+    samples = build_samples(
+        [(traffic, torus, mappings)],
+        store_path,
+        n_jobs=n_jobs,
+        level=needed_level(names, learner.target),
+        routing=routing,
+        progress=progress,
+        provenance={"seed": seed},
+    )
+    quality = summarise(
+        repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    )
+    learner.fit(samples, samples["time"])
+    return Training(learner, samples, quality, n_twins)
+
+
+def needed_level(names: Iterable[str], target: Target | None = None) -> int:
+    """Return 2 where one of the features, or the target, needs the simulator, else 1.
+
+    Examples
+    --------
+    >>> needed_level(["max_bytes"]), needed_level(["max_bytes"], "correction")
+    (1, 2)
+    """
+    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
+    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)

@@ -1,0 +1,147 @@
+"""Samples to learn from: features and simulated times of many mappings."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from toruscast.errors import InputError
+from toruscast.features.registry import select
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.routing import Routing
+from toruscast.validation import job_count
+from toruscast.workers import Task
+
+from ._files import SampleFiles, noted
+from ._keys import How, Job, job_of
+from ._parts import Part, compute, known, labels_of, marks_of, parts_of
+
+logger = logging.getLogger(__name__)
+Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
+
+
+def build_samples(
+    cases: Iterable[Case],
+    store_path: str | os.PathLike[str] | None = None,
+    *,
+    n_jobs: int | None = None,
+    level: int = 1,
+    routing: Routing = "deterministic",
+    features: Sequence[str] | None = None,
+    coarsening: int | None = None,
+    iterations: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    provenance: dict[str, Any] | None = None,
+) -> pd.DataFrame:
+    """Compute the features and simulate the time of every case; store them as Parquet if asked to.
+
+    With a store, finished parts are kept in the folder ``<store_path>.parts`` until the table holds
+    them: a run that was killed goes on where it stopped, even after others have built into the same
+    table, and a table that grows computes only what is new. Several may build into one table at a
+    time.
+
+    Parameters
+    ----------
+    cases : iterable of (workload, torus, mapping or mappings)
+        What to compute.
+    store_path : path-like, optional
+        The table; nothing is written if not given. What it holds already is not computed again, and
+        what it holds besides stays. A mapping that it holds with other features gets the new ones
+        in the same row, without being simulated again where those are of level 1. Of a metric of
+        your own that has changed it keeps no older values.
+    n_jobs : int, optional
+        Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
+    level : {1, 2}
+        Analytic features only, or those of the simulator too.
+    routing : {"deterministic", "adaptive", "by_size"}
+        Of features and simulation.
+    features : sequence of str, optional
+        Names of the features; all of the level if not given.
+    coarsening : int, optional
+        Real packets in one simulated packet; chosen as in `RoutedTraffic` if not given.
+    iterations : int
+        How often the phases are simulated, as in `simulate`; ``time`` is the mean of all but the
+        first.
+    progress : callable, optional
+        Called with the number of samples done and the number of all; those that only lack features
+        are still to do.
+    provenance : dict, optional
+        What JSON can hold, stored with the table besides the versions, command, date, graphs and
+        tori, the highest level, routing and coarsening (of different ones a list); seeds belong
+        here. Versions, command and date are those of the last run that added samples.
+
+    Returns
+    -------
+    DataFrame
+        A row per case and mapping, in their order: ``workload``, ``torus``, ``mapping``, ``key`` (a
+        hash of all that is simulated; with metrics of your own of zones too, even where no packet
+        is routed by them), the features asked for, and ``time`` in seconds. A metric of your own
+        counts as changed if its function did, not if what that calls did.
+
+    Raises
+    ------
+    InputError
+        If a mapping does not fit, or the table or a part of it is no readable table of samples.
+    """
+    if level not in (1, 2):
+        raise InputError("bad feature level", found=level, expected="1 or 2")
+    n_jobs = job_count(n_jobs)
+    how = How(tuple(dict.fromkeys(select(features, level))), routing, coarsening, iterations)
+    jobs = [
+        job_of(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases
+    ]
+    rows = sum(len(job.keys) for job in jobs)
+    if not rows:
+        raise InputError("no mapping to build samples from")
+    files = None if store_path is None else SampleFiles(store_path)
+    tables = [] if files is None else files.read(how)
+    missing = parts_of(jobs, how, known(tables))
+    n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
+    found = {"event": "samples found", "samples": rows, "stored": n_done}
+    logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
+    if progress is not None:
+        progress(n_done, rows)
+    for values in _computed(jobs, missing, how, n_jobs):
+        if files is not None:
+            files.keep(values, how)
+        # Of what is simulated again, the new time counts.
+        tables.insert(0, values)
+        n_done += len(values)
+        seconds = time.perf_counter() - began
+        now = {"event": "samples done", "samples": rows, "done": n_done, "seconds": seconds}
+        logger.info("%d of %d samples are done, after %.3g s", n_done, rows, seconds, extra=now)
+        if progress is not None:
+            progress(n_done, rows)
+    table = _assembled(jobs, how, known(tables))
+    told = {"level": level, **(provenance or {})}
+    if iterations > 1:
+        told["iterations"] = iterations
+    if files is None:
+        origin = noted(table, how, told, marks_of(how))
+    else:
+        origin = files.merge(table, jobs, how, told)
+    own = {"level": level, "routing": routing, "coarsening": coarsening, "n_samples": rows}
+    own |= {"iterations": iterations} if iterations > 1 else {}
+    table.attrs["provenance"] = origin | own
+    return table
+
+
+def _computed(
+    jobs: Sequence[Job], parts: Sequence[Part], how: How, n_jobs: int
+) -> Iterator[pd.DataFrame]:
+    """Return the samples of the parts, each as soon as it is ready."""
+    cases = [(job.workload, job.torus) for job in jobs]
+    for _, values in Task(compute, cases, how).each(parts, n_jobs):
+        yield values
+
+
+def _assembled(jobs: Sequence[Job], how: How, values: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the cases in their order, under their own names."""
+    labels = pd.concat([labels_of(job) for job in jobs], ignore_index=True)
+    names = [*(feature.name for feature in how.features), "time"]
+    return labels.join(values[names], on="key")
