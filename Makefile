@@ -134,7 +134,7 @@ clean:
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt setuptools
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[report]'
 	touch $@
 
 .venv/installed-dev: .venv/installed

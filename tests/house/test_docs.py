@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 PAGES = sorted(ROOT.glob("docs/**/*.md"))
 GUIDE = sorted(ROOT.glob("docs/guide/*.md"))
-BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```", re.S | re.M)
+BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```', re.S | re.M)
 # Pages with examples, and how many there are at least.
 EXAMPLES = {"codesign": 10, "composition": 10, "interconnect": 15, "pmnf": 5}
 COMMANDS = [
@@ -131,6 +131,15 @@ def test_commands_of_the_pages_exist(page, line):
         assert command is not None, word
     known = {option for parameter in command.params for option in parameter.opts}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def test_the_first_command_of_the_site_needs_no_more_than_make_rank_installs():
+    first = re.search(r"```sh\n(.*?)```", (ROOT / "docs/index.md").read_text(), re.S)[1]
+    assert "--report" in first
+    recipe = re.search(
+        r"^\.venv/installed:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M
+    )
+    assert "'.[report]'" in recipe[1]
 
 
 def test_every_command_stands_in_the_readme():

@@ -8,6 +8,7 @@ import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 mkdocs = pytest.importorskip("mkdocs.config", reason="mkdocs is not installed")
+markdown = pytest.importorskip("markdown", reason="mkdocs is not installed")
 pytest.importorskip("material", reason="mkdocs-material is not installed")
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -20,6 +21,14 @@ def test_every_page_has_a_place_in_the_site():
     there = {str(path.relative_to(docs)) for path in docs.rglob("*.md")}
     there |= {str(path.relative_to(docs).with_suffix(".md")) for path in docs.rglob("*.ipynb")}
     assert named == there, "name it under nav in mkdocs.yml"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.stem)
+def test_no_page_shows_raw_fences(page):
+    config = mkdocs.load_config(str(ROOT / "mkdocs.yml"))
+    names, options = config["markdown_extensions"], config["mdx_configs"]
+    html = markdown.markdown(page.read_text(), extensions=names, extension_configs=options)
+    assert "```" not in html
 
 
 @pytest.fixture
