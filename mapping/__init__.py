@@ -34,5 +34,7 @@ __all__ = [
     "from_scipy",
     "machine",
     "parse_torus",
+    "patterns",
+    "strategies",
     "sum_edges",
 ]
