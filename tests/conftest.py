@@ -2,8 +2,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from toruscast.cli.output import Output
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("toruscast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("toruscast")
 
 # What this variable names; without it, the folder beside the clone.
 VARIABLE = "TORUSCAST_DATA"

@@ -94,9 +94,9 @@ _SHARE = click.FloatRange(min=1e-4, max=1)
         "--run",
         "script",
         metavar="'CMD {map}'",
-        help="RUNS THIS COMMAND for each mapping that is chosen, {map} being its file. The last "
-        "number that it prints is its seconds, which go to --times. A run that was ended goes on "
-        "when the same command is given again.",
+        help="RUNS THIS COMMAND for each mapping that is chosen, {map} being its file, which needs "
+        "no quotes. It prints its seconds last, such as 1.25 or 'elapsed: 1.25 s'; they go to "
+        "--times. A run that was ended goes on when the same command is given again.",
     ),
     click.option(
         "--timeout",
@@ -144,6 +144,7 @@ def command(
     check_sends(application.comm, traffic.comms[0])
     torus = load_torus(traffic)
     mappings = load_mappings(application.comm, torus, candidates, work.seed)
+    launch.check_names(mappings, times)
     alone = only_one(times) if launch.script is not None and times is not None else nullcontext()
     with alone:
         with output.progress("Routing") as progress:

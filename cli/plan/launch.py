@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,12 +42,14 @@ class Launch:
         """
         from toruscast.errors import InputError
         from toruscast.mapping.formats.registry import dialect_to_write
-        from toruscast.training.plan.script import PLACE
+        from toruscast.training.plan.script import PLACE, check_command
 
         if self.script is not None and times is None:
             raise click.UsageError("--run needs --times, the file that takes the runs")
         if self.script is not None and PLACE not in self.script:
             raise click.UsageError(f"--run needs {PLACE}, the file of the mapping")
+        if self.script is not None:
+            check_command(self.script)
         if self.dialect is not None:
             if self.script is None and self.out is None:
                 raise click.UsageError("--dialect needs --out or --run")
@@ -54,30 +59,55 @@ class Launch:
         if self.out is not None:
             check_folder(self.out)
 
+    def check_names(self, mappings: Sequence[TaskMapping], times: str | None) -> None:
+        """Raise early where files of these names cannot be written, or one is the file of runs.
+
+        Raises
+        ------
+        InputError
+            If it is so.
+        """
+        from toruscast.errors import InputError
+        from toruscast.mapping.formats.run_log import check_appendable
+        from toruscast.training.forecast.answer import names_of
+
+        names = names_of(mappings)
+        if self.script is not None and times is not None:
+            check_appendable(times, names)
+        if self.out is None:
+            return
+        for name in names:
+            if name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
+                raise InputError("name of a mapping is no file name", found=repr(name))
+            file = os.path.realpath(Path(self.out) / f"{name}{self._suffix}")
+            if times is not None and file == os.path.realpath(times):
+                found = f"mapping {name!r} in --out {self.out}"
+                raise InputError("file of runs would be overwritten", file=times, found=found)
+
     def write(
         self, mapping: TaskMapping, name: str, folder: Path, hosts: str | None
     ) -> tuple[Path, str]:
-        """Write a mapping under its name into ``--out``, else into a folder.
+        """Write a mapping under its name into a folder.
 
         Returns
         -------
         tuple of Path and str
             The file, and how it is used; empty where that needs no word.
         """
-        from toruscast.errors import InputError
         from toruscast.mapping.formats import folder_to_fill, write_mapping
+
+        with folder_to_fill(folder):
+            file = folder / f"{name}{self._suffix}"
+            return file, write_mapping(mapping, file, self.dialect, hosts=hosts)
+
+    @property
+    def _suffix(self) -> str:
         from toruscast.mapping.formats.registry import dialect_of
 
-        if name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
-            raise InputError("name of a mapping is no file name", found=repr(name))
-        place = folder if self.out is None else Path(self.out)
-        suffix = ".map"
-        if self.dialect is not None:
-            known = dialect_of(self.dialect, "mapping").suffixes
-            suffix = next((each for each in known if each.startswith(".")), ".txt")
-        with folder_to_fill(place):
-            file = place / f"{name}{suffix}"
-            return file, write_mapping(mapping, file, self.dialect, hosts=hosts)
+        if self.dialect is None:
+            return ".map"
+        known = dialect_of(self.dialect, "mapping").suffixes
+        return next((each for each in known if each.startswith(".")), ".txt")
 
     def drive(
         self,
@@ -111,14 +141,17 @@ class Launch:
                 )
                 progress(made.n_runs, limit)
 
+            def write(mapping: TaskMapping, folder: Path) -> Path:
+                # Whatever the script does with the path, no shell takes a part of it for a word.
+                name = re.sub(r"^\.|[^\w.,=@%+-]", "_", made.name_of(mapping), flags=re.ASCII)
+                return self.write(mapping, name, folder, hosts)[0]
+
             progress(made.n_runs, limit)
             drive(
                 made,
                 script,
                 times,
-                lambda mapping, folder: self.write(mapping, made.name_of(mapping), folder, hosts)[
-                    0
-                ],
+                write,
                 most=limit,
                 batch=batch,
                 told=told,

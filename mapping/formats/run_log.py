@@ -6,6 +6,7 @@ import csv
 import errno
 import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from toruscast.errors import InputError, MissingFileError
@@ -32,6 +33,23 @@ def holds_runs(path: str | os.PathLike[str]) -> bool:
     return len(lines) > 1 or (len(lines) == 1 and columns_of_times(fields(lines[0])) is None)
 
 
+def check_appendable(path: str | os.PathLike[str], mappings: Iterable[str]) -> None:
+    """Raise unless runs of these mappings can be added to a file by `append_run`.
+
+    Raises
+    ------
+    InputError
+        If the file is packed or no file of runs, or a line cannot hold a name.
+    """
+    lines = []
+    if Path(path).exists():
+        if Path(path).read_bytes()[:2] == _GZIP:
+            raise InputError("packed file, to which no line can be added", file=path)
+        lines = _lines(path)
+    for mapping in mappings:
+        _row(path, lines, mapping, 1.0)
+
+
 def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> None:
     r"""Add a run to a file of `read_runs`, in its columns and its unit; make it if it is missing.
 
@@ -54,9 +72,8 @@ def append_run(path: str | os.PathLike[str], mapping: str, seconds: float) -> No
     >>> path.read_text()
     'mapping,time\nrow-major,1.25\nby-hand,0.75\n'
     """
+    check_appendable(path, ())
     is_new = not Path(path).exists()
-    if not is_new and Path(path).read_bytes()[:2] == _GZIP:
-        raise InputError("packed file, to which no line can be added", file=path)
     lines = [] if is_new else _lines(path)
     row = ("" if lines else ",".join(_HEADER) + "\n") + _row(path, lines, mapping, seconds)
     target = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)

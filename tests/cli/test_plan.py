@@ -1,19 +1,21 @@
+import gzip
 import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from waiting import lifeline, until
 
 from toruscast.cli import main
 from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.formats import read_mapping, write_comm, write_mappings
 from toruscast.simulation import simulate
+from toruscast.training.plan.run_loop import only_one
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 4096)
@@ -181,37 +183,78 @@ def test_a_time_in_another_unit_is_not_kept(run):
 
 
 def test_two_plans_do_not_write_one_file(run):
-    from toruscast.training.plan.run_loop import only_one
-
     with only_one("runs.csv"):
         result = run("--run", MACHINE, code=1)
-        assert Path("runs.csv").exists()
+        # The lock holds where another program replaces the file.
+        Path("new").write_text(f"{BEST},1e-4\n")
+        Path("new").replace("runs.csv")
+        run("--run", MACHINE, code=1)
     assert "another plan writes its runs here" in result.stderr
-    Path("runs.csv").touch()
-    with only_one("runs.csv"):
-        pass
-    assert Path("runs.csv").exists(), "a user's own file was removed"
+    assert Path("runs.csv").read_text() == f"{BEST},1e-4\n"
+    assert not list(Path().glob(".runs.csv*"))
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_of_runs_that_another_program_puts_there_stays(run, link):
+    if link:
+        Path("other").mkdir()
+        Path("runs.csv").symlink_to("other/all.csv")
+    place = "other/all.csv" if link else "runs.csv"
+    puts = f"printf '{BEST},1e-4\\n' > new; mv new {place}; echo 1e-4 # {{map}}"
+    run("--run", puts, "--runs", "1")
+    assert Path(place).read_text().startswith(f"{BEST},1e-4\n")
+    assert len(Path(place).read_text().splitlines()) == 2
+    # A run without a time leaves the file of the other program too.
+    Path(place).unlink()
+    run("--run", puts.replace("echo 1e-4", "false"), code=1)
+    assert Path(place).read_text() == f"{BEST},1e-4\n"
+    assert Path("runs.csv").is_symlink() == link
+
+
+def test_a_mapping_is_not_written_over_the_file_of_runs(run):
+    Path("next").mkdir()
+    Path(f"next/{BEST}.map").write_text(f"mapping,time\n{BEST},{TIMES[BEST]!r}\n")
+    before = Path(f"next/{BEST}.map").read_bytes()
+    for more in ([], ["--run", MACHINE]):
+        result = run("--times", f"next/{BEST}.map", "--out", "next", *more, code=2)
+        assert "file of runs would be overwritten" in result.stderr
+    assert Path(f"next/{BEST}.map").read_bytes() == before
+
+
+def test_a_packed_file_of_runs_is_refused_before_a_run(run):
+    with gzip.open("runs.csv.gz", "wt") as file:
+        file.write(f"mapping,time\n{BEST},{TIMES[BEST]!r}\n")
+    asked = ("--times", "runs.csv.gz")
+    run(*asked)
+    assert "packed file" in run(*asked, "--run", "touch began; : {map}", code=2).stderr
+    assert not Path("began").exists()
+
+
+def test_no_shell_runs_the_name_of_a_mapping(run):
+    names = ["$(touch PWNED)", "`touch PWNED`", "a; touch PWNED;", "'b'", "d e", "*"]
+    nodes = [mapping.node for mapping in MAPPINGS.values()]
+    rows = [",".join([name, *map(str, node)]) for name, node in zip(names, nodes, strict=False)]
+    Path("names.csv").write_text("\n".join(rows) + "\n")
+    given = ("--mappings", "names.csv", "--noise", "0.3", "--runs", "6")
+    # Neither this shell, nor another one that takes the path for a part of its program.
+    run(*given, "--run", "test -s {map} && echo 1")
+    run(*given, "--times", "more.csv", "--run", "eval test -s {map} && echo 1")
+    assert set(logged()["mapping"]) <= set(names)
+    assert not Path("PWNED").exists()
+    refused = run(*given, "--run", 'echo 2; : "{map}"', code=2)
+    assert 'found "{map}, expected ./job.sh {map}' in refused.stderr
 
 
 def test_ctrl_c_ends_the_script_too(run):
-    slow = "touch began; sleep 1; touch finished; echo 1 # {map}"
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from toruscast.cli import main; main()",
-            *WORDS.split(),
-            "--run",
-            slow,
-        ],
-        stderr=subprocess.PIPE,
-    )
-    while not Path("began").exists():
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode == 130
-    assert errors.decode().splitlines()[-1] == "toruscast: error: interrupted"
-    time.sleep(1.2)
+    slow = "exec 9> held; touch began; sleep 1000; touch finished; echo 1 # {map}"
+    line = [sys.executable, "-c", "from toruscast.cli import main; main()", *WORDS.split()]
+    with lifeline("held") as all_are_gone:
+        process = subprocess.Popen([*line, "--run", slow], stderr=subprocess.PIPE)
+        until(lambda: Path("began").exists() or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+        assert process.returncode == 130
+        assert errors.decode().splitlines()[-1] == "toruscast: error: interrupted"
+        until(all_are_gone)
     assert not Path("finished").exists()
-    assert not Path(".runs.csv.run").exists()
+    assert not list(Path().glob(".runs.csv*"))

@@ -30,34 +30,35 @@ def folder_of(runs_file: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def only_one(runs_file: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep other processes from planning on the same file of runs, which is made if missing.
+    """Keep other processes from planning on the same file of runs.
+
+    An empty file beside it is locked, so that no file that may hold runs is made or removed, and
+    the lock holds where another program replaces the file of runs.
 
     Raises
     ------
     RunError
-        If one does already.
+        If another process plans already.
     """
-    # A symbolic link stays one.
-    runs_file = os.path.realpath(runs_file)
-    is_new = not Path(runs_file).exists()
-    handle = _opened(runs_file)
+    runs = Path(os.path.realpath(runs_file))
+    lock = runs.with_name(f".{runs.name}.lock")
+    handle = _locked(lock, runs_file)
     try:
         yield
     finally:
-        # A file of its own in which no run came to stand is not left behind.
-        if is_new and not os.fstat(handle).st_size:
-            Path(runs_file).unlink(missing_ok=True)
+        if not os.fstat(handle).st_size:
+            lock.unlink(missing_ok=True)
         os.close(handle)
 
 
-def _opened(runs_file: str | os.PathLike[str]) -> int:
-    """Open and lock the file of runs, made if it is missing."""
+def _locked(lock: Path, runs_file: str | os.PathLike[str]) -> int:
+    """Open and lock a file, made if it is missing."""
     while True:
-        handle = os.open(runs_file, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The process before may have removed it meanwhile.
-            if os.path.samestat(os.fstat(handle), Path(runs_file).stat()):
+            if os.path.samestat(os.fstat(handle), lock.stat()):
                 return handle
         except BlockingIOError:
             os.close(handle)
@@ -85,7 +86,7 @@ def take_left(plan: Plan, script: Script, runs_file: str | os.PathLike[str]) -> 
     taken = None
     is_ours = isinstance(name, str) and name in plan.names
     # A shorter file is another one.
-    is_ours = is_ours and isinstance(size, int) and Path(runs_file).stat().st_size >= size
+    is_ours = is_ours and isinstance(size, int) and _size(runs_file) >= size
     if seconds is not None and is_ours and not is_logged(runs_file, size, name, seconds):
         _keep(plan, runs_file, name, seconds)
         taken = name
@@ -110,7 +111,7 @@ def drive(
     plan : Plan
         Knows the runs of the file.
     write : callable
-        Makes the file of a mapping, in the folder that it is given or elsewhere; returns its path.
+        Makes the file of a mapping in the folder that it is given; returns its path.
     most : int
         Runs in all, those of the file included.
     batch : int
@@ -126,7 +127,7 @@ def drive(
     while not plan.is_enough and plan.n_runs < most:
         for mapping in plan.ask(min(batch, most - plan.n_runs)):
             name = plan.name_of(mapping)
-            note = {"size": Path(runs_file).stat().st_size}
+            note = {"size": _size(runs_file)}
             seconds = script.run(name, partial(write, mapping), note)
             try:
                 _keep(plan, runs_file, name, seconds)
@@ -142,3 +143,11 @@ def _keep(plan: Plan, runs_file: str | os.PathLike[str], name: str, seconds: flo
     append_run(runs_file, name, seconds)
     ran = {"event": "ran", "mapping": name, "time_on_machine": seconds, "runs": plan.n_runs}
     logger.info("run %d: %s took %.6g s", plan.n_runs, name, seconds, extra=ran)
+
+
+def _size(runs_file: str | os.PathLike[str]) -> int:
+    """Return the bytes of the file, none if there is none."""
+    try:
+        return Path(runs_file).stat().st_size
+    except FileNotFoundError:
+        return 0
