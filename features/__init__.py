@@ -1,5 +1,7 @@
 """What is known of a mapping before it runs: routed traffic and the named features of it."""
 
+from toruscast import plugins
+
 from .outliers import average_outliers, top_outliers
 from .registry import FEATURES, Feature, feature_names, register, unregister
 from .table import extract, extract_blocks
@@ -17,3 +19,6 @@ __all__ = [
     "top_outliers",
     "unregister",
 ]
+
+# Modules of other packages register their features when they are loaded.
+plugins.load("features")

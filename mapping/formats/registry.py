@@ -6,6 +6,8 @@ A dialect is added in two steps:
    reader, its writer if there is one, and a frozen record ``DIALECT = Dialect(...)``.
 2. Put that record into the tuple ``DIALECTS`` of the folder's ``__init__``.
 
+Another package adds one by an entry point of the group ``toruscast.formats`` that names its record.
+
 The readers, ``toruscast formats``, ``toruscast doctor`` and the page of formats find it there. The
 tests try its example against every other dialect.
 """
@@ -17,6 +19,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from toruscast import plugins
 from toruscast.errors import InputError
 
 from ._foreign import foreign_name
@@ -38,8 +41,13 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     from .times import DIALECT as TIMES
     from .tori import DIALECTS as TORI
 
-    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, *TORI, *HOSTS, TIMES)
+    every: tuple[Dialect, ...] = (*GRAPHS, *MAPPINGS, *TORI, *HOSTS, TIMES, *_of_plugins())
     return tuple(dialect for dialect in every if holds in (None, dialect.holds))
+
+
+def _of_plugins() -> list[Dialect]:
+    found = [dialect for _, dialect in plugins.load("formats")]
+    return [dialect for dialect in found if isinstance(dialect, Dialect)]
 
 
 def dialect_of(name: object, holds: Holds) -> Dialect:

@@ -4,8 +4,10 @@ A strategy is a registered function; `names` lists them, `make` gives one mappin
 `sample` many of very different quality.
 """
 
+from toruscast import plugins
+
 # The modules register their strategies in the order in which `sample` is to turn to them.
-from . import permute, bisect, fold, greedy, scatter, exhaustive, spectral, nested  # noqa: F401, I001
+from . import bisect, exhaustive, fold, greedy, nested, permute, scatter, spectral  # noqa: F401
 from .placement import Placement
 from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
 from .sampling import iter_sample, sample
@@ -22,3 +24,6 @@ __all__ = [
     "sample",
     "variants",
 ]
+
+# Modules of other packages register their strategies when they are loaded.
+plugins.load("strategies")

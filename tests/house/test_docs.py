@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,8 @@ def test_walk_throughs_can_be_repeated(page, tmp_path, monkeypatch, capsys):
     for kind, file, body in BLOCK.findall(page.read_text()):
         if file:
             Path(file).write_text(body)
+        elif kind == "toml":
+            tomllib.loads(body)
         elif kind == "text":
             shown = words(body)
             assert [line for line in shown if line not in words(out)] == []

@@ -9,6 +9,7 @@ FOUNDATIONS = {
     "files",
     "memory",
     "notebook",
+    "plugins",
     "typing",
     "validation",
     "wording",
