@@ -7,7 +7,10 @@ A strategy is a registered function; `names` lists them, `make` gives one mappin
 from toruscast import plugins
 
 # The modules register their strategies in the order in which `sample` is to turn to them.
-from . import bisect, exhaustive, fold, greedy, nested, permute, scatter, spectral  # noqa: F401
+# isort: off
+from . import permute, bisect, fold, greedy, scatter, exhaustive, spectral, nested  # noqa: F401
+
+# isort: on
 from .placement import Placement
 from .registry import STRATEGIES, Strategy, examples, make, names, register, variants
 from .sampling import iter_sample, sample
