@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +71,20 @@ class MappingFile:
             return ""
         advice = write_mapping(mapping, self.out, self.dialect, torus=torus, hosts=hosts)
         return f"{mapping.name} is in {self.out}" + (f"; to use it: {advice}" if advice else "")
+
+    @contextmanager
+    def only_if_done(self) -> Iterator[None]:
+        """Put back what was in the file before, if the block that writes it fails."""
+        path = None if self.out is None else Path(self.out)
+        before = path.read_bytes() if path is not None and path.is_file() else None
+        try:
+            yield
+        except BaseException:
+            if path is not None and before is not None:
+                path.write_bytes(before)
+            elif path is not None:
+                path.unlink(missing_ok=True)
+            raise
 
 
 def is_folder(path: str) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
 from toruscast.mapping.machines import tofu_d
-from toruscast.mapping.mesh.curves import loop, snake
+from toruscast.mapping.mesh.layouts import loop, snake
 from toruscast.routing import time_bounds
 from toruscast.validation import machine_shape, whole_number
 

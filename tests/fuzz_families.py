@@ -32,7 +32,7 @@ from toruscast.mapping.formats.source import Source
 from toruscast.mapping.holes import read_link
 from toruscast.mapping.host_text import parse_torus
 from toruscast.mapping.mesh.axes import parse_axes
-from toruscast.mapping.mesh.traffic_text import parse_traffic
+from toruscast.mapping.mesh.traffic import parse_traffic
 from toruscast.report.page.figures import Views
 from toruscast.scaling import read_jobs, read_measurements
 from toruscast.scaling.codesign.application_files import read_application

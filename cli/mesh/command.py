@@ -16,6 +16,7 @@ from .options import Step, step_options
 from .report import content, show
 
 if TYPE_CHECKING:
+    from toruscast.mapping import Torus
     from toruscast.mapping.hlo import HloStep
 
 _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
@@ -80,8 +81,8 @@ def command(
         raise click.UsageError("--traffic needs --axes")
     targets = check_files(files, output, report)
     check_page(report)
-    torus = load_torus(traffic)
     sends = step.sends or _program(step.hlo or "", output)
+    torus = _devices_of(load_torus(traffic), step, sends)
     with output.progress("Laying out") as move:
         answer = mesh(
             torus,
@@ -101,9 +102,18 @@ def command(
         show(answer, output)
         for _, path in targets:
             how = f": {advice[path]}" if advice.get(path) else ""
-            output.console().print(f"the best layout is in {path}{how}", soft_wrap=True)
+            output.say(f"the best layout is in {path}{how}")
         if not targets:
-            output.console().print("--write mesh.py writes the mesh for JAX.", soft_wrap=True)
+            output.say("--write mesh.py writes the mesh for JAX.")
+
+
+def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:
+    """Make a node of each device of a chip, where the mesh counts them."""
+    from toruscast.mapping.mesh import parse_axes
+    from toruscast.mapping.mesh.devices import chips_as_devices
+
+    n = parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    return chips_as_devices(torus, n, step.devices_per_chip)
 
 
 def _program(path: str, output: Output) -> HloStep:

@@ -21,6 +21,7 @@ class Step:
     hlo: str | None = None
     order: Order = "in-turn"
     devices: str | None = None
+    devices_per_chip: int | None = None
     compare: str | None = None
 
 
@@ -55,6 +56,14 @@ def step_options(function: F) -> F:
             metavar="FILE",
             help="What jax.devices() printed on the slice: the devices that there are; chips may "
             "be missing.  [default: all, numbered as the machine does]",
+        ),
+        click.option(
+            "--devices-per-chip",
+            type=click.IntRange(1, 64),
+            metavar="N",
+            help="Devices that each node of the torus counts as, such as 4 logical cores of a "
+            "Trainium2 chip; they share its links.  [default: 1, or as many as the mesh needs of "
+            "those that the machine has]",
         ),
         click.option(
             "--compare",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toruscast.report.units import nbytes, percent, seconds
+from toruscast.wording import shown_name
 
 from ..output import Output, records
 from ..tables import new_table, print_table
@@ -24,6 +25,8 @@ def content(answer: MeshForecast) -> dict[str, Any]:
         "order": "overlap" if answer.overlap else "in-turn",
         "layouts_considered": answer.considered,
         "all_considered": answer.all_considered,
+        "idle": answer.idle,
+        "not_simulated": list(answer.not_simulated),
         "ranking": records(answer.table),
         "devices_in_order": {"time": answer.in_order.time, "how": answer.in_order.how},
         "gain": answer.gain,
@@ -41,23 +44,30 @@ def show(answer: MeshForecast, output: Output) -> None:
     every = "" if answer.all_considered else ", not all that there are"
     console.print(
         f"{answer.axes} on {answer.torus}, what a step sends {how}; {answer.considered} layouts"
-        f"{every}. simulated: packet by packet; forecast: by the busiest link",
-        soft_wrap=True,
+        f"{every}. simulated: packet by packet; forecast: by the busiest link"
     )
+    if answer.torus.axes.endswith("C"):
+        console.print("Dimension C counts the devices of a chip.")
+    if answer.idle:
+        devices = f"{answer.devices.nodes.size} devices"
+        console.print(f"The mesh uses {answer.axes.n_tasks} of {devices}: {answer.idle} stay idle.")
     table = new_table("#", "time", "how", "layout", left=("how", "layout"))
     for number, layout in enumerate(answer.layouts, 1):
         table.add_row(str(number), seconds(layout.time), layout.how, layout.words)
     for layout in filter(None, (answer.in_order, answer.compared)):
         table.add_row("", seconds(layout.time), layout.how, layout.words)
     print_table(table, console, 4)
+    if answer.best.how == "forecast":
+        why = "run at once" if answer.overlap else "have too many messages"
+        what = ", ".join(map(shown_name, answer.not_simulated))
+        console.print(f"The first row is not simulated: its collectives {why}: {what}.")
     console.print()
     _show_lines(answer, output)
     if answer.gain > 1 + 1e-6:
-        text = f"The best is {answer.gain:.2f} times as fast as the devices in order."
-        console.print(text, soft_wrap=True)
+        console.print(f"The best is {answer.gain:.2f} times as fast as the devices in order.")
     if answer.compared is not None and answer.best.time:
         times = answer.compared.time / answer.best.time
-        console.print(f"It is {times:.2f} times as fast as yours.", soft_wrap=True)
+        console.print(f"It is {times:.2f} times as fast as yours.")
     if answer.ids.size <= _MOST_SHOWN:
         console.print()
         console.print(answer.jax_program(), end="", soft_wrap=True)
@@ -83,8 +93,8 @@ def _show_lines(answer: MeshForecast, output: Output) -> None:
         )
     print_table(table, console, 6)
     for row in lines:
-        console.print(f"{row['what']}: {row['why']}.", soft_wrap=True)
+        console.print(f"{row['what']}: {row['why']}.")
     slowest = max(lines, key=lambda row: row["share"])
     if len(lines) > 1 and slowest["share"] > 0:
         share = percent(slowest["share"])
-        console.print(f"Slowest: {slowest['what']}, {share} of the time.", soft_wrap=True)
+        console.print(f"Slowest: {slowest['what']}, {share} of the time.")

@@ -97,7 +97,7 @@ def command(
 
     if compiling is not None:
         compiling.wait()
-    with time_on_stderr("Searching", how.seconds, output.quiet):
+    with best.only_if_done(), time_on_stderr("Searching", how.seconds, output.quiet):
         found = search(
             workload,
             torus,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
-from toruscast.validation import whole_array
+from toruscast.validation import whole_array, whole_number
 from toruscast.wording import counted
 
 from ..torus import Torus
+
+# Devices that a chip of a machine may be used as, the usual number first.
+_DEVICES_OF_A_CHIP = {"trainium1": (2,), "trainium2": (4, 8)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,52 @@ def usual_devices(torus: Torus) -> Devices:
         chips, cores = min(torus.ndim, 3), tuple(range(3, torus.ndim))
         order = order.transpose(*reversed(range(chips)), *cores)
     return Devices(np.arange(torus.n_nodes), order.ravel().astype(np.int64))
+
+
+def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) -> Torus:
+    """Return a torus of devices: each chip's are a last dimension, C.
+
+    Unless ``per_chip`` says so, the torus stays as it is, but for machines whose chips work as
+    several devices and that has too few chips for ``n_devices``: Trainium2, with four logical cores
+    a chip, or eight (AWS Neuron documentation, logical NeuronCore configuration), Trainium1 with
+    two. Each device has its share of the chip's links; devices of a chip exchange through its
+    memory, each at its share of the memory's bandwidth. How they share links is not public.
+
+    Raises
+    ------
+    InputError
+        If the torus is twisted or has holes.
+
+    Examples
+    --------
+    >>> chips = Torus((4, 4), bandwidth=(128e9,), name="trainium2")
+    >>> str(chips_as_devices(chips, 64)), str(chips_as_devices(chips, 16))
+    ('trainium2 4x4x4', 'trainium2 4x4')
+    """
+    if per_chip is None:
+        several = _DEVICES_OF_A_CHIP.get(torus.name, ()) if torus.n_nodes < n_devices else ()
+        fitting = (n for n in several if n * torus.n_nodes >= n_devices)
+        per_chip = next(fitting, 1)
+    per_chip = whole_number(per_chip, "devices per chip", 1)
+    if per_chip == 1:
+        return torus
+    if torus.twist or torus.holes:
+        expected = "a plain torus without missing chips"
+        raise InputError("several devices a chip", found=torus, expected=expected)
+    memory = torus.network.memory_bandwidth / per_chip
+    return Torus(
+        (*torus.shape, per_chip),
+        wrap=(*torus.wrap, per_chip > 2),
+        bandwidth=(*(b / per_chip for b in torus.bandwidth), memory),
+        network=replace(
+            torus.network,
+            fifos=2 * (torus.ndim + 1),
+            fifo_rule="first_dimension",
+            memory_bandwidth=memory,
+        ),
+        name=torus.name,
+        axes=torus.axes + "C",
+    )
 
 
 def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:

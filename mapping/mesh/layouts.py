@@ -1,18 +1,217 @@
-"""Layouts: which node of a torus each place of a logical mesh is."""
+"""Layouts: which node of a torus each place of a logical mesh is.
+
+An axis takes pieces of the torus's dimensions and walks them in an order of its own: line by line,
+as a snake, round a loop or folded. A dimension of 16 nodes may go to one axis whole, or be cut: 4
+nodes side by side to one axis, and the four such blocks to another, whose neighbours then lie 4
+nodes apart.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..torus import Torus
 from .axes import MeshAxes
-from .curves import Curve, loop, snake
-from .pieces import Pieces, first_nodes, names_of, node_strides
+
+
+class Piece(NamedTuple):
+    """``size`` nodes along a dimension, ``stride`` apart."""
+
+    dimension: int
+    stride: int
+    size: int
+
+
+Pieces = tuple[Piece, ...]
+
+
+def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
+    """Give every way to cut the dimensions into pieces for axes of these sizes.
+
+    An axis takes at most one piece of a dimension. The plainest come first: those that cut least.
+
+    Examples
+    --------
+    >>> for pieces in splits((4,), (2, 2)):
+    ...     print(*pieces)
+    (Piece(dimension=0, stride=1, size=2),) (Piece(dimension=0, stride=2, size=2),)
+    (Piece(dimension=0, stride=2, size=2),) (Piece(dimension=0, stride=1, size=2),)
+    """
+    taken: list[list[Piece]] = [[] for _ in sizes]
+
+    def cut(dimension: int, left: tuple[int, ...]) -> Iterator[tuple[Pieces, ...]]:
+        if dimension == len(shape):
+            if all(size == 1 for size in left):
+                yield tuple(tuple(pieces) for pieces in taken)
+            return
+        for parts in sorted(_parts(shape[dimension], left), key=len):
+            stride, rest = 1, list(left)
+            for axis, size in parts:
+                taken[axis].append(Piece(dimension, stride, size))
+                stride *= size
+                rest[axis] //= size
+            yield from cut(dimension + 1, tuple(rest))
+            for axis, _ in parts:
+                taken[axis].pop()
+
+    yield from cut(0, tuple(sizes))
+
+
+def _parts(size: int, left: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Ordered cuts of a dimension among axes, inner first: (axis, size), each axis once."""
+    if size == 1:
+        yield ()
+        return
+    for axis, most in enumerate(left):
+        for part in divisors(math.gcd(size, most)):
+            if part > 1:
+                others = tuple(1 if a == axis else n for a, n in enumerate(left))
+                for rest in _parts(size // part, others):
+                    yield ((axis, part), *rest)
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the divisors of a number, rising.
+
+    Examples
+    --------
+    >>> divisors(12)
+    (1, 2, 3, 4, 6, 12)
+    """
+    low = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return tuple(low + [number // d for d in reversed(low) if d * d != number])
+
+
+def node_strides(torus: Torus) -> NDArray[np.int64]:
+    """Return how far apart the numbers of neighbouring nodes are, for each dimension."""
+    return np.cumprod((1, *torus.shape[:0:-1]))[::-1].astype(np.int64)
+
+
+def first_nodes(torus: Torus, pieces: Pieces) -> NDArray[np.int64]:
+    """Return the nodes at which the lines along some pieces begin: those at the start of each."""
+    begins = np.ones(torus.n_nodes, dtype=np.bool_)
+    for dimension, stride, size in pieces:
+        begins &= (torus.coords[:, dimension] // stride) % size == 0
+    return np.flatnonzero(begins)
+
+
+def names_of(torus: Torus, pieces: Pieces) -> str:
+    """Return pieces in words.
+
+    Examples
+    --------
+    >>> torus = Torus((16, 4))
+    >>> names_of(torus, (Piece(0, 1, 4), Piece(1, 1, 4))), names_of(torus, (Piece(0, 4, 4),))
+    ('4 of X, Y', 'every 4th of X')
+    """
+    words = []
+    for dimension, stride, size in pieces:
+        letter = torus.axes[dimension]
+        if size == torus.shape[dimension]:
+            words.append(letter)
+        elif stride == 1:
+            words.append(f"{size} of {letter}")
+        elif stride * size == torus.shape[dimension]:
+            words.append(f"every {_nth(stride)} of {letter}")
+        else:
+            words.append(f"{size} of every {_nth(stride)} of {letter}")
+    return ", ".join(words) or "one device"
+
+
+def _nth(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+class Curve(NamedTuple):
+    """An order of the cells of a grid."""
+
+    name: str
+    steps: NDArray[np.int64]  # (cells, dimensions of the grid)
+
+
+def curves(sizes: Sequence[int]) -> list[Curve]:
+    """Return the orders of a grid's cells that an axis may take, the plainest first.
+
+    Examples
+    --------
+    >>> [curve.name for curve in curves((4,))]
+    ['in order', 'folded']
+    >>> curves((2, 2))[2].steps.tolist()
+    [[0, 0], [0, 1], [1, 1], [1, 0]]
+    """
+    if len(sizes) == 0:
+        return [Curve("in order", np.zeros((1, 0), dtype=np.int64))]
+    if len(sizes) == 1:
+        line = np.arange(sizes[0])[:, None]
+        # There over the even places and back over the odd ones: no step is longer than two.
+        folded = np.concatenate([line[::2], line[1::2][::-1]])
+        return [Curve("in order", line), Curve("folded", folded)][: 2 if sizes[0] > 3 else 1]
+    found = []
+    orders = list(permutations(range(len(sizes))))
+    for name, walk in (("in order", _in_order), ("a loop", loop), ("a snake", snake)):
+        for order in orders:
+            cells = walk([sizes[d] for d in order])
+            if cells is not None:
+                back = np.empty_like(cells)
+                back[:, list(order)] = cells
+                found.append(Curve(name, back))
+    return found
+
+
+def _in_order(sizes: Sequence[int]) -> NDArray[np.int64]:
+    return np.indices(sizes).reshape(len(sizes), -1).T
+
+
+def snake(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return a walk over all cells in steps between neighbours, the last dimension fastest.
+
+    Examples
+    --------
+    >>> snake((2, 3)).tolist()
+    [[0, 0], [0, 1], [0, 2], [1, 2], [1, 1], [1, 0]]
+    """
+    cells = _in_order(sizes)
+    before = np.zeros(len(cells), dtype=np.int64)
+    for d, size in enumerate(sizes):
+        # A line is walked backwards if an odd number of lines was walked before it.
+        lines = before.copy()
+        before = before * size + cells[:, d]
+        cells[:, d] = np.where(lines % 2, size - 1 - cells[:, d], cells[:, d])
+    return cells
+
+
+def loop(sizes: Sequence[int]) -> NDArray[np.int64] | None:
+    """Return a walk that ends beside its start; None if the first size is odd or another is 1.
+
+    With the dimensions behind the first as one line (a snake), the walk goes there and back over
+    all but the first place of each line, and home over those.
+
+    Examples
+    --------
+    >>> loop((4, 3)).tolist()[:4], loop((4, 3)).tolist()[-3:]
+    ([[0, 0], [0, 1], [0, 2], [1, 2]], [[3, 0], [2, 0], [1, 0]])
+    """
+    if len(sizes) < 2 or sizes[0] % 2:
+        return None
+    line = snake(sizes[1:])
+    if len(line) < 2:
+        return None
+    rows = [[(0, 0)]]
+    for row in range(sizes[0]):
+        there = range(1, len(line))
+        rows.append([(row, place) for place in (there if row % 2 == 0 else reversed(there))])
+    rows.append([(row, 0) for row in range(sizes[0] - 1, 0, -1)])
+    walk = np.array([cell for row in rows for cell in row])
+    return np.column_stack([walk[:, 0], line[walk[:, 1]]])
+
 
 # Orders of the axes in which a walk is cut; of five axes these are all.
 _MOST_NESTS = 120

@@ -109,7 +109,7 @@ def collectives(table: pd.DataFrame, scale: float, unit: str) -> Spec:
         encoding={
             "y": axis("what", "", "nominal", sort=None, axis={"labelLimit": 200, "title": None}),
             "yOffset": {"field": "kind", "sort": None},
-            "x": axis("time", f"time of one run, {unit}"),
+            "x": axis("time", f"time in a step, {unit}"),
             "color": axis("kind", "", "nominal", scale=kinds),
             "tooltip": [
                 axis("what", "collective", "nominal"),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from toruscast.training.mesh import MeshForecast
-from toruscast.training.mesh.links import link_seconds
+from toruscast.training.mesh import MeshForecast, link_seconds
 from toruscast.wording import counted, shown_name
 
 from ..units import nbytes, percent, seconds, time_unit
@@ -53,6 +52,9 @@ def _answer(found: MeshForecast) -> Section:
         f"{counted(found.considered, 'layout')} were looked at, {every}.",
         "Only what the collectives send is in the time: computation is not.",
     )
+    if found.idle:
+        used = f"{found.axes.n_tasks} of {counted(found.devices.nodes.size, 'device')}"
+        content += paragraph(f"The mesh uses {used}: {found.idle} stay idle.")
     if found.ids.size <= _MOST_DEVICES:
         content += details("The mesh as a JAX program", code("program", found.jax_program()))
     else:
@@ -99,9 +101,10 @@ def _step(found: MeshForecast) -> Section:
     content = chart(
         "collectives",
         "What a step sends, in the best layout",
-        "The bound is what no layout can be faster than, if a chip sends over all its links.",
+        "Time of all runs in a step. The bound is what no layout can be faster than, if a chip "
+        "sends over all its links.",
     )
-    head = ["what", "algorithm", "devices", "size", "time", "bound", "GB/s", "share"]
+    head = ["what", "algorithm", "devices", "size", "time in the step", "bound", "GB/s", "share"]
     rows = [
         (
             row["what"],

@@ -1,6 +1,8 @@
 """``toruscast mesh``: what it says and writes."""
 
+import io
 import json
+import re
 import subprocess
 import sys
 
@@ -49,6 +51,34 @@ def test_every_form_is_the_same_mesh(tmp_path, monkeypatch, capsys):
     nodes = tc.read_mapping("best.map", torus).node
     # Devices of a TPU slice are numbered with X fastest.
     assert (torus.coords[nodes] @ [1, 4] == ids.ravel()).all()
+
+
+def test_sentences_break_between_words_and_tell_what_is_idle(monkeypatch):
+    """A terminal of 60 columns."""
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "60")
+    words = ["--torus", "4x8", "--axes", "a=4,b=4", "--order", "overlap"]
+    assert run(*words, "--traffic", "a:exchange:1MB,b:permute:1MB") == 0
+    said = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    sentences, _, _ = said.partition("import jax")
+    assert max(map(len, sentences.splitlines())) <= 60
+    together = " ".join(sentences.split())
+    assert "The mesh uses 16 of 32 devices: 16 stay idle." in together
+    assert "The first row is not simulated: its collectives run at once: a exchange" in together
+    assert "what a step sends at once" in together
+
+
+def test_devices_of_a_chip(tmp_path, capsys):
+    words = ["--axes", "fsdp=16,tensor=4", "--traffic", "tensor:allreduce:64MB"]
+    ranks = tmp_path / "ranks.txt"
+    assert run("--torus", "trainium2:4x4", *words, "--write", f"neuron={ranks}") == 0
+    assert sorted(map(int, ranks.read_text().split(","))) == list(range(64))
+    assert run("--torus", "4x4", *words) == 2
+    assert run("--torus", "4x4", *words, "--devices-per-chip", "4", "--json", "-") == 0
+    said = capsys.readouterr().out
+    assert json.loads(said[said.index("{") :])["idle"] == 0
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,9 @@ from toruscast.mapping.mesh import (
     mesh_of,
     parse_axes,
 )
-from toruscast.mapping.mesh.curves import curves, loop, snake
 from toruscast.mapping.mesh.devices import devices_at, usual_devices
-from toruscast.mapping.mesh.pieces import splits
-from toruscast.mapping.mesh.traffic_text import parse_traffic
+from toruscast.mapping.mesh.layouts import curves, loop, snake, splits
+from toruscast.mapping.mesh.traffic import parse_traffic
 
 SIZES = st.lists(st.integers(2, 5), min_size=1, max_size=3)
 

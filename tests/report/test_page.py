@@ -26,7 +26,7 @@ from toruscast.report.page.summary import of_search
 from toruscast.report.page.write import write_report
 from toruscast.routing.routing import routes
 from toruscast.training.evaluate.learning_curve import growth, kept_out
-from toruscast.training.mesh.links import link_seconds
+from toruscast.training.mesh import link_seconds
 
 
 @pytest.fixture(scope="module")

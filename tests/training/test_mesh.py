@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 import toruscast as tc
 from toruscast.errors import InputError
 from toruscast.mapping.mesh import MeshTraffic, mesh_of, parse_axes
-from toruscast.mapping.mesh.curves import curves
 from toruscast.mapping.mesh.devices import devices_at
-from toruscast.mapping.mesh.layouts import Laid
-from toruscast.mapping.mesh.pieces import splits
-from toruscast.mapping.mesh.traffic_text import parse_traffic
+from toruscast.mapping.mesh.layouts import Laid, curves, splits
+from toruscast.mapping.mesh.traffic import parse_traffic
 from toruscast.training.mesh.candidates import Scored
+from toruscast.training.mesh.closed_form import least_time, score
 from toruscast.training.mesh.rounds import simulated_time, workload
-from toruscast.training.mesh.score import least_time, score
 
 # Large, so that what software and hops cost is little.
 SIZE = 512e6
@@ -41,8 +39,8 @@ def one_line(wrap, n=8):
 def test_ring_allreduce_is_exact(wrap, folded, algorithm, links, n):
     """2 (n - 1) / n * B / (links * w), and overhead and hops in each of 2 (n - 1) rounds.
 
-    `training.mesh.score` derives it. Of a two-way ring on a line each direction of a link carries
-    two half blocks: it is one link's worth.
+    `training.mesh.closed_form` derives it. Of a two-way ring on a line each direction of a link
+    carries two half blocks: it is one link's worth.
     """
     torus = one_line(wrap, n)
     line = curves((n,))[1 if folded else 0].steps.T
@@ -182,6 +180,59 @@ def test_missing_chips_are_not_used():
     assert torus.node([1, 2]) not in answer.best.nodes
     assert answer.ids.max() <= 14
     assert answer.best.time <= answer.in_order.time
+
+
+def test_the_first_row_is_simulated():
+    """The closed form puts two layouts before the one that packets take through fastest."""
+    asked = tc.machine("tpu_v5e:4x8"), {"x": 16, "y": 2}, "x:exchange:1MB,y:exchange:1MB"
+    forecast = tc.mesh(*asked, simulate=0)
+    answer = tc.mesh(*asked)
+    assert answer.best.how == "simulated"
+    assert answer.not_simulated == ()
+    by_packets = [tc.mesh(*asked, compare=each.nodes).compared for each in forecast.layouts]
+    assert {each.how for each in by_packets} == {"simulated"}
+    assert answer.best.time == pytest.approx(min(each.time for each in by_packets))
+    # What was first in closed form is not among the fastest three by packets.
+    assert max(each.time for each in by_packets[:3]) > 1.05 * answer.best.time
+
+
+def test_devices_in_order_lead_where_they_are_fastest():
+    """Walks over 64 chips that are cut to 32 are slower than the first 32 chips in order."""
+    asked = {"data": 4, "fsdp": 4, "t": 2}, "t:allreduce:64MB:12,fsdp:allgather:32MB:12"
+    answer = tc.mesh(tc.machine("tpu_v4:4x4x4"), *asked)
+    assert answer.best.time <= answer.in_order.time
+    assert answer.idle == 32
+
+
+def test_what_is_not_simulated_is_named():
+    asked = tc.machine("tpu_v5e:4x4"), {"x": 16}, "x:allreduce:1MB"
+    assert tc.mesh(*asked, overlap=True).not_simulated == ("x allreduce",)
+    assert tc.mesh(*asked, simulate=0).not_simulated == ("x allreduce",)
+
+
+def test_lines_count_all_runs_of_a_step():
+    asked = tc.machine("tpu_v5e:4x4"), {"x": 4, "y": 4}
+    once = tc.mesh(*asked, "x:allreduce:64MB,y:allgather:8MB").lines()
+    often = tc.mesh(*asked, "x:allreduce:64MB:12,y:allgather:8MB").lines()
+    for column in ("time", "bound"):
+        assert often[column].tolist() == pytest.approx([12 * once[column][0], once[column][1]])
+    assert often["GBps"].tolist() == pytest.approx(once["GBps"].tolist())
+
+
+@pytest.mark.parametrize(("machine", "per_chip"), [("trainium2:4x4", 4), ("trainium1", 2)])
+def test_a_chip_may_be_several_devices(machine, per_chip):
+    """Groups within chips stay on them, groups over chips go over the share of their links."""
+    chips = tc.machine(machine)
+    asked = {"fsdp": 16, "tensor": per_chip}, "tensor:allreduce:64MB,fsdp:allgather:64MB"
+    answer = tc.mesh(chips, *asked)
+    assert answer.torus.n_nodes == 16 * per_chip
+    assert answer.ids.shape == (16, per_chip)
+    assert (answer.ids // per_chip == answer.ids[:, :1] // per_chip).all()
+    alone = tc.mesh(chips, {"fsdp": 16}, "fsdp:allgather:64MB")
+    each = answer.lines()["time"][1] / alone.lines()["time"][0]
+    assert each == pytest.approx(per_chip, rel=0.1)
+    with pytest.raises(InputError):
+        tc.mesh(chips, {"fsdp": 16, "tensor": 3 * per_chip}, "tensor:allreduce:64MB")
 
 
 def test_joint_axes_and_repeats_count():

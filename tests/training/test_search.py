@@ -157,6 +157,24 @@ def test_the_command_keeps_to_the_file_of_nodes(tmp_path):
         assert CliRunner().invoke(main, [*words, *bad]).exit_code == 2
 
 
+@pytest.mark.parametrize("before", [None, "# of an earlier run\n0\n"])
+def test_a_search_that_fails_leaves_no_mapping_behind(tmp_path, monkeypatch, before):
+    """It has written the tasks in order by then."""
+    (tmp_path / "ring.edges").write_text(RING_FILE)
+    out = tmp_path / "best.map"
+    if before is not None:
+        out.write_text(before)
+
+    def fail(*_):
+        assert out.read_text() != before
+        raise MemoryError
+
+    monkeypatch.setattr("toruscast.search.search.starts", fail)
+    words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
+    assert CliRunner().invoke(main, [*words, "--out", str(out)]).exit_code != 0
+    assert (out.read_text() if out.exists() else None) == before
+
+
 @pytest.mark.parametrize(
     ("grid", "torus"),
     [((8, 16, 16), (4, 4, 4, 4, 2)), ((8, 16), (8, 4, 4)), ((32,), (4, 8)), ((6, 12), (6, 12))],

@@ -13,16 +13,50 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices
 from toruscast.mapping.mesh.written import jax_program, nested, rank_list
+from toruscast.wording import counted
 
-from .reasons import reason
-from .score import least_time
-from .scored import Score
+from .closed_form import Score, least_time
+
+
+def reason(score: Score, torus: Torus) -> str:
+    """Return what slows a collective down, or that nothing does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from toruscast.mapping.mesh import MeshTraffic
+    >>> from .closed_form import score
+    >>> lines = np.array([[0, 1, 2, 3]])
+    >>> traffic = MeshTraffic("exchange", 4e6, ("x",))
+    >>> torus = Torus((4,), wrap=False)
+    >>> reason(score(traffic, lines, torus), torus)
+    'hops up to 3, 1.5 on average; 2 messages of a step share the link (0) +X'
+    """
+    if score.algorithm == "none" or not score.farthest:
+        return "nothing is sent"
+    words = []
+    if score.farthest > 1:
+        words.append(f"hops up to {score.farthest}, {score.hops:.2g} on average")
+    if score.sharing > 1:
+        messages = counted(round(score.sharing), "message")
+        words.append(f"{messages} of a step share the link {_name(score.busiest, torus)}")
+    if not words:
+        return "neighbours are one hop apart, no link is shared"
+    return "; ".join(words)
+
+
+def _name(link: int, torus: Torus) -> str:
+    """A link by its node and the letter of its dimension."""
+    node, port = divmod(link, 2 * torus.ndim)
+    place = ",".join(map(str, torus.coords[node].tolist()))
+    return f"({place}) {'+-'[port % 2]}{torus.axes[port // 2]}"
+
 
 How = Literal["simulated", "forecast"]
 
 
 @dataclass(frozen=True, eq=False)
-class Sent:
+class CollectiveTime:
     """One collective in one layout.
 
     Attributes
@@ -52,7 +86,7 @@ class RankedLayout:
         The node of the torus at each place of the mesh.
     words : str
         How the axes lie.
-    sent : tuple of Sent
+    sent : tuple of CollectiveTime
         For each collective of the step.
     time : float
         Seconds that a step communicates.
@@ -62,7 +96,7 @@ class RankedLayout:
 
     nodes: NDArray[np.int64]
     words: str
-    sent: tuple[Sent, ...]
+    sent: tuple[CollectiveTime, ...]
     time: float
     how: How
 
@@ -147,12 +181,26 @@ class MeshForecast:
         rows = [{"layout": each.words, "time": each.time, "how": each.how} for each in self.layouts]
         return pd.DataFrame(rows)
 
+    @property
+    def idle(self) -> int:
+        """Devices that the mesh does not use."""
+        return int(self.devices.nodes.size - self.axes.n_tasks)
+
+    @property
+    def not_simulated(self) -> tuple[str, ...]:
+        """What the best layout's time has in closed form only, by the labels of the traffic."""
+        if self.overlap:
+            return tuple(traffic.label for traffic in self.traffic)
+        pairs = zip(self.traffic, self.best.sent, strict=True)
+        return tuple(traffic.label for traffic, sent in pairs if sent.simulated is None)
+
     def lines(self, layout: RankedLayout | None = None) -> pd.DataFrame:
         """Return a row for each collective of a step, in the best layout or another.
 
-        Columns ``what``, ``collective``, ``devices`` (of a group), ``nbytes``, ``times``, ``time``
-        and ``bound`` (seconds of one run; below the bound no layout comes), ``GBps`` (the buffer
-        over the time), ``share`` (of the times of the step), ``algorithm``, ``how`` and ``why``.
+        Columns ``what``, ``collective``, ``devices`` (of a group), ``nbytes`` (of one run),
+        ``times`` (runs in a step), ``time`` and ``bound`` (seconds of all its runs in a step; no
+        layout is faster than the bound), ``GBps`` (the buffers over the time), ``share`` (of the
+        times of the step), ``algorithm``, ``how`` and ``why``.
         """
         layout = layout or self.best
         total = sum(s.time * t.times for s, t in zip(layout.sent, self.traffic, strict=True))
@@ -160,7 +208,7 @@ class MeshForecast:
         for traffic, sent in zip(self.traffic, layout.sent, strict=True):
             group = traffic.group_table(self.axes)
             n = group.shape[1]
-            time = sent.time
+            time = sent.time * traffic.times
             rows.append(
                 {
                     "what": traffic.label,
@@ -169,9 +217,9 @@ class MeshForecast:
                     "nbytes": traffic.nbytes,
                     "times": traffic.times,
                     "time": time,
-                    "bound": least_time(traffic, n, self.torus),
-                    "GBps": traffic.nbytes / time / 1e9 if time else float("nan"),
-                    "share": time * traffic.times / total if total else 0.0,
+                    "bound": least_time(traffic, n, self.torus) * traffic.times,
+                    "GBps": traffic.nbytes * traffic.times / time / 1e9 if time else float("nan"),
+                    "share": time / total if total else 0.0,
                     "algorithm": sent.score.algorithm,
                     "how": "forecast" if sent.simulated is None else "simulated",
                     "why": reason(sent.score, self.torus),

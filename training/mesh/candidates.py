@@ -11,27 +11,23 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 from toruscast.mapping.mesh import Laid, MeshAxes, MeshTraffic, along, cut_curves, lines_along
-from toruscast.mapping.mesh.curves import curves
 from toruscast.mapping.mesh.devices import Devices
-from toruscast.mapping.mesh.layouts import mesh_of
-from toruscast.mapping.mesh.pieces import Pieces, splits
+from toruscast.mapping.mesh.layouts import Pieces, curves, mesh_of, splits
 from toruscast.workers import Task
 
-from .rings import PARTS, RingSteps, ring_seconds
-from .score import box_score, score
-from .scored import Score
+from .closed_form import PARTS, RingSteps, Score, box_score, ring_seconds, score
 
 # Ways to cut the dimensions that are looked at; beyond, the plainest have been seen.
 MOST_SPLITS = 100_000
 # Layouts that a worker looks at in one go.
 _BLOCK = 500
 # Layouts whose times differ by less are told apart by none.
-_ALIKE = 1e-6
+ALIKE = 1e-6
 Cut = Sequence[Pieces]
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class LaidMesh:
     """A layout with its scores: axes laid piece by piece, or a mesh of nodes."""
 
     scores: tuple[Score, ...]
@@ -72,10 +68,10 @@ class Scored:
             return along(mesh, self.axes, traffic.axes)
         return mesh.ravel()[traffic.group_table(self.axes)]
 
-    def of_pieces(self, cut: Sequence[Pieces]) -> Candidate:
+    def of_pieces(self, cut: Sequence[Pieces]) -> LaidMesh:
         """Return the layout of axes on these pieces, each walking its own in the best order."""
         laid = tuple(self._laid(axis, pieces) for axis, pieces in enumerate(cut))
-        return Candidate(tuple(self._score(i, laid) for i in range(len(self.traffic))), laid)
+        return LaidMesh(tuple(self._score(i, laid) for i in range(len(self.traffic))), laid)
 
     def _timed(
         self,
@@ -184,7 +180,7 @@ class Best:
     """
 
     number: int
-    kept: dict[tuple[int, ...], tuple[float, Candidate]]
+    kept: dict[tuple[int, ...], tuple[float, LaidMesh]]
 
     def first(self, n: int) -> Best:
         """Return the n fastest; of equal ones those that were seen first."""
@@ -209,7 +205,7 @@ def best_layouts(
     found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs, progress=progress)
     walks = cut_curves(torus, axes, devices.nodes)
     found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))
-    kept: dict[tuple[int, ...], tuple[float, Candidate]] = {}
+    kept: dict[tuple[int, ...], tuple[float, LaidMesh]] = {}
     for each in found:
         for times, layout in each.kept.items():
             kept.setdefault(times, layout)
@@ -221,7 +217,7 @@ def best_of_pieces(scored: Scored, n: int, cuts: Sequence[Cut]) -> Best:
     return _best(scored, map(scored.of_pieces, cuts), n)
 
 
-def total(candidate: Candidate, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
+def total(candidate: LaidMesh, traffic: Sequence[MeshTraffic], overlap: bool) -> float:
     """Seconds of a step: one after the other, or together as long as the busiest link works."""
     pairs = list(zip(candidate.scores, traffic, strict=True))
     times = [found.time * each.times for found, each in pairs]
@@ -231,13 +227,13 @@ def total(candidate: Candidate, traffic: Sequence[MeshTraffic], overlap: bool) -
     return max(float(np.max(busy)), *times)
 
 
-def _best(scored: Scored, layouts: Iterable[Candidate], n: int) -> Best:
+def _best(scored: Scored, layouts: Iterable[LaidMesh], n: int) -> Best:
     found = Best(0, {})
     for number, layout in enumerate(layouts, start=1):
         pairs = zip(layout.scores, scored.traffic, strict=True)
         times = [score.time * each.times for score, each in pairs]
         seconds = total(layout, scored.traffic, scored.overlap)
-        alike = tuple(round(float(np.log(t)) / _ALIKE) if t else 0 for t in (*times, seconds))
+        alike = tuple(round(float(np.log(t)) / ALIKE) if t else 0 for t in (*times, seconds))
         found.kept.setdefault(alike, (seconds, layout))
         found = Best(number, found.kept)
         if len(found.kept) > 50 * n:
@@ -245,8 +241,8 @@ def _best(scored: Scored, layouts: Iterable[Candidate], n: int) -> Best:
     return found.first(n)
 
 
-def _walked(scored: Scored, name: str, mesh: NDArray[np.int64]) -> Candidate:
-    return Candidate(scored.of_mesh(mesh), mesh=mesh, name=name)
+def _walked(scored: Scored, name: str, mesh: NDArray[np.int64]) -> LaidMesh:
+    return LaidMesh(scored.of_mesh(mesh), mesh=mesh, name=name)
 
 
 def _blocks(cuts: Iterable[Cut]) -> Iterator[list[Cut]]:

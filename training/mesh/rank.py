@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,18 +12,21 @@ from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic, parse_axes
-from toruscast.mapping.mesh.devices import Devices, usual_devices
+from toruscast.mapping.mesh.devices import Devices, chips_as_devices, usual_devices
 from toruscast.mapping.mesh.from_hlo import hlo_traffic
-from toruscast.mapping.mesh.traffic_text import parse_traffic
+from toruscast.mapping.mesh.traffic import parse_traffic
 from toruscast.mapping.task_mapping import check_torus
 from toruscast.validation import job_count
 from toruscast.workers import Task
 
-from .answer import MeshForecast, RankedLayout, Sent
-from .candidates import MOST_SPLITS, Candidate, Scored, best_layouts, total
+from .answer import CollectiveTime, MeshForecast, RankedLayout
+from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, total
+from .closed_form import Score
 from .rounds import simulated_time
-from .scored import Score
 
+# Layouts among which the fastest is looked for by simulation.
+_POOL = 24
+_Key = tuple[int, bytes]
 Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
 
 
@@ -46,11 +48,14 @@ def mesh(
     Every way is looked at to give the axes pieces of the torus's dimensions, each walked line by
     line, as a snake, round a loop or folded; besides, walks over the whole torus that are cut to
     the axes. Their times are of link loads in closed form; the fastest few are simulated packet by
-    packet where that is affordable, as are the devices in order.
+    packet, as are the devices in order, and more until the fastest is a simulated one. Collectives
+    with too many messages are not simulated: `MeshForecast.not_simulated` names them.
 
     Parameters
     ----------
     torus : Torus
+        A node is a device. Where a chip of the machine has several devices and the mesh a place for
+        each, a dimension for the devices of a chip is added, as by `chips_as_devices`.
     axes : MeshAxes, mapping or str
         Names and sizes, such as ``{"data": 8, "tensor": 4}`` or ``"data=8,tensor=4"``. None where
         an HLO program's groups tell them.
@@ -67,7 +72,7 @@ def mesh(
     top : int
         Layouts to return, at most.
     simulate : int
-        Layouts to simulate, at most.
+        Layouts to simulate first; with 0 none is.
     n_jobs : int, optional
         Threads, or as many workers as `joblib.parallel_config` starts; -1 for one a core.
     progress : callable, optional
@@ -90,48 +95,40 @@ def mesh(
     >>> answer.ids.tolist(), round(answer.gain, 2)
     ([0, 2, 3, 1], 1.98)
     """
-    check_torus(torus)
-    if isinstance(traffic, HloStep):
-        axes, sends = hlo_traffic(traffic, None if axes is None else _axes(axes))
-    else:
-        axes, sends = _axes(axes), _traffic(traffic)
-    for each in sends:
-        each.check(axes)
-    devices = devices or usual_devices(torus)
-    if axes.n_tasks > devices.nodes.size:
-        expected = f"at most the {devices.nodes.size} devices of {torus}"
-        raise InputError("mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected)
+    torus, axes, sends, devices = _asked(torus, axes, traffic, devices, compare)
+    n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
     scored = Scored(torus, axes, sends, overlap)
-    tell = progress or (lambda stage, done, total: None)
     best = best_layouts(
         scored,
         devices,
-        max(top, simulate, 1),
-        job_count(n_jobs),
+        max(top, simulate, _POOL),
+        n_jobs,
         progress=lambda done, total: tell("layouts", done, total),
     )
-    first = [layout for _, layout in best.kept.values()]
+    candidates = [layout for _, layout in best.kept.values()]
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
-    others = [Candidate(scored.of_mesh(plain), mesh=plain, name="devices in order")]
+    others = [LaidMesh(scored.of_mesh(plain), mesh=plain, name="devices in order")]
     if compare is not None:
         own = _own(compare, torus, axes)
-        others.append(Candidate(scored.of_mesh(own), mesh=own, name="yours"))
-    deciding = [] if overlap else [*first[:simulate], *(others if simulate else ())]
-    simulations = _Simulations(scored, deciding, job_count(n_jobs), tell)
-    ranked = [simulations.ranked(each) for each in [*first, *others]]
-    asked = ranked[-len(others) :]
-    layouts = sorted(ranked[: -len(others)], key=lambda each: each.time)
-    full = axes.n_tasks == torus.n_nodes
+        others.append(LaidMesh(scored.of_mesh(own), mesh=own, name="yours"))
+    simulations = _Simulations(scored, n_jobs, tell)
+    if simulate and not overlap:
+        simulations.run([*candidates[:simulate], *others])
+        simulations.until_the_first(candidates)
+    layouts = sorted(map(simulations.ranked, candidates), key=lambda each: each.time)
+    in_order, *asked = map(simulations.ranked, others)
+    if in_order.time < layouts[0].time * (1 - ALIKE):
+        layouts.insert(0, in_order)
     return MeshForecast(
         torus=torus,
         axes=axes,
         traffic=sends,
         devices=devices,
         layouts=tuple(layouts[: max(top, 1)]),
-        in_order=asked[0],
-        compared=asked[1] if len(asked) > 1 else None,
+        in_order=in_order,
+        compared=asked[0] if asked else None,
         considered=best.number,
-        all_considered=not full or best.number <= MOST_SPLITS,
+        all_considered=axes.n_tasks != torus.n_nodes or best.number <= MOST_SPLITS,
         overlap=overlap,
     )
 
@@ -155,63 +152,97 @@ def step_time(
     """
     own = _own(nodes, torus, axes)
     scored = Scored(torus, axes, tuple(traffic), overlap)
-    return total(Candidate(scored.of_mesh(own), mesh=own), traffic, overlap)
+    return total(LaidMesh(scored.of_mesh(own), mesh=own), traffic, overlap)
 
 
 class _Simulations:
-    """Simulated times of the layouts that decide, once for each collective that lies alike."""
+    """Simulated times of collectives, once for each that lies alike."""
 
-    def __init__(
-        self,
-        scored: Scored,
-        deciding: Sequence[Candidate],
-        n_jobs: int,
-        tell: Progress,
-    ) -> None:
-        self.scored, self.deciding = scored, deciding
-        items: dict[tuple[int, bytes], tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
-        for layout in deciding:
-            nodes = layout.nodes(scored.torus)
-            for i, (traffic, score) in enumerate(zip(scored.traffic, layout.scores, strict=True)):
-                if score.algorithm != "none":
-                    lines = scored.lines(traffic, nodes)
-                    items.setdefault((i, lines.tobytes()), (traffic, lines, score))
-        self.times: dict[tuple[int, bytes], float | None] = {}
+    def __init__(self, scored: Scored, n_jobs: int, tell: Progress) -> None:
+        self.scored, self.n_jobs, self.tell = scored, n_jobs, tell
+        self.times: dict[_Key, float | None] = {}
+
+    def run(self, layouts: Sequence[LaidMesh]) -> None:
+        """Simulate what layouts send, as far as it is not too much."""
+        items: dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
+        for layout in layouts:
+            for key, *item in self._sent(layout):
+                if key not in self.times:
+                    items.setdefault(key, tuple(item))
         keys = list(items)
-        tell("simulations", 0, len(items))
-        for number, time in Task(_simulated, scored.torus).each(items.values(), n_jobs):
+        done = len(self.times)
+        self.tell("simulations", done, done + len(items))
+        for number, time in Task(_simulated, self.scored.torus).each(items.values(), self.n_jobs):
             self.times[keys[number]] = time
-            tell("simulations", len(self.times), len(items))
+            self.tell("simulations", len(self.times), done + len(items))
 
-    def ranked(self, layout: Candidate) -> RankedLayout:
-        """Return a layout with its time, simulated where it decides."""
+    def until_the_first(self, layouts: Sequence[LaidMesh]) -> None:
+        """Simulate the fastest layout until the fastest is one that was simulated, or cannot be."""
+        while True:
+            fastest = min(layouts, key=lambda layout: self.ranked(layout).time)
+            if all(key in self.times for key, *_ in self._sent(fastest)):
+                return
+            self.run([fastest])
+
+    def ranked(self, layout: LaidMesh) -> RankedLayout:
+        """Return a layout with its time, of simulated packets where they are known."""
         scored = self.scored
-        nodes = layout.nodes(scored.torus)
-        sent = tuple(Sent(found) for found in layout.scores)
-        decides = any(layout is each for each in self.deciding)
-        if decides:
-            sent = tuple(
-                replace(each, simulated=self._time(i, nodes, each)) for i, each in enumerate(sent)
-            )
-        simulated = decides and all(each.simulated is not None for each in sent)
+        known = {key[0]: self.times.get(key) for key, *_ in self._sent(layout)}
+        sent = tuple(
+            CollectiveTime(found, known.get(i, 0.0)) for i, found in enumerate(layout.scores)
+        )
         if scored.overlap:
             time = total(layout, scored.traffic, overlap=True)
         else:
             pairs = zip(sent, scored.traffic, strict=True)
             time = sum(each.time * traffic.times for each, traffic in pairs)
-        words = layout.in_words(scored.torus, scored.axes)
-        return RankedLayout(nodes, words, sent, time, "simulated" if simulated else "forecast")
+        simulated = not scored.overlap and all(each.simulated is not None for each in sent)
+        return RankedLayout(
+            layout.nodes(scored.torus),
+            layout.in_words(scored.torus, scored.axes),
+            sent,
+            time,
+            "simulated" if simulated else "forecast",
+        )
 
-    def _time(self, item: int, nodes: NDArray[np.int64], sent: Sent) -> float | None:
-        if sent.score.algorithm == "none":
-            return 0.0
-        lines = self.scored.lines(self.scored.traffic[item], nodes)
-        return self.times[(item, lines.tobytes())]
+    def _sent(
+        self, layout: LaidMesh
+    ) -> Iterator[tuple[_Key, MeshTraffic, NDArray[np.int64], Score]]:
+        """Give the collectives that send something, and their groups."""
+        nodes = layout.nodes(self.scored.torus)
+        for i, (traffic, score) in enumerate(zip(self.scored.traffic, layout.scores, strict=True)):
+            if score.algorithm != "none":
+                lines = self.scored.lines(traffic, nodes)
+                yield (i, lines.tobytes()), traffic, lines, score
 
 
 def _simulated(torus: Torus, item: tuple[MeshTraffic, NDArray[np.int64], Score]) -> float | None:
     traffic, lines, score = item
     return simulated_time(traffic, lines, torus, score)
+
+
+def _asked(
+    torus: Torus,
+    axes: MeshAxes | Mapping[str, int] | str | None,
+    traffic: Sequence[MeshTraffic] | MeshTraffic | HloStep | str,
+    devices: Devices | None,
+    compare: object,
+) -> tuple[Torus, MeshAxes, tuple[MeshTraffic, ...], Devices]:
+    """Check what was asked; chips become their devices where the mesh has a place for each."""
+    check_torus(torus)
+    if isinstance(traffic, HloStep):
+        axes, sends = hlo_traffic(traffic, None if axes is None else _axes(axes))
+    else:
+        axes, sends = _axes(axes), _traffic(traffic)
+    for each in sends:
+        each.check(axes)
+    if devices is None and compare is None:
+        torus = chips_as_devices(torus, axes.n_tasks)
+    devices = devices or usual_devices(torus)
+    if axes.n_tasks > devices.nodes.size:
+        expected = f"at most the {devices.nodes.size} devices of {torus}"
+        raise InputError("mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected)
+    return torus, axes, sends, devices
 
 
 def _axes(axes: MeshAxes | Mapping[str, int] | str | None) -> MeshAxes:
@@ -242,3 +273,23 @@ def _own(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDAr
         found = "a device twice" if twice else f"{nodes.size} devices"
         raise InputError("layout of another mesh", found=found, expected=f"the places of {axes}")
     return nodes.reshape(axes.sizes)
+
+
+def link_seconds(answer: MeshForecast, layout: RankedLayout) -> NDArray[np.float64]:
+    """Return how long each link works in a step for each collective, ``(n_collectives, n_links)``.
+
+    Seconds in closed form, repeated runs of a collective together.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import machine
+    >>> from toruscast.training.mesh import mesh
+    >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
+    >>> link_seconds(answer, answer.best).shape
+    (1, 16)
+    """
+    scored = Scored(answer.torus, answer.axes, answer.traffic, overlap=True)
+    found = scored.of_mesh(layout.nodes)
+    return np.stack(
+        [score.link_seconds * each.times for score, each in zip(found, answer.traffic, strict=True)]
+    )

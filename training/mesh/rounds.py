@@ -11,9 +11,7 @@ from toruscast.mapping.collectives.schedule import Schedule
 from toruscast.mapping.mesh import MeshTraffic
 from toruscast.simulation import simulate
 
-from .ends import ends
-from .grids import product_grid
-from .scored import Score
+from .closed_form import Score, ends, product_grid
 
 _RINGS = {
     "allreduce": rings.allreduce,
