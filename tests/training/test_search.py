@@ -2,6 +2,7 @@
 
 import logging
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -169,7 +170,7 @@ def test_a_search_that_fails_leaves_no_mapping_behind(tmp_path, monkeypatch, bef
         assert out.read_text() != before
         raise MemoryError
 
-    monkeypatch.setattr("toruscast.search.search.starts", fail)
+    monkeypatch.setattr(import_module("toruscast.search.search"), "starts", fail)
     words = ["search", "--comm", str(tmp_path / "ring.edges"), "--torus", "4x4", "--seconds", "1"]
     assert CliRunner().invoke(main, [*words, "--out", str(out)]).exit_code != 0
     assert (out.read_text() if out.exists() else None) == before

@@ -166,9 +166,9 @@ class _Simulations:
         """Simulate what layouts send, as far as it is not too much."""
         items: dict[_Key, tuple[MeshTraffic, NDArray[np.int64], Score]] = {}
         for layout in layouts:
-            for key, *item in self._sent(layout):
+            for key, traffic, lines, score in self._sent(layout):
                 if key not in self.times:
-                    items.setdefault(key, tuple(item))
+                    items.setdefault(key, (traffic, lines, score))
         keys = list(items)
         done = len(self.times)
         self.tell("simulations", done, done + len(items))
