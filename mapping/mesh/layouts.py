@@ -241,8 +241,6 @@ def lines_along(torus: Torus, laid: Sequence[Laid]) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> from .pieces import Piece
-    >>> from .curves import curves
     >>> lines_along(Torus((2, 4)), [Laid((Piece(1, 1, 4),), curves((4,))[1])]).tolist()
     [[0, 2, 3, 1], [4, 6, 7, 5]]
     """
