@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.scaling.pmnf.formula import Term, evaluate, text
+from toruscast.scaling.formula import Term, evaluate, text
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,8 @@ of all call paths, with one thread, after the program and the data are loaded; o
 middle of five.
 
 Cases: 1000 functions of one parameter (5 points), 1000 of two (25), 100 of three (125), five
-repetitions each; `bs` and `cs` are the same functions measured at 10 and 15 points. A function is a
+repetitions each; `bs` and `cs` are the same functions measured at 10 and 15 points, and `ds` are
+100 functions of four parameters measured at 20 points. A function is a
 constant and one or two terms, each with a tenth of the value at the largest point at least. A noise
 of n multiplies each repetition by 1 + n U(-1, 1), or by 1 + n N(0, 1) / sqrt(3) for the normal law.
 """
@@ -43,8 +44,13 @@ from typing import Any
 
 import numpy as np
 
-GRID = [[4, 8, 16, 32, 64], [10, 20, 30, 40, 50], [1000, 2000, 3000, 4000, 5000]]
-COUNT = {"a": 1000, "b": 1000, "c": 100}
+GRID = [
+    [4, 8, 16, 32, 64],
+    [10, 20, 30, 40, 50],
+    [1000, 2000, 3000, 4000, 5000],
+    [10, 12, 14, 16, 18],
+]
+COUNT = {"a": 1000, "b": 1000, "c": 100, "d": 100}
 SHAPES: dict[str, list[list[set[int]]]] = {
     "a": [[], *[[{0}]] * 15, *[[{0}, {0}]] * 3],
     "b": [[], [{0}], [{1}], *[[{0}, {1}], [{0, 1}]] * 3, *[[{0, 1}, {0}], [{0, 1}, {1}]] * 2],
@@ -58,6 +64,18 @@ SHAPES: dict[str, list[list[set[int]]]] = {
         [{0, 1}, {2}],
         [{1, 2}, {0}],
         [{0, 1, 2}, {0}],
+    ],
+    "d": [
+        [],
+        [{0}],
+        [{0}, {1}],
+        [{2, 3}],
+        [{0, 1}, {2}],
+        [{0}, {1}, {2}, {3}],
+        [{0, 1}, {2, 3}],
+        [{0, 1, 2, 3}],
+        [{1, 2, 3}, {0}],
+        [{0, 1, 2, 3}, {0}],
     ],
 }
 # The exponents that Extra-P searches by default.
@@ -115,7 +133,7 @@ def value(function: dict[str, Any], x: np.ndarray) -> np.ndarray:
 def functions(case: str, seed: int) -> list[dict[str, Any]]:
     """Functions of a case, drawn with a seed."""
     rng = np.random.default_rng([seed, ord(case)])
-    d = "abc".index(case) + 1
+    d = "abcd".index(case) + 1
     corner = np.array([[levels[-1] for levels in GRID[:d]]], dtype=float)
     result = []
     for _ in range(COUNT[case]):
@@ -141,7 +159,7 @@ def functions(case: str, seed: int) -> list[dict[str, Any]]:
 def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
     """Points, values with noise, far places and the true values there."""
     known = functions(case[0], seed)
-    d = "abc".index(case[0]) + 1
+    d = "abcd".index(case[0]) + 1
     points = np.array(list(itertools.product(*GRID[:d])), dtype=float)
     rng = np.random.default_rng([seed, ord(case[0]), round(1000 * noise), law == "normal"])
     shape = (len(known), len(points), 5)
@@ -151,7 +169,8 @@ def sample(case: str, noise: float, law: str, seed: int) -> dict[str, Any]:
         low = points.min(axis=0)
         off = (points != low).sum(axis=1)
         second = np.array([levels[1] for levels in GRID[:d]], dtype=float)
-        extra = [second] if d == 2 else [second, np.array([*second[:2], low[2]])]
+        # Points off the axes: all second values together, and fewer of them.
+        extra = [np.array([*second[:k], *low[k:]]) for k in range(2, d + 1)]
         keep = (off <= 1) | np.any([(points == e).all(axis=1) for e in extra], axis=0)
         points, values = points[keep], values[:, keep]
     largest = np.array([levels[-1] for levels in GRID[:d]], dtype=float)

@@ -19,6 +19,7 @@ from .composition.range import Piece
 from .composition.stage import Stage
 from .composition.text import composed
 from .formats import read_measurements
+from .formula import Formula, read_formulas
 from .interconnect.constants import Interconnect, fit_interconnect
 from .interconnect.jobs import JOB_COLUMNS, read_jobs
 from .interconnect.what_if import SCENARIOS, Scenario, communication_times, what_if
@@ -38,6 +39,7 @@ __all__ = [
     "Application",
     "Expression",
     "FitOptions",
+    "Formula",
     "Interconnect",
     "Measurements",
     "Models",
@@ -59,6 +61,7 @@ __all__ = [
     "from_rows",
     "pipe",
     "read_application",
+    "read_formulas",
     "read_jobs",
     "read_measurements",
     "sequential",

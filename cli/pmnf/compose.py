@@ -17,7 +17,7 @@ from .places import by_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toruscast.scaling import Expression
+    from toruscast.scaling import Expression, Formula
 
 LEAST_SIZES = 3
 MEASURED = ("error", "median_error", "largest_error")
@@ -72,8 +72,9 @@ _measuring_options = as_record(
     "--task",
     "tasks",
     multiple=True,
-    metavar="NAME=FORMULA",
-    help="Model of a sequential task, such as qsort='0.03899 n log2(n)'. May be given again.",
+    metavar="NAME=FORMULA|FILE",
+    help="Model of a sequential task, such as qsort='0.03899 n log2(n)', or the file that pmnf "
+    "fit --json wrote, of which the call path NAME is taken. May be given again.",
 )
 @click.option(
     "--at",
@@ -146,7 +147,7 @@ def _compose(
         if not mark or name.strip() in known:
             found = text if not mark else f"{name.strip()} twice"
             raise click.UsageError(f"bad --task: found {found}, expected NAME=FORMULA")
-        known[name.strip()] = sequential(name.strip(), formula)
+        known[name.strip()] = sequential(name.strip(), _model(name.strip(), formula))
     programs = [composed(text, known) for text in expressions]
     reference = None if against is None else sequential("reference", against)
     tables: dict[str, list[dict[str, Any]]] = {
@@ -178,6 +179,22 @@ def _compose(
             _prediction(p, text, reference) for p in programs for text in places
         ]
     _finish(output, dict(tables), {name: _frame(rows) for name, rows in tables.items()})
+
+
+def _model(name: str, text: str) -> str | Formula:
+    """Return a formula, or that of a file of fitted models."""
+    from toruscast.scaling import read_formulas
+
+    if not text.strip().endswith(".json"):
+        return text
+    formulas = read_formulas(text.strip())
+    own = [path for path in formulas if path[0] == name] or list(formulas)
+    if len(own) > 1:
+        raise click.UsageError(
+            f"--task {name}: {text} holds several models: found "
+            f"{'; '.join(map(', '.join, own))}, expected one, or one of the call path {name}"
+        )
+    return formulas[own[0]]
 
 
 def _prediction(program: Expression, text: str, reference: Expression | None) -> dict[str, Any]:

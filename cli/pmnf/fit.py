@@ -44,7 +44,7 @@ def fit(
     import pandas as pd
 
     from toruscast.scaling import FitOptions
-    from toruscast.scaling.pmnf.formula import named
+    from toruscast.scaling.formula import named
     from toruscast.scaling.pmnf.notes import Note
 
     fitted = fitted_tables(file, measured, FitOptions(**how))

@@ -11,6 +11,7 @@ from toruscast.errors import InputError
 from toruscast.files import parse_toml, read_limited
 
 from ..formats.extrap_json import decoded
+from ..formula import Formula, read_formulas
 from .requirements import REQUIREMENTS, Application
 
 _KEYS = {"name": str, "requirements": dict, "notes": list, "smallest": (int, float)}
@@ -23,8 +24,11 @@ def read_application(path: str | os.PathLike[str]) -> Application:
     Parameters
     ----------
     path : path-like
-        A ``.toml`` or ``.json`` file with a table ``requirements`` of expressions, and, if wanted,
-        ``name``, ``notes`` (texts) and ``smallest`` (least problem size a process).
+        A ``.toml`` or ``.json`` file with a table ``requirements`` of formulas, and, if wanted,
+        ``name``, ``notes`` (texts) and ``smallest`` (least problem size a process). Instead of a
+        formula a table ``{file, metric, callpath}`` names a model that ``toruscast pmnf fit
+        --json`` wrote. Such a file is itself read too, if its metrics have the names of
+        requirements.
 
     Returns
     -------
@@ -49,6 +53,8 @@ def read_application(path: str | os.PathLike[str]) -> Application:
     """
     file = os.fspath(path)
     document = _document(Path(file), file)
+    if isinstance(document, dict) and "models" in document:
+        return Application(Path(file).stem, _of_models(path), file=file)
     if not isinstance(document, dict) or "requirements" not in document:
         raise InputError(
             "is no application",
@@ -63,13 +69,66 @@ def read_application(path: str | os.PathLike[str]) -> Application:
     notes = document.get("notes", [])
     if not all(isinstance(note, str) for note in notes):
         raise InputError("bad notes", file=file, found=notes, expected=_described("notes"))
+    requirements = {
+        key: _fitted(value, key, Path(file)) if isinstance(value, dict) else value
+        for key, value in document["requirements"].items()
+    }
     return Application(
         document.get("name", Path(file).stem),
-        document["requirements"],
+        requirements,
         notes,
         document.get("smallest", 1.0),
         file,
     )
+
+
+def _of_models(path: str | os.PathLike[str]) -> dict[str, Formula]:
+    """Return the requirements in a file of fitted models, by their metrics."""
+    formulas = read_formulas(path)
+    known = [key for key in formulas if key[1] in REQUIREMENTS]
+    for metric in {metric for _, metric in known}:
+        paths = [callpath for callpath, each in known if each == metric]
+        if len(paths) > 1:
+            raise InputError(
+                f"several call paths have {metric}",
+                file=os.fspath(path),
+                found=", ".join(paths),
+                expected="one: pmnf fit --callpath writes one alone",
+            )
+    if not known:
+        raise InputError(
+            "no model is of a requirement",
+            file=os.fspath(path),
+            found=", ".join(dict.fromkeys(metric for _, metric in formulas)),
+            expected=f"metrics called {', '.join(REQUIREMENTS)}",
+        )
+    return {key[1]: formulas[key] for key in known}
+
+
+def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
+    """Return the fitted model that a table {file, metric, callpath} names."""
+    unknown = [name for name in table if name not in ("file", "metric", "callpath")]
+    if unknown or not isinstance(table.get("file"), str):
+        raise InputError(
+            f"bad {key}",
+            file=os.fspath(path),
+            found=", ".join(unknown) or "no file",
+            expected="file, and metric or callpath where the file holds several",
+        )
+    formulas = read_formulas(path.parent / table["file"])
+    fits = [
+        each
+        for each in formulas
+        if table.get("callpath", each[0]) == each[0] and table.get("metric", each[1]) == each[1]
+    ]
+    if len(fits) != 1:
+        raise InputError(
+            f"{key} needs one model",
+            file=os.fspath(path),
+            found="; ".join(", ".join(each) for each in fits) or "none",
+            expected=f"callpath and metric of one of {'; '.join(map(', '.join, formulas))}",
+        )
+    return formulas[fits[0]]
 
 
 def _document(path: Path, file: str) -> Any:

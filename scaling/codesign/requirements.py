@@ -12,7 +12,7 @@ import numpy as np
 
 from toruscast.errors import InputError
 
-from .expressions import Expression
+from ..formula import Fitted, Formula
 from .problem_size import fill
 
 REQUIREMENTS = {
@@ -26,13 +26,13 @@ REQUIREMENTS = {
 
 @dataclass(frozen=True)
 class Application:
-    """Requirements of one process, each an expression in p and n.
+    """Requirements of one process, each a formula in p and n.
 
     Parameters
     ----------
     name : str
-    requirements : mapping of str to str or Expression
-        Any of `REQUIREMENTS`; ``bytes_used`` must be there.
+    requirements : mapping of str to str, Formula, PMNFRegressor or Models
+        Formulas in p and n, or fitted models. Any of `REQUIREMENTS`; ``bytes_used`` must be there.
     notes : sequence of str
         What a reader should know about the models.
     smallest : float
@@ -43,7 +43,7 @@ class Application:
     Raises
     ------
     InputError
-        If a requirement is unknown or not an expression, or ``bytes_used`` is missing.
+        If a requirement is unknown or no formula in p and n, or ``bytes_used`` is missing.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Application:
     """
 
     name: str
-    requirements: Mapping[str, Expression]
+    requirements: Mapping[str, Formula]
     notes: tuple[str, ...] = ()
     smallest: float = 1.0
     file: str | None = None
@@ -63,7 +63,7 @@ class Application:
     def __init__(
         self,
         name: str,
-        requirements: Mapping[str, str | Expression],
+        requirements: Mapping[str, str | Formula | Fitted],
         notes: tuple[str, ...] | list[str] = (),
         smallest: float = 1.0,
         file: str | os.PathLike[str] | None = None,
@@ -75,8 +75,8 @@ class Application:
                 raise InputError(
                     "unknown requirement", file=where, found=key, expected=", ".join(REQUIREMENTS)
                 )
-            source = text.text if isinstance(text, Expression) else text
-            models[key] = Expression(source, file=where, place=f"{name}, {key}")
+            source = Formula.of(text, 0, where, f"{name}, {key}").text
+            models[key] = Formula(source, ("p", "n"), where, f"{name}, {key}")
         if "bytes_used" not in models:
             raise InputError(
                 f"{name} lacks a requirement",

@@ -10,11 +10,8 @@ import numpy as np
 
 from toruscast.errors import InputError
 
-from ..pmnf.formula import Term, joined
-from ..pmnf.models import Models
-from ..pmnf.regressor import PMNFRegressor
+from ..formula import Fitted, Formula, Term, joined
 from .expression import Expression
-from .formula import parsed
 from .stage import Stage
 
 MOST_WORKERS = 2**53
@@ -22,13 +19,13 @@ MOST_STAGES = 10_000
 _RESERVED = re.compile(r"pipe|tpool(_\d+)?|log2")
 
 
-def sequential(name: str, model: str | PMNFRegressor | Models, path: int = 0) -> Expression:
+def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expression:
     """Return a sequential task with a scaling model of its time per item.
 
     Parameters
     ----------
     name : str
-    model : str, PMNFRegressor or Models
+    model : str, Formula, PMNFRegressor or Models
         A formula, or a fitted model, whose formula is taken.
     path : int
         Number of the call path in `Models`.
@@ -44,11 +41,7 @@ def sequential(name: str, model: str | PMNFRegressor | Models, path: int = 0) ->
     25.99
     """
     _check_name(name)
-    parameters: tuple[str, ...]
-    if isinstance(model, str):
-        parameters, terms = parsed(model)
-    else:
-        parameters, terms = _fitted(model, path)
+    parameters, terms = Formula.of(model, path, place=name).terms()
     return Expression(name, (_reduced(name, parameters, terms),), 0)
 
 
@@ -117,18 +110,6 @@ def _check_name(name: str) -> None:
         raise InputError("bad name of a task", found=name, expected="letters and digits")
     if _RESERVED.fullmatch(name):
         raise InputError("a task cannot have the name of a pattern", found=name)
-
-
-def _fitted(model: object, path: int) -> tuple[tuple[str, ...], list[Term]]:
-    if isinstance(model, PMNFRegressor):
-        model = getattr(model, "models_", model)
-    if not isinstance(model, Models):
-        raise InputError(
-            "not a model", found=model, expected="a formula or a fitted PMNFRegressor or Models"
-        )
-    if not 0 <= path < model.n_paths:
-        raise InputError("no such call path", found=path, expected=f"below {model.n_paths}")
-    return tuple(model.measurements.parameters), model.terms(path)
 
 
 def _reduced(name: str, parameters: tuple[str, ...], terms: list[Term]) -> Stage:

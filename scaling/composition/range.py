@@ -11,7 +11,7 @@ import numpy as np
 
 from toruscast.errors import InputError
 
-from ..pmnf.term_space import term_values
+from ..formula import term_values
 from .crossings import Sum, crossings, difference, value
 from .order import slowest
 from .stage import Stage, acting, check_names, columns_of

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
-from ..pmnf import formula
+from .. import formula
 
 Array = NDArray[np.float64]
 

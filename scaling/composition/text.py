@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 
 from toruscast.errors import InputError
 
 from .expression import DEEPEST, Expression
 from .patterns import pipe, tpool
 
-_TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|\S)")
 _LONGEST = 10_000
+_POOL = re.compile(r"tpool(?:_(\d+))?")
 
 
 def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
@@ -38,84 +40,51 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     """
     if len(text) > _LONGEST:
         raise InputError("expression too long", found=f"{len(text)} characters")
-    reader = _Reader(text, tasks)
-    result = reader.expression(0)
-    if reader.token:
-        raise reader.fault("the end")
-    return result
+    levels = accumulate((sign == "(") - (sign == ")") for sign in text)
+    if max(levels, default=0) > DEEPEST:
+        raise InputError("nested too deep", expected=f"at most {DEEPEST} levels")
+    line = " ".join(text.split())
+    try:
+        tree = ast.parse(line, mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        place = getattr(error, "offset", None) or len(line) + 1
+        raise _fault(line, place - 1, "tasks, tpool_T(..) and pipe(.., ..)") from None
+    return _composed(tree, line, tasks)
 
 
-class _Reader:
-    def __init__(self, text: str, tasks: Mapping[str, Expression]) -> None:
-        self.text = text
-        self.tasks = tasks
-        self.tokens = [(m.group(1), m.start(1)) for m in _TOKEN.finditer(text)]
-        self.next = 0
-
-    @property
-    def token(self) -> str:
-        return self.tokens[self.next][0] if self.next < len(self.tokens) else ""
-
-    def expression(self, depth: int) -> Expression:
-        if depth > DEEPEST:
-            raise InputError("nested too deep", expected=f"at most {DEEPEST} levels")
-        name = self.token
-        if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise self.fault("a task, tpool(..) or pipe(..)")
-        following = self.tokens[self.next + 1][0] if self.next + 1 < len(self.tokens) else ""
-        is_pool = re.fullmatch(r"tpool_\d+", name) and following == "("
-        if name.startswith("tpool_") and name not in self.tasks and not is_pool:
+def _composed(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Expression:
+    match node:
+        case ast.Name(id=name) if name in tasks:
+            return tasks[name]
+        case ast.Name(id=name):
+            if _POOL.fullmatch(name):
+                raise _fault(text, node.col_offset, "tpool_T(..) with a whole number T of workers")
             raise InputError(
-                f"bad task pool in {self.text.strip()[:60]!r}",
-                found=self.text[self.tokens[self.next][1] :].partition("(")[0],
-                expected="tpool_T with a whole number T of workers, 1 or more",
-            )
-        self.next += 1
-        if self.token != "(":
-            return self._task(name)
-        pool = re.fullmatch(r"tpool(?:_(\d+))?", name)
-        if not pool and name != "pipe":
-            self.next -= 1
-            raise self.fault("tpool or pipe")
-        self.next += 1
-        parts = [self.expression(depth + 1)]
-        if not pool:
-            while self.token == ",":
-                self.next += 1
-                parts.append(self.expression(depth + 1))
-            self._take(")")
-            return pipe(*parts)
-        workers = pool.group(1)
-        if workers is None:
-            self._take(",")
-            workers = self.token
-            if not re.fullmatch(r"[0-9]+", workers):
-                raise self.fault("a number of workers")
-            self.next += 1
-        self._take(")")
-        if len(workers) > 20:
-            raise InputError("too many workers", found=workers)
-        return tpool(parts[0], int(workers))
-
-    def _task(self, name: str) -> Expression:
-        if name not in self.tasks:
-            raise InputError(
-                f"unknown task in {self.text.strip()[:60]!r}",
+                f"unknown task in {text[:60]!r}",
                 found=name,
-                expected=" or ".join(self.tasks) or "a task with a model",
+                expected=" or ".join(tasks) or "a task with a model",
             )
-        return self.tasks[name]
+        case ast.Call(func=ast.Name(id="pipe"), args=[_, *_] as parts, keywords=[]):
+            return pipe(*(_composed(part, text, tasks) for part in parts))
+        case ast.Call(func=ast.Name(id=name), args=[part, *rest], keywords=[]) if (
+            pool := _POOL.fullmatch(name)
+        ):
+            workers = pool[1] if pool[1] and not rest else ""
+            if not pool[1] and len(rest) == 1 and isinstance(rest[0], ast.Constant):
+                workers = str(rest[0].value)
+            if not workers.isdecimal():
+                expected = "tpool_T(task) or tpool(task, T), T a number of workers"
+                raise _fault(text, node.col_offset, expected)
+            if len(workers) > 20:
+                raise InputError("too many workers", found=workers)
+            return tpool(_composed(part, text, tasks), int(workers))
+        case _:
+            raise _fault(text, node.col_offset, "a task, tpool_T(..) or pipe(.., ..)")
 
-    def _take(self, mark: str) -> None:
-        if self.token != mark:
-            raise self.fault(mark)
-        self.next += 1
 
-    def fault(self, expected: str) -> InputError:
-        end = self.next >= len(self.tokens)
-        place = len(self.text) if end else self.tokens[self.next][1]
-        return InputError(
-            f"bad expression {self.text.strip()[:60]!r} at character {place + 1}",
-            found=self.token or "the end",
-            expected=expected,
-        )
+def _fault(text: str, place: int, expected: str) -> InputError:
+    return InputError(
+        f"bad expression {text[:60]!r} at character {place + 1}",
+        found=text[place : place + 30] or "the end",
+        expected=expected,
+    )

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
-from . import formula, notes
+from .. import formula
+from . import notes
 from .measurements import Measurements, check_points, real_numbers
 from .mixture import alternatives, spread, weights
 from .notes import Note
@@ -111,6 +112,21 @@ class Models:
         """The most probable model of each call path, as text."""
         names = self.measurements.parameters
         return [formula.text(self.terms(p), names, digits) for p in range(self.n_paths)]
+
+    def formula(self, path: int = 0) -> formula.Formula:
+        """The most probable model of a call path with all digits, to compose and compare.
+
+        Examples
+        --------
+        >>> from toruscast.scaling import fit_many
+        >>> m = Measurements(["n"], [[2], [4], [8]], [[[1.0], [2.0], [4.0]]])
+        >>> fit_many(m).formula().parameters
+        ('n',)
+        """
+        return formula.Formula(
+            formula.text(self.terms(path), self.measurements.parameters, None),
+            place=self.measurements.callpaths[path],
+        )
 
     def predict(self, X: ArrayLike, average: bool = True) -> Array:
         """Predict every call path at new points.

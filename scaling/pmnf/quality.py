@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .formula import Term, evaluate
+from ..formula import Term, evaluate
 from .noise import scale_of
 
 Array = NDArray[np.float64]

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
 
+from ..formula import Formula, Term
 from ..warning import ScalingWarning
 from .bootstrap import interval
 from .fit import FitOptions, fit_many
-from .formula import Term
 from .measurements import Measurements, check_points, gather
 from .models import Models
 
@@ -130,6 +130,12 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         x = validate_data(self, X, dtype=np.float64, reset=False)
         prediction: Array = self.models_.predict(x, self.average)[0]
         return prediction
+
+    def formula(self, path: int = 0) -> Formula:
+        """Return the formula with all digits, for other commands and functions."""
+        if not hasattr(self, "models_"):
+            raise InputError("not a model: it is not fitted", found=self, expected="fit first")
+        return self.models_.formula(path)
 
     def predict_interval(
         self,

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
 
+from ..formula import term_values
+
 Array = NDArray[np.float64]
 
 # The pairs that Extra-P searches by default: for each exponent of a power, those of the logarithm.
@@ -223,21 +225,6 @@ class TermSpace:
     def values(self, x: ArrayLike) -> Array:
         """Each term at each x > 0; logarithms below x = 1 count as 0. Shape (n_terms, n_points)."""
         return term_values(self.polynomial[:, None], self.logarithm[:, None], x)
-
-
-def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
-    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0.
-
-    Examples
-    --------
-    >>> float(term_values(0.5, 1, 16.0))
-    16.0
-    """
-    x = np.asarray(x, dtype=float)
-    j = np.asarray(logarithm, dtype=float)
-    logs = np.log2(np.maximum(x, 1.0))
-    value: Array = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
-    return value
 
 
 def _pairs(table: dict[str, tuple[int, ...]]) -> list[tuple[float, float]]:

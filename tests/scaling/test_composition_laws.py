@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from toruscast.scaling import composed, pipe, sequential, tpool
 from toruscast.scaling.composition.crossings import crossings, value
-from toruscast.scaling.composition.formula import parsed
-from toruscast.scaling.pmnf.formula import text
+from toruscast.scaling.formula import Formula, text
 
 FORMULAS = {
     "nop": "0.00864",
@@ -185,7 +184,7 @@ def test_formula_reads_back(drawn):
     for c, i, j in drawn:
         sums[i, j] = sums.get((i, j), 0) + c
     written = text([(c, ((i, j),)) for (i, j), c in sums.items() if c] or [(0.0, ((0, 0),))], ["n"])
-    names, found = parsed(written)
+    names, found = Formula(written).terms()
     expected = {key: c for key, c in sums.items() if c}
     assert {e[0] if names else (0, 0): c for c, e in found if c} == expected
 

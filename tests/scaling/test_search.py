@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from toruscast.scaling import FitOptions, Measurements, TermSpace, fit_many
+from toruscast.scaling.formula import evaluate
 from toruscast.scaling.pmnf._blocks import Searched
 from toruscast.scaling.pmnf._enumerate import sweep_all
 from toruscast.scaling.pmnf._refine import least_squares, truncate
 from toruscast.scaling.pmnf._screen import screen
-from toruscast.scaling.pmnf.formula import evaluate
 from toruscast.scaling.pmnf.mixture import quantiles
 from toruscast.scaling.pmnf.structures import second_term_prior, structures
 

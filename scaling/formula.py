@@ -1,0 +1,611 @@
+"""Formulas of scaling models: one grammar that every command prints and reads.
+
+A formula is arithmetic over named parameters, such as ``5 + 0.1 n^(3/2) log2(p)``. Python's own
+parser reads it, after the few signs that mathematics writes otherwise are replaced: a blank or
+nothing for a product, ``^`` for a power. Only numbers, names, arithmetic and a few functions pass;
+nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.errors import InputError
+from toruscast.files import read_limited
+
+Array = NDArray[np.float64]
+Exponents = tuple[tuple[float, float], ...]
+Term = tuple[float, Exponents]
+# Powers of a product: for each parameter the exponents of its power and of its logarithm.
+_Powers = tuple[tuple[str, tuple[float, float]], ...]
+_Sum = dict[_Powers, float]
+
+MAX_LENGTH = 1000
+MAX_DEPTH = 50
+MAX_BYTES = 50_000_000
+# Terms of a formula that is multiplied out.
+_MOST_TERMS = 200
+NAME = re.compile(r"[A-Za-z_]\w*")
+# Names that other programs write for something else than a parameter, and what is read here.
+_MEANT = dict.fromkeys(("ln", "log10"), "log (natural) or log2")
+_MEANT |= dict.fromkeys(("nan", "inf", "infinity"), "a finite number")
+# Cost of a collective operation for a process: a tree has log2(p) levels, and in an all-to-all
+# every process sends to p - 1 others.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "log": np.log,
+    "log2": np.log2,
+    "sqrt": np.sqrt,
+    "allreduce": np.log2,
+    "bcast": np.log2,
+    "alltoall": lambda p: np.subtract(p, 1.0),
+}
+# Names that mean something else than a parameter.
+RESERVED = frozenset((*FUNCTIONS, *_MEANT))
+_LOGARITHMS = {"log": math.log(2.0), "log2": 1.0, "allreduce": 1.0, "bcast": 1.0}
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.Pow: np.power,
+}
+_TOKEN = re.compile(
+    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<quoted>`(?:[^`]|``)+`)|(?P<sign>\*\*|[-+*/^()])|(?P<other>\S)",
+    re.ASCII,
+)
+_OPERAND = "a number, a parameter or a function"
+
+
+@runtime_checkable
+class Fitted(Protocol):
+    """A fitted model that has a formula, such as `PMNFRegressor` and `Models`."""
+
+    def formula(self, path: int = 0) -> Formula:
+        """Return the formula of a call path."""
+
+
+class Formula:
+    """Arithmetic over named parameters.
+
+    Parameters
+    ----------
+    text : str
+        Numbers, parameters, ``+ - * /``, powers (``n^2``, ``n**2``, ``n^(1/2)``), parentheses, and
+        the functions ``log2``, ``log`` (natural), ``sqrt``, ``allreduce`` and ``bcast`` (both
+        log2), ``alltoall`` (its argument less one). Factors may stand side by side, with a blank
+        after a number. A parameter whose name is not an identifier stands in backquotes.
+    variables : sequence of str, optional
+        Parameters that may occur; any if left out.
+    file, place : str, optional
+        Where the formula stands, for messages.
+
+    Attributes
+    ----------
+    text : str
+    parameters : tuple of str
+        Those that occur, in alphabetical order.
+
+    Raises
+    ------
+    InputError
+        If the text is anything else; the message names the column.
+
+    Examples
+    --------
+    >>> cost = Formula("5 + 0.1 n^(3/2) log2(p)")
+    >>> float(cost(p=8.0, n=4.0))
+    7.4
+    >>> cost.parameters, cost.terms()[1][1]
+    (('n', 'p'), (0.1, ((1.5, 0.0), (0.0, 1.0))))
+    >>> float(cost(p=64.0, n=4.0, held={"p": 8.0, "n": 2.0}))   # the logarithm stays
+    7.4
+    >>> Formula("n ! p")
+    Traceback (most recent call last):
+    toruscast.errors.InputError: bad formula, column 3: found !, expected + - * / ^ or a factor
+    """
+
+    def __init__(
+        self,
+        text: str,
+        variables: Sequence[str] | None = None,
+        file: str | None = None,
+        place: str = "",
+    ) -> None:
+        self.text, self.variables, self.file, self.place = text, variables, file, place
+        if not isinstance(text, str):
+            self._refuse(0, repr(text), "a text such as 1e6 n")
+        if len(text) > MAX_LENGTH:
+            self._refuse(MAX_LENGTH, f"{len(text)} characters", f"at most {MAX_LENGTH}")
+        self._names: list[str] = []
+        self._tree = self._parsed()
+        self.parameters = tuple(sorted(set(self._names)))
+
+    @classmethod
+    def of(
+        cls, model: str | Formula | Fitted, path: int = 0, file: str | None = None, place: str = ""
+    ) -> Formula:
+        """Return the formula of a text or of a fitted model.
+
+        Raises
+        ------
+        InputError
+            If it is neither, or the text cannot be read.
+
+        Examples
+        --------
+        >>> Formula.of("2 n").text
+        '2 n'
+        """
+        if isinstance(model, Formula):
+            return model
+        if isinstance(model, Fitted):
+            return model.formula(path)
+        if not isinstance(model, str):
+            where = f"{place}: " if place else ""
+            raise InputError(
+                f"{where}not a model",
+                file=file,
+                found=model,
+                expected="a formula, or a fitted PMNFRegressor or Models",
+            )
+        return cls(model, file=file, place=place)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Formula({self.text!r})"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __call__(self, *, held: Mapping[str, Any] | None = None, **values: Any) -> Any:
+        """Evaluate for numbers or arrays; logarithms take the values in `held`, if given.
+
+        The result is NaN or infinity where the formula has no finite value.
+        """
+        at = {name: np.asarray(value, dtype=float)[()] for name, value in values.items()}
+        with np.errstate(all="ignore"):
+            return self._value(self._tree, at, at if held is None else held)
+
+    def terms(self) -> tuple[tuple[str, ...], list[Term]]:
+        """Multiply out to a sum of products of powers and logarithms.
+
+        Returns
+        -------
+        parameters : tuple of str
+            In alphabetical order.
+        terms : list of (coefficient, ((i, j) for each parameter))
+            Terms with equal exponents are added up; the constant stands first.
+
+        Raises
+        ------
+        InputError
+            If the formula is no such sum.
+
+        Examples
+        --------
+        >>> Formula("100 / p - n").terms()[1]
+        [(100.0, ((0.0, 0.0), (-1.0, 0.0))), (-1.0, ((1.0, 0.0), (0.0, 0.0)))]
+        """
+        found = self._sum(self._tree)
+        terms = []
+        for powers, coefficient in found.items():
+            if not math.isfinite(coefficient):
+                self._refuse(0, self.text, "finite numbers")
+            own = dict(powers)
+            exponents = tuple(own.get(name, (0.0, 0.0)) for name in self.parameters)
+            if any(j < 0 for _, j in exponents):
+                self._refuse(0, self.text, "no division by a logarithm")
+            terms.append((coefficient, exponents))
+        return self.parameters, joined(terms, len(self.parameters))
+
+    def _parsed(self) -> ast.expr:
+        """Return the tree of the formula; its names are numbers of `_names`, as in ``_0``."""
+        tokens = [
+            (str(m.lastgroup), m[0], m.start())
+            for m in _TOKEN.finditer(self.text)
+            if not m[0].isspace()
+        ]
+        tokens.append(("end", "its end", len(self.text)))
+        source: list[str] = []
+        open_at: list[str] = []  # what follows each closing parenthesis
+        operand = True  # whether an operand comes next
+        signs = 0
+        k = 0
+        while k < len(tokens):
+            kind, token, start = tokens[k]
+            if operand and token in ("+", "-"):
+                source.append(token)
+                signs += 1
+                if signs > MAX_DEPTH:
+                    self._refuse(start, token, f"at most {MAX_DEPTH} levels")
+                k += 1
+                continue
+            starts = kind in ("number", "name", "quoted") or token == "("
+            if not operand:
+                if starts:
+                    # Otherwise 0x10 would be 0 times x10, and 1_000 n have a parameter _000.
+                    before = tokens[k - 1]
+                    if before[0] == "number" and before[2] + len(before[1]) == start:
+                        self._refuse(start, token, f"a blank or * after {before[1]}")
+                    source.append("*")
+                elif token == ")" and open_at:
+                    source.append(open_at.pop())
+                    k += 1
+                    continue
+                elif token in ("+", "-", "*", "/", "^", "**"):
+                    source.append("**" if token == "^" else token)
+                    operand, signs = True, 0
+                    k += 1
+                    continue
+                elif kind == "end" and not open_at:
+                    break
+                elif kind == "end":
+                    self._refuse(start, token, "an operator or a closing parenthesis")
+                elif token == ")":
+                    self._refuse(start, token, "no closing parenthesis without an opening one")
+                else:
+                    self._refuse(start, token, "+ - * / ^ or a factor")
+            elif not starts:
+                self._refuse(start, token, _OPERAND)
+            if token == "(":
+                k = self._open(source, open_at, "(", ")", start, k)
+                operand, signs = True, 0
+            elif kind == "number":
+                if not math.isfinite(float(token)):
+                    self._refuse(start, token, "a finite number")
+                source.append(f"{float(token)!r}")
+                operand, k = False, k + 1
+            elif kind == "name" and token in FUNCTIONS:
+                k, operand = self._function(source, open_at, tokens, k)
+            else:
+                source.append(self._name(tokens[k], tokens[min(k + 1, len(tokens) - 1)]))
+                operand, k = False, k + 1
+        return ast.parse("".join(source), mode="eval").body
+
+    def _open(
+        self, source: list[str], open_at: list[str], begin: str, end: str, start: int, k: int
+    ) -> int:
+        if len(open_at) >= MAX_DEPTH:
+            self._refuse(start, self.text[start:], f"at most {MAX_DEPTH} levels")
+        source.append(begin)
+        open_at.append(end)
+        return k + 1
+
+    def _function(
+        self, source: list[str], open_at: list[str], tokens: list[tuple[str, str, int]], k: int
+    ) -> tuple[int, bool]:
+        """Read a function's name up to its argument, with ``log2^2(n)`` and ``log2 n`` too."""
+        name, after = tokens[k][1], ""
+        if tokens[k + 1][1] in ("^", "**") and tokens[k + 2][0] == "number":
+            after = f"**{float(tokens[k + 2][1])!r}"
+            k += 2
+        kind, token, start = tokens[k + 1]
+        if token == "(":
+            return self._open(source, open_at, f"{name}(", f"){after}", start, k + 1), True
+        if name != "log2" or kind not in ("name", "quoted") or token in FUNCTIONS:
+            self._refuse(start, token, f"a parenthesis after {name}")
+        source.append(f"log2({self._name(tokens[k + 1], tokens[k + 2])}){after}")
+        return k + 2, False
+
+    def _name(self, token: tuple[str, str, int], following: tuple[str, str, int]) -> str:
+        kind, name, start = token
+        if kind == "quoted":
+            name = name[1:-1].replace("``", "`")
+        elif name.lower() in _MEANT:
+            self._refuse(start, name, _MEANT[name.lower()])
+        elif following[1] == "(":
+            self._refuse(start, name, f"one of the functions {', '.join(FUNCTIONS)}")
+        if self.variables is not None and name not in self.variables:
+            self._refuse(start, name, f"{' or '.join(self.variables)}, or {', '.join(FUNCTIONS)}")
+        self._names.append(name)
+        return f"_{len(self._names) - 1}"
+
+    def _value(self, node: ast.expr, at: Mapping[str, Any], held: Mapping[str, Any]) -> Any:
+        rest: list[ast.BinOp] = []
+        # A long chain leans to the left.
+        while isinstance(node, ast.BinOp):
+            rest.append(node)
+            node = node.left
+        match node:
+            case ast.Constant(value=number):
+                result: Any = np.float64(number)  # type: ignore[arg-type]
+            case ast.Name(id=name):
+                parameter = self._names[int(name[1:])]
+                if parameter not in at:
+                    raise InputError(
+                        f"no value for a parameter of {self.text[:60]}",
+                        file=self.file,
+                        found=", ".join(at) or "none",
+                        expected=parameter,
+                    )
+                result = at[parameter]
+            case ast.Call(func=ast.Name(id=name), args=[inner]):
+                inside = held if name in _LOGARITHMS else at
+                result = FUNCTIONS[name](self._value(inner, inside, held))
+            case ast.UnaryOp(op=sign, operand=inner):
+                value = self._value(inner, at, held)
+                result = -value if isinstance(sign, ast.USub) else value
+            case _:
+                raise AssertionError(ast.dump(node))
+        for each in reversed(rest):
+            result = _OPERATORS[type(each.op)](result, self._value(each.right, at, held))
+        return result
+
+    def _sum(self, node: ast.expr) -> _Sum:
+        rest: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp):
+            rest.append(node)
+            node = node.left
+        match node:
+            case ast.Constant(value=number):
+                result: _Sum = {(): float(number)}  # type: ignore[arg-type]
+            case ast.Name(id=name):
+                result = {((self._names[int(name[1:])], (1.0, 0.0)),): 1.0}
+            case ast.Call(func=ast.Name(id=name), args=[inner]):
+                result = self._called(name, self._sum(inner))
+            case ast.UnaryOp(op=sign, operand=inner):
+                factor = -1.0 if isinstance(sign, ast.USub) else 1.0
+                result = {powers: factor * c for powers, c in self._sum(inner).items()}
+            case _:
+                raise AssertionError(ast.dump(node))
+        for each in reversed(rest):
+            result = self._joined(each.op, result, self._sum(each.right))
+        return result
+
+    def _called(self, name: str, inner: _Sum) -> _Sum:
+        if name == "alltoall":
+            return self._joined(ast.Sub(), inner, {(): 1.0})
+        if name == "sqrt":
+            return self._joined(ast.Pow(), inner, {(): 0.5})
+        (powers, coefficient), *more = inner.items()
+        if more or len(powers) != 1 or coefficient != 1.0 or powers[0][1] != (1.0, 0.0):
+            self._refuse(0, self.text, f"one parameter under {name}")
+        return {((powers[0][0], (0.0, 1.0)),): _LOGARITHMS[name]}
+
+    def _joined(self, operator: ast.operator, left: _Sum, right: _Sum) -> _Sum:
+        if isinstance(operator, ast.Add | ast.Sub):
+            result = dict(left)
+            sign = 1.0 if isinstance(operator, ast.Add) else -1.0
+            for powers, coefficient in right.items():
+                result[powers] = result.get(powers, 0.0) + sign * coefficient
+            return result
+        if isinstance(operator, ast.Mult):
+            if len(left) * len(right) > _MOST_TERMS:
+                self._refuse(0, self.text, f"at most {_MOST_TERMS} terms when multiplied out")
+            result = {}
+            for (a, c), (b, d) in ((x, y) for x in left.items() for y in right.items()):
+                powers = _times(a, b)
+                result[powers] = result.get(powers, 0.0) + c * d
+            return result
+        if isinstance(operator, ast.Div):
+            if len(right) > 1:
+                self._refuse(0, self.text, "no division by a sum")
+            ((powers, coefficient),) = right.items()
+            if coefficient == 0:
+                self._refuse(0, self.text, "a divisor other than 0")
+            return self._joined(ast.Mult(), left, {_raised(powers, -1.0): 1.0 / coefficient})
+        if set(right) != {()}:
+            self._refuse(0, self.text, "powers that are numbers")
+        if len(left) > 1:
+            self._refuse(0, self.text, "no power of a sum")
+        ((powers, coefficient),) = left.items()
+        exponent = right[()]
+        try:
+            raised = float(coefficient**exponent)
+        except (OverflowError, ZeroDivisionError, TypeError):
+            self._refuse(0, self.text, "a finite number")
+        return {_raised(powers, exponent): raised}
+
+    def _refuse(self, column: int, found: object, expected: str) -> NoReturn:
+        where = f"{self.place}: " if self.place else ""
+        raise InputError(
+            f"{where}bad formula, column {column + 1}",
+            file=self.file,
+            found=found,
+            expected=expected,
+        )
+
+
+def _times(a: _Powers, b: _Powers) -> _Powers:
+    result = dict(a)
+    for name, (i, j) in b:
+        before = result.get(name, (0.0, 0.0))
+        result[name] = (before[0] + i, before[1] + j)
+    return tuple(sorted((name, pair) for name, pair in result.items() if any(pair)))
+
+
+def _raised(powers: _Powers, exponent: float) -> _Powers:
+    return tuple((name, (i * exponent, j * exponent)) for name, (i, j) in powers)
+
+
+def read_formulas(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
+    """Read the models that ``toruscast pmnf fit --json`` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    dict
+        A formula for each (call path, metric), in full precision.
+
+    Raises
+    ------
+    InputError
+        If the file holds no such models.
+
+    Examples
+    --------
+    >>> _ = Path("models.json").write_text(
+    ...     '{"models": [{"callpath": "solve", "metric": "time", "terms": ['
+    ...     '{"coefficient": 2.5, "exponents": {"p": [0.5, 1]}}]}]}'
+    ... )
+    >>> read_formulas("models.json")
+    {('solve', 'time'): Formula('2.5 p^(1/2) log2(p)')}
+    """
+    file = os.fspath(path)
+    expected = "the file that toruscast pmnf fit --json wrote"
+    try:
+        document = json.loads(read_limited(Path(path), MAX_BYTES).decode("utf-8-sig"))
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        raise InputError("is no JSON", file=file, expected=expected) from None
+    models = document.get("models") if isinstance(document, dict) else None
+    if not isinstance(models, list) or not models:
+        raise InputError("holds no fitted models", file=file, expected=expected)
+    result: dict[tuple[str, str], Formula] = {}
+    for number, model in enumerate(models):
+        try:
+            key = str(model["callpath"]), str(model["metric"])
+            names = sorted({name for term in model["terms"] for name in term["exponents"]})
+            terms = [
+                (
+                    float(term["coefficient"]),
+                    tuple(
+                        (float(i), float(j))
+                        for i, j in (term["exponents"].get(name, (0, 0)) for name in names)
+                    ),
+                )
+                for term in model["terms"]
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(f"bad model {number}", file=file, expected=expected) from None
+        if key in result:
+            raise InputError("two models of one call path", file=file, found=" ".join(key))
+        result[key] = Formula(text(terms, names, None), file=file, place=key[0])
+    return result
+
+
+def text(terms: Sequence[Term], parameters: Sequence[str], digits: int | None = 4) -> str:
+    """Formula of a model, with all digits if `digits` is None.
+
+    Examples
+    --------
+    >>> text([(3.0, ((0, 0),)), (2.0, ((0.5, 1),))], ["p"])
+    '3 + 2 p^(1/2) log2(p)'
+    >>> text([(1.0, ((0, 0),)), (-2.5, ((1, 0),))], ["n"])
+    '1 - 2.5 n'
+    >>> text([(2.0, ((2, 0),))], ["number of ranks"])
+    '2 `number of ranks`^2'
+    """
+    result = ""
+    for coefficient, exponents in terms:
+        factors = [
+            factor
+            for (i, j), name in zip(exponents, map(quoted, parameters), strict=True)
+            for factor in (_power(name, i), _power(f"log2({name})", j))
+            if factor
+        ]
+        size = abs(coefficient)
+        number = f"{size:.{digits}g}" if digits else f"{size!r}".removesuffix(".0")
+        body = " ".join(factors if factors and number == "1" else [number, *factors])
+        if result:
+            result += f" {'-' if coefficient < 0 else '+'} {body}"
+        else:
+            result = f"-{body}" if coefficient < 0 else body
+    return result or "0"
+
+
+def quoted(name: str) -> str:
+    """Return the name of a parameter for a formula, in backquotes if it would be misread.
+
+    Examples
+    --------
+    >>> quoted("p"), quoted("p^2"), quoted("log2")
+    ('p', '`p^2`', '`log2`')
+    """
+    name = str(name)  # a table's columns may be numbers
+    if NAME.fullmatch(name) and name.lower() not in RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def joined(terms: Sequence[Term], n_parameters: int) -> list[Term]:
+    """Add up terms with equal exponents; the constant comes first, and there is at least one term.
+
+    Examples
+    --------
+    >>> joined([(2.0, ((1, 0),)), (1.0, ((0, 0),)), (3.0, ((1, 0),))], 1)
+    [(1.0, ((0, 0),)), (5.0, ((1, 0),))]
+    """
+    total: dict[Exponents, float] = {}
+    for coefficient, exponents in terms:
+        total[exponents] = total.get(exponents, 0.0) + coefficient
+    if not total:
+        total[((0.0, 0.0),) * n_parameters] = 0.0
+    return [(total[e], e) for e in sorted(total, key=lambda e: (any(map(any, e)), e))]
+
+
+def named(terms: Sequence[Term], parameters: Sequence[str]) -> list[dict[str, Any]]:
+    """Return terms as plain numbers: a coefficient, and [i, j] for each parameter.
+
+    Examples
+    --------
+    >>> named([(2.0, ((0.5, 1.0),))], ["p"])
+    [{'coefficient': 2.0, 'exponents': {'p': [0.5, 1.0]}}]
+    """
+    return [
+        {"coefficient": c, "exponents": dict(zip(parameters, map(list, e), strict=True))}
+        for c, e in terms
+    ]
+
+
+def evaluate(terms: Sequence[Term], X: ArrayLike) -> Array:
+    """Value of a model at each row of X.
+
+    Examples
+    --------
+    >>> evaluate([(3.0, ((0, 0),)), (2.0, ((1, 1),))], [[4.0], [8.0]]).tolist()
+    [19.0, 51.0]
+    """
+    x = np.asarray(X, dtype=float)
+    result = np.zeros(len(x))
+    for coefficient, exponents in terms:
+        value = np.full(len(x), coefficient)
+        for q, (i, j) in enumerate(exponents):
+            value *= term_values(i, j, x[:, q])
+        result += value
+    return result
+
+
+def term_values(polynomial: ArrayLike, logarithm: ArrayLike, x: ArrayLike) -> Array:
+    """x^i log2(x)^j, broadcast; a logarithm of x < 1 counts as 0.
+
+    Examples
+    --------
+    >>> float(term_values(0.5, 1, 16.0))
+    16.0
+    """
+    x = np.asarray(x, dtype=float)
+    j = np.asarray(logarithm, dtype=float)
+    logs = np.log2(np.maximum(x, 1.0))
+    value: Array = x ** np.asarray(polynomial, dtype=float) * np.where(j == 0, 1.0, logs**j)
+    return value
+
+
+def _power(name: str, exponent: float) -> str:
+    if exponent == 0:
+        return ""
+    if exponent == 1:
+        return name
+    ratio = Fraction(exponent).limit_denominator(48)
+    if abs(float(ratio) - exponent) > 1e-9:
+        return f"{name}^{exponent:g}"
+    return f"{name}^{ratio}" if ratio.denominator == 1 else f"{name}^({ratio})"
