@@ -83,7 +83,6 @@ def change_links(torus: Torus, path: str) -> Torus:
     """
     from toruscast.errors import InputError
     from toruscast.mapping.formats._source import read_text
-    from toruscast.mapping.holes import read_link
 
     slow: dict[int, float] = {}
     missing: list[int] = []
@@ -97,7 +96,7 @@ def change_links(torus: Torus, path: str) -> Torus:
         try:
             if len(row) != 2:
                 raise InputError("bad line", found=line, expected="link,bandwidth")
-            link, bandwidth = read_link(torus, row[0]), _bandwidth(row[1])
+            link, bandwidth = torus.read_link(row[0]), _bandwidth(row[1])
             if link in slow or link in missing:
                 raise InputError("link stands twice", found=row[0], expected="each link once")
             # Checked one by one, so that the line is known.

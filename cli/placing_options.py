@@ -73,7 +73,7 @@ holes_options = (
         "slow_links",
         metavar="FILE.csv",
         help="Slow and missing links: a line link,bandwidth each, in bytes per second, 0 "
-        'for missing; a link is a number or a label such as "(0,2,1) +1".',
+        'for missing; a link is a number or a label such as "(0,2,1) +Z".',
     ),
 )
 dialect_option = click.option(

@@ -5,13 +5,13 @@ from toruscast.errors import InputError
 from . import collectives, patterns, strategies
 from .comm_graph import CommGraph, sum_edges
 from .conversion import from_networkx, from_pandas, from_scipy
-from .host_text import parse_torus
 from .hosts import Hosts
 from .machines import get as machine
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping
 from .ties import TieRule
 from .torus import Torus
+from .torus_text import parse_torus
 from .workload import Workload, as_workload
 
 __all__ = [

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
+from toruscast.notebook import html_facts
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
 from toruscast.wording import counted
-
-from .shown import graph_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,7 +226,16 @@ class CommGraph(PickledByFields):
             f"{counted(self.nbytes.sum(), 'byte')}, {counted(self.n_messages.sum(), 'message')})"
         )
 
-    _repr_html_ = graph_html
+    def _repr_html_(self) -> str:
+        facts = [
+            ("tasks", f"{self.n_tasks:,}"),
+            ("pairs that send", f"{self.n_edges:,}"),
+            ("bytes", f"{self.nbytes.sum():,.0f}"),
+            ("messages", f"{self.n_messages.sum():,.0f}"),
+        ]
+        if self.grid is not None:
+            facts.append(("grid of the tasks", "x".join(map(str, self.grid))))
+        return html_facts(f"Communication graph {self.name}".strip(), facts)
 
 
 def sum_edges(

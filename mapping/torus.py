@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -13,29 +14,48 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
-from toruscast.validation import one_of, whole_number, whole_sizes
+from toruscast.notebook import html_facts
+from toruscast.validation import one_of, read_sizes, real_number, whole_number, whole_sizes
 
-from . import _dimensions as checked
+from . import dimensions as checked
+from . import twist as twisted
 from .bluegene_routes import Groups, zone_numbers, zone_sets
-from .holes import Holes, link_speeds, slowed, usable_nodes, without
-from .neighbors import hops_between, links_as_graph, neighbor_table
 from .network import Network, changed
-from .shown import torus_html
 from .ties import TIE_RULES, TieRule
-from .twist import (
-    Twist,
-    Ways,
-    checked_twist,
-    minimal_ways,
-    ring_lengths,
-    ring_places,
-    shortest,
-    twist_text,
-)
+from .twist import MinimalHops, Twist
 
 MAX_NODES = 2**24
-# Only of these is it said what they do where there are more shortest ways than two.
+# Other rules do not say what they do where more than two routes are shortest.
 _TWISTED_TIES = ("source_parity", "plus")
+
+
+@dataclass(frozen=True)
+class Holes:
+    """Nodes of others, missing links and slow ones; made by `Torus.without` and `with_links`.
+
+    Attributes
+    ----------
+    nodes : tuple of int
+        Nodes that take no task of ours. Their routers forward messages as ever.
+    links : tuple of int
+        Directed links that are not there. What would go over one is an error: these machines' fixed
+        routes do not lead round it.
+    slow : tuple of (int, float)
+        Bytes per second of each link that is slower than its dimension's.
+    """
+
+    nodes: tuple[int, ...] = ()
+    links: tuple[int, ...] = ()
+    slow: tuple[tuple[int, float], ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any hole."""
+        return bool(self.nodes or self.links or self.slow)
+
+    def __str__(self) -> str:
+        """Say how many there are."""
+        parts = ((self.nodes, "nodes of others"), (self.links, "missing"), (self.slow, "slow"))
+        return ", ".join(f"{len(found)} {what}" for found, what in parts if found)
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,7 @@ class Torus(PickledByFields):
             ("bandwidth", checked.bandwidths(self.bandwidth, ndim)),
             ("order", checked.routing_order(self.order, ndim)),
             ("zones", checked.zones(self.zones, ndim)),
-            ("twist", checked_twist(self.twist, shape, rings)),
+            ("twist", twisted.checked_twist(self.twist, shape, rings)),
             ("axes", checked.axes(self.axes, ndim)),
         ):
             object.__setattr__(self, name, value)
@@ -164,7 +184,23 @@ class Torus(PickledByFields):
     @lazy
     def neighbors(self) -> NDArray[np.int32]:
         """Node at the far end of every link, ``(n_nodes, 2 * ndim)``; -1 where there is none."""
-        return checked.frozen(neighbor_table(self))
+        nodes = np.arange(self.n_nodes, dtype=np.int32).reshape(self.shape)
+        table = np.empty((self.n_nodes, 2 * self.ndim), dtype=np.int32)
+        for d, size in enumerate(self.shape):
+            for s, step in enumerate((-1, 1)):
+                ends = np.roll(nodes, step, axis=d)
+                edge = [slice(None)] * self.ndim
+                edge[d] = slice(-1, None) if s == 0 else slice(0, 1)
+                if size == 1:
+                    ends = np.full_like(ends, -1)
+                elif not self.wrap[d]:
+                    ends[tuple(edge)] = -1
+                elif self.twist:
+                    moves = [step * by for by in self.twist[d]]
+                    ends[tuple(edge)] = np.roll(ends[tuple(edge)], moves, axis=range(self.ndim))
+                table[:, 2 * d + s] = ends.ravel()
+        table.ravel()[list(self.holes.links)] = -1
+        return checked.frozen(table)
 
     @lazy
     def link_exists(self) -> NDArray[np.bool_]:
@@ -174,12 +210,16 @@ class Torus(PickledByFields):
     @lazy
     def link_bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second of every directed link, shape ``(n_links,)``."""
-        return checked.frozen(link_speeds(self))
+        speed = np.tile(np.repeat(np.array(self.bandwidth), 2), self.n_nodes)
+        for link, bandwidth in self.holes.slow:
+            speed[link] = bandwidth
+        return checked.frozen(speed)
 
     @lazy
     def usable_nodes(self) -> NDArray[np.int64]:
         """Nodes that take tasks of ours, in order."""
-        return checked.frozen(usable_nodes(self))
+        others = np.array(self.holes.nodes, dtype=np.int64)
+        return checked.frozen(np.setdiff1d(np.arange(self.n_nodes), others))
 
     @property
     def ties_are_open(self) -> bool:
@@ -211,25 +251,25 @@ class Torus(PickledByFields):
         return np.zeros(src.size, dtype=np.int8)
 
     @lazy
-    def ways(self) -> Ways:
-        """The minimal ways between nodes of a twisted torus, by their difference."""
-        return minimal_ways(self)
+    def minimal_hops(self) -> MinimalHops:
+        """The minimal routes between nodes of a twisted torus, by their difference."""
+        return twisted.minimal_hops(self.shape, self.twist)
 
     @lazy
     def ring_lengths(self) -> tuple[int, ...]:
         """Nodes on a ring of each dimension; the size where it is not twisted."""
-        return ring_lengths(self) if self.twist else self.shape
+        return twisted.ring_lengths(self.shape, self.twist) if self.twist else self.shape
 
     @lazy
     def ring_places(self) -> NDArray[np.int32]:
         """Place of each node on its ring of each dimension, shape ``(n_nodes, ndim)``."""
-        return checked.frozen(ring_places(self, self.neighbors)) if self.twist else self.coords
+        return checked.frozen(twisted.ring_places(self.neighbors)) if self.twist else self.coords
 
     @property
     def diameter(self) -> int:
         """Hops between the two nodes that are farthest apart."""
         if self.twist:
-            return int(np.abs(self.ways.hops).sum(axis=1).max())
+            return int(np.abs(self.minimal_hops.hops).sum(axis=1).max())
         return sum(k // 2 if w else k - 1 for k, w in zip(self.shape, self.wrap, strict=True))
 
     def node(self, coords: ArrayLike) -> NDArray[np.int32]:
@@ -248,7 +288,7 @@ class Torus(PickledByFields):
         return checked.node_numbers(coords, self.shape)
 
     def link(self, node: int, dimension: int, direction: int) -> int:
-        """Return the number of the link from ``node`` along ``dimension``, way +1 or -1.
+        """Return the number of the link from ``node`` along ``dimension``, direction +1 or -1.
 
         Raises
         ------
@@ -262,7 +302,7 @@ class Torus(PickledByFields):
         return node * 2 * self.ndim + 2 * dimension + (0 if direction > 0 else 1)
 
     def link_label(self, link: int) -> str:
-        """Return a link's name for people, such as ``(0,2,1) +1``: node, way, dimension.
+        """Return a link's name for people, such as ``(0,2,1) +Z``: node, direction, dimension.
 
         Raises
         ------
@@ -272,11 +312,38 @@ class Torus(PickledByFields):
         Examples
         --------
         >>> Torus((4, 4, 2)).link_label(5 * 6 + 3)
-        '(0,2,1) -1'
+        '(0,2,1) -Y'
         """
         node, port = divmod(whole_number(link, "link", 0, self.n_links - 1), 2 * self.ndim)
         place = ",".join(map(str, self.coords[node].tolist()))
-        return f"({place}) {'+-'[port % 2]}{port // 2}"
+        return f"({place}) {'+-'[port % 2]}{self.axes[port // 2]}"
+
+    def read_link(self, text: str) -> int:
+        """Return the link of a label as of `link_label`, or of its number.
+
+        The dimension may be a number, which counts from 0.
+
+        Raises
+        ------
+        InputError
+            If it is neither, or there is no such link.
+
+        Examples
+        --------
+        >>> torus = Torus((4, 4, 2))
+        >>> torus.read_link("(0,2,1) -Y"), torus.read_link("(0,2,1) -1"), torus.read_link("33")
+        (33, 33, 33)
+        """
+        word = text.strip()
+        if re.fullmatch("[0-9]{1,9}", word):
+            return whole_number(int(word), "link", 0, self.n_links - 1)
+        label = re.fullmatch(r"\(([0-9, ]+)\) ?([+-])([0-9]|[A-Za-z])", word)
+        known = {**{str(d): d for d in range(self.ndim)}, **{x: d for d, x in enumerate(self.axes)}}
+        if label is None or label[3] not in known:
+            example = self.link_label(0)
+            raise InputError("bad link", found=text, expected=f"a number, or a label as {example}")
+        node = int(self.node([int(part) for part in label[1].split(",")]))
+        return self.link(node, known[label[3]], 1 if label[2] == "+" else -1)
 
     def distance(self, src: ArrayLike, dst: ArrayLike) -> NDArray[np.int32]:
         """Return the hops between nodes ``src`` and ``dst`` (broadcast).
@@ -287,7 +354,36 @@ class Torus(PickledByFields):
         array([1, 4, 1], dtype=int32)
         """
         a, b = self.check_nodes(src), self.check_nodes(dst)
-        return shortest(self, a, b) if self.twist else hops_between(self, a, b)
+        if self.twist:
+            first, hops = self.minimal_hops
+            length = np.abs(hops[first[:-1]]).sum(axis=1, dtype=np.int32)
+            return np.asarray(length[self._difference(a, b)], dtype=np.int32)
+        gap = np.abs(self.coords[a] - self.coords[b])
+        around = np.where(np.array(self.wrap), np.array(self.shape, dtype=np.int32) - gap, gap)
+        return np.asarray(np.minimum(gap, around).sum(axis=-1), dtype=np.int32)
+
+    def twisted_hops(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the hops along each dimension that messages of a twisted torus take.
+
+        Those in the minus direction are negative; ``(n,) (n,) -> (n, D)``.
+
+        Examples
+        --------
+        >>> torus = Torus((4, 4, 8), twist=twisted.usual_twist((4, 4, 8)))
+        >>> torus.twisted_hops(np.array([0]), torus.node([[3, 0, 5]]))
+        array([[-1,  0,  1]], dtype=int32)
+        """
+        minimal = self.minimal_hops
+        between = self._difference(src, dst)
+        first = minimal.first[between]
+        several = minimal.first[between + 1] - first
+        turn = self.coords[src].sum(axis=1) if self.tie != "plus" else 0
+        return np.asarray(minimal.hops[first + turn % several], dtype=np.int32)
+
+    def _difference(self, src: NDArray[np.integer], dst: NDArray[np.integer]) -> NDArray[np.int32]:
+        """The node of a twisted torus that lies from node 0 as each dst does from its src."""
+        apart = self.coords[dst].astype(np.int64) - self.coords[src]
+        return twisted.node_at(self.shape, self.twist, apart)
 
     def check_nodes(self, nodes: ArrayLike) -> NDArray[np.int32]:
         """Return node numbers as an array of any shape; raise `InputError` if one is not valid.
@@ -322,7 +418,15 @@ class Torus(PickledByFields):
         >>> Torus((4,)).without(nodes=[2]).usable_nodes
         array([0, 1, 3])
         """
-        return replace(self, holes=without(self, nodes, links))
+        old = self.holes
+        gone = np.unique(self.check_nodes(nodes)).tolist()
+        lost = {self._existing(link) for link in np.atleast_1d(np.asarray(links)).tolist()}
+        every = tuple(sorted({*old.nodes, *gone}))
+        if len(every) == self.n_nodes:
+            found = f"{len(every)} nodes of others"
+            raise InputError("no node left", found=found, expected="one less")
+        slow = tuple(pair for pair in old.slow if pair[0] not in lost)
+        return replace(self, holes=Holes(every, tuple(sorted({*old.links, *lost})), slow))
 
     def with_links(self, bandwidths: Mapping[int, float]) -> Torus:
         """Return the same torus with links of other bandwidths, bytes per second by link number.
@@ -332,19 +436,83 @@ class Torus(PickledByFields):
         InputError
             If there is no such link, or it were faster than its dimension.
         """
-        return replace(self, holes=slowed(self, bandwidths))
+        slow = dict(self.holes.slow)
+        for link, bandwidth in bandwidths.items():
+            number = self._existing(link)
+            most = self.bandwidth[number % (2 * self.ndim) // 2]
+            real_number(bandwidth, f"bandwidth of link {number}", 1, np.inf)
+            if bandwidth > most:
+                raise InputError(
+                    f"link {number} faster than its dimension",
+                    found=f"{bandwidth:g} bytes/s",
+                    expected=f"at most {most:g}",
+                )
+            slow[number] = float(bandwidth)
+        holes = replace(self.holes, slow=tuple(sorted(slow.items())))
+        return replace(self, holes=holes)
+
+    def _existing(self, link: object) -> int:
+        number = whole_number(link, "link", 0, self.n_links - 1)
+        if not self.link_exists[number] and number not in self.holes.links:
+            found = self.link_label(number)
+            raise InputError("no such link", found=found, expected="no mesh's edge")
+        return number
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """Return the nodes and existing links as a directed graph.
 
         Parallel links (a ring of two) become one edge.
         """
-        return links_as_graph(self.neighbors)
+        graph: nx.DiGraph[int] = nx.DiGraph()
+        graph.add_nodes_from(range(self.n_nodes))
+        node, port = np.nonzero(self.neighbors >= 0)
+        graph.add_edges_from(zip(node.tolist(), self.neighbors[node, port].tolist(), strict=True))
+        return graph
 
     def __str__(self) -> str:
         each = zip(self.shape, self.wrap, strict=True)
         sizes = "x".join(str(k) + ("" if w else "m") for k, w in each)
         holes = f" ({self.holes})" if self.holes else ""
-        return f"{self.name} {sizes}".strip() + twist_text(self) + holes
+        twist = twisted.twist_text(self.name, self.shape, self.wrap, self.twist)
+        return f"{self.name} {sizes}".strip() + twist + holes
 
-    _repr_html_ = torus_html
+    def _repr_html_(self) -> str:
+        speeds = (f"{rate / 1e9:g}" for rate in dict.fromkeys(self.bandwidth))
+        closed = [axis for axis, wrap in zip(self.axes, self.wrap, strict=True) if wrap]
+        facts = [
+            ("nodes", f"{self.n_nodes:,}"),
+            ("links, one way each", f"{int(self.link_exists.sum()):,}"),
+            ("GB/s of a link", ", ".join(speeds)),
+            ("dimensions that close to a ring", ", ".join(closed) or "none"),
+            ("diameter, hops", self.diameter),
+        ]
+        return html_facts(f"Torus {self}", facts)
+
+
+def parse_sizes(text: str) -> Torus:
+    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
+
+    ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
+
+    Raises
+    ------
+    InputError
+        If it is no text, or not of that form.
+
+    Examples
+    --------
+    >>> parse_sizes("4x4x8m").wrap
+    (True, True, False)
+    >>> parse_sizes("4x4x8:twisted").diameter
+    6
+    """
+    expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
+    if not isinstance(text, str):
+        raise InputError("bad torus", found=repr(text), expected=f"a text of {expected}")
+    plain, is_twisted = twisted.split_twist(text)
+    parts = plain.lower().split("x")
+    sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
+    if sizes is None:
+        raise InputError("bad torus", found=text, expected=expected)
+    wrap = tuple(not part.endswith("m") for part in parts)
+    return Torus(sizes, wrap=wrap, twist=twisted.named_twist(sizes) if is_twisted else ())

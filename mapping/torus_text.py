@@ -1,56 +1,133 @@
-"""The short form of a torus that is no machine: its sizes."""
+"""A torus from the text that a user types, or from the keys of a machine file."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.validation import read_sizes
 
-from .torus import Torus
-from .twist import usual_twist
+from .machines.registry import get
+from .network import Network
+from .torus import Torus, parse_sizes
+from .twist import named_twist
 
-CAN_BE_TWISTED = "k x k x 2k or k x 2k x 2k nodes, in any order"
+# A suffix at the end of a name.
+FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
+# Characters of sizes, even if they are mistyped.
+SIZES = frozenset("0123456789xm ")
+_OF_NETWORK = tuple(field.name for field in fields(Network))
+_OF_TORUS = tuple(f.name for f in fields(Torus) if f.name not in ("network", "holes"))
+_OF_HOLES = ("nodes", "links", "slow")
 
 
-def parse_sizes(text: str) -> Torus:
-    """Read a torus from its short form: sizes joined by ``x``; ``m`` after a size makes it a mesh.
+def parse_torus(text: str) -> Torus:
+    """Read a torus from ``8x8x8``, ``8x8x8m`` (a mesh in the last dimension), a machine or a file.
 
-    ``:twisted`` behind them makes k x k x 2k or k x 2k x 2k nodes a twisted torus.
+    A machine is a preset's short form, as in `machines.get`. The text of any of these tori,
+    ``str(torus)``, reads back as the same torus. A text with a slash or a suffix, or of a file that
+    is there, names a file, as in `read_torus`.
 
     Raises
     ------
     InputError
-        If it is no text, or not of that form.
+        If it is none of these.
 
     Examples
     --------
-    >>> parse_sizes("4x4x8m").wrap
-    (True, True, False)
-    >>> parse_sizes("4x4x8:twisted").diameter
-    6
+    >>> parse_torus("4x4x8m").wrap, parse_torus("tpu_v4:4x4x8").n_nodes
+    ((True, True, False), 128)
     """
-    expected = "sizes such as 8x8x8, or 8x8x8m for a mesh"
-    if not isinstance(text, str):
-        raise InputError("bad torus", found=repr(text), expected=f"a text of {expected}")
-    plain, twisted = split_twist(text)
-    parts = plain.lower().split("x")
-    sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
-    if sizes is None:
-        raise InputError("bad torus", found=text, expected=expected)
-    twist = usual_twist(sizes) if twisted else ()
-    if twisted and not twist:
-        raise InputError("no twist for these sizes", found=text, expected=CAN_BE_TWISTED)
-    return Torus(sizes, wrap=tuple(not part.endswith("m") for part in parts), twist=twist)
+    if isinstance(text, str) and _names_file(text.strip()):
+        from .formats.torus import read_torus
+
+        return read_torus(text.strip())
+    machine = isinstance(text, str) and text.strip()[:1].isalpha()
+    return get(text) if machine and set(text.lower()) - SIZES else parse_sizes(text)
 
 
-def split_twist(text: str) -> tuple[str, bool | None]:
-    """Return the sizes of a torus, and whether it is said to be twisted; None if nothing is.
+def _names_file(text: str) -> bool:
+    if not set(text.lower()) - SIZES or text.isidentifier():
+        return False
+    if text.startswith("/") or FILE.search(text):
+        return True
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def torus_of(content: dict[str, Any], name: str) -> Torus:
+    """Return the torus that the keys of a machine file describe.
+
+    The keys are the parameters of `Torus`, and those of `Network` in a table ``network``.
+    ``machine`` names a machine, from which what the file does not tell is taken; ``twisted`` is a
+    twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
+    ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
+
+    Raises
+    ------
+    InputError
+        If there is a key that is not known, or a value that is not valid.
 
     Examples
     --------
-    >>> split_twist("4x4x8:untwisted"), split_twist("4x4x8_twisted"), split_twist("4x4x8")
-    (('4x4x8', False), ('4x4x8', True), ('4x4x8', None))
+    >>> str(torus_of({"shape": [4, 8], "wrap": [True, False]}, "mine"))
+    'mine 4x8m'
     """
-    match = re.fullmatch(r"(.*?)\s*[:_]\s*(un)?twisted", text.strip(), re.I | re.S)
-    return (match[1], match[2] is None) if match else (text.strip(), None)
+    try:
+        return _torus(dict(content), name)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("bad torus", found=error) from None
+
+
+def _torus(content: dict[str, Any], name: str) -> Torus:
+    network = content.pop("network", {})
+    if not isinstance(network, dict):
+        raise InputError("bad network", found=network, expected="a table [network]")
+    _check_keys(network, _OF_NETWORK, "key of [network]")
+    holes = content.pop("holes", {})
+    if not isinstance(holes, dict):
+        raise InputError("bad holes", found=holes, expected="a table [holes]")
+    _check_keys(holes, _OF_HOLES, "key of [holes]")
+    _check_keys(content, (*_OF_TORUS, "machine", "twisted"), "key of a torus")
+    machine, twisted = content.pop("machine", None), content.pop("twisted", None)
+    if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
+        raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
+    if machine is not None:
+        if "shape" in content:
+            expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
+            raise InputError("both a machine and a shape", found=machine, expected=expected)
+        torus = replace(get(machine), **content)
+    elif "shape" in content:
+        torus = Torus(**{"name": name, **content})
+    else:
+        raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
+    if twisted is not None:
+        torus = replace(torus, twist=named_twist(torus.shape) if twisted else ())
+    return _with_holes(torus.with_network(**network), **holes)
+
+
+def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
+    pairs = [pair for pair in slow if isinstance(pair, list) and len(pair) == 2]
+    if len(pairs) < len(slow):
+        expected = "pairs of link and bytes per second"
+        raise InputError("bad slow links", found=slow, expected=expected)
+    speeds = {_link(torus, link): bandwidth for link, bandwidth in pairs}
+    if nodes or links:
+        torus = torus.without(nodes=nodes, links=[_link(torus, link) for link in links])
+    return torus.with_links(speeds) if speeds else torus
+
+
+def _link(torus: Torus, link: object) -> int:
+    return torus.read_link(link if isinstance(link, str) else str(link))
+
+
+def _check_keys(content: dict[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key in content:
+        if key not in known:
+            raise InputError(f"unknown {what}", found=key, expected=" or ".join(known))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.ties import TIE_RULES
-from toruscast.mapping.twist import hops_along
 from toruscast.typing import Routing
 
 from .loads import check_ways, link_loads
@@ -161,7 +160,7 @@ def _have_two_ways(
     src, dst = mapping.node[comm.src], mapping.node[comm.dst]
     if torus.twist:
         # Adaptive packets take the hops of their message in any order.
-        several = (hops_along(torus, src, dst) != 0).sum(axis=1) > 1
+        several = (torus.twisted_hops(src, dst) != 0).sum(axis=1) > 1
         return np.asarray(several & (routing == "adaptive"))
     gap = np.abs(torus.coords[dst] - torus.coords[src])
     fixed = TIE_RULES[torus.tie].adaptive_fixed

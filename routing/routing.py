@@ -139,7 +139,7 @@ def routes(
     >>> torus = Torus((4, 4))
     >>> first, links = routes(torus, [0], [13])
     >>> [torus.link_label(link) for link in links]
-    ['(0,0) -0', '(3,0) +1']
+    ['(0,0) -X', '(3,0) +Y']
     """
     a, b = torus.check_nodes(np.atleast_1d(src)), torus.check_nodes(np.atleast_1d(dst))
     if a.shape != b.shape or a.ndim != 1:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 from toruscast.mapping.bluegene_routes import Groups
-from toruscast.mapping.twist import hops_along
 
 Nodes = NDArray[np.int32]
 Links = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -36,7 +35,7 @@ def steps(torus: Torus, src: Nodes, hops: NDArray[np.int32]) -> Iterator[Links]:
 
 def list_links(torus: Torus, src: Nodes, dst: Nodes) -> Links:
     """Return where each route's links begin, and the links in the order of travel."""
-    hops = hops_along(torus, src, dst)
+    hops = torus.twisted_hops(src, dst)
     first = np.zeros(src.size + 1, dtype=np.int64)
     np.cumsum(np.abs(hops).sum(axis=1), out=first[1:])
     links = np.empty(first[-1], dtype=np.int64)
@@ -52,7 +51,7 @@ def link_loads(
 ) -> NDArray[np.float64]:
     """Return the sum of the weights of the routes over every link, ``(n_links,)``."""
     load = np.zeros(torus.n_links)
-    for going, link in steps(torus, src, hops_along(torus, src, dst)):
+    for going, link in steps(torus, src, torus.twisted_hops(src, dst)):
         load += np.bincount(link, weight[going], minlength=torus.n_links)
     return load
 
@@ -62,7 +61,7 @@ def loads_along(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sum and the maximum of the loads along each route."""
     total, most = np.zeros((2, src.size))
-    for going, link in steps(torus, src, hops_along(torus, src, dst)):
+    for going, link in steps(torus, src, torus.twisted_hops(src, dst)):
         total[going] += load[link]
         most[going] = np.maximum(most[going], load[link])
     return total, most
@@ -73,7 +72,7 @@ def adaptive_loads(
 ) -> NDArray[np.float64]:
     """Return the loads if every message is spread evenly over the orders of its hops."""
     load = np.zeros(torus.n_links)
-    hops, which = np.unique(hops_along(torus, src, dst), axis=0, return_inverse=True)
+    hops, which = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
     by_way = np.argsort(which, kind="stable")
     begin = np.searchsorted(which[by_way], np.arange(len(hops) + 1))
     for number, way in enumerate(hops):
@@ -119,7 +118,7 @@ def pick_fifos(torus: Torus, by_first: bool, src: Nodes, dst: Nodes) -> NDArray[
 
     On a twisted torus that rule sums hops instead of coordinate differences.
     """
-    hops = hops_along(torus, src, dst)[:, torus.order]
+    hops = torus.twisted_hops(src, dst)[:, torus.order]
     differ = hops != 0
     first = differ.argmax(axis=1)
     dimension = np.array(torus.order)[first]

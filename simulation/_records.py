@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
-from toruscast.mapping.twist import hops_along
 from toruscast.routing import twisted
 from toruscast.routing._route_kernels import pick_fifos
 from toruscast.routing.messages import Messages
@@ -66,7 +65,7 @@ def message_records(
     route, ties = np.zeros(src.size, dtype=np.uint64), np.zeros(src.size, dtype=np.int32)
     coins = np.zeros(src.size, dtype=np.int32)
     if torus.twist:
-        route = _pack_hops(fields, hops_along(torus, src, dst))
+        route = _pack_hops(fields, torus.twisted_hops(src, dst))
     else:
         pack_routes(grid_of(torus), fields, src, dst, chooses, route, ties, coins)
     message["route"], message["ties"], message["coin"] = route, ties, coins

@@ -78,7 +78,7 @@ def fields_of(torus: Torus) -> records.Fields:
 def _most_hops(torus: Torus, dimension: int) -> int:
     """Return the most hops of a message along a dimension."""
     if torus.twist:
-        return int(np.abs(torus.ways.hops[:, dimension]).max())
+        return int(np.abs(torus.minimal_hops.hops[:, dimension]).max())
     size = torus.shape[dimension]
     return size // 2 if torus.wrap[dimension] else size - 1
 

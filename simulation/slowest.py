@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping.ties import TIE_RULES
-from toruscast.mapping.twist import hops_along
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import routes, ways_are_open
 
@@ -79,7 +78,7 @@ def _alone(simulation: Simulation, phase: int, edge: int, hops: int) -> float:
         return nbytes / network.memory_bandwidth
     src, dst = simulation.mapping.node[comm.src[edge]], simulation.mapping.node[comm.dst[edge]]
     if torus.twist:
-        gap = np.abs(hops_along(torus, np.array([src]), np.array([dst]))[0])
+        gap = np.abs(torus.twisted_hops(np.array([src]), np.array([dst]))[0])
     else:
         gap = np.abs(torus.coords[src] - torus.coords[dst])
     link = float(np.array(torus.bandwidth)[gap > 0].min())

@@ -17,6 +17,7 @@ import pandas as pd
 import toruscast as tc
 from toruscast.cli.places import change_links, only_nodes
 from toruscast.errors import InputError
+from toruscast.mapping import parse_torus
 from toruscast.mapping.formats import (
     read_hosts,
     read_mappings,
@@ -29,8 +30,6 @@ from toruscast.mapping.formats.hlo import read_hlo
 from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
 from toruscast.mapping.formats.source import Source
-from toruscast.mapping.holes import read_link
-from toruscast.mapping.host_text import parse_torus
 from toruscast.mapping.mesh.axes import parse_axes
 from toruscast.mapping.mesh.traffic import parse_traffic
 from toruscast.report.page.figures import Views
@@ -42,7 +41,7 @@ from toruscast.training.samples.store import write_samples
 
 SQUARE = tc.Torus((2, 2))
 _SHAPES = ((2, 2), (4, 4), (2, 2, 2), (4, 4, 4), (2, 2, 2, 2, 2), (4, 4, 4, 4, 2), (8, 4))
-_WORDS = (parse_torus, parse_axes, parse_traffic, lambda text: read_link(SQUARE, text))
+_WORDS = (parse_torus, parse_axes, parse_traffic, SQUARE.read_link)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ READERS = [
     "toruscast.mapping.mesh",
     "toruscast.mapping.machines",
     "toruscast.mapping.torus_text",
-    "toruscast.mapping.torus_file",
     "toruscast.scaling.formats",
     "toruscast.scaling.codesign",
     "toruscast.scaling.interconnect.jobs",

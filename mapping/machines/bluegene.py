@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from toruscast.errors import InputError
 from toruscast.validation import machine_shape, whole_number
 
-from .._dimensions import wraps
 from ..bluegene_routes import routing_order
+from ..dimensions import wraps
 from ..network import Network
 from ..torus import Torus
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toruscast.validation import machine_shape
 
-from .._dimensions import wraps
+from ..dimensions import wraps
 from ..network import Network
 from ..torus import Torus
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from toruscast.errors import InputError
 from toruscast.validation import machine_shape
 
-from .._dimensions import wraps
+from ..dimensions import wraps
 from ..network import Network
 from ..torus import Torus
 

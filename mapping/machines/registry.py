@@ -9,8 +9,8 @@ from collections.abc import Callable
 from toruscast.errors import InputError
 from toruscast.validation import read_sizes
 
-from ..torus import Torus
-from ..torus_text import parse_sizes, split_twist
+from ..torus import Torus, parse_sizes
+from ..twist import split_twist
 from .anton import anton3
 from .bluegene import bluegene_l, bluegene_p, bluegene_q
 from .cray import gemini, seastar

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toruscast.validation import machine_shape
 
-from .._dimensions import wraps
+from ..dimensions import wraps
 from ..torus import Torus
 from ._accelerator import accelerator_network
 

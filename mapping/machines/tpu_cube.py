@@ -9,8 +9,7 @@ from toruscast.errors import InputError
 from toruscast.validation import machine_shape
 
 from ..torus import Torus
-from ..torus_text import CAN_BE_TWISTED
-from ..twist import usual_twist
+from ..twist import CAN_BE_TWISTED, usual_twist
 from ._accelerator import accelerator_network
 
 

@@ -49,7 +49,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         np.ascontiguousarray(grid.T),
         np.array(torus.shape),
         np.array(torus.wrap),
-        images(torus),
+        images(torus.shape, torus.twist),
         placement.capacity,
         *_METHODS[variant],
     )

@@ -48,7 +48,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
         torus.neighbors,
         np.array(torus.shape),
         np.array(torus.wrap),
-        images(torus),
+        images(torus.shape, torus.twist),
         placement.capacity,
         task,
         node,

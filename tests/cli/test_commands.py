@@ -404,7 +404,7 @@ def test_simulate_equals_the_library(run, folder):
     assert content["packet_hops"] == expected.packet_hops
     links = pd.read_csv(folder / "l.csv", index_col="link")
     assert links["packets"].sum() == expected.packet_hops
-    assert links["label"].iloc[0] == "(0,0) +0"
+    assert links["label"].iloc[0] == "(0,0) +X"
     text = run("simulate --comm halo.csv --torus 4x4 --mapping identity --routing adaptive").stdout
     assert "adaptive routing" in text
     assert "Busiest links" in text

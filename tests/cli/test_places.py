@@ -62,7 +62,7 @@ def test_links_of_a_file_are_slow_or_missing(files):
     slow = run("simulate", "--mapping", "identity", "--slow-links", "links.csv")
     assert slow.exit_code == 2
     assert "needs a link that is missing" in slow.stderr
-    assert "task 1 to task 2 goes over (0,1) +1" in slow.stderr
+    assert "task 1 to task 2 goes over (0,1) +Y" in slow.stderr
     assert len(slow.stderr.strip().splitlines()) == 1
     (files / "links.csv").write_text('"(0,0) +1",1e8\n')
     times = [

@@ -240,7 +240,7 @@ def test_distance_is_symmetric(a, b):
 
 def test_links_that_are_not_there():
     torus = Torus((4, 4))
-    assert torus.link_label(torus.link(5, 1, -1)) == "(1,1) -1"
+    assert torus.link_label(torus.link(5, 1, -1)) == "(1,1) -Y"
     for arguments in ((16, 0, 1), (-1, 0, 1), (3, 2, 1), (3, 0, 0)):
         with pytest.raises(InputError, match=r"bad (node|dimension|direction)"):
             torus.link(*arguments)

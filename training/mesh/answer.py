@@ -39,17 +39,10 @@ def reason(score: Score, torus: Torus) -> str:
         words.append(f"hops up to {score.farthest}, {score.hops:.2g} on average")
     if score.sharing > 1:
         messages = counted(round(score.sharing), "message")
-        words.append(f"{messages} of a step share the link {_name(score.busiest, torus)}")
+        words.append(f"{messages} of a step share the link {torus.link_label(score.busiest)}")
     if not words:
         return "neighbours are one hop apart, no link is shared"
     return "; ".join(words)
-
-
-def _name(link: int, torus: Torus) -> str:
-    """A link by its node and the letter of its dimension."""
-    node, port = divmod(link, 2 * torus.ndim)
-    place = ",".join(map(str, torus.coords[node].tolist()))
-    return f"({place}) {'+-'[port % 2]}{torus.axes[port // 2]}"
 
 
 How = Literal["simulated", "forecast"]

@@ -14,7 +14,7 @@ from toruscast.files import parse_toml
 
 from ...network import Network
 from ...torus import Torus
-from ...torus_file import torus_of
+from ...torus_text import torus_of
 from .._source import label
 from ..dialect import Dialect
 from ..source import Source
@@ -131,7 +131,7 @@ The keys are the parameters of `Torus` (`shape`, and `wrap`, `bandwidth`, `order
 `machine = "tpu_v4:4x4x8"` in place of `shape` takes what the file does not tell from a machine;
 `twisted = true` is a twist without its rows. A table `[holes]` has the `nodes` of others, missing
 `links` and `slow` ones (pairs of link and bytes per second); a link is its number, or a label such
-as `"(0,2,1) +1"`.
+as `"(0,2,1) +Z"`.
 """,
         example="""shape = [8, 8, 16]
 wrap = [true, true, false]
