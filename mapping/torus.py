@@ -138,8 +138,8 @@ class Torus(PickledByFields):
             raise InputError("bad torus shape", found=shape, expected="at most 8 dimensions")
         ndim = len(shape)
         rings = checked.wraps(self.wrap, ndim)
-        if not isinstance(self.name, str):
-            raise InputError("bad name", found=self.name, expected="a text")
+        if not isinstance(self.name, str) or not _is_text(self.name):
+            raise InputError("bad name", found=repr(self.name), expected="a text")
         one_of(self.tie, "tie rule", get_args(TieRule))
         if not isinstance(self.network, Network):
             raise InputError("bad network", found=self.network, expected="a Network")
@@ -315,7 +315,7 @@ class Torus(PickledByFields):
         '(0,2,1) -Y'
         """
         node, port = divmod(whole_number(link, "link", 0, self.n_links - 1), 2 * self.ndim)
-        place = ",".join(map(str, self.coords[node].tolist()))
+        place = ",".join(map(str, np.unravel_index(node, self.shape)))
         return f"({place}) {'+-'[port % 2]}{self.axes[port // 2]}"
 
     def read_link(self, text: str) -> int:
@@ -453,7 +453,12 @@ class Torus(PickledByFields):
 
     def _existing(self, link: object) -> int:
         number = whole_number(link, "link", 0, self.n_links - 1)
-        if not self.link_exists[number] and number not in self.holes.links:
+        node, port = divmod(number, 2 * self.ndim)
+        d, minus = divmod(port, 2)
+        # Without the table of neighbours, which a large torus makes for all of its links.
+        edge = 0 if minus else self.shape[d] - 1
+        at_edge = int(np.unravel_index(node, self.shape)[d]) == edge
+        if self.shape[d] == 1 or (at_edge and not self.wrap[d]):
             found = self.link_label(number)
             raise InputError("no such link", found=found, expected="no mesh's edge")
         return number
@@ -487,6 +492,11 @@ class Torus(PickledByFields):
             ("diameter, hops", self.diameter),
         ]
         return html_facts(f"Torus {self}", facts)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file can hold it: half a surrogate pair is no character."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def parse_sizes(text: str) -> Torus:

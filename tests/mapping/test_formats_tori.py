@@ -9,7 +9,7 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.formats import read_torus, write_torus
 from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
-from toruscast.mapping.formats.tori.units import bytes_a_second, seconds
+from toruscast.mapping.formats.tori.simulators import bytes_a_second, seconds
 
 KNOWN = {dialect.name: dialect for dialect in dialects("torus")}
 # What each example says: sizes with m for a mesh, bandwidths.

@@ -1,12 +1,11 @@
 """Dialects of tori, a file each."""
 
-from . import astra, machine_file, scotch, simgrid, sst, tenstorrent
+from . import machine_file, scotch, simulators, sst, tenstorrent
 
 DIALECTS = (
     *machine_file.DIALECTS,
     scotch.DIALECT,
-    simgrid.DIALECT,
-    astra.DIALECT,
+    *simulators.DIALECTS,
     sst.DIALECT,
     tenstorrent.DIALECT,
 )

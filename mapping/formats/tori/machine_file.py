@@ -34,7 +34,10 @@ def is_json(source: Source) -> bool:
 
 
 def _may_be_toml(source: Source) -> bool:
-    return any(re.match(r"\s*(\[network\]|\w+\s*=)", line) for line in source.raw_lines)
+    lines = source.raw_lines
+    # Lines that open a brace, or include a file, are not TOML's.
+    others = any(re.match(r"[^\"'=]*\{\s*$|\s*(include|import|from)\s", line) for line in lines)
+    return not others and any(re.match(r"\s*(\[network\]|\w+\s*=)", line) for line in lines)
 
 
 def read_toml(source: Source) -> Torus:
@@ -111,8 +114,11 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    # Texts of TOML and JSON have the same form.
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+    if not isinstance(value, str):
+        return repr(value)
+    # Texts of TOML and JSON have the same escapes, but TOML has no pairs of surrogates, so that
+    # other characters stand as they are; and it escapes the last of ASCII.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 DIALECTS = (

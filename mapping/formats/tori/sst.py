@@ -1,93 +1,253 @@
-"""Tori of SST: merlin's shape and width, SST-macro's geometry and redundant links."""
+"""Tori of SST: merlin's shape and width, SST-macro's geometry and redundant links.
+
+Patterns: `src/sst/elements/merlin/tests/torus_64_test.py`, `torus_5_trafficgen.py` of SST elements
+14 and older forms of both; `configurations/small_torus.ini`, `tests/test_configs/*torus*.ini` and
+`examples/*.py` of SST-macro 14. Python is read, never run.
+"""
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from toruscast.errors import InputError
+from toruscast.errors import InputError, InputWarning
 from toruscast.validation import read_sizes
 
 from ...torus import Torus
 from .._source import Text, label
 from ..dialect import Dialect
 from ..source import Source
-from .units import bytes_a_second, seconds
+from .simulators import bytes_a_second, seconds
 
 # Of links beside each other in the slowest dimension.
 _MOST_LINKS = 17
-SETTING = re.compile(
-    r"[\"']?(?:[\w]+[.:])*(shape|width|geometry|redundant|local_ports|concentration|"
-    r"link_bw|bandwidth|link_latency|link_lat|latency|name)[\"']?\s*[=:,]\s*[\"']?([^\"'#,)}]++)[\"']?"
-    r"\s*+[,)}]?\s*+(?:#.*)?"
+_SIZES = re.compile(r"\[?\s*+[0-9]++(?>\s*+[x,]\s*+[0-9]++|\s++[0-9]++)*+\s*+\]?")
+_WORD = re.compile(r"\w+")
+_TORUS = re.compile(r"\b(torus|hdtorus|topoTorus)\b|\btorus[:.]\w", re.I)
+_MESH = re.compile(r"\btopoMesh\s*\(|\bmesh[:.]\w|name[\"']?\s*[=:]\s*[\"']?mesh\b", re.I)
+_SETTING = re.compile(
+    r"([^=\"']*+(?:[\"'][^\"']*+[\"'][^=\"':]*+)?)(?:=(?!=)|(?<=[\"'\s]):(?=\s))(.*)"
 )
-TORUS = re.compile(r"\b(torus|hdtorus|topoTorus|merlin\.torus)\b", re.I)
-SIZE = re.compile(r"\s*+\d++(?>\s*+[x,]\s*+\d++|\s++\d++)*+\s*+")
+# Sections and keys of other topologies, and of parts that are no links of the network.
+_OTHER_TOPOLOGIES = {"fattree", "dragonfly", "hyperx", "fully_connected", "switch"}
+_OTHER_PARTS = (
+    "nic",
+    "networkif",
+    "linkcontrol",
+    "memory",
+    "proc",
+    "xbar",
+    "injection",
+    "ejection",
+)
+_OLD = re.compile(r"(topology|network|switch)_(\w+)")
+_SIZE_KEYS = ("shape", "geometry")
+_WIDTH_KEYS = ("width", "redundant")
+
+
+class Setting(NamedTuple):
+    """A key with the sections that it stands in, in lower case, and its value."""
+
+    line: int
+    path: tuple[str, ...]
+    value: str
+
+    @property
+    def key(self) -> str:
+        """The last word of the path."""
+        return self.path[-1]
 
 
 def is_settings(source: Source) -> bool:
-    """Whether lines set the shape or geometry of a torus of SST."""
-    settings = _settings(source.raw_lines)
-    sized = any(key in ("shape", "geometry") and SIZE.fullmatch(v) for _, key, v in settings)
-    return sized and any(TORUS.search(line) for line in source.raw_lines)
+    """Whether settings of SST have the shape or geometry of a torus."""
+    lines = _start(source)
+    if not _names_topology(lines):
+        return False
+    settings = _settings(enumerate(lines, start=1))
+    return any(_SIZES.fullmatch(value) for _, _, value in _of_topology(settings, _SIZE_KEYS))
 
 
-def _settings(lines: list[str]) -> list[tuple[int, str, str]]:
-    found = []
-    for number, line in enumerate(lines, start=1):
-        match = SETTING.fullmatch(line.strip())
-        if match and not line.lstrip().startswith("#"):
-            found.append((number, match[1], match[2].strip()))
-    return found
+def _may_be_settings(source: Source) -> bool:
+    """Whether settings have parts of SST, so that the reader says what is missing."""
+    lines = _start(source)
+    signs = re.compile(r"\s*(include\s+\S|import sst\b|from sst\b|(switch|topology|node)\s*\{)")
+    return any(signs.match(line) for line in lines)
+
+
+def _start(source: Source) -> list[str]:
+    return source.start.decode("utf-8", "replace").splitlines()
+
+
+def _names_topology(lines: list[str]) -> bool:
+    words = "\n".join(lines)
+    return bool(_TORUS.search(words) or _MESH.search(words))
+
+
+def _settings(lines: Iterable[tuple[int, str]]) -> list[Setting]:
+    """Settings of an ini file or of assignments and dictionaries of Python, with their sections."""
+    found: list[Setting] = []
+    sections: list[list[str]] = []
+    for number, piece, mark in _pieces(lines):
+        if mark == "{":
+            sections.append(_words(piece.rstrip(" =:")))
+            continue
+        match = _SETTING.fullmatch(piece)
+        if match and match[1].strip():
+            inside = [word for section in sections for word in section]
+            path = tuple(inside + _words(match[1]))
+            value = match[2].strip().strip("\"'").strip()
+            if path:
+                found.append(Setting(number, path, value))
+        if mark == "}" and sections:
+            sections.pop()
+    variables = {s.path[0]: s.value for s in found if len(s.path) == 1}
+    return [s._replace(value=variables.get(s.value.lower(), s.value)) for s in found]
+
+
+def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
+    """Lines cut at braces, and at commas and semicolons between settings; what ends each piece."""
+    for number, line in lines:
+        piece, quote, depth = "", "", 0
+        for letter in line:
+            if quote:
+                quote = "" if letter == quote else quote
+            elif letter in "\"'":
+                quote = letter
+            elif letter == "#":
+                break
+            elif letter in "[(":
+                depth += 1
+            elif letter in "])":
+                depth -= 1
+            elif letter in "{}" or (letter in ",;" and depth <= 0):
+                yield number, piece.strip(), letter
+                piece, depth = "", 0
+                continue
+            piece += letter
+        yield number, piece.strip(), ""
+
+
+def _words(key: str) -> list[str]:
+    """The words of a key, in lower case; `topology_geometry` of older versions is two."""
+    words = [word.lower() for word in _WORD.findall(key)]
+    parts = ((old.groups() if (old := _OLD.fullmatch(word)) else (word,)) for word in words)
+    return [part for several in parts for part in several]
+
+
+def _of_topology(settings: list[Setting], keys: tuple[str, ...]) -> list[Setting]:
+    known = (s for s in settings if s.key in keys and not _is_other(s))
+    return [s for s in known if not _OTHER_TOPOLOGIES & {*s.path}]
 
 
 def read(source: Source) -> Torus:
     """Return the torus of the settings; links beside each other are one, so much faster."""
     text = source.text
-    settings = {key: (number, value) for number, key, value in _settings(list(text.raw_lines()))}
-    key = "shape" if "shape" in settings else "geometry"
-    if key not in settings:
-        raise text.fault("no shape", None, None, 'shape = "4x4x8" or geometry = "4 4 8"')
-    line = settings[key][0]
-    sizes = _sizes(text, *settings[key], key)
-    many = settings.get("width") or settings.get("redundant")
-    widths = (1,) * len(sizes) if many is None else _sizes(text, *many, "width")
+    raw = list(text.raw_lines())
+    settings = _settings(enumerate(raw, start=1))
+    words = "\n".join(line.partition("#")[0] for line in raw)
+    included = re.search(r"^\s*include\s+(\S+)", words, re.M)
+    size = _one(text, _of_topology(settings, _SIZE_KEYS), "sizes")
+    if size is None:
+        found = f"include {included[1]}, which is not read" if included else None
+        raise text.fault("no shape", None, found, 'shape = "4x4x8" or geometry = [4,4,8]')
+    sizes = _sizes(text, size)
+    width = _one(text, _of_topology(settings, _WIDTH_KEYS), "widths")
+    widths = (1,) * len(sizes) if width is None else _sizes(text, width)
     if len(widths) != len(sizes) or 0 in widths:
-        number, value = many or (line, "none")
-        raise text.fault("bad width", number, value, "one a dimension")
-    for name in ("local_ports", "concentration"):
-        number, value = settings.get(name, (line, "1"))
-        if value != "1":
-            expected = "1, a node for each router; several a router go into --tasks-per-node"
-            raise text.fault(f"bad {name}", number, value, expected)
-    bandwidth = _with_unit(text, settings, ("link_bw", "bandwidth"), bytes_a_second)
-    latency = _with_unit(text, settings, ("link_latency", "link_lat", "latency"), seconds)
+        line, value = (size.line, "none") if width is None else (width.line, width.value)
+        raise text.fault("bad width", line, value, "one a dimension")
+    for setting in _of_topology(settings, ("local_ports", "concentration", "nodes_per_switch")):
+        if setting.value != "1":
+            plain = "x".join(map(str, sizes))
+            expected = f"1; else {plain} as the torus, and a router's tasks in --tasks-per-node"
+            raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
+    # The calls of a program say more than the names that it imports.
+    called = {name.lower() for name in re.findall(r"\btopo(Torus|Mesh)\s*\(", words)}
+    if len(called) > 1:
+        raise text.fault("both a torus and a mesh", size.line, size.value, "one topology")
+    is_mesh = called == {"mesh"} or (not called and not _TORUS.search(words))
+    bandwidth = _with_unit(text, settings, _BANDWIDTHS, bytes_a_second)
+    latency = _with_unit(text, settings, _LATENCIES, seconds)
+    if included:
+        warnings.warn(
+            f"{text.file}: {included[1]} is not read, and what it sets is missing: links beside "
+            "each other, nodes of a router, bandwidth and latency",
+            InputWarning,
+            stacklevel=2,
+        )
     try:
-        torus = Torus(sizes, name=label(source.path))
+        torus = Torus(sizes, wrap=(not is_mesh,), name=label(source.path))
         speed = torus.bandwidth[0] if bandwidth is None else bandwidth
-        torus = Torus(sizes, bandwidth=tuple(w * speed for w in widths), name=torus.name)
+        speeds = tuple(width * speed for width in widths)
+        torus = Torus(sizes, wrap=torus.wrap, bandwidth=speeds, name=torus.name)
         return torus if latency is None else torus.with_network(hop_latency=latency)
     except InputError as error:
-        raise text.fault(error.message, line, error.found, error.expected) from None
+        raise text.fault(error.message, size.line, error.found, error.expected) from None
 
 
-def _sizes(text: Text, line: int, value: str, what: str) -> tuple[int, ...]:
-    sizes = read_sizes(re.sub(r"\s*[x ,]\s*", "x", value.strip()))
+def _one(text: Text, settings: list[Setting], what: str) -> Setting | None:
+    """The only value of settings that a file may repeat."""
+    for setting in settings[1:]:
+        if _numbers(setting) != _numbers(settings[0]):
+            found = f"{setting.value}, on line {settings[0].line} {settings[0].value}"
+            expected = "one value; else give the sizes as the torus, such as 4x4x8"
+            raise text.fault(f"two {what}", setting.line, found, expected)
+    return settings[0] if settings else None
+
+
+def _numbers(setting: Setting) -> list[str] | str:
+    """The sizes of a value, however they are joined; another value as it stands."""
+    value = setting.value
+    return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
+
+
+def _sizes(text: Text, setting: Setting) -> tuple[int, ...]:
+    sizes = None
+    if _SIZES.fullmatch(setting.value):
+        sizes = read_sizes(re.sub(r"\s*[x ,]\s*", "x", setting.value.strip("[] ")))
     if sizes is None:
-        raise text.fault(f"bad {what}", line, value, "sizes such as 4x4x8 or 4 4 8")
+        expected = "sizes such as 4x4x8, 4 4 8 or [4,4,8]"
+        raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
     return sizes
 
 
+# Which settings hold what a link does, those first that say it of the links themselves.
+_Rule = Callable[[Setting], bool]
+_BANDWIDTHS: tuple[_Rule, ...] = (
+    lambda s: s.key == "link_bw" and not _is_other(s),
+    lambda s: s.key == "bandwidth" and "link" in s.path and not _is_other(s),
+    lambda s: s.key == "bandwidth" and s.path[-2:-1] != ("logp",) and not _is_other(s),
+    lambda s: s.key == "bandwidth" and s.path[-2:-1] == ("logp",),
+)
+_LATENCIES: tuple[_Rule, ...] = (
+    lambda s: s.key in ("link_latency", "link_lat") and not _is_other(s),
+    lambda s: s.key in ("latency", "sendlatency") and "link" in s.path and not _is_other(s),
+    lambda s: s.key in ("latency", "hop_latency") and "logp" not in s.path and not _is_other(s),
+    lambda s: s.key == "hop_latency",
+)
+
+
+def _is_other(setting: Setting) -> bool:
+    """Whether it is about memory, a network interface or another part, not a link."""
+    return any(part.startswith(_OTHER_PARTS) for part in setting.path)
+
+
 def _with_unit(
-    text: Text, settings: dict[str, tuple[int, str]], names: tuple[str, ...], convert: object
+    text: Text,
+    settings: list[Setting],
+    rules: tuple[_Rule, ...],
+    convert: Callable[[str], float | None],
 ) -> float | None:
-    for name in names:
-        if name in settings:
-            line, value = settings[name]
-            number: float | None = convert(value)  # type: ignore[operator]
+    for rule in rules:
+        setting = _one(text, [s for s in settings if rule(s)], "values for the links")
+        if setting is not None:
+            number = convert(setting.value)
             if number is None:
                 expected = "a number with its unit, such as 4GB/s, 20ns"
-                raise text.fault(f"bad {name}", line, value, expected)
+                raise text.fault(f"bad {setting.key}", setting.line, setting.value, expected)
             return number
     return None
 
@@ -122,13 +282,16 @@ DIALECT = Dialect(
     holds="torus",
     title="settings of SST's torus: merlin's shape and width, SST-macro's geometry",
     recognise=is_settings,
+    near=_may_be_settings,
     read=read,
     write=write,
     suffixes=(".py", ".ini"),
     documentation="""
-Lines that set `shape` and `width` (merlin) or `geometry` and `redundant` (SST-macro), in Python or
-an ini file, beside the word torus; `link_bw` or `bandwidth` and `link_latency` with their units.
-Links beside each other become one that is as fast as all of them. The file is read, never run.
+Lines that set `shape` and `width` (merlin) or `geometry` and `redundant` (SST-macro) of a torus, in
+Python, as `_params["torus:shape"]`, or in an ini file with dots or braces. `link_bw` or the
+bandwidth of `switch.link`, and its latency, with their units; those of memory, network interfaces
+and crossbars are not taken. Links beside each other become one that is as fast as all of them.
+`topoMesh` is a mesh. Included files are not read.
 """,
     example="""topo = topoTorus()
 topo.shape = "4x4x8"

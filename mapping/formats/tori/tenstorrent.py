@@ -1,4 +1,7 @@
-"""Mesh graph descriptors of Tenstorrent."""
+"""Mesh graph descriptors of Tenstorrent.
+
+Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` of tt-metal, November 2025.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,22 @@ from toruscast.errors import InputError
 
 from ...machines.tenstorrent import CHANNEL, galaxy
 from ...torus import Torus
-from .._source import label
+from .._source import Text, label
 from ..dialect import Dialect
 from ..source import Source
 
 MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
+NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
 TOPOLOGY = re.compile(
-    r"device_topology\s*+:?\s*+\{\s*+dims\s*+:\s*+\[([^\]]*)\]\s*+,?\s*+(?:dim_types\s*+:\s*+\[([^\]]*)\])?"
+    r"device_topology\s*+:?\s*+\{\s*+dims\s*+:\s*+\[([^\]]*)\]\s*+[,;]?\s*+"
+    r"(?:dim_types\s*+:\s*+\[([^\]]*)\])?"
 )
-COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+(\d{1,6})")
-INSTANCES = re.compile(r"\bgraph_descriptors\b")
+COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+([0-9]{1,6})")
+# What is used: the top level is a mesh, or a graph of instances of meshes.
+TOP = re.compile(r"\btop_level_instance\s*+:?\s*+\{\s*+(mesh|graph)\b")
+GRAPH = re.compile(r"\bgraph_descriptors\s*+:?\s*+\{")
+USED = re.compile(r"\b(mesh|graph)_descriptor\s*+:\s*+[\"']([^\"']*)[\"']")
+INSTANCE = re.compile(r"\binstances\s*+:?\s*+\{")
 KINDS = {"RING": True, "LINE": False}
 
 
@@ -28,28 +37,34 @@ def is_descriptor(source: Source) -> bool:
     return bool(MESH.search(words)) and "device_topology" in words
 
 
+def _may_be_old_descriptor(source: Source) -> bool:
+    """Whether it is the YAML of versions before the text protocol, which is not read."""
+    keys = {line.partition(":")[0].strip() for line in source.raw_lines if ":" in line}
+    return {"ChipSpec", "Board"} <= keys
+
+
 def read(source: Source) -> Torus:
-    """Return the torus of the mesh; of several, they must be alike and stand alone."""
+    """Return the torus of the only mesh that is used."""
     text = source.text
     words = "\n".join(raw.partition("#")[0] for raw in text.raw_lines())
-    meshes = list(MESH.finditer(words))
-    found = list(TOPOLOGY.finditer(words))
-    if not found or len(found) != len(meshes):
+    meshes = _blocks(MESH, words)
+    if not meshes and _may_be_old_descriptor(source):
+        expected = "a descriptor as .textproto, or sizes such as 8x4"
+        raise text.fault("mesh descriptor of an older form", None, "ChipSpec and Board", expected)
+    at, block = _used(text, words, meshes)
+    match = TOPOLOGY.search(block)
+    if match is None:
         expected = "device_topology { dims: [ 8, 4 ] dim_types: [ RING, LINE ] }"
-        raise text.fault("mesh without a device_topology", None, len(found), expected)
-    if len(found) > 1 or INSTANCES.search(words):
-        raise text.fault(
-            "several meshes, linked with each other", None, len(found), "one mesh, which is a torus"
-        )
-    match = found[0]
-    line = words.count("\n", 0, match.start()) + 1
+        line = words.count("\n", 0, at) + 1
+        raise text.fault("mesh without a device_topology", line, None, expected)
+    line = words.count("\n", 0, at + match.start()) + 1
     sizes = [size.strip() for size in match[1].split(",")]
     kinds = [kind.strip() for kind in (match[2] or ",".join(["LINE"] * len(sizes))).split(",")]
-    if not all(re.fullmatch(r"\d{1,9}", size) for size in sizes):
+    if not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
         raise text.fault("bad dims", line, match[1].strip(), "whole numbers such as [ 8, 4 ]")
     if len(kinds) != len(sizes) or not set(kinds) <= set(KINDS):
         raise text.fault("bad dim_types", line, match[2], "RING or LINE for each dimension")
-    count = COUNT.search(words)
+    count = COUNT.search(block)
     channels = int(count[1]) if count else 4
     try:
         torus = Torus(
@@ -62,6 +77,55 @@ def read(source: Source) -> Torus:
     except InputError as error:
         raise text.fault(error.message, line, error.found, error.expected) from None
     return torus
+
+
+def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:
+    """Place and content of each block in braces that begins so."""
+    found = []
+    end = 0
+    while match := start.search(words, end):
+        depth, end = 0, len(words)
+        for brace in re.finditer(r"[{}]", words[match.start() :]):
+            depth += 1 if brace[0] == "{" else -1
+            if depth == 0:
+                end = match.start() + brace.end()
+                break
+        found.append((match.start(), words[match.start() : end]))
+    return found
+
+
+def _used(text: Text, words: str, meshes: list[tuple[int, str]]) -> tuple[int, str]:
+    """The descriptor of the only mesh that the top level has an instance of."""
+    named = {name[1]: mesh for mesh in meshes if (name := NAME.search(mesh[1]))}
+    used = _instances(words)
+    instances = [name for kind, name in used if kind == "mesh"]
+    if len(used) > 1 or len(instances) < len(used) or (not used and len(meshes) != 1):
+        found = f"{len(used) or len(meshes)} of them"
+        expected = "one mesh, which is a torus; sizes such as 8x4 name one of them"
+        raise text.fault("several meshes, linked with each other", None, found, expected)
+    if not instances:
+        return meshes[0]
+    if instances[0] not in named:
+        expected = ", ".join(named) or "a mesh_descriptors with a name"
+        raise text.fault("no such mesh descriptor", None, instances[0], expected)
+    return named[instances[0]]
+
+
+def _instances(words: str) -> list[tuple[str, str]]:
+    """What the top level has instances of: a mesh, or those of its graph."""
+    top = TOP.search(words)
+    if top is None:
+        return [use for _, block in _blocks(GRAPH, words) for use in _of_graph(block)]
+    used = USED.search(words, top.end())
+    if used is None or used[1] == "mesh":
+        return [("mesh", used[2])] if used else []
+    graphs = {name[1]: block for _, block in _blocks(GRAPH, words) if (name := NAME.search(block))}
+    return _of_graph(graphs.get(used[2], ""))
+
+
+def _of_graph(block: str) -> list[tuple[str, str]]:
+    inside = (USED.search(instance) for _, instance in _blocks(INSTANCE, block))
+    return [(use[1], use[2]) for use in inside if use]
 
 
 def write(torus: Torus, path: Path) -> None:
@@ -90,13 +154,14 @@ DIALECT = Dialect(
     holds="torus",
     title="mesh graph descriptor of Tenstorrent (textproto): RING and LINE",
     recognise=is_descriptor,
+    near=_may_be_old_descriptor,
     read=read,
     write=write,
     suffixes=(".textproto",),
     documentation="""
-`device_topology` of one mesh: `dims`, and `dim_types` `RING` or `LINE` (lines without them).
-`channels` count Ethernet channels of 12.5 GB/s between neighbours. Several meshes that a graph
-links are no torus.
+`device_topology` of the mesh that the top level uses: `dims`, and `dim_types` `RING` or `LINE`
+(lines without them). `channels` count Ethernet channels of 12.5 GB/s between neighbours. Several
+meshes that a graph links are no torus.
 """,
     example="""mesh_descriptors {
   name: "M0"

@@ -1,0 +1,408 @@
+"""Tori in the files of network simulators: SimGrid, ASTRA-sim, CODES and BookSim.
+
+Patterns: SimGrid 3.32 (`examples/platforms/cluster_torus.xml`), the analytical network of ASTRA-sim
+2.0, `torus.c` of CODES' model-net, `src/examples/torus88` and `mesh88_lat` of BookSim 2.0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from toruscast.errors import InputError, InputWarning
+
+from ...ties import TieRule
+from ...torus import Torus
+from .._source import Text, label
+from .._table import NUMBER
+from ..dialect import Dialect
+from ..source import Source
+
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
+_BANDWIDTH = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*([kmgt]i?)?(b)(?:ps|/s)?", re.I)
+_TIME = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)\s*(s|ms|us|ns|ps)?", re.I)
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
+_CLUSTER = re.compile(r"<cluster\b([^<>]*)>", re.S)
+_ATTRIBUTE = re.compile(r"(?<![\w:.-])([\w:.-]++)\s*+=\s*(\"[^\"]*\"|'[^']*')")
+_PLATFORM = re.compile(rb"\A(?>\s++|<\?xml[^>]*>|<!DOCTYPE platform[^>]*>)*+<platform\b")
+_XML_COMMENT = re.compile(r"<!--(?>[^<]|<(?!!--))*?-->")
+_TORUS_CLUSTER = re.compile(rb"<cluster\b[^<>]*topology\s*=\s*[\"']TORUS[\"']", re.S | re.I)
+_ASTRA_KEYS = ("topology", "npus_count", "bandwidth", "latency")
+_ASTRA_LINE = re.compile(r"\s*+([A-Za-z_][\w-]*+)\s*+:\s*+(.*+)")
+_ASTRA_ITEM = re.compile(r"\s*+-\s*+(.++)")
+# Its gigabytes are binary ones, and its times nanoseconds.
+_GIGABYTE = 2**30
+_NANOSECOND = 1e-9
+_ASTRA_SHAPES = {"ring": True, "line": False, "mesh": False}
+_CODES = re.compile(rb"(?<![\w])modelnet_torus\s*+=")
+_CODES_KEY = re.compile(r"([A-Za-z_]\w*+)\s*+=\s*+(\"[^\"]*\"|\([^()]*\)|[\w.]+)\s*+;")
+_CODES_WHOLE = ("n_dims", "repetitions", "modelnet_torus")
+_BOOKSIM = re.compile(r"\s*+([A-Za-z_]\w*+)\s*+=\s*+([^;={}]++);")
+_BOOKSIM_KEYS = {"topology", "k", "n", "routing_function", "num_vcs", "traffic", "injection_rate"}
+
+
+def bytes_a_second(text: str) -> float | None:
+    """Return what a bandwidth such as 125MBps, 10Gbps or 4GB/s is; None if it is none.
+
+    Examples
+    --------
+    >>> bytes_a_second("125MBps"), bytes_a_second("10Gbps"), bytes_a_second("4GB/s")
+    (125000000.0, 1250000000.0, 4000000000.0)
+    """
+    match = _BANDWIDTH.fullmatch(text.strip())
+    if match is None or match[1].count(".") > 1:
+        return None
+    prefix = (match[2] or "").lower()
+    scale = _BINARY[prefix] if prefix in _BINARY else _PREFIX[prefix]
+    return float(match[1]) * scale / (8 if match[3] == "b" else 1)
+
+
+def seconds(text: str) -> float | None:
+    """Return what a time such as 50us is; seconds without a unit; None if it is none.
+
+    Examples
+    --------
+    >>> seconds("50us"), seconds("0.5"), seconds("fast")
+    (5e-05, 0.5, None)
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None or match[1].count(".") > 1:
+        return None
+    return float(f"{float(match[1]) * _SECONDS[(match[2] or 's').lower()]:.12g}")
+
+
+def is_platform(source: Source) -> bool:
+    """Whether XML is a platform, of which a cluster may be a torus."""
+    return bool(_TORUS_CLUSTER.search(source.start) or _PLATFORM.search(source.start))
+
+
+def read_simgrid(source: Source) -> Torus:
+    """Return the torus of the cluster."""
+    text = source.text
+    words = _XML_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.data.decode())
+    found = []
+    for match in _CLUSTER.finditer(words):
+        keys = {key.lower(): value[1:-1] for key, value in _ATTRIBUTE.findall(match[1])}
+        if keys.get("topology", "").upper() == "TORUS":
+            found.append((words.count("\n", 0, match.start()) + 1, keys))
+    if len(found) != 1:
+        raise text.fault("no single torus", None, f"{len(found)} of them", "one <cluster> of TORUS")
+    number, keys = found[0]
+    sizes = [size.strip() for size in keys.get("topo_parameters", "").split(",")]
+    if not all(re.fullmatch(r"\d{1,9}", size) for size in sizes):
+        found_sizes = keys.get("topo_parameters", "none")
+        raise text.fault("bad topo_parameters", number, found_sizes, "sizes such as 4,4,4")
+    bandwidth = bytes_a_second(keys.get("bw", ""))
+    latency = seconds(keys.get("lat", "0s"))
+    if bandwidth is None or latency is None:
+        name = "bw" if bandwidth is None else "lat"
+        expected = "a number with its unit, such as 125MBps, 50us"
+        raise text.fault(f"bad {name}", number, keys.get(name, "none"), expected)
+    if keys.get("sharing_policy", "").upper() == "SHARED":
+        # Both ways share a link: on the average each has half of it.
+        bandwidth /= 2
+    try:
+        torus = Torus(
+            tuple(map(int, sizes)),
+            bandwidth=(bandwidth,),
+            tie="simgrid",
+            name=keys.get("id") or label(source.path),
+        ).with_network(hop_latency=latency)
+    except InputError as error:
+        raise text.fault(error.message, number, error.found, error.expected) from None
+    _check_radical(source, number, keys.get("radical"), torus)
+    return torus
+
+
+def _check_radical(source: Source, number: int, radical: str | None, torus: Torus) -> None:
+    """Raise if the cluster has another number of hosts than the torus."""
+    parts = [re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", p) for p in (radical or "").split(",")]
+    if radical is None or not all(parts):
+        return
+    hosts = sum(int(p[2] or p[1]) - int(p[1]) + 1 for p in parts if p)
+    if hosts != torus.n_nodes:
+        found = f"{hosts} hosts in radical {radical}"
+        raise source.text.fault("hosts and torus differ", number, found, torus.n_nodes)
+
+
+def write_simgrid(torus: Torus, path: Path) -> None:
+    """Write a platform with one cluster; all dimensions wrap and are as fast."""
+    if not all(torus.wrap) or torus.twist or len({*torus.bandwidth}) > 1:
+        expected = "all dimensions wrap and have one bandwidth, and there is no twist"
+        raise InputError("SimGrid has no such torus", found=str(torus), expected=expected)
+    name = re.sub(r"[^\w-]", "_", torus.name) or "torus"
+    sizes = ",".join(map(str, torus.shape))
+    if not math.isfinite(torus.bandwidth[0]):
+        raise InputError("bad bandwidth", found=torus.bandwidth[0])
+    path.write_text(
+        "<?xml version='1.0'?>\n"
+        '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
+        '<platform version="4.1">\n'
+        f'  <cluster id="{name}" prefix="node-" suffix="" radical="0-{torus.n_nodes - 1}"\n'
+        f'           speed="1Gf" bw="{torus.bandwidth[0]!r}Bps" '
+        f'lat="{torus.network.hop_latency!r}s"\n'
+        f'           topology="TORUS" topo_parameters="{sizes}"/>\n'
+        "</platform>\n",
+        encoding="utf-8",
+    )
+
+
+def is_network(source: Source) -> bool:
+    """Whether the keys of a topology and of its sizes stand at the start of lines."""
+    keys = {match[1] for line in source.raw_lines if (match := _ASTRA_LINE.fullmatch(line))}
+    return {"topology", "npus_count"} <= keys
+
+
+def _may_be_network(source: Source) -> bool:
+    keys = {match[1] for line in source.raw_lines if (match := _ASTRA_LINE.fullmatch(line))}
+    return len(keys & set(_ASTRA_KEYS)) > 1
+
+
+def read_astra(source: Source) -> Torus:
+    """Return the torus of rings and lines."""
+    text = source.text
+    lists = _astra_lists(text)
+    kinds, line = lists.get("topology", ([], None))
+    sizes, size_line = lists.get("npus_count", ([], None))
+    if not kinds or len(kinds) != len(sizes):
+        found = f"{len(kinds)} topologies and {len(sizes)} sizes"
+        raise text.fault("dimensions differ", size_line, found, "one of each for each dimension")
+    wrap = []
+    for kind, size in zip(kinds, sizes, strict=True):
+        if kind.lower() in _ASTRA_SHAPES or size in ("1", "2"):
+            # Two chips have one link, whatever it is called.
+            wrap.append(_ASTRA_SHAPES.get(kind.lower(), False))
+        else:
+            raise text.fault("no torus", line, kind, "Ring (or Line) in every dimension")
+        if not re.fullmatch(r"\d{1,9}", size):
+            raise text.fault("bad npus_count", size_line, size, "whole numbers")
+    speeds = _astra_numbers(text, lists, "bandwidth", len(sizes))
+    latencies = _astra_numbers(text, lists, "latency", len(sizes))
+    if len({*latencies}) > 1:
+        warnings.warn(
+            f"{text.file}: dimensions differ in their latency, of which a torus has one: "
+            f"{max(latencies):g} ns, the longest, is taken",
+            InputWarning,
+            stacklevel=2,
+        )
+    try:
+        return Torus(
+            tuple(map(int, sizes)),
+            wrap=tuple(wrap),
+            bandwidth=tuple(speed * _GIGABYTE for speed in speeds),
+            name=label(source.path),
+        ).with_network(hop_latency=max(latencies) * _NANOSECOND)
+    except InputError as error:
+        raise text.fault(error.message, size_line, error.found, error.expected) from None
+
+
+def _astra_lists(text: Text) -> dict[str, tuple[list[str], int]]:
+    """The lists of all keys with their lines: in brackets, or an item a line."""
+    lists: dict[str, tuple[list[str], int]] = {}
+    last = ""
+    for number, raw in enumerate(text.raw_lines(), start=1):
+        line = raw.partition("#")[0].rstrip()
+        item = _ASTRA_ITEM.fullmatch(line)
+        match = _ASTRA_LINE.fullmatch(line)
+        if item and last:
+            lists[last][0].append(item[1].strip("\"'"))
+        elif match:
+            last = match[1]
+            if last in lists:
+                raise text.fault("key stands twice", number, last, "each key once")
+            value = match[2]
+            if value.startswith("[") != value.endswith("]"):
+                raise text.fault(f"bad {last}", number, value, "a list such as [ Ring, Ring ]")
+            parts = [p.strip().strip("\"'") for p in value.strip("[]").split(",")]
+            lists[last] = ([part for part in parts if part], number)
+        elif line.strip():
+            raise text.fault("bad line of a network", number, line, "key: [ value, value ]")
+    return lists
+
+
+def _astra_numbers(
+    text: Text, lists: dict[str, tuple[list[str], int]], key: str, count: int
+) -> list[float]:
+    values, line = lists.get(key, ([], None))
+    good = [float(value) for value in values if NUMBER.fullmatch(value) and len(value) < 40]
+    if len(good) != len(values) or len(values) != count or any(value < 0 for value in good):
+        expected = f"{count} numbers, one for each dimension"
+        raise text.fault(f"bad {key}", line, ", ".join(values) or "none", expected)
+    return good
+
+
+def write_astra(torus: Torus, path: Path) -> None:
+    """Write rings and lines."""
+    if torus.twist:
+        raise InputError("ASTRA-sim has no such torus", found=str(torus), expected="no twist")
+    columns = {
+        "topology": ["Ring" if wrap else "Line" for wrap in torus.wrap],
+        "npus_count": [str(size) for size in torus.shape],
+        "bandwidth": [f"{speed / _GIGABYTE!r}" for speed in torus.bandwidth],
+        "latency": [f"{float(f'{torus.network.hop_latency / _NANOSECOND:.12g}')!r}"] * torus.ndim,
+    }
+    lines = [f"{key}: [ {', '.join(values)} ]" for key, values in columns.items()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def is_codes(source: Source) -> bool:
+    """Whether a configuration of CODES has the network of a torus."""
+    return bool(_CODES.search(source.start)) and b"PARAMS" in source.start
+
+
+def read_codes(source: Source) -> Torus:
+    """Return the torus of the parameters; it must have a place for each of the network's nodes."""
+    text = source.text
+    found: dict[str, tuple[int, list[str]]] = {}
+    for number, line in text.lines("#"):
+        for key, value in _CODES_KEY.findall(line):
+            words = [word.strip().strip('"') for word in value.strip("()").split(",")]
+            plain = [part.strip() for word in words for part in word.split(",")]
+            if key in found and found[key][1] != plain:
+                raise text.fault("key stands twice", number, key, "one network")
+            found[key] = (number, plain)
+    networks = {key for key in found if key.startswith("modelnet_")}
+    other = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
+    if other:
+        number, _ = found[min(other)]
+        raise text.fault("more than a torus", number, min(other), "modelnet_torus alone")
+    line, sizes = found.get("dim_length", (None, []))
+    if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
+        raise text.fault("bad dim_length", line, ",".join(sizes) or "none", 'sizes such as "4,4,8"')
+    values = {key: found[key][1][0] for key in _CODES_WHOLE if key in found}
+    for key, value in values.items():
+        if not re.fullmatch(r"[0-9]{1,9}", value):
+            raise text.fault(f"bad {key}", found[key][0], value, "a whole number")
+    if int(values.get("n_dims", len(sizes))) != len(sizes):
+        raise text.fault("dimensions differ", found["n_dims"][0], values["n_dims"], len(sizes))
+    # Bytes a nanosecond, of which it takes 2 where none are given.
+    number, speeds = found.get("link_bandwidth", (None, ["2.0"]))
+    if not NUMBER.fullmatch(speeds[0]) or len(speeds[0]) > 40:
+        raise text.fault("bad link_bandwidth", number, speeds[0], "GB/s such as 5.0")
+    torus = _torus_at(source, line, sizes, bandwidth=(float(speeds[0]) * 1e9,))
+    count = int(values.get("repetitions", "1")) * int(values.get("modelnet_torus", "1"))
+    if "repetitions" in values and count != torus.n_nodes:
+        number = found["repetitions"][0]
+        raise text.fault("nodes and torus differ", number, f"{count} nodes", torus.n_nodes)
+    return torus
+
+
+def is_booksim(source: Source) -> bool:
+    """Whether lines of BookSim's settings choose a topology."""
+    keys = {m[1] for line in source.raw_lines if (m := _BOOKSIM.match(line))}
+    return "topology" in keys and len(keys & _BOOKSIM_KEYS) > 1
+
+
+def read_booksim(source: Source) -> Torus:
+    """Return the torus or mesh of ``k`` nodes in each of ``n`` dimensions."""
+    text = source.text
+    found = {
+        match[1]: (number, match[2].strip())
+        for number, line in enumerate(text.raw_lines(), start=1)
+        if (match := _BOOKSIM.match(line))
+    }
+    number, kind = found.get("topology", (None, "none"))
+    if kind not in ("torus", "mesh"):
+        raise text.fault("no torus", number, kind, "topology = torus, or mesh")
+    sizes = []
+    for key, default in (("k", "8"), ("n", "2")):
+        line, value = found.get(key, (number, default))
+        if not re.fullmatch(r"[0-9]{1,4}", value):
+            raise text.fault(f"bad {key}", line, value, "a whole number")
+        sizes.append(int(value))
+    k, n = sizes
+    if n > 8:
+        raise text.fault("bad n", found["n"][0], n, "at most 8 dimensions")
+    # Its tie rule is for rings; a mesh has none.
+    tie: TieRule = "booksim" if kind == "torus" else "source_parity"
+    return _torus_at(source, number, [str(k)] * n, wrap=(kind == "torus",), tie=tie)
+
+
+def _torus_at(source: Source, line: int | None, sizes: Sequence[str], **options: Any) -> Torus:
+    """Make a torus; a fault names the line of its sizes."""
+    try:
+        return Torus(tuple(map(int, sizes)), name=label(source.path), **options)
+    except InputError as error:
+        raise source.text.fault(error.message, line, error.found, error.expected) from None
+
+
+DIALECTS = (
+    Dialect(
+        name="simgrid",
+        holds="torus",
+        title="platform of SimGrid with a cluster of topology TORUS",
+        recognise=is_platform,
+        read=read_simgrid,
+        write=write_simgrid,
+        suffixes=(".xml",),
+        documentation="""
+`topo_parameters` are the sizes; `bw` and `lat` the bandwidth of a link each way and the latency of
+a hop; with `sharing_policy="SHARED"` each way has half. Ties go as SimGrid's do. SimGrid counts
+hosts with the first coordinate fastest.
+""",
+        example="""<?xml version='1.0'?>
+<platform version="4.1">
+  <cluster id="ours" prefix="node-" suffix="" radical="0-63" speed="1Gf" bw="2GBps" lat="50ns"
+           topology="TORUS" topo_parameters="4,4,4"/>
+</platform>
+""",
+    ),
+    Dialect(
+        name="astra-sim",
+        holds="torus",
+        title="network of ASTRA-sim's analytical back end (YAML)",
+        recognise=is_network,
+        near=_may_be_network,
+        read=read_astra,
+        write=write_astra,
+        suffixes=(".yml", ".yaml"),
+        documentation="""
+For each dimension `topology` (`Ring`, or `Line` for a mesh; a `Switch` or `FullyConnected` of more
+than two is no torus), `npus_count`, `bandwidth` (GB/s of 2^30 bytes) and `latency` (nanoseconds, of
+which a torus has one: the longest is taken). ASTRA-sim counts chips with the first dimension
+fastest.
+""",
+        example="""topology: [ Ring, Ring ]
+npus_count: [ 4, 8 ]
+bandwidth: [ 50.0, 25.0 ]  # GB/s
+latency: [ 500.0, 500.0 ]  # ns
+""",
+    ),
+    Dialect(
+        name="codes",
+        holds="torus",
+        title="configuration of CODES with modelnet_torus",
+        recognise=is_codes,
+        read=read_codes,
+        documentation="""
+`dim_length` are the sizes, `link_bandwidth` the GB/s of a link; `repetitions` times
+`modelnet_torus` must be its nodes. CODES counts nodes with the first dimension fastest.
+""",
+        example="""LPGROUPS { MODELNET_GRP { repetitions="32"; server="1"; modelnet_torus="1"; } }
+PARAMS {
+ modelnet_order=( "torus" );
+ n_dims="3";
+ dim_length="4,4,2";
+ link_bandwidth="2.0";
+}
+""",
+    ),
+    Dialect(
+        name="booksim",
+        holds="torus",
+        title="settings of BookSim: topology = torus (or mesh), k and n",
+        recognise=is_booksim,
+        read=read_booksim,
+        documentation="""
+`k` nodes in each of `n` dimensions (8 and 2 if not given). Ties go as BookSim's do. BookSim counts
+in flits and cycles, so bandwidths and latencies stay at their defaults. It counts nodes with the
+first dimension fastest.
+""",
+        example="topology = torus;\nk = 4;\nn = 3;\nrouting_function = dim_order;\n",
+    ),
+)
