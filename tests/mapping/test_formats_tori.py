@@ -1,5 +1,6 @@
 """Tori in the files of other tools."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from toruscast.mapping.formats import read_torus, write_torus
 from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialects
 from toruscast.mapping.formats.tori.simulators import bytes_a_second, seconds
+from toruscast.mapping.twist import usual_twist
 
 KNOWN = {dialect.name: dialect for dialect in dialects("torus")}
 # What each example says: sizes with m for a mesh, bandwidths.
@@ -21,7 +23,12 @@ EXAMPLES = {
     "astra-sim": ("4x8", (50 * 2**30, 25 * 2**30)),
     "sst": ("4x4x8", (8e9, 8e9, 4e9)),
     "tt-mesh": ("8x4m", (50e9, 50e9)),
+    "codes": ("4x4x2", (2e9, 2e9, 2e9)),
+    "booksim": ("4x4x4", (2e9, 2e9, 2e9)),
 }
+WRITTEN = [name for name, dialect in KNOWN.items() if dialect.write]
+# How a file of each may be called, besides by the dialect's name.
+BY_SUFFIX = [(name, suffix) for name in WRITTEN for suffix in (None, *KNOWN[name].suffixes)]
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -36,36 +43,181 @@ def test_examples(tmp_path, name):
 
 
 @st.composite
-def tori(draw, name):
-    """A torus that a format can hold, so far as it can."""
-    shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=4)))
-    wrap, bandwidth = (True,) * len(shape), (2e9,) * len(shape)
-    if name in ("toml", "machine-json", "astra-sim", "tt-mesh"):
-        wrap = tuple(draw(st.booleans()) for _ in shape)
-    if name in ("toml", "machine-json", "astra-sim"):
-        bandwidth = tuple(draw(st.floats(1, 1e12)) for _ in shape)
-    if name == "sst":
-        bandwidth = tuple(4e9 * draw(st.integers(1, 4)) for _ in shape)
-    torus = tc.Torus(shape, wrap=wrap, bandwidth=bandwidth)
+def tori(draw):
+    """A torus or mesh of any kind: twisted, with holes, of any name."""
+    shape = draw(
+        st.lists(st.integers(1, 5), min_size=1, max_size=6).map(tuple) | st.just((2, 2, 4))
+    )
+    same = draw(st.booleans())
+    wrap = tuple(same or draw(st.booleans()) for _ in shape)
+    speed = draw(st.sampled_from([1e9, 12.5e9, 5e10]) | st.floats(1, 1e12))
+    bandwidth = tuple(speed * (draw(st.integers(1, 4)) if same else 1) for _ in shape)
+    twist = usual_twist(shape) if all(wrap) and draw(st.booleans()) else ()
+    name = draw(st.sampled_from(["", "mine"]) | st.text(st.characters(exclude_categories=["Cs"])))
+    torus = tc.Torus(shape, wrap=wrap, bandwidth=bandwidth, twist=twist, name=name)
     torus = torus.with_network(hop_latency=draw(st.sampled_from([0, 4e-8, 1.5e-6])))
-    if name in ("toml", "machine-json"):
-        torus = torus.with_network(payload=draw(st.integers(1, 999)), arbitration="age")
+    links = np.flatnonzero(torus.link_exists).tolist()
+    if links and draw(st.integers(0, 3)) == 0:
+        torus = torus.without(links=[draw(st.sampled_from(links))])
+    if torus.n_nodes > 1 and draw(st.integers(0, 3)) == 0:
+        torus = torus.without(nodes=[draw(st.integers(0, torus.n_nodes - 1))])
     return torus
 
 
-@pytest.mark.parametrize("name", KNOWN)
-@given(data=st.data())
-def test_what_is_written_reads_back(tmp_path_factory, name, data):
-    torus = data.draw(tori(name))
-    path = tmp_path_factory.mktemp("round") / "torus"
-    write_torus(torus, path, name)
+@pytest.mark.parametrize(("name", "suffix"), BY_SUFFIX)
+@given(torus=tori())
+def test_what_is_written_reads_back_or_is_refused(tmp_path_factory, name, suffix, torus):
+    folder = tmp_path_factory.mktemp("round")
+    path = folder / f"torus{suffix or ''}"
+    try:
+        write_torus(torus, path, name if suffix is None else None)
+    except InputError:
+        assert list(folder.iterdir()) == []
+        return
     back = read_torus(path)
-    assert (back.shape, back.wrap) == (torus.shape, torus.wrap)
+    assert (back.shape, back.twist, back.holes) == (torus.shape, torus.twist, torus.holes)
+    assert [w for w, k in zip(back.wrap, back.shape, strict=True) if k > 1] == [
+        w for w, k in zip(torus.wrap, torus.shape, strict=True) if k > 1
+    ]
     if name in ("toml", "machine-json"):
         assert back == torus
     elif name not in ("scotch-target", "tt-mesh"):
         assert back.bandwidth == pytest.approx(torus.bandwidth)
         assert back.network.hop_latency == pytest.approx(torus.network.hop_latency)
+
+
+# Files in the form of the tools' own: what each says, and what it is.
+OWN_FILES = {
+    "merlin's own test": (
+        'import sst\nfrom sst.merlin import *\n\nif __name__ == "__main__":\n'
+        "    topo = topoTorus()\n    endPoint = TestEndPoint()\n"
+        '    sst.merlin._params["torus:shape"] = "4x4x8"\n'
+        '    sst.merlin._params["torus:width"] = "2x1x1"\n'
+        '    sst.merlin._params["torus:local_ports"] = "1"\n'
+        '    sst.merlin._params["link_bw"] = "4GB/s"\n'
+        '    #sst.merlin._params["link_bw"] = "9GB/s"\n'
+        '    sst.merlin._params["xbar_bw"] = "8GB/s"\n'
+        '    sst.merlin._params["link_lat"] = "20ns"\n',
+        ("4x4x8", (8e9, 4e9, 4e9), 2e-8),
+    ),
+    "merlin's keys with dots": (
+        'import sst\nsst.merlin._params["torus.shape"] = "4x4"\nparams["link_bw"] = "1GB/s"\n'
+        "topo = topoTorus()\n",
+        ("4x4", (1e9, 1e9), 4e-8),
+    ),
+    "merlin's parameters in a dictionary": (
+        'p = {}\np["num_dims"]=1\np["torus:shape"]="5"\np["torus:width"]="1"\n'
+        'p["torus:local_ports"]=1\nsst.merlin._params.update(p)\ntopo = topoTorus()\n',
+        ("5", (2e9,), 4e-8),
+    ),
+    "merlin's classes": (
+        "from sst.merlin.topology import topoTorus, topoMesh\ntopo = topoMesh()\n"
+        'topo.shape = size\nsize = "2x4"\ntopo.local_ports = 1\nrouter.link_bw = "4GB/s"\n'
+        'networkif.link_bw = "1GB/s"\n',
+        ("2mx4m", (4e9, 4e9), 4e-8),
+    ),
+    "sections, and more bandwidths than that of the links": (
+        "switch {\n link {\n  bandwidth = 0.8GB/s\n  latency = 100ns\n }\n"
+        " xbar {\n  bandwidth = 10GB/s\n }\n logp {\n  bandwidth = 4GB/s\n }\n"
+        " geometry = [8,6]\n}\n"
+        "topology {\n geometry = [4,4,4]\n name = torus\n redundant = [8,4,8]\n"
+        " injection_redundant = 4\n}\n"
+        "node {\n nic {\n  injection {\n   redundant = 8\n   bandwidth = 10.0GB/s\n"
+        "   latency = 1us\n  }\n }\n memory {\n  total_bandwidth = 10GB/s\n  latency = 15ns\n"
+        " }\n}\n",
+        ("4x4x4", (6.4e9, 3.2e9, 6.4e9), 1e-7),
+    ),
+    "sections on one line": (
+        "topology { name = torus; geometry = [4,4,2] }\nswitch { link { bandwidth = 1GB/s } }\n",
+        ("4x4x2", (1e9, 1e9, 1e9), 4e-8),
+    ),
+    "keys with dots": (
+        "topology.name = torus\ntopology.geometry = [4,4,4]\ntopology.redundant = [2,1,2]\n"
+        "switch.link.bandwidth = 1.0GB/s\nswitch.link.latency = 100ns\n"
+        "memory.bandwidth = 10GB/s\nnic.injection.latency = 1us\n",
+        ("4x4x4", (2e9, 1e9, 2e9), 1e-7),
+    ),
+    "keys of older versions": (
+        "topology_name = hdtorus\ntopology_geometry = 4,4\nnetwork_bandwidth = 1.0GB/s\n"
+        "network_hop_latency = 100ns\n",
+        ("4x4", (1e9, 1e9), 1e-7),
+    ),
+    "dictionaries of Python": (
+        'topoParams = {\n "name" : "torus",\n "geometry" : "2 2 2",\n}\n'
+        'swParams = {\n "link" : {\n  "sendLatency" : "100ns",\n  "bandwidth" : "10GB/s",\n },\n'
+        ' "xbar" : {\n  "bandwidth" : "20GB/s",\n },\n}\n'
+        'memParams = {\n "latency" : "10ns",\n "bandwidth" : "15GB/s",\n}\n',
+        ("2x2x2", (1e10, 1e10, 1e10), 1e-7),
+    ),
+    "CODES": (
+        'LPGROUPS\n{\n MODELNET_GRP\n {\n  repetitions="16";\n  server="2";\n'
+        '  modelnet_torus="1";\n'
+        ' }\n}\nPARAMS\n{\n n_dims="2";\n dim_length="4,4";\n link_bandwidth="5.0";\n}\n',
+        ("4x4", (5e9, 5e9), 4e-8),
+    ),
+    "BookSim": (
+        "// Copyright\ntopology = torus;\nk = 8;\nn = 2;\nrouting_function = dim_order;\n",
+        ("8x8", (2e9, 2e9), 4e-8),
+    ),
+    "BookSim's mesh": (
+        "num_vcs     = 8;\ntopology = mesh;\nk  = 4;\n",
+        ("4mx4m", (2e9, 2e9), 4e-8),
+    ),
+    "two meshes of Tenstorrent, one used": (
+        'mesh_descriptors {\n name: "A"\n'
+        " device_topology { dims: [ 8, 4 ] dim_types: [ RING, LINE ] }\n"
+        ' channels { count: 4 }\n}\nmesh_descriptors {\n name: "B"\n'
+        " device_topology { dims: [ 2, 4 ], "
+        "dim_types: [ LINE, LINE ] }\n host_topology { dims: [ 1, 1 ] }\n"
+        " channels { count: 2 }\n}\n"
+        'top_level_instance { mesh { mesh_descriptor: "B" mesh_id: 0 } }\n',
+        ("2mx4m", (25e9, 25e9), 4e-8),
+    ),
+    "a graph of one mesh": (
+        'mesh_descriptors { name: "M" device_topology { dims: [ 8, 4 ] dim_types: [ RING, RING '
+        "] }\n"
+        'channels { count: 2 } }\ngraph_descriptors { name: "G" type: "FABRIC"\n'
+        ' instances { mesh { mesh_descriptor: "M" mesh_id: 0 } } }\n'
+        'top_level_instance { graph { graph_descriptor: "G" graph_id: 0 } }\n',
+        ("8x4", (25e9, 25e9), 4e-8),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_the_tools_own_files(tmp_path, name):
+    text, (sizes, bandwidth, latency) = OWN_FILES[name]
+    path = tmp_path / "torus.any"
+    path.write_text(text)
+    torus = read_torus(path)
+    assert str(torus).split()[-1] == sizes
+    assert torus.bandwidth == pytest.approx(bandwidth)
+    assert torus.network.hop_latency == pytest.approx(latency)
+
+
+def test_settings_that_include_others_say_so(tmp_path):
+    path = tmp_path / "app.ini"
+    path.write_text("include small_torus.ini\ntopology {\n name = torus\n geometry = [4,4]\n}\n")
+    with pytest.warns(InputWarning, match=r"small_torus\.ini is not read"):
+        assert read_torus(path).shape == (4, 4)
+    path.write_text("include small_torus.ini\nnode {\n app1 {\n  name = ping\n }\n}\n")
+    with pytest.raises(InputError, match=r"no shape: found include small_torus\.ini"):
+        read_torus(path)
+
+
+@pytest.mark.parametrize("bad", ["shape = [16777217]", "shape = [4096, 4096, 4096]"])
+def test_more_nodes_than_there_may_be_are_refused(tmp_path, bad):
+    path = tmp_path / "huge.toml"
+    path.write_text(bad)
+    with pytest.raises(InputError, match="torus too large"):
+        read_torus(path)
+
+
+def test_a_twist_of_too_many_routes_is_refused(tmp_path):
+    path = tmp_path / "huge.toml"
+    path.write_text("shape = [4096, 4093]\ntwist = [[0, 1], [0, 0]]\n")
+    with pytest.raises(InputError, match="twisted torus too large"):
+        read_torus(path)
 
 
 @pytest.mark.parametrize("name", ["bluegene_q:512", "tpu_v4:4x4x8", "tofu_d:4x6x8", "tpu7x:4x4x4"])
@@ -100,6 +252,30 @@ def test_machines_survive_a_machine_file(tmp_path, name):
         (
             "mesh_descriptors { device_topology { dims: [ 8, 4 ] dim_types: [ RING ] } }",
             "1: bad dim_types",
+        ),
+        (
+            "topology { name = torus; geometry = [4,4]; concentration = 2 }",
+            "1: bad concentration: found 2, expected 1; else 4x4 as the torus",
+        ),
+        ("topology_name = torus\ntopology_geometry = 4 4\nnetwork_nodes_per_switch = 4", "3: bad"),
+        (
+            'topo = topoTorus()\ntopo.shape = "4x4"\nshape = a\n',
+            "3: two sizes: found a, on line 2 4x4",
+        ),
+        (
+            'LPGROUPS{repetitions="8";modelnet_torus="1";}\nPARAMS{dim_length="4,4";}',
+            "1: nodes and",
+        ),
+        ('X{modelnet_torus="1";modelnet_dragonfly="1";}\nPARAMS{dim_length="4";}', "more than a"),
+        ("topology = cmesh;\nk = 4;\nn = 2;\n", "1: no torus: found cmesh"),
+        ("topology = torus;\nk = 4;\nn = 9;\n", "3: bad n"),
+        ("ChipSpec: {\n}\nBoard: [\n]\nMesh: [\n]\n", "mesh descriptor of an older form"),
+        (
+            'mesh_descriptors { name: "M" device_topology { dims: [ 4 ] } }\ngraph_descriptors {'
+            ' name: "G" instances { mesh { mesh_descriptor: "M" } }'
+            ' instances { mesh { mesh_descriptor: "M" } } }\n'
+            'top_level_instance { graph { graph_descriptor: "G" } }',
+            "several meshes, linked with each other: found 2",
         ),
         ('{"shape": [4, 4], "speed": 3}', "unknown key of a torus: found speed"),
         ('{"shape": [4, 4]', "no JSON"),
@@ -172,6 +348,7 @@ def test_holes_stand_in_a_machine_file(tmp_path, name):
         ('[holes]\nlinks = ["x"]', "bad link: found x"),
         ("[holes]\nslow = [[1]]", "bad slow links"),
         ('[holes]\nslow = [["(0,1) +1", 9e99]]', "faster than its dimension"),
+        ('[holes]\nlinks = ["(0,1) +Z"]', r"bad link: found \(0,1\) \+Z"),
         ("[holes]\nlinks = 3", "bad torus"),
     ],
 )

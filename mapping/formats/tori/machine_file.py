@@ -25,7 +25,7 @@ OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)
 
 def is_toml(source: Source) -> bool:
     """Whether a line sets a shape or a machine."""
-    return any(SIGN.match(line) for line in source.raw_lines)
+    return any(SIGN.match(line) for line in source.raw_lines) and not _is_program(source)
 
 
 def is_json(source: Source) -> bool:
@@ -34,10 +34,14 @@ def is_json(source: Source) -> bool:
 
 
 def _may_be_toml(source: Source) -> bool:
-    lines = source.raw_lines
-    # Lines that open a brace, or include a file, are not TOML's.
-    others = any(re.match(r"[^\"'=]*\{\s*$|\s*(include|import|from)\s", line) for line in lines)
-    return not others and any(re.match(r"\s*(\[network\]|\w+\s*=)", line) for line in lines)
+    pair = re.compile(r"\s*(\[network\]|\w+\s*=)")
+    return any(pair.match(line) for line in source.raw_lines) and not _is_program(source)
+
+
+def _is_program(source: Source) -> bool:
+    """Whether a line opens a brace, includes a file or calls a function, as none of TOML does."""
+    sign = re.compile(r"[^\"'=#]*\{\s*$|\s*(include|import|from)\s|\s*\w+\s*=\s*\w+\(")
+    return any(sign.match(line) for line in source.raw_lines)
 
 
 def read_toml(source: Source) -> Torus:

@@ -51,7 +51,7 @@ def read(source: Source) -> Torus:
 
 def write(torus: Torus, path: Path) -> None:
     """Write the sizes; all dimensions must wrap, or none."""
-    wraps = {wrap for wrap, size in zip(torus.wrap, torus.shape, strict=True) if size > 2}
+    wraps = {wrap for wrap, size in zip(torus.wrap, torus.shape, strict=True) if size > 1}
     if len(wraps) > 1 or torus.twist:
         raise InputError(
             "Scotch has no such torus", found=str(torus), expected="all dimensions wrap, or none"

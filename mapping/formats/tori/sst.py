@@ -111,7 +111,7 @@ def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     """Lines cut at braces, and at commas and semicolons between settings; what ends each piece."""
     for number, line in lines:
         piece, quote, depth = "", "", 0
-        for letter in line:
+        for at, letter in enumerate(line):
             if quote:
                 quote = "" if letter == quote else quote
             elif letter in "\"'":
@@ -122,12 +122,18 @@ def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
                 depth += 1
             elif letter in "])":
                 depth -= 1
-            elif letter in "{}" or (letter in ",;" and depth <= 0):
+            elif letter in "{};" or (letter == "," and depth <= 0 and _ends(line, at)):
                 yield number, piece.strip(), letter
                 piece, depth = "", 0
                 continue
             piece += letter
         yield number, piece.strip(), ""
+
+
+def _ends(line: str, comma: int) -> bool:
+    """Whether a comma ends an entry of a dictionary; within a value, numbers follow it."""
+    rest = line[comma + 1 :].lstrip()
+    return not rest or rest[0] in "\"'}#"
 
 
 def _words(key: str) -> list[str]:
