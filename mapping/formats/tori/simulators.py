@@ -258,19 +258,19 @@ def is_codes(source: Source) -> bool:
 def read_codes(source: Source) -> Torus:
     """Return the torus of the parameters; it must have a place for each of the network's nodes."""
     text = source.text
-    found: dict[str, tuple[int, list[str]]] = {}
-    for number, line in text.lines("#"):
-        for key, value in _CODES_KEY.findall(line):
-            words = [word.strip().strip('"') for word in value.strip("()").split(",")]
-            plain = [part.strip() for word in words for part in word.split(",")]
+    found: dict[str, tuple[int | None, list[str]]] = {}
+    for number, words in text.lines("#"):
+        for key, value in _CODES_KEY.findall(words):
+            plain = [word.strip(' "') for word in value.strip("()").split(",")]
             if key in found and found[key][1] != plain:
                 raise text.fault("key stands twice", number, key, "one network")
             found[key] = (number, plain)
     networks = {key for key in found if key.startswith("modelnet_")}
     other = networks - {"modelnet_torus", "modelnet_order", "modelnet_scheduler"}
     if other:
-        number, _ = found[min(other)]
-        raise text.fault("more than a torus", number, min(other), "modelnet_torus alone")
+        raise text.fault(
+            "more than a torus", found[min(other)][0], min(other), "modelnet_torus alone"
+        )
     line, sizes = found.get("dim_length", (None, []))
     if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
         raise text.fault("bad dim_length", line, ",".join(sizes) or "none", 'sizes such as "4,4,8"')
@@ -281,14 +281,14 @@ def read_codes(source: Source) -> Torus:
     if int(values.get("n_dims", len(sizes))) != len(sizes):
         raise text.fault("dimensions differ", found["n_dims"][0], values["n_dims"], len(sizes))
     # Bytes a nanosecond, of which it takes 2 where none are given.
-    number, speeds = found.get("link_bandwidth", (None, ["2.0"]))
+    at, speeds = found.get("link_bandwidth", (None, ["2.0"]))
     if not NUMBER.fullmatch(speeds[0]) or len(speeds[0]) > 40:
-        raise text.fault("bad link_bandwidth", number, speeds[0], "GB/s such as 5.0")
+        raise text.fault("bad link_bandwidth", at, speeds[0], "GB/s such as 5.0")
     torus = _torus_at(source, line, sizes, bandwidth=(float(speeds[0]) * 1e9,))
     count = int(values.get("repetitions", "1")) * int(values.get("modelnet_torus", "1"))
     if "repetitions" in values and count != torus.n_nodes:
-        number = found["repetitions"][0]
-        raise text.fault("nodes and torus differ", number, f"{count} nodes", torus.n_nodes)
+        at = found["repetitions"][0]
+        raise text.fault("nodes and torus differ", at, f"{count} nodes", torus.n_nodes)
     return torus
 
 
