@@ -36,7 +36,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/level_one.py --out benchmarks/results
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
 	$(BIN)/python benchmarks/bisection.py --out benchmarks/results
-	$(BIN)/python tools/train_default.py .venv/default-samples.parquet .venv/default.skops
+	$(BIN)/python tools/train_default.py .venv/default-samples.parquet .venv/default.npz
 	$(BIN)/python benchmarks/belief.py .venv/default-samples.parquet --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results --kept .venv/forecast
 	$(BIN)/python benchmarks/rank.py --out benchmarks/results

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command("train")
 @options.sample_options
-@click.option("--out", required=True, metavar="FILE.skops", help="The model file.")
+@click.option("--out", required=True, metavar="FILE.npz", help="The model file.")
 @click.option(
     "--features",
     "chosen",
@@ -63,9 +63,9 @@ def command(
     """Train a predictor, tell how good it is on mappings kept out of training, and save it.
 
     \b
-    toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.skops
-    toruscast train --samples samples.parquet --out model.skops --features analytic
-    toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv --out m.skops
+    toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.npz
+    toruscast train --samples samples.parquet --out model.npz --features analytic
+    toruscast train --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv --out m.npz
     """  # noqa: D301
     output.check({"--out": out, "--report": report}, {"--samples": source.samples})
     check_page(report)

@@ -146,7 +146,7 @@ def _written(write, suffix):
 
 def _model():
     model = TimePredictor(n_estimators=3).fit(np.eye(6), np.arange(1.0, 7.0))
-    return _written(lambda path: save_predictor(model, path), ".skops")
+    return _written(lambda path: save_predictor(model, path), ".npz")
 
 
 def _samples():
@@ -200,7 +200,7 @@ def _others():
     return {
         "any": Family("", examples, _any),
         "words": Family("", (b"8x8x8m", b"tpu_v4:4x4x8", b"data=8,tensor=4", b"(0,1) +1"), _words),
-        "model": Family(".skops", (_model(),), load_predictor),
+        "model": Family(".npz", (_model(),), load_predictor),
         "samples": Family(".parquet", (_samples(),), read_samples),
         "devices": Family(".txt", (devices,), lambda path: read_devices(path, SQUARE)),
         "hlo": Family(".txt", (hlo,), read_hlo),

@@ -37,7 +37,7 @@ from studies.sc13 import plan as studies_plan  # noqa: E402
 
 KEPT = ROOT / "tests" / "data" / "kills.csv"
 HALO, TORUS = tc.patterns.halo_3d((4, 4, 4), 16384.0), tc.Torus((4, 4, 4))
-TRAIN = "train --comm halo.csv --torus 4x4x4 -n 60 --samples s.parquet --out m.skops --splits 2 -q"
+TRAIN = "train --comm halo.csv --torus 4x4x4 -n 60 --samples s.parquet --out m.npz --splits 2 -q"
 MACHINE = """
 sleep 0.$(($$ % 2))
 n=$(cat counted 2>/dev/null | wc -l)
@@ -139,7 +139,7 @@ def told(path):
     if path.suffix == ".parquet":
         table = read_samples(path)
         return [table.to_csv(), of_the_work(table.attrs["provenance"])]
-    if path.suffix == ".skops":
+    if path.suffix == ".npz":
         model = load_predictor(path)
         # Samples lie beside the model that learned from them.
         times = model.predict(read_samples(path.with_name("s.parquet"))).tolist()

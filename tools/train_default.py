@@ -1,6 +1,6 @@
-"""Make `default.skops`, the model behind ``load_predictor("default")``.
+"""Make `default.npz`, the model behind ``load_predictor("default")``.
 
-python tools/train_default.py SAMPLES.parquet datasets/default.skops
+python tools/train_default.py SAMPLES.parquet datasets/default.npz
 
 Simulates the samples (kept in the first file, so that a run that was stopped goes on), trains, and
 prints how well the model forecasts pairs of workload and torus that were kept from it. That takes

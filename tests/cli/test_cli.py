@@ -31,7 +31,7 @@ def inputs(tmp_path_factory):
     (folder / "halo.svg").write_text("")
     (folder / "negative.txt").write_text("0 1 10\n1 0 -5\n")
     (folder / "silent.txt").write_text("4\n0 1 0 0\n")
-    (folder / "junk.skops").write_bytes(b"PK\x03\x04 and no more")
+    (folder / "junk.npz").write_bytes(b"PK\x03\x04 and no more")
     (folder / "fails.py").write_text("x = 1\n1 / 0\n")
     (folder / "leaves.py").write_text("raise SystemExit(0)\n")
     (folder / "idle.py").write_text("x = 1\n")
@@ -102,8 +102,8 @@ BAD = {
     "rank --comm halo.csv --torus 4x4 --mappings short.map": "mapping short does not fit",
     "rank --comm halo.csv --torus 4x4 --mappings absent": "absent: no such file or folder",
     "rank --comm halo.csv --torus 2x2 --mappings good.map": "good.map:9: coordinate 0 out of range",
-    "rank --comm halo.csv --torus 4x4 --model junk.skops": "junk.skops: not a model file",
-    "rank --comm halo.csv --torus 4x4 --model absent.skops": "absent.skops: no such file or folder",
+    "rank --comm halo.csv --torus 4x4 --model junk.npz": "junk.npz: damaged .npz file",
+    "rank --comm halo.csv --torus 4x4 --model absent.npz": "absent.npz: no such file or folder",
     "rank --comm halo.csv --torus 4x4 --out best.pdf": "best.pdf: unknown suffix",
     "rank --comm halo.csv --torus 4x4 --out good.map/": "good.map/: cannot be written: found a",
     "rank --comm halo.csv --torus 4x4 --out no/maps/": "no/maps/: cannot be written: found no such",
@@ -160,7 +160,7 @@ BAD = {
     "train --comm halo.csv --torus 4x4 --out m --json m": "--json and --out name the same file",
     "rank --comm halo.csv --torus 4x4 --out ./halo.csv": "--out and --comm name the same file",
     "rank --comm halo.csv --torus 4x4 --mappings good.map --csv good.map": "--csv and --mappings",
-    "rank --comm halo.csv --torus 4x4 --model junk.skops --json junk.skops": "--json and --model",
+    "rank --comm halo.csv --torus 4x4 --model junk.npz --json junk.npz": "--json and --model",
     "rank --comm halo.csv --torus 4x4 --iterations 3": "halo.csv: at most half a message on every",
     f"{SIMULATE} --comm empty.txt --csv empty.txt": "--csv and --comm name the same file",
     "evaluate --comm halo.csv --torus 4x4 --plugin fails.py --csv fails.py": "--csv and --plugin",
@@ -168,7 +168,7 @@ BAD = {
     "interconnect fit halo.csv --csv halo.csv": "--csv and FILE name the same file",
     "pmnf fit halo.csv --json halo.csv": "--json and FILE name the same file",
     "codesign models --app halo.csv --json halo.csv": "--json and --app name the same file",
-    "train --samples binary.txt --routing adaptive --out m.skops": "--routing goes with --comm",
+    "train --samples binary.txt --routing adaptive --out m.npz": "--routing goes with --comm",
     "evaluate --samples empty.txt --level 2": "--level goes with --comm",
     "convert --mapping --torus 4x4 good.map a.csv --tasks 3": "--tasks goes without --mapping",
     "convert halo.csv a.csv --tasks-per-node 3": "--tasks-per-node goes with --mapping",
@@ -191,11 +191,11 @@ BAD = {
     f"{SIMULATE} --trace no/t.json": "no/t.json: cannot be written: found no such folder",
     f"{SIMULATE} --out good.map": "good.map: cannot be written: found a file, expected a folder",
     f"{SIMULATE} --out no/run": "no/run: cannot be written: found no such folder",
-    "train --out m.skops": "give --comm and --torus, or --samples",
-    "train --comm halo.csv --out m.skops": "--comm needs --torus",
-    "train --samples absent.parquet --out m.skops": "absent.parquet: no such file or folder",
-    "train --samples binary.txt --out m.skops": "binary.txt: not a readable Parquet file",
-    "train --samples binary.txt -n 20 --out m.skops": "-n goes with --comm",
+    "train --out m.npz": "give --comm and --torus, or --samples",
+    "train --comm halo.csv --out m.npz": "--comm needs --torus",
+    "train --samples absent.parquet --out m.npz": "absent.parquet: no such file or folder",
+    "train --samples binary.txt --out m.npz": "binary.txt: not a readable Parquet file",
+    "train --samples binary.txt -n 20 --out m.npz": "-n goes with --comm",
     "evaluate --samples empty.txt": "empty.txt: not a readable Parquet file",
     "evaluate --comm halo.csv --torus 4x4 --plugin fails.py": "fails.py:2: plugin failed: found",
     "evaluate --comm halo.csv --torus 4x4 --plugin leaves.py": "leaves.py:1: plugin failed: found",

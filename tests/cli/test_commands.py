@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("work")
     write_comm(HALO, place / "halo.csv")
     line = f"train --comm {place}/halo.csv --torus 4x4 -n 24 --splits 2 --quiet"
-    line += f" --samples {place}/s.parquet --out {place}/m.skops --json {place}/m.json"
+    line += f" --samples {place}/s.parquet --out {place}/m.npz --json {place}/m.json"
     result = CliRunner().invoke(main, line.split())
     assert result.exit_code == 0, result.stderr
     assert "RCC" in result.stdout
@@ -85,7 +85,7 @@ def ranked(folder):
 
 def test_train_saves_samples_and_a_model(folder):
     assert len(read_samples(folder / "s.parquet")) == 24
-    assert load_predictor(folder / "m.skops").n_samples_ == 24
+    assert load_predictor(folder / "m.npz").n_samples_ == 24
     content = json.loads((folder / "m.json").read_text())
     assert sum(content["importances"].values()) == pytest.approx(1)
     assert {row["metric"] for row in content["quality"]} >= {"rcc", "tau_b", "r2", "regret_1"}
@@ -100,14 +100,14 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
     lines = [f"x,{time!r},{name}\n" for name, time in times.items()]
     (tmp_path / "t.csv").write_text("host,time,mapping\n" + "".join(lines))
     measured = f"--comm halo.csv --torus 4x4 --mappings {tmp_path}/maps --times {tmp_path}/t.csv"
-    result = run(f"train {measured} --features H1,lower_bound --out {tmp_path}/m.skops --splits 5")
+    result = run(f"train {measured} --features H1,lower_bound --out {tmp_path}/m.npz --splits 5")
     assert "1 of 20 mappings have no time" in result.stderr
-    model = load_predictor(tmp_path / "m.skops")
+    model = load_predictor(tmp_path / "m.npz")
     assert model.n_samples_ == 19
     assert model.provenance_["times"] == f"{tmp_path}/t.csv"
-    result = run(f"train {measured} --out {tmp_path}/m.skops --splits 5")
+    result = run(f"train {measured} --out {tmp_path}/m.npz --splits 5")
     assert "1.00 ms do not depend on the mapping; the rest is 1.50 times the simu" in result.stdout
-    assert load_predictor(tmp_path / "m.skops").reference == "simulated_time"
+    assert load_predictor(tmp_path / "m.npz").reference == "simulated_time"
     told = json.loads(run(f"evaluate {measured} --features prior --json - --splits 5").stdout)
     assert told["n_samples"] == 19
     assert set(told["feature_sets"]) == {"prior"}
@@ -125,13 +125,13 @@ def test_train_and_evaluate_with_measured_times(run, folder, tmp_path):
         assert message in run(f"evaluate {line}", 2).stderr
     (tmp_path / "t.csv").write_text("unknown 1\n")
     wrong = f"{tmp_path}/t.csv:1: time of a mapping that is not there: found unknown, expected such"
-    assert wrong in run(f"train {measured} --out {tmp_path}/m.skops", 2).stderr
+    assert wrong in run(f"train {measured} --out {tmp_path}/m.npz", 2).stderr
     assert "not there: found unknown, expected such as" in run(f"evaluate {measured}", 2).stderr
 
 
 def test_train_from_samples_with_chosen_features(run, folder):
-    run("train --samples s.parquet --out own.skops --features prior,max_FIFO --splits 1")
-    model = load_predictor(folder / "own.skops")
+    run("train --samples s.parquet --out own.npz --features prior,max_FIFO --splits 1")
+    model = load_predictor(folder / "own.npz")
     assert list(model.feature_names_in_) == ["max_dilation", "avg_bytes", "max_bytes", "max_FIFO"]
 
 
@@ -197,12 +197,12 @@ def test_rank_with_a_model_and_given_mappings(run, folder):
     maps.mkdir()
     for name in ("identity", "random", "random@2"):
         write_mapping(strategies.make(name, HALO, TORUS), maps / f"{name}.map", torus=TORUS)
-    result = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops --json -")
+    result = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.npz --json -")
     content = json.loads(result.stdout)
     assert content["ranking"][0]["mapping"] == "identity"
-    assert content["model"]["source"] == "m.skops"
+    assert content["model"]["source"] == "m.npz"
     assert content["quality"] == {}
-    text = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.skops").stdout
+    text = run("rank --comm halo.csv --torus 4x4 --mappings maps --model m.npz").stdout
     best, median, _ = (row["time"] for row in content["ranking"])
     gain = f"{100 * (1 - best / median):.0f} % less time than the median candidate"
     assert gain in " ".join(text.split())
@@ -231,9 +231,9 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
 )
 def test_what_train_learns(run, folder, features, target, learned):
     graph = "--comm halo.csv --torus 4x4 -n 12 --splits 2"
-    run(f"train {graph} --features {features} {target} --out t.skops --json t.json --quiet")
+    run(f"train {graph} --features {features} {target} --out t.npz --json t.json --quiet")
     assert json.loads((folder / "t.json").read_text())["target"] == learned
-    found = run("rank --comm halo.csv --torus 4x4 --candidates 5 --model t.skops --check").stdout
+    found = run("rank --comm halo.csv --torus 4x4 --candidates 5 --model t.npz --check").stdout
     assert ("read a coarser simulation" in " ".join(found.split())) == (learned == "correction")
 
 
@@ -270,17 +270,17 @@ def test_rank_says_where_the_mapping_hardly_matters(run, folder):
 
 def test_rank_of_a_single_mapping(run):
     write_mapping(strategies.make("identity", HALO, TORUS), "one.map", torus=TORUS)
-    text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.skops --check").stdout
+    text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.npz --check").stdout
     assert "one is fastest" in text
 
 
 def test_rank_writes_all_candidates_to_a_folder(run, folder):
-    run("rank --comm halo.csv --torus 4x4 --candidates 5 --model m.skops --out all/ --quiet")
+    run("rank --comm halo.csv --torus 4x4 --candidates 5 --model m.npz --out all/ --quiet")
     assert len(read_mappings(folder / "all", TORUS)) == 5
 
 
 def test_mappings_that_stay_in_a_folder_are_told(run, folder):
-    line = "rank --comm halo.csv --torus 4x4 --model m.skops --out kept/ --candidates"
+    line = "rank --comm halo.csv --torus 4x4 --model m.npz --out kept/ --candidates"
     assert run(f"{line} 6").stderr == ""
     (folder / "kept" / "notes.md").write_text("mine")
     before = {path.name for path in (folder / "kept").iterdir()}
@@ -306,7 +306,7 @@ def test_errors_cannot_paint_the_terminal(run, folder):
 def test_names_from_files_cannot_paint_the_terminal(run, folder):
     row = ",".join(map(str, range(16)))
     (folder / "names.csv").write_text(f"[red]x[/red] \x1b[31m:smile:,{row}\n")
-    text = run("rank --comm halo.csv --torus 4x4 --mappings names.csv --model m.skops").stdout
+    text = run("rank --comm halo.csv --torus 4x4 --mappings names.csv --model m.npz").stdout
     assert "[red]x[/red] ?[31m:smile:" in text
 
 
@@ -336,14 +336,14 @@ def test_options_of_the_input_are_those_of_the_library(
     mappings = strategies.sample(comm, TORUS, n=12, **sampling)
     expected = extract(comm, TORUS, mappings, routing=routing)
     pd.testing.assert_frame_equal(table, expected)
-    run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.skops -q")
+    run(f"train {made} -n 12 --features prior --splits 1 --samples o.parquet --out o.npz -q")
     samples = read_samples(folder / "o.parquet")
     pd.testing.assert_frame_equal(
         samples[expected.columns], expected.reset_index(drop=True), check_exact=True
     )
     times = [simulate(comm, TORUS, mapping, routing=routing).time for mapping in mappings]
     assert samples["time"].tolist() == pytest.approx(times)
-    provenance = load_predictor(folder / "o.skops").provenance_
+    provenance = load_predictor(folder / "o.npz").provenance_
     assert (provenance["seed"], provenance["routing"]) == (sampling.get("seed", 1), routing)
     (folder / "o.parquet").unlink()
 
@@ -550,7 +550,7 @@ def test_evaluate_compares_sets_on_the_same_splits(run):
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_quality_is_that_of_the_library(run, folder, command):
     line = f"{command} --samples s.parquet --features sketch --target time --splits 3 --seed 4"
-    run(f"{line} --json q.json --quiet" + " --out q.skops" * (command == "train"))
+    run(f"{line} --json q.json --quiet" + " --out q.npz" * (command == "train"))
     rows = json.loads((folder / "q.json").read_text())["quality"]
     model = TimePredictor("sketch", "time")
     scores = repeated_splits(read_samples(folder / "s.parquet"), model, n_splits=3, seed=4)
@@ -618,11 +618,11 @@ def test_evaluate_names_missing_features(run, folder):
 
 
 def test_truncated_model(run, folder):
-    data = (folder / "m.skops").read_bytes()
-    (folder / "cut.skops").write_bytes(data[: len(data) // 2])
-    line = "rank --comm halo.csv --torus 4x4 --candidates 3 --model cut.skops"
+    data = (folder / "m.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(data[: len(data) // 2])
+    line = "rank --comm halo.csv --torus 4x4 --candidates 3 --model cut.npz"
     said = run(line, code=2).stderr
-    assert said.startswith("toruscast: error: cut.skops: ")
+    assert said.startswith("toruscast: error: cut.npz: ")
     assert said.count("\n") == 1
 
 
@@ -739,7 +739,7 @@ def test_times_that_teach_nothing_are_refused_in_one_line(run, folder, tmp_path,
     order = np.random.default_rng(7).permutation(len(times))
     rows = [list(times.items())[k] for k in order]
     write_times(tmp_path, [(name, change(i, time)) for i, (name, time) in enumerate(rows)])
-    for command in ("rank", "evaluate", f"train --out {tmp_path}/m.skops"):
+    for command in ("rank", "evaluate", f"train --out {tmp_path}/m.npz"):
         result = run(f"{command} {given}", 2)
         assert message in result.stderr
         assert f"{tmp_path}/t.csv" in result.stderr
@@ -761,7 +761,7 @@ def test_options_that_measured_times_exclude(run, folder, tmp_path):
     times, given = measured_case(tmp_path)
     write_times(tmp_path, times.items())
     assert "--check simulates" in run(f"rank {given} --check", 2).stderr
-    assert "exclude each other" in run(f"rank {given} --model m.skops", 2).stderr
+    assert "exclude each other" in run(f"rank {given} --model m.npz", 2).stderr
     alone = f"rank --comm halo.csv --torus 4x4 --times {tmp_path}/t.csv"
     assert "--times needs --mappings" in run(alone, 2).stderr
     write_times(tmp_path, list(times.items())[:5])

@@ -103,9 +103,9 @@ def test_models_with_absurd_numbers_are_refused(tmp_path, name, value):
 
     model = TimePredictor(n_estimators=5).fit(np.eye(6), np.arange(1.0, 7.0))
     setattr(model, name, value)
-    save_predictor(model, tmp_path / "model.skops")
+    save_predictor(model, tmp_path / "model.npz")
     with pytest.raises(InputError, match="in a model file"):
-        load_predictor(tmp_path / "model.skops")
+        load_predictor(tmp_path / "model.npz")
 
 
 def test_devices_and_pipes_as_models_and_samples(tmp_path):

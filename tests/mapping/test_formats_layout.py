@@ -111,7 +111,7 @@ COMMANDS = {
     "rank": "--torus 4 --candidates 3 --model default",
     "features": "--torus 4 --candidates 3",
     "simulate": "--torus 4 --mapping identity",
-    "train": "--torus 4 -n 6 --splits 2 --out m.skops",
+    "train": "--torus 4 -n 6 --splits 2 --out m.npz",
     "evaluate": "--torus 4 -n 6 --splits 2 --features prior",
 }
 
@@ -144,7 +144,7 @@ def test_convert_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line", ["features --list", "train --samples s.parquet --out m.skops", "evaluate --samples s"]
+    "line", ["features --list", "train --samples s.parquet --out m.npz", "evaluate --samples s"]
 )
 def test_format_without_a_graph_is_refused(line):
     result = CliRunner().invoke(main, [*line.split(), "--format", "matrix"])

@@ -111,7 +111,7 @@ def test_a_model_of_a_small_partition_serves_a_larger_one_and_says_what_is_too_f
     learner = TimePredictor("relative", "slowdown", n_estimators=20, calibration_folds=10)
     small = patterns.halo_3d((4, 4, 2), 4096)
     model = train_for(small, TORUS, n=30, seed=2, model=learner, n_splits=1).model
-    path = tmp_path / "small.skops"
+    path = tmp_path / "small.npz"
     save_predictor(model, path)
     torus, large = Torus((8, 4, 4)), patterns.halo_3d((8, 4, 4), 4096)
     candidates = strategies.sample(large, torus, n=20, seed=3)

@@ -1,9 +1,9 @@
 """Model files and tables of samples of earlier versions are read, or it is said what changed."""
 
 import json
-import zipfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,31 +14,17 @@ from toruscast.training.samples import _keys as _sample_keys
 from toruscast.training.samples.store import write_samples
 
 KEPT = Path(__file__).parents[1] / "data" / "kept"
-MODELS = sorted(KEPT.glob("*.skops"))
+MODELS = sorted(KEPT.glob("model-*.npz"))
 SAMPLES = sorted(KEPT.glob("*.parquet"))
 
 
 def rewritten(path, target, change):
     """A copy of a model file whose metadata are changed."""
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
-        for name in old.namelist():
-            data = old.read(name)
-            if name == "schema.json":
-                schema = json.loads(data)
-                holder = next(x for x in walk(schema) if "toruscast predictor" in str(x["content"]))
-                metadata = json.loads(json.loads(holder["content"]))
-                change(metadata)
-                holder["content"] = json.dumps(json.dumps(metadata))
-                data = json.dumps(schema).encode()
-            new.writestr(name, data)
-
-
-def walk(node):
-    items = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    if isinstance(node, dict) and isinstance(node.get("content"), str):
-        yield node
-    for item in items:
-        yield from walk(item)
+    with np.load(path) as file:
+        arrays = dict(file)
+    metadata = json.loads(arrays.pop("metadata").item())
+    change(metadata)
+    np.savez_compressed(target, metadata=np.array(json.dumps(metadata)), **arrays)
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
@@ -48,6 +34,13 @@ def test_a_kept_model_forecasts_as_it_did(path):
     rows = pd.DataFrame(told["rows"], columns=told["features"])
     assert model.predict(rows) == pytest.approx(told["times"], rel=1e-9)
     assert list(model.feature_names_in_) == told["features"]
+
+
+def test_the_default_model_forecasts_as_it_did():
+    told = json.loads((KEPT / "default.json").read_text())
+    rows = pd.DataFrame(told["rows"], columns=told["columns"])
+    intervals = load_predictor().predict_interval(rows)
+    np.testing.assert_allclose(intervals, told["intervals"], rtol=1e-12)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -62,7 +55,7 @@ def test_files_of_this_version_are_kept():
     from toruscast.training.predictor.model_file import VERSION as MODEL
     from toruscast.training.samples.store import VERSION as TABLE
 
-    assert KEPT / f"model-{MODEL}.skops" in MODELS
+    assert KEPT / f"model-{MODEL}.npz" in MODELS
     assert KEPT / f"samples-{TABLE}.parquet" in SAMPLES
 
 
@@ -71,13 +64,14 @@ def test_files_of_this_version_are_kept():
     [
         (1, "since version 2 models keep what their times are relative to"),
         (2, "since version 3 models keep the least and most value"),
-        (4, "of a newer toruscast"),
+        (3, "since version 4 models are NumPy arrays"),
+        (5, "of a newer toruscast"),
     ],
 )
 def test_models_of_other_versions_say_what_changed(tmp_path, version, words):
-    rewritten(MODELS[-1], tmp_path / "a.skops", lambda metadata: metadata.update(version=version))
+    rewritten(MODELS[-1], tmp_path / "a.npz", lambda metadata: metadata.update(version=version))
     with pytest.raises(InputError, match=words):
-        load_predictor(tmp_path / "a.skops")
+        load_predictor(tmp_path / "a.npz")
 
 
 def test_changed_features_are_named(tmp_path, monkeypatch):
@@ -93,8 +87,8 @@ def test_changed_features_are_named(tmp_path, monkeypatch):
 def test_a_model_saved_after_a_change_is_read(tmp_path, monkeypatch):
     model = load_predictor(MODELS[-1])
     monkeypatch.setitem(_sample_keys.CHANGED, "max_bytes", 1)
-    save_predictor(model, tmp_path / "a.skops")
-    assert load_predictor(tmp_path / "a.skops").n_samples_ == model.n_samples_
+    save_predictor(model, tmp_path / "a.npz")
+    assert load_predictor(tmp_path / "a.npz").n_samples_ == model.n_samples_
 
 
 def test_tables_of_a_newer_program_say_so(tmp_path, monkeypatch):

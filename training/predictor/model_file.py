@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
+import math
 import os
 import time
-import zipfile
 from collections.abc import Iterable
 from dataclasses import fields
 from importlib import resources
@@ -14,42 +13,58 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import sklearn
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import toruscast
 from toruscast.errors import InputError
 from toruscast.features import FEATURES
-from toruscast.files import note_read, read_limited
+from toruscast.files import arrays_of_npz, note_read, read_limited
 from toruscast.mapping.formats import atomic_path
+from toruscast.routing import Routing
 from toruscast.training.samples._keys import changed_since, mark_of
+from toruscast.validation import one_of, whole_number
 
 from ._calibration import Calibration
-from ._forest_arrays import forest_from_arrays, forest_to_arrays
+from ._forest_arrays import FOREST_ARRAYS, forest_from_arrays, forest_to_arrays
+from ._parameters import check_parameters
 from ._relative import Line, Relative
-from .feature_sets import Target
+from .feature_sets import Target, feature_set
 from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
-VERSION = 3
+VERSION = 4
 _SINCE = {
     1: "models keep what their times are relative to",
     2: "models keep the least and most value of each feature",
+    3: "models are NumPy arrays in an .npz file",
 }
 """What newer versions hold that files of these lack."""
 MAX_BYTES = 256 * 2**20
 """Most bytes that a model file may unpack to."""
+# Trees are packed to a half; a small file must not fill the memory.
+_LEAST_LIMIT, _MAX_RATIO = 2**25, 20
+_MAX_TEXT = 2**20
+_MAX_FEATURES = 10_000
 
-_NODES = {
-    ("builtins.dict", "DictNode"),
-    ("builtins.str", "JsonNode"),
-    ("numpy.ndarray", "NdArrayNode"),
+_FEATURE_ARRAYS = ("feature_shift", "feature_scale", "feature_least", "feature_most", "importances")
+_LEARNED = dict.fromkeys((*_FEATURE_ARRAYS, "target_shift", "target_scale"), "f8")
+# In the order of the fields of `Calibration`.
+_CALIBRATION = {
+    f"calibration_{name}": "f8" for name in ("floor", "residuals", "common", "deviations")
 }
-"""The only types that a model file may hold, and what they are called in its schema."""
-# Times between e^-60 and e^60 seconds, or units; and misses in multiples of the trees' spread.
+# Times between e^-60 and e^60 seconds, or units.
 _MOST_LOG = 60.0
 _MOST_TIME = 1e12
-_MOST_MISS = 1e9
+# Products and quotients of values of features are numbers.
+_MOST_FEATURE = 1e100
+_ZIP = b"PK\x03\x04"
+# A member of the files of earlier versions, and where its name stands.
+_OLD_MEMBER, _DIRECTORY = b"schema.json", 2**16
+# Mappings that a model is tried on when it is read.
+_PROBES = 32
 _PARAMETERS = (
     "features",
     "target",
@@ -66,28 +81,28 @@ def save_predictor(
     path: str | os.PathLike[str],
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Write a fitted predictor to a skops file, whole or not at all.
+    """Write a fitted predictor to an ``.npz`` file, whole or not at all.
 
-    The file holds numbers and text only: the nodes of the trees, the calibration, and as metadata
-    the versions of toruscast and scikit-learn, the features, the number of samples and
-    ``provenance`` (anything that JSON can hold).
+    The file holds arrays of numbers, which `numpy.load` reads without pickles: the nodes of the
+    trees and the calibration. The array ``metadata`` is a JSON text: the versions of toruscast and
+    scikit-learn, the features, the number of samples and ``provenance`` (anything that JSON can
+    hold).
 
     Raises
     ------
     InputError
-        If the file cannot be written or ``provenance`` not be stored.
+        If the file cannot be written, ``provenance`` not be stored, or the model is too large to be
+        read again.
 
     Examples
     --------
     >>> import tempfile
     >>> model = TimePredictor(n_estimators=10).fit(np.eye(6), np.arange(1.0, 7.0))
-    >>> path = Path(tempfile.mkdtemp()) / "model.skops"
+    >>> path = Path(tempfile.mkdtemp()) / "model.npz"
     >>> save_predictor(model, path, provenance={"command": "by hand"})
     >>> bool((load_predictor(path).predict(np.eye(6)) == model.predict(np.eye(6))).all())
     True
     """
-    import skops.io
-
     check_is_fitted(model, "forest_")
     names = getattr(model, "feature_names_in_", None)
     parameters = {name: getattr(model, name) for name in _PARAMETERS}
@@ -116,31 +131,37 @@ def save_predictor(
     except (TypeError, ValueError) as error:
         raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
     arrays = {
+        "metadata": np.array(text),
         "feature_shift": model.feature_shift_,
         "feature_scale": model.feature_scale_,
+        "feature_least": model.feature_least_,
+        "feature_most": model.feature_most_,
         "target_shift": np.array([model.target_shift_]),
         "target_scale": np.array([model.target_scale_]),
         "importances": model.feature_importances_,
-        "feature_least": model.feature_least_,
-        "feature_most": model.feature_most_,
+        **forest_to_arrays(model.forest_),
     }
     if model.relative_ is not None:
         arrays["relative"] = np.array(model.relative_[-2:])
     if model.calibration_ is not None:
-        for item in fields(Calibration):
+        for name, item in zip(_CALIBRATION, fields(Calibration), strict=True):
             values = np.atleast_1d(getattr(model.calibration_, item.name))
-            arrays[f"calibration_{item.name}"] = values.astype(np.float64)
-    content = {"metadata": text, "arrays": arrays, "trees": forest_to_arrays(model.forest_)}
-    with atomic_path(path) as temporary:
-        skops.io.dump(content, temporary, compression=zipfile.ZIP_DEFLATED)
+            arrays[name] = values.astype(np.float64)
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MAX_BYTES or len(text) > _MAX_TEXT:
+        expected = f"at most {MAX_BYTES}; fewer trees (n_estimators) or leaves (max_leaf_nodes)"
+        raise InputError("model too large for a file", found=f"{size} bytes", expected=expected)
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
 def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     """Read a predictor; ``"default"`` is the one that comes with toruscast.
 
-    Nothing in the file is executed or imported: it holds texts and arrays of numbers, anything else
-    is refused, and every tree node is checked. Files of other scikit-learn versions load, as they
-    hold no object of scikit-learn; those of another layout of this file do not.
+    Nothing in the file is executed or imported: it holds a text and arrays of numbers, anything
+    else is refused, every tree node is checked and the model tried on a few mappings. Files of
+    other scikit-learn versions load, as they hold no object of scikit-learn; those of another
+    layout of this file do not.
 
     Returns
     -------
@@ -150,7 +171,7 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     Raises
     ------
     InputError
-        If the file is missing, damaged, too large, of another kind, or holds a type not allowed.
+        If the file is missing, damaged, too large, of another kind, or its forecasts are absurd.
     """
     began = time.perf_counter()
     file = _default_file() if path == "default" else Path(path)
@@ -174,7 +195,7 @@ def _marks(names: Iterable[str] | None) -> dict[str, str]:
 
 
 def _default_file() -> Path:
-    file = Path(str(resources.files("toruscast.datasets") / "default.skops"))
+    file = Path(str(resources.files("toruscast.datasets") / "default.npz"))
     if not file.is_file():
         raise InputError(
             "this installation has no default model", expected="a path to a model file"
@@ -182,29 +203,25 @@ def _default_file() -> Path:
     return file
 
 
-def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return metadata, arrays and trees of a file.
-
-    They are read without skops: its import takes .8 s, a quarter of a ranking.
-    """
+def _content(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and the other arrays of a file."""
     data = read_limited(file, MAX_BYTES)
-    if not zipfile.is_zipfile(io.BytesIO(data)):
-        raise InputError("not a model file", expected="a skops file")
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
-            raise InputError("model file too large", expected=f"at most {MAX_BYTES} bytes unpacked")
-        if "schema.json" not in archive.namelist():
-            raise InputError("not a model file", expected="a skops file")
-        content = _value(json.loads(archive.read("schema.json")), archive)
-    if not isinstance(content, dict) or set(content) != {"metadata", "arrays", "trees"}:
-        raise InputError("not a toruscast model", expected=f"a {FORMAT}")
-    metadata = json.loads(content["metadata"])
-    if metadata.get("format") != FORMAT:
-        raise InputError("not a toruscast model", expected=f"a {FORMAT}")
+    if not data.startswith(_ZIP):
+        raise InputError("not a model file", expected="an .npz file of toruscast train")
+    most = min(MAX_BYTES, max(_LEAST_LIMIT, _MAX_RATIO * len(data)))
+    if _OLD_MEMBER in data[-_DIRECTORY:]:
+        raise _other_version(3, None)
+    arrays = arrays_of_npz(data, file, most)
+    text = arrays.pop("metadata", np.array(0))
+    if text.dtype.kind != "U" or text.ndim or text.nbytes > 4 * _MAX_TEXT:
+        raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
+    metadata = json.loads(text.item())
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise InputError("not a toruscast model", expected=f"a {FORMAT} (toruscast train)")
     if metadata["version"] != VERSION:
         raise _other_version(metadata["version"], metadata.get("toruscast"))
     _check_marks(metadata)
-    return metadata, content["arrays"], content["trees"]
+    return metadata, arrays
 
 
 def _other_version(found: object, program: object) -> InputError:
@@ -235,79 +252,123 @@ def _check_marks(metadata: dict[str, Any]) -> None:
         )
 
 
-def _value(node: dict[str, Any], archive: zipfile.ZipFile) -> Any:
-    """Return what a node of a skops schema describes: a dict, a text or an array."""
-    kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
-    if (kind, loader) not in _NODES:
-        raise InputError("type not allowed in a model file", found=f"{kind} ({loader})")
-    if loader == "DictNode":
-        return {key: _value(value, archive) for key, value in node["content"].items()}
-    if loader == "JsonNode":
-        return json.loads(node["content"])
-    return np.load(io.BytesIO(archive.read(node["file"])), allow_pickle=False)
-
-
-def _restore(
-    metadata: dict[str, Any], arrays: dict[str, Any], trees: dict[str, Any]
-) -> TimePredictor:
-    """Return the predictor of checked content."""
+def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> TimePredictor:
+    """Return the predictor of a file."""
     model = TimePredictor(**metadata["parameters"])
-    if model.target not in get_args(Target):
-        raise InputError("unknown target in a model file", found=model.target)
-    n_features = int(metadata["n_features"])
+    check_parameters(model.get_params(deep=False))
+    if not isinstance(model.features, str | None):
+        feature_set(model.features)
+    n_features = whole_number(metadata["n_features"], "number of features", 1, _MAX_FEATURES)
     names = metadata["features"]
     if names is not None:
-        if len(names) != n_features or not all(isinstance(name, str) for name in names):
-            raise InputError("bad feature names in a model file", expected=n_features)
+        if not isinstance(names, list) or len(feature_set(names)) != n_features:
+            raise InputError("bad feature names in a model file", expected=f"{n_features} names")
         model.feature_names_in_ = np.array(names, dtype=object)
-    numbers = {name: _finite(name, array) for name, array in arrays.items()}
-    for name in ("feature_shift", "feature_scale", "importances", "feature_least", "feature_most"):
-        if numbers[name].size != n_features:
-            raise InputError(f"bad array {name} in a model file", expected=f"{n_features} values")
+    _check_arrays(arrays, metadata, n_features)
     model.n_features_in_ = n_features
-    model.n_samples_ = int(metadata["n_samples"])
+    model.n_samples_ = whole_number(metadata["n_samples"], "number of samples", 1, 2**53)
     model.log_ = bool(metadata["log"])
     model.bounded_ = bool(metadata["bounded"])
-    model.feature_shift_ = numbers["feature_shift"]
-    model.feature_scale_ = numbers["feature_scale"]
-    model.target_shift_ = numbers["target_shift"].item()
-    model.target_scale_ = numbers["target_scale"].item()
-    model.feature_importances_ = numbers["importances"]
-    model.feature_least_, model.feature_most_ = numbers["feature_least"], numbers["feature_most"]
+    model.feature_shift_, model.feature_scale_ = arrays["feature_shift"], arrays["feature_scale"]
+    model.target_shift_ = arrays["target_shift"].item()
+    model.target_scale_ = arrays["target_scale"].item()
+    model.feature_importances_ = arrays["importances"]
+    model.feature_least_, model.feature_most_ = arrays["feature_least"], arrays["feature_most"]
     model.relative_ = None
     if model.target != "time":
-        model.relative_ = _relative(model.target, numbers["relative"].tolist())
-    model.forest_ = forest_from_arrays(trees, n_features)
+        model.relative_ = _relative(model.target, arrays["relative"].tolist())
+    model.forest_ = forest_from_arrays(arrays, n_features)
     model.calibration_ = None
-    if "calibration_floor" in numbers:
-        parts = {item.name: numbers[f"calibration_{item.name}"] for item in fields(Calibration)}
-        if not all(part.size for part in parts.values()):
-            raise InputError("empty calibration in a model file")
-        floor = parts.pop("floor").item()
-        model.calibration_ = Calibration(floor, **parts)
+    if "calibration_floor" in arrays:
+        floor, *parts = (arrays[name] for name in _CALIBRATION)
+        model.calibration_ = Calibration(floor.item(), *parts)
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
-    _check_ranges(model, trees["value"])
+    learned: Any = model.provenance_.get("routing", ())
+    for routing in [learned] if isinstance(learned, str) else learned:
+        one_of(routing, "routing", get_args(Routing))
+    _check_ranges(model, arrays["tree_value"])
     return model
 
 
-def _check_ranges(model: TimePredictor, values: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+def _check_arrays(arrays: dict[str, Any], metadata: dict[str, Any], n_features: int) -> None:
+    """Raise unless these are the arrays that a model of such metadata has, of finite numbers."""
+    is_relative = metadata["parameters"].get("target", "time") != "time"
+    kinds = _LEARNED | FOREST_ARRAYS | ({"relative": "f8"} if is_relative else {})
+    if set(arrays) & set(_CALIBRATION):
+        kinds |= _CALIBRATION
+    for name in sorted(set(arrays) ^ set(kinds)):
+        found = "is missing from" if name in kinds else "is not known in"
+        raise InputError(f"array {name[:60]} {found} a model file")
+    single = ("target_shift", "target_scale", "calibration_floor")
+    for name, kind in kinds.items():
+        array = arrays[name]
+        size = 1 if name in single else n_features if name in _FEATURE_ARRAYS else None
+        if (
+            array.dtype != np.dtype(kind)
+            or array.ndim != 1
+            or not array.size
+            or size not in (None, array.size)
+            # Numbers of nodes are named by the check of the trees.
+            or not (name in FOREST_ARRAYS or np.isfinite(array).all())
+        ):
+            count = "some" if size is None else size
+            expected = f"{count} finite {'number' if size == 1 else 'numbers'}, {np.dtype(kind)}"
+            raise InputError(f"bad array {name} in a model file", expected=expected)
+
+
+def _check_ranges(model: TimePredictor, values: NDArray[np.float64]) -> None:
     """Raise where numbers are finite but no fit gives them: forecasts would be absurd."""
     scales = (*model.feature_scale_, model.target_scale_)
-    if min(scales) <= 0 or min(model.feature_importances_, default=0) < 0:
+    if min(scales) <= 0 or min(model.feature_importances_) < 0:
         raise InputError("negative scale in a model file", expected="scales above 0")
-    limit = _MOST_LOG if model.log_ else _MOST_TIME
+    sizes = np.abs([model.feature_shift_, model.feature_least_, model.feature_most_])
+    if max(sizes.max(), *scales) > _MOST_FEATURE or min(scales) < 1 / _MOST_FEATURE:
+        raise InputError("absurd features in a model file", expected=f"up to {_MOST_FEATURE:g}")
+    limit = _MOST_TIME if model.relative_ is None else _MOST_LOG
     # Divided first: the product itself may be beyond all numbers.
     most = (limit + abs(model.target_shift_)) / model.target_scale_
     if abs(model.target_shift_) > limit or np.abs(values).max() > most:
         raise InputError("absurd forecasts in a model file", expected=f"within {limit:g}")
-    if model.calibration_ is not None:
-        known = model.calibration_
-        parts = (known.misses, known.common, known.deviations)
-        if known.floor < 0 or max(float(np.abs(part).max()) for part in parts) > _MOST_MISS:
-            raise InputError(
-                "absurd calibration in a model file", expected=f"within {_MOST_MISS:g}"
-            )
+    with np.errstate(all="ignore"):
+        times, surprising = _probed(model)
+    # Of times that were learned as they are, intervals may end below zero.
+    least = -math.inf if model.relative_ is None and not model.log_ else 0.0
+    if not (
+        np.isfinite(surprising).all()
+        and (least <= times).all()
+        and (np.abs(times) <= math.exp(_MOST_LOG)).all()
+    ):
+        raise InputError(
+            "absurd forecasts in a model file",
+            expected=f"finite times and intervals, up to {math.exp(_MOST_LOG):.0e} s",
+        )
+
+
+def _probed(model: TimePredictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return times and 90 % intervals of mappings like those learned from, and what may surprise.
+
+    The latter are the times that the largest residuals would give.
+    """
+    least, most = model.feature_least_, model.feature_most_
+    shares = np.random.default_rng(0).random((_PROBES, least.size))
+    rows = [least, most, model.feature_shift_, *(least * (1 - shares) + most * shares)]
+    probe: pd.DataFrame | NDArray[np.float64] = np.array(rows)
+    if model.required_columns:
+        probe = pd.DataFrame(probe, columns=model.feature_names_in_)
+        probe = probe.assign(**{name: 1.0 for name in model.required_columns if name not in probe})
+    outlook = model.outlook(probe)
+    times = outlook.times()
+    known = model.calibration_
+    if known is None:
+        return times, times
+    half, most = known.quantile(0.9), np.abs(known.misses).max()
+    most = max(most, np.abs(known.common).max() + np.abs(known.deviations).max())
+    ends = [
+        outlook.times(outlook.centre + factor * outlook.width)
+        for factor in (-half, half, -most, most)
+    ]
+    return np.array([times, *ends[:2]]), np.array(ends[2:])
 
 
 def _relative(target: Target, numbers: list[float]) -> Relative | Line:
@@ -323,15 +384,3 @@ def _relative(target: Target, numbers: list[float]) -> Relative | Line:
         expected = f"a logarithm within {_MOST_LOG:g}"
         raise InputError("absurd factor in a model file", expected=expected)
     return Relative(target, *numbers)
-
-
-def _finite(name: str, array: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return an array of a model file, if it holds finite numbers in one dimension."""
-    if (
-        not isinstance(array, np.ndarray)
-        or array.dtype != np.float64
-        or array.ndim != 1
-        or not np.isfinite(array).all()
-    ):
-        raise InputError(f"bad array {name} in a model file", expected="finite numbers")
-    return array

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.files import most_unpacked
+from toruscast.files import arrays_of_npz, most_unpacked
 
 from ...comm_graph import CommGraph
 from .. import _source
@@ -54,7 +52,7 @@ def write(comm: CommGraph, path: Path) -> None:
 
 def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] | CommGraph:
     """Return the graph of our own archive, or size and entries of SciPy's."""
-    arrays = _arrays(path, data)
+    arrays = arrays_of_npz(data, path, most_unpacked(path, _source.MAX_BYTES))
     if {"n_tasks", "src", "dst", "nbytes", "n_messages"} <= arrays.keys():
         grid = tuple(_whole(path, arrays, "grid").tolist()) if "grid" in arrays else ()
         n_tasks = _single(path, arrays, "n_tasks")
@@ -65,51 +63,11 @@ def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] |
                 grid=grid or None,
             )
     if not {"format", "shape", "data"} <= arrays.keys():
+        if {"metadata", "tree_left"} <= arrays.keys():
+            raise InputError("model file in place of a graph", file=path, expected="--model FILE")
         expected = "n_tasks, src, dst, nbytes, n_messages, or a SciPy sparse matrix"
         raise InputError("unknown arrays", file=path, found=sorted(arrays), expected=expected)
     return _sparse(path, arrays)
-
-
-def _arrays(path: str | os.PathLike[str], data: bytes) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an archive; no object is unpickled, no size believed unchecked."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-            most = most_unpacked(path, _source.MAX_BYTES)
-            if size > most:
-                limit = f"at most {most} bytes"
-                raise InputError("archive too large", file=path, found=size, expected=limit)
-            return {
-                member.filename.removesuffix(".npy"): _array(archive.read(member))
-                for member in archive.infolist()
-            }
-    except InputError:
-        raise
-    except (ValueError, EOFError, OSError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
-        raise InputError("damaged .npz file", file=path, found=error) from None
-    except Exception as error:
-        # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
-        raise InputError("damaged .npz file", file=path, found=type(error).__name__) from None
-
-
-def _array(raw: bytes) -> NDArray[Any]:
-    """Return the array of a .npy file whose header promises no more than the file holds."""
-    stream = io.BytesIO(raw)
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    else:
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    if dtype.hasobject:
-        raise ValueError("arrays of objects are not read")
-    count = 1
-    for length in shape:
-        count *= length
-    if count * dtype.itemsize != len(raw) - stream.tell():
-        raise ValueError("array and header differ in size")
-    stream.seek(0)
-    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
 
 
 def _sparse(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> tuple[int, Entries]:
