@@ -8,8 +8,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ContextDecorator
+from functools import lru_cache
+from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
+
+from threadpoolctl import ThreadpoolController
 
 from . import _events
 from ._child import end_with_parent
@@ -22,6 +27,40 @@ LOSSES = 3
 # Inputs of different functions that a worker keeps.
 _KEPT = 4
 _kept: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+
+
+class OneBlasThread(ContextDecorator):
+    """Keeps BLAS to one thread while small matrices are worked on; a decorator too.
+
+    Its threads wait for each other in a loop: over matrices of 84 x 84 they take fifty times the
+    processor time of one. The number of threads is one of the whole process, so the last one out
+    restores it.
+    """
+
+    _lock = Lock()
+    _depth = 0
+    _held: Any = None
+
+    def __enter__(self) -> None:
+        kind = OneBlasThread
+        with kind._lock:
+            if not kind._depth:
+                kind._held = _blas().limit(limits=1)
+                kind._held.__enter__()
+            kind._depth += 1
+
+    def __exit__(self, *raised: object) -> None:
+        kind = OneBlasThread
+        with kind._lock:
+            kind._depth -= 1
+            if not kind._depth:
+                kind._held.__exit__(*raised)
+
+
+@lru_cache(1)
+def _blas() -> Any:
+    """The BLAS libraries of this process; to look for them takes longer than to limit them."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 class Task(Generic[R]):

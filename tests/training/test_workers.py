@@ -11,6 +11,8 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import cho_factor
+from threadpoolctl import threadpool_info, threadpool_limits
 from worker_tasks import double, end_always, end_once, links, refuse
 
 from toruscast import _child, _cluster, workers
@@ -20,8 +22,9 @@ from toruscast.mapping import Torus, patterns, strategies
 from toruscast.mapping.mesh import MeshAxes
 from toruscast.search.search import search
 from toruscast.training import build_samples
+from toruscast.training.forecast import posterior
 from toruscast.training.mesh import mesh
-from toruscast.workers import Task
+from toruscast.workers import OneBlasThread, Task
 
 HALO, TORUS = patterns.halo_2d((4, 4), 4096, periodic=True), Torus((4, 4))
 MAPPINGS = strategies.sample(HALO, TORUS, n=10)
@@ -244,3 +247,30 @@ def test_a_worker_whose_parent_ended_before_it_began_ends_too(monkeypatch, ppid,
     monkeypatch.setattr(_child.os, "_exit", codes.append)
     _child.end_with_parent(parent)
     assert codes == [1] * ends
+
+
+def blas_threads():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_small_matrices_get_one_blas_thread(monkeypatch):
+    seen = []
+
+    def factor(*args, **options):
+        seen.append(blas_threads())
+        return cho_factor(*args, **options)
+
+    monkeypatch.setattr(posterior, "cho_factor", factor)
+    belief = posterior.Belief(np.zeros(3), np.ones(3), np.eye(3))
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        belief.given(np.array([0]), np.array([1.0]))
+        assert blas_threads() == before
+        with OneBlasThread():
+            with OneBlasThread():
+                pass
+            assert blas_threads() == {1}
+        with pytest.raises(KeyError), OneBlasThread():
+            raise KeyError
+        assert blas_threads() == before
+    assert seen == [{1}]

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from toruscast.workers import OneBlasThread
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -92,6 +94,7 @@ class Belief:
         """Degrees of freedom after the observations."""
         return self.kernel.freedom + self._seen.size
 
+    @OneBlasThread()
     def given(self, seen: Indices, logs: Floats, variance: float | Floats = 0.0) -> Self:
         """Return the belief once the logarithms of the times of ``seen`` are known.
 
@@ -111,6 +114,7 @@ class Belief:
         other._spread = 1.0 if np.isinf(nu) else (nu + surprise) / (nu + len(seen))
         return other
 
+    @OneBlasThread()
     def marginal(self, wanted: Indices | None = None) -> tuple[Floats, Floats]:
         """Return centre and scale of each candidate's Student-t, logarithms of seconds."""
         which = np.arange(self.centre.size) if wanted is None else wanted
@@ -124,6 +128,7 @@ class Belief:
         rest = np.maximum(prior - np.einsum("ij,ji->i", across, weights), 0.0)
         return middle, np.sqrt(self._spread * rest)
 
+    @OneBlasThread()
     def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
         """Return centre and scale matrix of the Student-t of ``wanted`` together."""
         covariance = self._covariance(wanted, wanted)
@@ -135,6 +140,7 @@ class Belief:
             covariance = self._spread * (covariance - across @ weights)
         return middle, covariance
 
+    @OneBlasThread()
     def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
         """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
         middle, covariance = self.joint(wanted)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.training.forecast.posterior import Belief, Kernel
+from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -100,6 +101,7 @@ class Hypotheses:
         self.weights = np.exp(self._beforehand())
         self.weights /= self.weights.sum()
 
+    @OneBlasThread()
     def given(self, runs: Repeated) -> Self:
         """Return what is believed once these are all the runs."""
         logs = self._beforehand() + self._evidence(runs)
@@ -116,6 +118,7 @@ class Hypotheses:
         ]
         return other
 
+    @OneBlasThread()
     def marginal(self) -> tuple[Floats, Floats]:
         """Return mean and deviation of the logarithm of each mapping's time, without noise."""
         parts = [belief.marginal() for belief in self.beliefs]
@@ -123,6 +126,7 @@ class Hypotheses:
         mean = self.weights @ means
         return mean, np.sqrt(self.weights @ (scales**2 + (means - mean) ** 2))
 
+    @OneBlasThread()
     def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
         """Return mean and covariance of the logarithms of the times of ``wanted``."""
         parts = [belief.joint(wanted) for belief in self.beliefs]
@@ -134,6 +138,7 @@ class Hypotheses:
             covariance += weight * within
         return mean, covariance
 
+    @OneBlasThread()
     def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
         """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
         shares = rng.multinomial(n_draws, self.weights)
