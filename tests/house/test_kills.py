@@ -14,7 +14,7 @@ def test_a_command_that_is_killed_ends_as_one_that_is_not(name, tmp_path):
     words = [sys.executable, str(TOOL), "--kills", "3", name]
     # A file: who reads a pipe waits for all who hold it, those that were killed may have left too.
     with (tmp_path / "said").open("w+") as said:
-        ended = subprocess.run(words, stdout=said, stderr=said, check=False, timeout=300)
+        ended = subprocess.run(words, stdout=said, stderr=said, check=False, timeout=1500)
         said.seek(0)
         text = said.read()
     assert ended.returncode == 0, text

@@ -7,7 +7,7 @@ from toruscast._lazy import lazy
 
 
 class Meeting:
-    barrier = Barrier(2, timeout=30)
+    barrier = Barrier(2, timeout=300)
 
     @lazy
     def place(self):

@@ -25,7 +25,7 @@ def run(folder, *command):
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     result = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=300
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr

@@ -71,7 +71,7 @@ def test_each_stage_sees_each_block_once(seen):
 def test_workers_of_a_pool_run_at_the_same_time(monkeypatch):
     """Each block waits for another one to be worked on."""
     meeting = threading.Barrier(2)
-    monkeypatch.setitem(measured_tasks.TASKS, "inc", lambda block: meeting.wait(timeout=30))
+    monkeypatch.setitem(measured_tasks.TASKS, "inc", lambda block: meeting.wait(timeout=300))
     assert run_pipeline([("inc", 2)], Stream(8, 6), 4).seconds > 0
 
 
@@ -81,7 +81,7 @@ def test_stages_run_at_the_same_time(monkeypatch):
     left = {"inc": [0] + [1] * 5, "nop": [1] * 5 + [0]}
 
     def noting(name):
-        return lambda block: left[name].pop(0) and meeting.wait(timeout=30)
+        return lambda block: left[name].pop(0) and meeting.wait(timeout=300)
 
     for name in left:
         monkeypatch.setitem(measured_tasks.TASKS, name, noting(name))
