@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +37,7 @@ def command(name: str | None, output: Output) -> None:
 
     output.check()
     if name is None:
-        chosen = [(known, machines.facts(known).default) for known in machines.names()]
+        chosen = [(known, machines.named(known)()) for known in machines.names()]
     else:
         torus = machines.get(name)
         chosen = [(torus.name, torus)]
@@ -54,7 +55,7 @@ def _row(name: str, torus: Torus) -> dict[str, Any]:
     """What programs are told of a machine."""
     from toruscast.mapping import machines
 
-    known = machines.facts(name)
+    known = machines.named(name)
     return {
         "machine": name,
         "torus": str(torus).replace(" ", ":"),
@@ -63,7 +64,7 @@ def _row(name: str, torus: Torus) -> dict[str, Any]:
         "link_GBps": "/".join(f"{rate / 1e9:g}" for rate in dict.fromkeys(torus.bandwidth)),
         "wraps": "".join("-" if not w else a for a, w in zip(torus.axes, torus.wrap, strict=True)),
         "about": known.about,
-        "sources": known.sources,
+        "sources": [asdict(source) for source in known.sources],
     }
 
 
@@ -79,6 +80,8 @@ def _list(rows: list[dict[str, Any]], console: Console) -> None:
 
 
 def _tell(row: dict[str, Any], torus: Torus, console: Console) -> None:
+    from toruscast.mapping import machines
+
     network = torus.network
     rates = ", ".join(
         f"{axis} {rate / 1e9:g}" for axis, rate in zip(torus.axes, torus.bandwidth, strict=True)
@@ -96,7 +99,11 @@ def _tell(row: dict[str, Any], torus: Torus, console: Console) -> None:
         f"{network.hop_latency * 1e9:g} ns a hop, {network.fifos} injection queues, "
         f"{network.memory_bandwidth / 1e9:g} GB/s into memory"
     )
-    for text in (row["about"], row["sources"]):
-        if text:
-            console.print()
-            console.print(text.replace("``", ""))
+    if network.start:
+        console.print(f"{network.start * 1e6:g} us to start a transfer")
+    if row["about"]:
+        console.print()
+        console.print(row["about"].replace("`", ""))
+    console.print()
+    for source in machines.named(torus.name).sources:
+        console.print(f"{', '.join(source.of)}. {source}".replace("`", ""))

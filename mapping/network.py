@@ -28,6 +28,7 @@ _MOST: dict[str, int] = {
     "reception_ports": 1024,
     "hop_latency": 10**9,
     "overhead": 10**9,
+    "start": 10**9,
     "short_overhead": 10**9,
 }
 # Limits that nothing may exceed.
@@ -107,6 +108,9 @@ class Network:
         Bytes above which a message first asks its receiver and waits for the answer (rendezvous);
         of dependent rounds, the receiver answers once it has begun the message's. Infinite for
         never.
+    start : float
+        Seconds before the first messages of a phase are handed over, once for rounds that depend on
+        each other: what a compiled program takes to begin a collective.
 
     Raises
     ------
@@ -161,6 +165,7 @@ class Network:
     short_overhead: float = 200e-9
     eager_limit: float = math.inf
     escape: Escape = "returns"
+    start: float = 0.0
 
     def __post_init__(self) -> None:
         for name, (what, choices) in _CHOICES.items():

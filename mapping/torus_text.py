@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
 
+from .machines.machine import (
+    OF_NETWORK,
+    OF_TORUS,
+    WORDS,
+    check_keys,
+    read_machine,
+    take_table,
+)
 from .machines.registry import get
-from .network import Network
 from .torus import Torus, parse_sizes
 from .twist import named_twist
 
@@ -18,8 +25,6 @@ from .twist import named_twist
 FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
 # Characters of sizes, even if they are mistyped.
 SIZES = frozenset("0123456789xm ")
-_OF_NETWORK = tuple(field.name for field in fields(Network))
-_OF_TORUS = tuple(f.name for f in fields(Torus) if f.name not in ("network", "holes"))
 _OF_HOLES = ("nodes", "links", "slow")
 
 
@@ -62,8 +67,8 @@ def _names_file(text: str) -> bool:
 def torus_of(content: dict[str, Any], name: str) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
-    The keys are the parameters of `Torus`, and those of `Network` in a table ``network``.
-    ``machine`` names a machine, from which what the file does not tell is taken; ``twisted`` is a
+    The keys are those of the files of the machines that come along, as of `read_machine`.
+    ``machine`` names one of these, from which what the file does not tell is taken; ``twisted`` is a
     twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
     ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
 
@@ -79,37 +84,34 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
     """
     try:
         return _torus(dict(content), name)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("bad torus", found=error) from None
 
 
 def _torus(content: dict[str, Any], name: str) -> Torus:
-    network = content.pop("network", {})
-    if not isinstance(network, dict):
-        raise InputError("bad network", found=network, expected="a table [network]")
-    _check_keys(network, _OF_NETWORK, "key of [network]")
-    holes = content.pop("holes", {})
-    if not isinstance(holes, dict):
-        raise InputError("bad holes", found=holes, expected="a table [holes]")
-    _check_keys(holes, _OF_HOLES, "key of [holes]")
-    _check_keys(content, (*_OF_TORUS, "machine", "twisted"), "key of a torus")
+    holes = take_table(content, "holes")
+    check_keys(holes, _OF_HOLES, "key of [holes]")
     machine, twisted = content.pop("machine", None), content.pop("twisted", None)
     if twisted is not None and (not isinstance(twisted, bool) or "twist" in content):
         raise InputError("bad twisted", found=twisted, expected="true or false, and no twist")
-    if machine is not None:
-        if "shape" in content:
-            expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
-            raise InputError("both a machine and a shape", found=machine, expected=expected)
-        torus = replace(get(machine), **content)
-    elif "shape" in content:
-        torus = Torus(**{"name": name, **content})
-    else:
-        raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
+    torus = read_machine(content, name)() if machine is None else _changed(machine, content)
     if twisted is not None:
         torus = replace(torus, twist=named_twist(torus.shape) if twisted else ())
-    return _with_holes(torus.with_network(**network), **holes)
+    return _with_holes(torus, **holes)
+
+
+def _changed(machine: str, content: dict[str, Any]) -> Torus:
+    """A machine that is known, with some of its numbers changed."""
+    if "shape" in content:
+        expected = "the shape behind the machine's name, as in tpu_v4:4x4x8"
+        raise InputError("both a machine and a shape", found=machine, expected=expected)
+    network = take_table(content, "network")
+    check_keys(network, OF_NETWORK, "key of [network]")
+    changes = {key: value for key, value in content.items() if key not in WORDS}
+    check_keys(changes, OF_TORUS, "key of a torus")
+    return replace(get(machine), **changes).with_network(**network)
 
 
 def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) -> Torus:
@@ -125,9 +127,3 @@ def _with_holes(torus: Torus, nodes: Any = (), links: Any = (), slow: Any = ()) 
 
 def _link(torus: Torus, link: object) -> int:
     return torus.read_link(link if isinstance(link, str) else str(link))
-
-
-def _check_keys(content: dict[str, Any], known: tuple[str, ...], what: str) -> None:
-    for key in content:
-        if key not in known:
-            raise InputError(f"unknown {what}", found=key, expected=" or ".join(known))

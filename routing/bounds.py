@@ -42,7 +42,8 @@ def time_bounds(
     The busiest link must carry its bytes (headers included) at its bandwidth. The busiest injection
     FIFO must send its messages at the bandwidth of the fastest link, and the busiest receiver must
     take its bytes at the memory bandwidth. Every message needs its software overhead, its hops and
-    its serialisation; the messages of an edge are handed over together. With adaptive routing the
+    its serialisation; the messages of an edge are handed over together. The total holds the start
+    of each phase besides (`Network.start`). With adaptive routing the
     link bound is that of an even split, which is an estimate. Where ties are open
     (`Torus.ties_are_open`), it is that of the expected load. Rounds of a dependent workload
     overlap, so their loads count together, and the latency is that of the longest chain of messages
@@ -70,13 +71,15 @@ def time_bounds(
         most = [float(sum(part).max(initial=0.0)) for part in shared]
         on_links, injected, received = most
         latency = longest_chain(workload, torus.network, latencies)
-        return Bounds(on_links, injected, received, latency, max(*most, latency))
+        start = torus.network.start if any(phase.n_edges for phase in workload) else 0.0
+        return Bounds(on_links, injected, received, latency, start + max(*most, latency))
     maxima = [
         _maxima(tally(phase, torus, mapping, routing=way), phase, torus, mapping, way)
         for phase, way in zip(workload, ways, strict=True)
     ]
     link, injection, reception, latency = (sum(column) for column in zip(*maxima, strict=True))
-    return Bounds(link, injection, reception, latency, sum(max(phase) for phase in maxima))
+    start = torus.network.start * sum(phase.n_edges > 0 for phase in workload)
+    return Bounds(link, injection, reception, latency, start + sum(map(max, maxima)))
 
 
 def bounds_of(found: Tally, torus: Torus) -> Bounds:

@@ -82,6 +82,8 @@ def run_stretch(
 ) -> Stretch:
     """Simulate phases that no barrier separates."""
     torus, interval = options.torus, options.interval
+    if messages.task.size:
+        begin += torus.network.start
     watched = records.NONE
     if options.watch is not None:
         phase, edge = options.watch

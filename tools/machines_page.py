@@ -7,7 +7,7 @@ from toruscast.mapping import machines
 HEAD = """# Machines
 
 This page lists the machines that `--torus` and `tc.machine` know, and where each number comes from.
-`make pages` writes it from the presets in `mapping/machines/`.
+`make pages` writes it from the TOML file of each machine in `mapping/machines/`.
 
 ```sh
 toruscast machines
@@ -19,30 +19,44 @@ A machine is its name, alone or with sizes: `tpu_v6e:8x16`. An `m` after a size 
 a mesh, if the site or the job decides what wraps; other machines decide that by the sizes.
 `--network hop_latency=90e-9` changes a number of the network, in Python
 `torus.with_network(hop_latency=90e-9)`. [Add a machine](../guide/add-a-machine.md) shows the TOML
-file of a torus of your own. `toruscast fugaku` ranks the orders in which a job on Fugaku can lay
-out its ranks (`rank-map-bynode`), and writes the best placement as a `vcoordfile`.
+file of a torus of your own. [Presets beside measurements](../studies/presets.md) compares
+accelerators with public measurements. `toruscast fugaku` ranks the orders in which a job on Fugaku
+can lay out its ranks (`rank-map-bynode`), and writes the best placement as a `vcoordfile`.
 
-| machine | what it is | the name alone | nodes | bytes of a packet | ns a hop |
-|---|---|---|---|---|---|
+A number is *published*, *measured*, or *assumed* where it is not public; *differs* marks a source
+that disagrees. Numbers that a table does not list are the defaults of `Network`.
+
+| machine | what it is | the name alone | nodes | bytes of a packet | ns a hop | us to start |
+|---|---|---|---|---|---|---|
 """
+
+
+_TABLE = "| numbers | how | what it says | source | date |\n|---|---|---|---|---|\n"
 
 
 def page() -> str:
     """Return the page."""
-    known = [machines.facts(name) for name in machines.names()]
+    known = [machines.named(name) for name in machines.names()]
     rows, parts = [], []
-    for facts in known:
-        torus = facts.default
+    for machine in known:
+        torus = machine()
         network = torus.network
         cells = (
-            f"`{facts.name}`",
-            facts.title,
+            f"`{machine.name}`",
+            machine.title,
             f"`{str(torus).replace(' ', ':')}`",
             f"{torus.n_nodes:,}",
             f"{network.payload} + {network.header}",
             f"{network.hop_latency * 1e9:g}",
+            f"{network.start * 1e6:g}",
         )
         rows.append(f"| {' | '.join(cells)} |\n")
-        body = "\n\n".join(text.replace("``", "`") for text in (facts.about, facts.sources) if text)
-        parts.append(f"\n## {facts.name}\n\n{body}\n")
+        about = f"{machine.about}\n\n" if machine.about else ""
+        sources = "".join(map(_row, machine.sources))
+        parts.append(f"\n## {machine.name}\n\n{about}{_TABLE}{sources}")
     return HEAD + "".join(rows) + "".join(parts)
+
+
+def _row(source: machines.Source) -> str:
+    of = ", ".join(f"`{key}`" for key in source.of)
+    return f"| {of} | {source.how} | {source.says} | {source.source} | {source.date} |\n"

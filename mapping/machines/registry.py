@@ -1,83 +1,67 @@
-"""Every preset by name, and how the text of a machine or a torus is read."""
+"""Every machine by name, and how the text of a machine is read."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from toruscast.errors import InputError
+from toruscast.files import parse_toml
 from toruscast.validation import read_sizes
 
 from ..torus import Torus, parse_sizes
 from ..twist import split_twist
-from .anton import anton3
-from .bluegene import bluegene_l, bluegene_p, bluegene_q
-from .cray import gemini, seastar
-from .fujitsu import k_computer, tofu_d
-from .tenstorrent import galaxy
-from .tpu_cube import tpu7x, tpu_v4, tpu_v5p
-from .tpu_square import tpu_v2, tpu_v3, tpu_v5e, tpu_v6e
-from .trainium import trainium1, trainium2
+from .machine import Machine, read_machine
 
-Preset = Callable[..., Torus]
-
-_PRESETS: dict[str, Preset] = {
-    preset.__name__: preset
-    for preset in (
-        anton3,
-        bluegene_l,
-        bluegene_p,
-        bluegene_q,
-        galaxy,
-        gemini,
-        k_computer,
-        seastar,
-        tofu_d,
-        tpu7x,
-        tpu_v2,
-        tpu_v3,
-        tpu_v4,
-        tpu_v5e,
-        tpu_v5p,
-        tpu_v6e,
-        trainium1,
-        trainium2,
-    )
-}
+_FOLDER = Path(__file__).parent
 # What people call a machine besides.
 _ALSO = {"fugaku": "tofu_d"}
+# Machines that people ask for and that have no torus.
+_SWITCHED = {
+    "trainium3": "trainium1 or trainium2; chips of Trainium3 are joined by switches, so that no "
+    "layout is shorter than another"
+}
 
 
+@cache
 def names() -> tuple[str, ...]:
-    """Return the names of the presets.
+    """Return the names of the machines.
 
     Examples
     --------
     >>> "bluegene_q" in names()
     True
     """
-    return tuple(_PRESETS)
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
-def preset(name: str) -> Preset:
-    """Return the function that makes a machine, by its name.
+def named(name: str) -> Machine:
+    """Return a machine by its name.
 
     Raises
     ------
     InputError
-        If the machine is not known.
+        If the machine is not known, or has no torus.
 
     Examples
     --------
-    >>> preset("Fugaku").__name__
-    'tofu_d'
+    >>> named("Fugaku").name, named("tpu_v6e").title
+    ('tofu_d', 'TPU v6e (Trillium) slice: 2-D, 86 GB/s a link each way')
     """
     key = name.lower().replace("-", "_")
-    found = _PRESETS.get(_ALSO.get(key, key))
-    if found is None:
-        raise InputError("unknown machine", found=name, expected=" or ".join(_PRESETS))
-    return found
+    key = _ALSO.get(key, key)
+    if key in _SWITCHED:
+        raise InputError("no torus", found=name, expected=_SWITCHED[key])
+    if key not in names():
+        raise InputError("unknown machine", found=name, expected=" or ".join(names()))
+    return _packaged(key)
+
+
+@cache
+def _packaged(name: str) -> Machine:
+    path = _FOLDER / f"{name}.toml"
+    return read_machine(parse_toml(path.read_bytes(), path), name)
 
 
 def get(text: str) -> Torus:
@@ -105,43 +89,45 @@ def get(text: str) -> Torus:
     (6, 8)
     """
     name, separator, rest = _split(text)
-    make = preset(name)
+    machine = named(name)
     if not separator:
-        return make()
+        return machine()
     if not rest:
-        form = str(make()).replace(" ", ":")
-        expected = f"{make.__name__} alone, or with sizes as in {form}"
+        form = str(machine()).replace(" ", ":")
+        expected = f"{machine.name} alone, or with sizes as in {form}"
         raise InputError("machine without its sizes", found=text, expected=expected)
-    if make is bluegene_q:
-        sizes = read_sizes(rest)
-        if sizes is not None and len(sizes) == 1:
-            return bluegene_q(nodes=sizes[0])
+    blocks = machine.shapes.blocks
+    sizes = read_sizes(rest) if blocks else None
+    if sizes is not None and len(sizes) == 1:
+        return machine(nodes=sizes[0])
     sizes_alone, twisted = split_twist(rest)
     given = parse_sizes(sizes_alone)
-    if make is bluegene_q and len(given.shape) == 1:
+    if blocks and len(given.shape) == 1:
         expected = "five sizes, an m after those of a mesh, or a number of nodes alone"
-        raise InputError("bad Blue Gene/Q shape", found=rest, expected=expected)
-    takes = inspect.signature(make).parameters
-    options = {} if twisted is None else {"twisted": twisted}
-    if options and "twisted" not in takes:
-        raise InputError(
-            "machine that is not twisted", found=text, expected=name + ":" + sizes_alone
-        )
+        raise InputError(f"bad {machine.called} shape", found=rest, expected=expected)
+    if twisted is not None and not machine.shapes.twisted:
+        expected = name + ":" + sizes_alone
+        raise InputError("machine that is not twisted", found=text, expected=expected)
     try:
-        made = make(given.shape, **options)
-        if "wrap" in takes and not all(given.wrap):
-            # Of the six dimensions of Fujitsu's machines the first three may differ.
-            outer = 3 if len(made.shape) == 6 else len(made.shape)
-            made = make(given.shape, wrap=given.wrap[:outer])
+        made = [
+            machine.torus(*pair, wrap=_asked(machine, given, len(pair[0])), twisted=twisted)
+            for pair in machine.parts(given.shape)
+        ]
     except InputError as error:
         found = rest if isinstance(error.found, tuple) else error.found
         raise InputError(error.message, found=found, expected=error.expected) from None
-    if not all(given.wrap) and made.wrap != given.wrap:
-        expected = str(made).replace(" ", ":")
-        raise InputError(
-            "machine decides itself which dimensions wrap", found=text, expected=expected
-        )
-    return made
+    if all(given.wrap):
+        return made[0]
+    for torus in made:
+        if torus.wrap == given.wrap:
+            return torus
+    expected = str(made[0]).replace(" ", ":")
+    raise InputError("machine decides itself which dimensions wrap", found=text, expected=expected)
+
+
+def _asked(machine: Machine, given: Torus, n_outer: int) -> tuple[bool, ...] | None:
+    """Which of the given dimensions are typed as rings, where that is free."""
+    return None if machine.shapes.decide or all(given.wrap) else given.wrap[:n_outer]
 
 
 def _split(text: str) -> tuple[str, str, str]:

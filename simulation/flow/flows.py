@@ -204,6 +204,8 @@ def simulate_flows(
     for number, (several, messages) in enumerate(zip(together, listed, strict=True)):
         if number == len(first):
             start, alone, stretches = 0.0, start, []
+        if messages.task.size:
+            start += torus.network.start
         flows, message = _flows(messages, torus, mapping)
         state = side_by_side(_state(flows, message, messages, len(several)))
         flows = side_by_side(flows)

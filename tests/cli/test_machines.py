@@ -24,7 +24,7 @@ def test_one_machine_tells_its_sources(capsys):
     code, out, _ = run(capsys, "machines", "tpu_v4:4x4x8")
     assert code == 0
     assert "tpu_v4:4x4x8:twisted" in out
-    for word in ("Published:", "Sources differ:", "Not public"):
+    for word in ("Published:", "Differs:", "Assumed: not public", "2026"):
         assert word in out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -53,27 +55,20 @@ def test_other_presets():
     assert (inner.neighbors >= 0).sum(axis=1).tolist() == [10] * inner.n_nodes
     assert machines.bluegene_p((8, 8, 8)).wrap == (True,) * 3
     assert machines.bluegene_p((4, 4, 8)).wrap == (False, False, True)
-    # Six links, two ways: the published 300 and 1,200 GB/s a chip.
-    assert machines.tpu_v4((4, 4, 8)).bandwidth[0] * 6 == 300e9
-    assert machines.tpu_v5p((4, 4, 8)).bandwidth[0] * 6 * 2 == 1200e9
     assert machines.tpu_v4((4, 4, 8)).wrap == (True,) * 3
     assert machines.tpu_v5p((2, 4, 4)).wrap == (False,) * 3
-    assert machines.trainium2().n_nodes == 64
-    assert sum(machines.trainium2((4, 4)).bandwidth) * 2 * 2 == 1024e9
 
 
 def test_interconnect_of_a_chip():
     # What vendors publish: GB/s a chip, both ways together.
     torus = machines.get("trainium1")
     assert sum(torus.bandwidth) * 2 * 2 == 384e9
-    # A tenth less than the vendor's 400 and 800.
-    for text, gigabytes in (("tpu_v5e", 360), ("tpu_v6e", 720)):
-        torus = machines.get(text)
-        assert sum(torus.bandwidth) * 2 * 2 == gigabytes * 1e9
-    # Two devices share six links; between them it is six times one of these.
+    # A chip's four links, which its four cores share.
+    assert sum(machines.trainium2((4, 4)).bandwidth[:2]) * 4 * 2 * 2 == 1024e9
+    assert machines.trainium2().bandwidth[2] * 4 * 2 * 2 == 256e9
+    # Between two devices of a chip it is six times one of its links of 100 GB/s.
     chip = machines.tpu7x()
-    assert sum(chip.bandwidth[:3]) * 2 * 2 * 2 == 1200e9
-    assert chip.bandwidth[3] == 6 * 2 * chip.bandwidth[0]
+    assert chip.bandwidth[3] == 600e9
     assert (chip.neighbors >= 0).sum(axis=1).tolist() == [7] * chip.n_nodes
     # Gbit/s a lane.
     assert machines.anton3().bandwidth[0] == 16 * 29e9 / 8
@@ -99,6 +94,9 @@ def test_what_a_put_attains_on_fugaku():
         ("tpu7x:4x4x8", (True, True, True, False)),
         ("tpu7x:2x2x4", (False,) * 4),
         ("bluegene_l:4x8x16", (False, True, True)),
+        ("trainium2:4x4", (True, True, False)),
+        ("trainium2:4x4x4", (True, True, True, False)),
+        ("trainium2:4x4x4m", (True, True, False)),
         ("galaxy:8x4", (True, True)),
         ("galaxy:16mx4", (False, True)),
         ("seastar:4x4x8m", (True, True, False)),
@@ -121,10 +119,21 @@ def test_mira_of_8192_nodes():
 
 @pytest.mark.parametrize("name", machines.names())
 def test_every_machine_says_where_its_numbers_come_from(name):
-    facts = machines.facts(name)
-    assert facts.title
-    for word in ("Published:", "ublic", "ssumed"):
-        assert word in facts.sources
+    machine = machines.named(name)
+    assert machine.title
+    assert {source.how for source in machine.sources} >= {"published", "assumed"}
+    keys = {key for key in machine.content if key not in ("shape", "name")} | {*machine.network}
+    plain = machines.Shapes()
+    keys |= {
+        item.name
+        for item in fields(plain)
+        if getattr(machine.shapes, item.name) != getattr(plain, item.name)
+    }
+    assert keys <= {key for source in machine.sources for key in source.of}
+    for source in machine.sources:
+        assert source.source or source.how in ("assumed", "differs")
+        assert bool(source.date) == bool(source.source)
+        assert source.how != "assumed" or source.says
 
 
 @pytest.mark.parametrize(
@@ -134,7 +143,7 @@ def test_every_machine_says_where_its_numbers_come_from(name):
         ("tofu_d", 1024),
         ("tpu_v4", 1200),
         ("tpu_v5p", 2765),
-        ("trainium2", 2900),
+        ("trainium2", 2900 / 4),
         ("bluegene_l", 5.6),
         ("tpu_v5e", 819),
         ("tpu_v6e", 1638),
@@ -144,6 +153,15 @@ def test_every_machine_says_where_its_numbers_come_from(name):
 )
 def test_published_memory_bandwidths(preset, gigabytes):
     assert machines.get(preset).network.memory_bandwidth == gigabytes * 1e9
+
+
+def test_cores_of_a_trainium_chip_are_numbered_as_the_vendor_does():
+    instance = machines.get("trainium2:4x4")
+    assert instance.n_nodes == 64
+    assert instance.axes == "XYC"
+    # Ranks 4 to 7 are the cores of the second chip.
+    assert instance.coords[4:8].tolist() == [[0, 1, core] for core in range(4)]
+    assert machines.get("trainium2").n_nodes == 256
 
 
 @pytest.mark.parametrize("text", ["bluegene_p", "tpu_v4", "tpu_v5p", "trainium2", "trainium2:4x4"])
@@ -179,13 +197,13 @@ def test_plain_torus(text):
         (" X8x8m ", "bad torus: found X8x8m"),
         ("m8", "bad torus: found m8"),
         ("cray:8x8", "unknown machine: found cray, expected anton3 or"),
-        ("tpu_v6e:17x2", "slice too large: found 17x2, expected at most 16 chips along an axis"),
-        ("tpu_v5e:4x4x4", "bad tpu_v5e shape: found 4x4x4, expected 2 sizes"),
-        ("tpu7x:4x4x4x3", "found 4x4x4x3, expected chips along X, Y and Z, and 2 devices a chip"),
+        ("tpu_v6e:17x2", "slice too large: found 17x2, expected at most 16 along a dimension"),
+        ("tpu_v5e:4x4x4", "bad TPU v5e slice shape: found 4x4x4, expected 2 sizes"),
+        ("tpu7x:4x4x4x3", "found 4x4x4x3, expected 3 sizes, or these and 2"),
         ("tpu7x:4x4x4x2mm", "bad torus"),
         ("tpu_v6e:8x16m", "decides itself which dimensions wrap"),
         ("trainium1:4x8", "bad Trainium1 shape: found 4x8, expected 4x4"),
-        ("trainium3", "unknown machine"),
+        ("trainium3", "no torus: found trainium3, expected trainium1 or trainium2; .* switches"),
         ("anton3:9x8x8", "Anton 3 too large"),
         ("galaxy:8", "bad Galaxy shape"),
         ("bluegene_q:777", "unknown block size: found 777, expected 32, 64"),
@@ -196,7 +214,7 @@ def test_plain_torus(text):
         ("gemini:2x2m", "bad Gemini shape: found 2x2m, expected 3 sizes"),
         ("bluegene_q:9" + "9" * 30, "bad torus"),
         ("tofu_d:2x2x2x2", "bad Tofu-D shape"),
-        ("tofu_d:2x2x2x3x2x2", "end in 2, 3, 2"),
+        ("tofu_d:2x2x2x3x2x2", "3 of them and 2x3x2"),
         ("tpu_v4:32x32x32", "slice too large"),
         ("tpu_v4:4x4x4m", "decides itself which dimensions wrap"),
         ("trainium2:4x4x8", "bad Trainium2 shape"),
@@ -219,7 +237,7 @@ def test_bluegene_q_takes_a_shape_or_a_size():
         machines.bluegene_q(nodes="512")
 
 
-@pytest.mark.parametrize("wrap", [None, "no", ("False", "True"), float("nan"), 2], ids=str)
+@pytest.mark.parametrize("wrap", ["no", ("False", "True"), float("nan"), 2], ids=str)
 def test_what_wraps_is_said_by_true_or_false(wrap):
     for preset, shape in ((machines.tofu_d, (4, 4)), (machines.bluegene_q, (2,) * 5)):
         with pytest.raises(InputError, match="bad wrap"):

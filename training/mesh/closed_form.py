@@ -260,7 +260,7 @@ def ring_score(steps: RingSteps, traffic: MeshTraffic, ways: int) -> Score:
     rounds = PARTS[traffic.collective] * (n - 1)
     latency = ways * torus.network.overhead + steps.hops * torus.network.hop_latency
     return Score(
-        time=rounds * (pace.seconds * wire + latency),
+        time=torus.network.start + rounds * (pace.seconds * wire + latency),
         algorithm="ring" if ways == 1 else "two-way-ring",
         link_seconds=np.zeros(0),
         busiest=pace.link,
@@ -318,7 +318,8 @@ def bucket_score(box: Box, traffic: MeshTraffic) -> Score:
         seconds += rounds * busy
         sharing = max(sharing, float(messages.max()))
     parts = PARTS[traffic.collective]
-    return made(parts * time, "bucket", parts * seconds, np.concatenate(box.hops), sharing)
+    time = network.start + parts * time
+    return made(time, "bucket", parts * seconds, np.concatenate(box.hops), sharing)
 
 
 def score(
@@ -405,5 +406,5 @@ def _once(traffic: MeshTraffic, lines: NDArray[np.int64], torus: Torus) -> Score
     handed = each * network.overhead + wire / max(torus.bandwidth)
     sending = max(float(busy.max(initial=0)) + network.overhead, handed)
     mean = float(every.mean()) if every.size else 0.0
-    time = sending + mean * network.hop_latency
+    time = network.start + sending + mean * network.hop_latency
     return made(time, "at once", busy, every, float(load.max(initial=0)))

@@ -6,16 +6,19 @@ Patterns: `tt_metal/fabric/mesh_graph_descriptors/*.textproto` of tt-metal, Nove
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from toruscast.errors import InputError
 
-from ...machines.tenstorrent import CHANNEL, galaxy
+from ...machines import named
 from ...torus import Torus
 from .._source import Text, label
 from ..dialect import Dialect
 from ..source import Source
 
+# Bytes per second of an Ethernet channel, each way.
+CHANNEL = 12.5e9
 MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
 NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
 TOPOLOGY = re.compile(
@@ -71,7 +74,7 @@ def read(source: Source) -> Torus:
             tuple(map(int, sizes)),
             wrap=tuple(KINDS[kind] for kind in kinds),
             bandwidth=(channels * CHANNEL,),
-            network=galaxy().network,
+            network=replace(named("galaxy")().network, fifos=2 * len(sizes)),
             name=label(source.path),
         )
     except InputError as error:

@@ -1,0 +1,379 @@
+"""A machine: the keys of its TOML file, its rules about shapes, and the torus that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from toruscast.errors import InputError
+from toruscast.validation import one_of, whole_number, whole_sizes
+
+from ..bluegene_routes import routing_order
+from ..dimensions import wraps
+from ..network import Network
+from ..torus import Torus
+from ..twist import CAN_BE_TWISTED, usual_twist
+
+HOW = ("published", "measured", "assumed", "differs")
+
+Sizes = tuple[int, ...]
+OF_NETWORK = tuple(item.name for item in fields(Network))
+OF_TORUS = tuple(item.name for item in fields(Torus) if item.name not in ("network", "holes"))
+WORDS = ("title", "about", "called", "sources")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where numbers of a machine come from.
+
+    Attributes
+    ----------
+    of : tuple of str
+        The keys of the machine file that it is about.
+    how : {"published", "measured", "assumed", "differs"}
+        ``assumed`` where a number is not public, ``differs`` for a source that disagrees.
+    says : str
+        The number as the source has it, and how it was measured.
+    source, date : str
+        The publication, and when it was published or read.
+    """
+
+    of: tuple[str, ...]
+    how: str
+    says: str
+    source: str = ""
+    date: str = ""
+
+    def __str__(self) -> str:
+        origin = ", ".join(part for part in (self.source, self.date) if part)
+        return f"{self.how.capitalize()}: {self.says}" + (f" ({origin})." if origin else ".")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The rules by which a machine makes a torus of the sizes that are typed.
+
+    Attributes
+    ----------
+    dimensions : tuple of int
+        How many sizes may be given; any number if empty.
+    only : tuple of shapes
+        The shapes that there are; any if empty.
+    largest, nodes : int
+        Most nodes along a dimension, and in all, before `inner`; 0 for no limit.
+    ring_from : int
+        A dimension closes if it has so many nodes or more; 0 for no such rule.
+    rings_if_multiples_of : int
+        All dimensions close if every size is a multiple of this, else none; 0 for no such rule.
+    inner, inner_wrap, inner_bandwidth, inner_axes
+        Dimensions inside a chip or a unit of nodes, behind those that are given: sizes, whether
+        they close, bytes per second (that of the first dimension if not given) and letters.
+    inner_behind : tuple of int
+        How many given sizes `inner` may be typed behind; it is always there if empty.
+    blocks : dict
+        Shapes by their number of nodes.
+    own, beyond : shape, float
+        A dimension longer than in `own` has links of ``beyond`` bytes per second.
+    order : {"", "bluegene_q"}
+        The rule for the routing order.
+    twisted : bool
+        Whether slices are twisted tori where they can be.
+    queue_a_port : bool
+        Whether a node has an injection queue for each of its ports.
+    """
+
+    dimensions: tuple[int, ...] = ()
+    only: tuple[Sizes, ...] = ()
+    largest: int = 0
+    nodes: int = 0
+    ring_from: int = 0
+    rings_if_multiples_of: int = 0
+    inner: Sizes = ()
+    inner_wrap: tuple[bool, ...] = ()
+    inner_bandwidth: tuple[float, ...] = ()
+    inner_axes: str = ""
+    inner_behind: tuple[int, ...] = ()
+    blocks: dict[int, Sizes] = field(default_factory=dict)
+    own: Sizes = ()
+    beyond: float = 0.0
+    order: str = ""
+    twisted: bool = False
+    queue_a_port: bool = False
+
+    def __post_init__(self) -> None:
+        one_of(self.order, "rule for the routing order", ("", "bluegene_q"))
+        for name in ("largest", "nodes", "ring_from", "rings_if_multiples_of"):
+            whole_number(getattr(self, name), f"{name} of [shapes]", 0)
+
+    @property
+    def decide(self) -> bool:
+        """Whether the sizes decide what closes, not the site or the job."""
+        return bool(self.ring_from or self.rings_if_multiples_of)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine by its file; called with sizes, it makes a torus.
+
+    Attributes
+    ----------
+    name, title, about : str
+        As it is typed, what it is in a line, and what else there is to say.
+    called : str
+        What messages call it.
+    sources : tuple of Source
+    shapes : Shapes
+    content : dict
+        The keys of `Torus` in the file; ``shape`` is what the name alone stands for.
+    network : dict
+        Those of `Network`.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import machines
+    >>> machines.tpu_v6e.about
+    'An axis wraps if it has 16 chips.'
+    >>> str(machines.tpu_v6e((8, 16))), str(machines.gemini(wrap=(True, False, True)))
+    ('tpu_v6e 8mx16', 'gemini 8x8mx8')
+    """
+
+    name: str
+    title: str
+    about: str
+    called: str
+    sources: tuple[Source, ...]
+    shapes: Shapes
+    content: dict[str, Any]
+    network: dict[str, Any]
+
+    def __call__(
+        self,
+        shape: Sequence[int] | None = None,
+        *,
+        nodes: int | None = None,
+        wrap: bool | Sequence[bool] | None = None,
+        twisted: bool | None = None,
+    ) -> Torus:
+        """Return the torus of a part of the machine.
+
+        Parameters
+        ----------
+        shape : sequence of int, optional
+            Nodes along each dimension; what the name alone stands for, if not given.
+        nodes : int, optional
+            Instead of the shape, where the machine has blocks of a usual shape.
+        wrap : bool or sequence of bool, optional
+            Which of the given dimensions close, where the sizes do not decide it.
+        twisted : bool, optional
+            Whether a slice is a twisted torus, where it can be; it is if not given.
+
+        Raises
+        ------
+        InputError
+            If the machine has no such part.
+        """
+        if shape is not None and nodes is not None:
+            raise InputError("both a shape and a number of nodes given", found=(shape, nodes))
+        if nodes is not None:
+            shape = self._block(nodes)
+        found = self.parts(self.content["shape"] if shape is None else shape)
+        return self.torus(*found[0], wrap=wrap, twisted=twisted)
+
+    def parts(self, shape: object) -> list[tuple[Sizes, Sizes]]:
+        """Return the given sizes and the inner ones, for each way that a shape can be read.
+
+        Raises
+        ------
+        InputError
+            If the machine has no such shape.
+        """
+        rules, sizes = self.shapes, whole_sizes(shape, "torus shape")
+        known, inner = rules.dimensions, rules.inner
+        always = inner if not rules.inner_behind else ()
+        found = [(sizes, always)] if not known or len(sizes) in known else []
+        behind = rules.inner_behind or known
+        if inner and sizes[-len(inner) :] == inner and len(sizes) - len(inner) in behind:
+            found.append((sizes[: -len(inner)], inner))
+        if not found:
+            raise InputError(f"bad {self.called} shape", found=sizes, expected=self._form())
+        for outer, _ in found:
+            try:
+                self._check_sizes(outer)
+            except InputError:
+                if len(found) == 1:
+                    raise
+        return [pair for pair in found if self._fits(pair[0])] or found
+
+    def torus(
+        self,
+        outer: Sizes,
+        inner: Sizes = (),
+        *,
+        wrap: bool | Sequence[bool] | None = None,
+        twisted: bool | None = None,
+    ) -> Torus:
+        """Return the torus of sizes that were read by `parts`."""
+        rules, sizes = self.shapes, (*outer, *inner)
+        self._check_sizes(outer)
+        rings = self._rings(outer, wrap)
+        if inner:
+            rings += wraps(rules.inner_wrap or True, len(inner))
+        content = {key: value for key, value in self.content.items() if key != "twisted"}
+        content |= {"shape": sizes, "wrap": rings, "name": content.get("name", self.name)}
+        if "bandwidth" in content or inner:
+            content["bandwidth"] = self._bandwidth(outer, inner)
+        if inner and rules.inner_axes:
+            content["axes"] = "XYZABC"[: len(outer)] + rules.inner_axes
+        if rules.order:
+            content["order"] = routing_order(sizes, rings)
+        if rules.twisted or twisted is not None:
+            content["twist"] = self._twist(sizes, rings, twisted)
+        changes = dict(self.network)
+        if rules.queue_a_port:
+            changes["fifos"] = 2 * len(sizes)
+        return Torus(**content, network=Network(**changes))
+
+    def _block(self, nodes: object) -> Sizes:
+        blocks = self.shapes.blocks
+        number = whole_number(nodes, "number of nodes", 1)
+        if number not in blocks:
+            known = ", ".join(map(str, blocks)) + ", or a shape" if blocks else "a shape"
+            raise InputError("unknown block size", found=number, expected=known)
+        return blocks[number]
+
+    def _form(self) -> str:
+        rules = self.shapes
+        text = " or ".join(map(str, rules.dimensions)) + " sizes"
+        if not rules.inner:
+            return text
+        behind = f", or {rules.inner_behind[0]} of them" if rules.inner_behind else ", or these"
+        return f"{text}{behind} and {'x'.join(map(str, rules.inner))}"
+
+    def _fits(self, sizes: Sizes) -> bool:
+        try:
+            self._check_sizes(sizes)
+        except InputError:
+            return False
+        return True
+
+    def _check_sizes(self, sizes: Sizes) -> None:
+        rules = self.shapes
+        if rules.only and sizes not in rules.only:
+            expected = " or ".join("x".join(map(str, each)) for each in rules.only)
+            raise InputError(f"bad {self.called} shape", found=sizes, expected=expected)
+        if rules.largest and max(sizes) > rules.largest:
+            expected = f"at most {rules.largest} along a dimension"
+            raise InputError(f"{self.called} too large", found=sizes, expected=expected)
+        if rules.nodes and math.prod(sizes) > rules.nodes:
+            expected = f"at most {rules.nodes:,} in all"
+            raise InputError(f"{self.called} too large", found=sizes, expected=expected)
+
+    def _rings(self, sizes: Sizes, wrap: bool | Sequence[bool] | None) -> tuple[bool, ...]:
+        rules = self.shapes
+        if not rules.decide:
+            usual = self.content.get("wrap", True)
+            return wraps(usual if wrap is None else wrap, len(sizes))
+        if rules.ring_from:
+            rings = tuple(size >= rules.ring_from for size in sizes)
+        else:
+            all_of_them = all(size % rules.rings_if_multiples_of == 0 for size in sizes)
+            rings = (all_of_them,) * len(sizes)
+        if wrap is not None and wraps(wrap, len(sizes)) != rings:
+            expected = "no wrap"
+            raise InputError(
+                "machine decides itself which dimensions wrap", found=wrap, expected=expected
+            )
+        return rings
+
+    def _bandwidth(self, outer: Sizes, inner: Sizes) -> tuple[float, ...]:
+        rules, given = self.shapes, self.content.get("bandwidth", 2e9)
+        rates = list(given) if isinstance(given, list | tuple) else [given] * len(outer)
+        if len(rates) == 1:
+            rates = rates * len(outer)
+        rates = rates[: len(outer)] if rules.inner or len(rules.dimensions) > 1 else rates
+        for d, own in enumerate(rules.own):
+            rates[d] = rules.beyond if outer[d] > own else rates[d]
+        return (*rates, *(rules.inner_bandwidth or (rates[0],) * len(inner))[: len(inner)])
+
+    def _twist(
+        self, sizes: Sizes, rings: tuple[bool, ...], twisted: bool | None
+    ) -> tuple[tuple[int, ...], ...]:
+        usual = usual_twist(sizes) if all(rings) else ()
+        if twisted and not usual:
+            expected = CAN_BE_TWISTED
+            if self.shapes.rings_if_multiples_of:
+                expected += f", multiples of {self.shapes.rings_if_multiples_of}"
+            raise InputError(f"{self.called} that is not twisted", found=sizes, expected=expected)
+        return () if twisted is False else usual
+
+
+def read_machine(content: dict[str, Any], name: str) -> Machine:
+    """Return the machine that the keys of a file describe.
+
+    The keys are the parameters of `Torus`, those of `Network` in a table ``network``, and the rules
+    of `Shapes` in a table ``shapes``. ``title``, ``about``, ``called`` and the tables ``sources``
+    are words about it.
+
+    Raises
+    ------
+    InputError
+        If a key is not known.
+    """
+    content = dict(content)
+    words = {key: content.pop(key) for key in WORDS if key in content}
+    rules, network = take_table(content, "shapes"), take_table(content, "network")
+    check_keys(network, OF_NETWORK, "key of [network]")
+    check_keys(rules, tuple(item.name for item in fields(Shapes)), "key of [shapes]")
+    check_keys(content, OF_TORUS, "key of a torus")
+    if "shape" not in content:
+        raise InputError("no shape", expected="shape = [8, 8, 8], or machine = a machine's name")
+    blocks = rules.pop("blocks", {})
+    plain = {key: _tuples(value) for key, value in rules.items()}
+    shapes = Shapes(**plain, blocks={int(key): tuple(value) for key, value in blocks.items()})
+    return Machine(
+        name=name,
+        title=" ".join(str(words.get("title", name)).split()),
+        about=" ".join(str(words.get("about", "")).split()),
+        called=str(words.get("called", name)),
+        sources=tuple(map(_source, words.get("sources", ()))),
+        shapes=shapes,
+        content=content,
+        network=network,
+    )
+
+
+def _source(row: object) -> Source:
+    if not isinstance(row, dict):
+        raise InputError("bad sources", found=row, expected="tables [[sources]]")
+    check_keys(row, tuple(item.name for item in fields(Source)), "key of [[sources]]")
+    of = row.get("of", ())
+    source = Source(
+        of=(of,) if isinstance(of, str) else tuple(map(str, of)),
+        how=str(row.get("how", "measured")),
+        says=" ".join(str(row.get("says", "")).split()),
+        source=str(row.get("source", "")),
+        date=str(row.get("date", "")),
+    )
+    one_of(source.how, "how of [[sources]]", HOW)
+    return source
+
+
+def take_table(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """Take a table out of the keys."""
+    table = content.pop(name, {})
+    if not isinstance(table, dict):
+        raise InputError(f"bad {name}", found=table, expected=f"a table [{name}]")
+    return dict(table)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def check_keys(content: dict[str, Any], known: Sequence[str], what: str) -> None:
+    """Raise `InputError` if a key is not known."""
+    for key in content:
+        if key not in known:
+            raise InputError(f"unknown {what}", found=key, expected=" or ".join(known))

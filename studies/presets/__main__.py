@@ -1,0 +1,8 @@
+"""``python -m studies.presets``: write the page."""
+
+from pathlib import Path
+
+from . import page
+
+PAGE = Path(__file__).parents[2] / "docs/studies/presets.md"
+PAGE.write_text(page(), encoding="utf-8")
