@@ -93,7 +93,7 @@ def mesh(
     >>> from toruscast.mapping import machine
     >>> answer = mesh(machine("tpu_v5e:2x2"), {"x": 4}, "x:exchange:4MB")
     >>> answer.ids.tolist(), round(answer.gain, 2)
-    ([0, 2, 3, 1], 1.98)
+    ([0, 2, 3, 1], 1.96)
     """
     torus, axes, sends, devices = _asked(torus, axes, traffic, devices, compare)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
