@@ -68,8 +68,8 @@ def torus_of(content: dict[str, Any], name: str) -> Torus:
     """Return the torus that the keys of a machine file describe.
 
     The keys are those of the files of the machines that come along, as of `read_machine`.
-    ``machine`` names one of these, from which what the file does not tell is taken; ``twisted`` is a
-    twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
+    ``machine`` names one of these, from which what the file does not tell is taken; ``twisted`` is
+    a twist without its rows. A table ``holes`` has the ``nodes`` of others, missing ``links`` and
     ``slow`` ones as pairs of link and bytes per second; a link is a number or a label.
 
     Raises

@@ -64,7 +64,7 @@ class Shapes:
     largest, nodes : int
         Most nodes along a dimension, and in all, before `inner`; 0 for no limit.
     ring_from : int
-        A dimension closes if it has so many nodes or more; 0 for no such rule.
+        A dimension closes if it has so many nodes or more, 1 for any; 0 for no such rule.
     rings_if_multiples_of : int
         All dimensions close if every size is a multiple of this, else none; 0 for no such rule.
     inner, inner_wrap, inner_bandwidth, inner_axes
@@ -82,6 +82,8 @@ class Shapes:
         Whether slices are twisted tori where they can be.
     queue_a_port : bool
         Whether a node has an injection queue for each of its ports.
+    devices : tuple of int
+        How many devices a chip may be used as, the usual number first, where a node is a chip.
     """
 
     dimensions: tuple[int, ...] = ()
@@ -101,6 +103,7 @@ class Shapes:
     order: str = ""
     twisted: bool = False
     queue_a_port: bool = False
+    devices: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         one_of(self.order, "rule for the routing order", ("", "bluegene_q"))

@@ -12,10 +12,8 @@ from toruscast.errors import InputError
 from toruscast.validation import whole_array, whole_number
 from toruscast.wording import counted
 
+from ..machines import named, names
 from ..torus import Torus
-
-# Devices that a chip of a machine may be used as, the usual number first.
-_DEVICES_OF_A_CHIP = {"trainium1": (2,), "trainium2": (4, 8)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,8 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
     ('trainium2 4x4x4', 'trainium2 4x4')
     """
     if per_chip is None:
-        several = _DEVICES_OF_A_CHIP.get(torus.name, ()) if torus.n_nodes < n_devices else ()
+        is_known = torus.n_nodes < n_devices and torus.name in names()
+        several = named(torus.name).shapes.devices if is_known else ()
         fitting = (n for n in several if n * torus.n_nodes >= n_devices)
         per_chip = next(fitting, 1)
     per_chip = whole_number(per_chip, "devices per chip", 1)

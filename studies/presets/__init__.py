@@ -134,8 +134,8 @@ def page() -> str:
         "",
         "No measured number was found for TPU v2 to v5e, Trainium1 and Trainium2 (November 2026):",
         "their link bandwidths are those that vendors or the scaling book print. All-reduce over",
-        "32 devices of TPU7x (accelerator-microbenchmarks issue 71) is left out: who filed it calls",
-        "the result a tenth of what was expected, and no cause is known.",
+        "32 devices of TPU7x (accelerator-microbenchmarks issue 71) is left out: it was filed as",
+        "a tenth of what was expected, and no cause is known.",
         "",
     ]
     return "\n".join(lines)

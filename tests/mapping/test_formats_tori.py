@@ -171,7 +171,7 @@ OWN_FILES = {
         "dim_types: [ LINE, LINE ] }\n host_topology { dims: [ 1, 1 ] }\n"
         " channels { count: 2 }\n}\n"
         'top_level_instance { mesh { mesh_descriptor: "B" mesh_id: 0 } }\n',
-        ("2mx4m", (25e9, 25e9), 4e-8),
+        ("2mx4m", (25e9, 25e9), 7.3e-7),
     ),
     "a graph of one mesh": (
         'mesh_descriptors { name: "M" device_topology { dims: [ 8, 4 ] dim_types: [ RING, RING '
@@ -179,7 +179,7 @@ OWN_FILES = {
         'channels { count: 2 } }\ngraph_descriptors { name: "G" type: "FABRIC"\n'
         ' instances { mesh { mesh_descriptor: "M" mesh_id: 0 } } }\n'
         'top_level_instance { graph { graph_descriptor: "G" graph_id: 0 } }\n',
-        ("8x4", (25e9, 25e9), 4e-8),
+        ("8x4", (25e9, 25e9), 7.3e-7),
     ),
 }
 

@@ -50,9 +50,9 @@ _MACHINES = (
     ("tpu_v4:4x4x8", 4),
     ("tpu_v5p:4x4x4", 2),
     ("tpu_v5p:8x8x4", 1),
-    ("trainium2:4x4", 4),
+    ("trainium2:4x4", 16),
     ("trainium2:4x4x4", 1),
-    ("trainium2:4x4x4", 2),
+    ("trainium2:4x4x4", 8),
 )
 # Packets a message.
 _PACKETS = (4, 16, 64, 128, 512)
