@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -19,7 +19,7 @@ from toruscast.wording import one_line, shortened
 
 from . import recording
 from .failures import FAILED, INTERRUPTED, WRONG_INPUT, Ended, described, wants_traceback
-from .names import SubCommands
+from .names import SubCommands, closest
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -59,7 +59,9 @@ class Program(SubCommands):
             # Names of files may hold what the terminal cannot show.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        with warnings.catch_warnings(), one_line_errors() as failure:
+        given = args[0] if args else options.get("args")
+        words = sys.argv[1:] if given is None else list(given)
+        with warnings.catch_warnings(), one_line_errors(words) as failure:
             if sys.stdout is None:
                 raise click.ClickException("stdout is closed")
             warnings.showwarning = _show_warning
@@ -97,7 +99,7 @@ class Toruscast(Program):
 
 
 @contextmanager
-def one_line_errors() -> Iterator[dict[str, int]]:
+def one_line_errors(arguments: Sequence[str] = ()) -> Iterator[dict[str, int]]:
     """Turn whatever is raised into one line on stderr and an exit code."""
     failure: dict[str, int] = {}
     stdout = sys.stdout
@@ -130,7 +132,7 @@ def one_line_errors() -> Iterator[dict[str, int]]:
     except Exception as error:
         if wants_traceback():
             raise
-        failure["code"] = _end(*described(error))
+        failure["code"] = _end(*described(error, arguments))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -142,6 +144,15 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
+    parameter = getattr(error, "param", None)
+    found = re.match("'(.*?)' is not one of", getattr(error, "message", ""))
+    if (
+        found
+        and isinstance(parameter, click.Parameter)
+        and isinstance(parameter.type, click.Choice)
+    ):
+        known = closest(found[1], map(str, parameter.type.choices), " ")
+        hint = hint if known == " " else f"; did you mean {known}?{hint}"
     return re.sub(r"(?<!\.)\.$", "", shortened(error.format_message(), 1000)) + hint
 
 

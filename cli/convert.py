@@ -126,8 +126,7 @@ def command(
         import pandas as pd
 
         output.write(content, pd.DataFrame([content]))
-    if output.for_people and not output.quiet:
-        click.echo(_words(content))
+    output.say(_words(content))
 
 
 def _mappings(

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
+import pandas as pd
 
+from toruscast.errors import InputError, MissingFileError
+from toruscast.mapping import Torus
+from toruscast.mapping.formats import (
+    read_hosts,
+    read_mappings,
+    read_times,
+    read_torus,
+    read_workload,
+)
+from toruscast.mapping.formats._foreign import Foreign, foreign
+from toruscast.mapping.formats.dialect import NOUNS, Dialect
+from toruscast.mapping.formats.facts import graph_facts
+from toruscast.mapping.formats.mapping import mapping_files
+from toruscast.mapping.formats.registry import identify, recognised
+from toruscast.mapping.formats.source import Source
 from toruscast.report.units import nbytes
-from toruscast.wording import one_line
+from toruscast.wording import counted, one_line
 
 from . import options
 from .failures import WRONG_INPUT
@@ -17,11 +35,6 @@ from .output import Output
 from .placing_options import placing_options
 from .reading_options import include_option, reading_options
 from .records import Host, Placing, Reading, as_record
-
-if TYPE_CHECKING:
-    from toruscast.mapping import Torus
-    from toruscast.mapping.formats.dialect import Dialect
-    from toruscast.mapping.formats.source import Source
 
 
 @click.command("doctor")
@@ -42,8 +55,6 @@ def command(
 
     Exit status: 0 if all can be used, 2 if one cannot.
     """
-    import pandas as pd
-
     output.check()
     host = None if place.torus is None else load_torus(place)
     reports = []
@@ -60,26 +71,26 @@ def command(
 
 
 def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) -> dict[str, Any]:
-    """What is known of one file."""
-    from toruscast.errors import InputError, MissingFileError
-    from toruscast.mapping.formats.registry import identify, recognised
-    from toruscast.mapping.formats.source import Source
-
+    """What is known of one file or folder."""
     report: dict[str, Any] = {"file": file, "fits": [], "faults": [], "notes": []}
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             source = Source(file, torus=torus)
-            fits = recognised(source)
+            fits = _mappings_of_folder(source) or recognised(source)
             if reading.form != "auto":
                 fits = [identify(source, "graph", reading.form)]
+            elif (known := foreign(source)) is not None and not fits:
+                report |= {"is": known.name}
+                report |= {"remedy": known.remedy} if known.ours else _fault(known, source)
+            elif not fits and source.is_file and (measured := _measurements(file)):
+                report |= measured
             elif not fits:
                 fits = [identify(source, "graph")]
             report["fits"] = [
                 {"format": d.name, "holds": d.holds, "what it is": d.title} for d in fits
             ]
-            kinds = [dialect.holds for dialect in fits]
-            if kinds.count("graph") > 1:
+            if [dialect.holds for dialect in fits].count("graph") > 1:
                 identify(source, "graph")
             report |= _content(source, fits, torus, reading, placing)
         report["notes"] += [str(warning.message) for warning in caught]
@@ -91,6 +102,47 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
     return report
 
 
+def _fault(known: Foreign, source: Source) -> dict[str, Any]:
+    error = InputError(
+        "not read",
+        file=source.path,
+        line=known.line,
+        found=known.name,
+        expected=known.remedy or "a format that 'toruscast formats' lists",
+    )
+    return {"faults": [str(error)]}
+
+
+def _mappings_of_folder(source: Source) -> list[Dialect]:
+    """The dialect of the first mapping in a folder of such; none for anything else."""
+    place = Path(source.path)
+    if not place.is_dir() or any(place.glob("*.prof*")):
+        return []
+    try:
+        files = mapping_files(place) or []
+        fits = recognised(Source(files[0], torus=source.torus))
+    except InputError:
+        return []
+    return [fit for fit in fits if fit.holds == "mapping"][:1]
+
+
+def _measurements(file: str) -> dict[str, Any]:
+    """What a table of measurements for scaling models holds; nothing if it is none."""
+    from toruscast.scaling.formats import read_measurements
+
+    try:
+        found = read_measurements(file)
+    except InputError:
+        return {}
+    points = sum(len(each.points) for each in found)
+    return {
+        "is": "measurements for scaling models",
+        "remedy": "'toruscast pmnf fit' reads it",
+        "points": points,
+        "parameters": list(found[0].parameters),
+    }
+
+
 def _content(
     source: Source,
     fits: list[Dialect],
@@ -99,27 +151,20 @@ def _content(
     placing: Placing,
 ) -> dict[str, Any]:
     """What the first dialect that can be read finds in the file."""
-    from toruscast.errors import InputError
-    from toruscast.mapping.formats import (
-        read_hosts,
-        read_mappings,
-        read_times,
-        read_torus,
-        read_workload,
-    )
-    from toruscast.mapping.formats.facts import graph_facts
-
     kinds = [dialect.holds for dialect in fits]
     no_mapping: dict[str, str] = {}
-    if torus is not None and "mapping" in kinds:
+    host = torus
+    if host is None and kinds == ["mapping"]:
+        host = _guessed_torus(source, fits[0])
+    if host is not None and "mapping" in kinds:
         try:
-            mappings = read_mappings(source.path, torus, **placing.how)
+            mappings = read_mappings(source.path, host, **placing.how)
             return {"mappings": len(mappings), "tasks": mappings[0].n_tasks}
         except InputError as error:
             # Bare numbers may be a graph as well as a mapping; then they are the graph.
-            if "graph" not in kinds:
+            if torus is not None and "graph" not in kinds:
                 raise
-            no_mapping = {"no_mapping": str(error)}
+            no_mapping = {} if torus is None else {"no_mapping": str(error)}
     if "graph" in kinds:
         workload = read_workload(source.path, include=reading.include, **reading.how)
         return graph_facts(workload.total) | {"phases": len(workload)} | no_mapping
@@ -133,13 +178,33 @@ def _content(
     return {}
 
 
+def _guessed_torus(source: Source, dialect: Dialect) -> Torus | None:
+    """A torus that is large enough to count the tasks of mappings of coordinates or nodes."""
+    file = (mapping_files(source.path) or [Path(source.path)])[0]
+    words = [re.findall("[0-9]+", line) for _, line in Source(file).text.lines()]
+    widths = {len(row) for row in words}
+    if dialect.name == "bluegene" and len(widths) == 1:
+        sizes = [max(int(number) + 1 for number in column) for column in zip(*words, strict=True)]
+        sizes = sizes[:-1]
+    elif dialect.name in ("nodes", "named-lines", "table"):
+        sizes = [1 + max((int(number) for row in words for number in row), default=0)]
+    else:
+        return None
+    try:
+        return Torus(tuple(sizes))
+    except InputError:
+        return None
+
+
 def _words(report: dict[str, Any]) -> list[str]:
     """The report in lines for people."""
-    from toruscast.mapping.formats.dialect import NOUNS
-    from toruscast.wording import counted
-
     kinds = [f"{f['format']}, a {NOUNS[f['holds']]}: {f['what it is']}" for f in report["fits"]]
-    lines = [f"{report['file']}: {' or '.join(kinds) or 'not known'}"]
+    if "is" in report and not report["faults"]:
+        kinds = [f"{report['is']}; {report['remedy']}"]
+    lines = [f"{report['file']}: {' or '.join(kinds) or report.get('is', 'not known')}"]
+    if "points" in report:
+        named = ", ".join(report["parameters"])
+        lines.append(f"  {counted(report['points'], 'point')} of {named}")
     if "edges" in report:
         parts = [
             counted(report["tasks"], "task"),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from toruscast.wording import shortened
 
@@ -30,8 +33,10 @@ def wants_traceback() -> bool:
     return bool(os.environ.get(TRACEBACK))
 
 
-def described(error: Exception) -> tuple[str, int]:
+def described(error: Exception, arguments: Sequence[str] = ()) -> tuple[str, int]:
     """Return a text for an error, and the exit code.
+
+    Where a file is of another kind than its option among the ``arguments`` takes, the text says so.
 
     Examples
     --------
@@ -41,7 +46,7 @@ def described(error: Exception) -> tuple[str, int]:
     for module, name, code in _TOLD:
         # Whatever raised one of these has imported the module that defines it.
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return str(error), code
+            return str(error) + _purpose_of(getattr(error, "file", None), error, arguments), code
     if isinstance(error, MemoryError):
         return "out of memory", FAILED
     if isinstance(error, OSError):
@@ -50,3 +55,24 @@ def described(error: Exception) -> tuple[str, int]:
         return f"{where}: {reason}" if where else reason, FAILED
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"unexpected {shortened(text, 1000)} (set {TRACEBACK}=1 to see where)", FAILED
+
+
+def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) -> str:
+    """Say what a file is that the user gave an option which takes something else."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    if file not in words or not Path(file).is_file() or " takes " in str(error):
+        return ""
+    from toruscast.errors import InputError
+    from toruscast.mapping.formats.dialect import OPTIONS
+    from toruscast.mapping.formats.registry import purpose
+    from toruscast.mapping.formats.source import Source
+
+    before = words[words.index(file) - 1]
+    # The readers of these options say it themselves.
+    if any(before in options.split() for options in OPTIONS.values()):
+        return ""
+    with suppress(InputError):
+        what = purpose(Source(file))
+        if what and getattr(error, "line", None) in (None, 1):
+            return f" (it looks like {what})"
+    return ""

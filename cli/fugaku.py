@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,8 @@ from .tables import new_table, print_table
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_MOST_BYTES = 2**28
 
 
 @click.command("fugaku")
@@ -110,18 +113,12 @@ def command(
 
 def _read_coords(path: str) -> NDArray[np.int64]:
     """Lines of six whole numbers, with or without brackets and commas."""
-    import re
-    from pathlib import Path
-
     import numpy as np
 
     from toruscast.errors import InputError
+    from toruscast.files import as_string, read_limited
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        found = getattr(error, "strerror", None) or "no text"
-        raise InputError("cannot be read", file=path, found=found) from None
+    text = as_string(read_limited(path, _MOST_BYTES), path)
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         words = re.sub(r"[(),;]", " ", line.partition("#")[0]).split()

@@ -7,6 +7,9 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from toruscast.validation import read_bytes
+
+from .names import closest
 from .simulate.options import read_seconds
 
 if TYPE_CHECKING:
@@ -53,7 +56,9 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
                 expected=f"one of {', '.join(known)}, or 'toruscast simulate'",
             )
         if key not in known:
-            raise InputError(f"unknown --network key, none of {', '.join(known)}", found=key)
+            raise InputError(
+                "unknown --network key", found=key, expected=closest(key, known, ", ".join(known))
+            )
         if key in values:
             raise InputError("--network key given twice", found=change, expected="one value")
         values[key] = _READERS.get(key, _plain)(key, text)
@@ -85,13 +90,32 @@ def _zones(key: str, text: str) -> tuple[tuple[int, ...], ...] | str:
 
 def _bandwidth(key: str, text: str) -> object:
     """Bytes per second, for all dimensions or for each."""
-    values = [_plain(key, part) for part in text.split(",")]
+    values = [_bytes(key, part) for part in text.split(",")]
     return values[0] if len(values) == 1 else tuple(values)
 
 
+def _bytes(key: str, text: str) -> object:
+    """Bytes, or bytes per second, as a number or with their unit."""
+    return _first(text, int, float, lambda word: read_bytes(word.strip().removesuffix("/s")))
+
+
 def _seconds(key: str, text: str) -> object:
-    """A time, with its unit or in seconds."""
-    return _first(text, float, read_seconds)
+    """A time with its unit; without one only where it can be nothing but seconds."""
+    from toruscast.errors import InputError
+
+    try:
+        value = read_seconds(text)
+    except ValueError:
+        raise InputError(
+            f"--network: bad {key}", found=text, expected="a time such as 90ns, 1us or 2.5e-6"
+        ) from None
+    if text[-1:].isdigit() and value >= _LONG:
+        raise InputError(
+            f"--network: {key} without a unit",
+            found=text,
+            expected=f"{text}us, {text}ns or {text}s",
+        )
+    return value
 
 
 def _plain(key: str, text: str) -> object:
@@ -107,9 +131,15 @@ def _first(text: str, *readers: Callable[[str], object]) -> object:
     return text
 
 
+# A constant of a network that is longer than this many seconds lacks its unit.
+_LONG = 1e-3
 # Of the torus, but of the same kind for whoever sets them.
 _OF_THE_TORUS = ("tie", "bandwidth", "order", "zones")
 _READERS: dict[str, Callable[[str, str], object]] = {
+    **dict.fromkeys(
+        ("memory_bandwidth", "payload", "header", "short_limit", "deterministic_limit"), _bytes
+    ),
+    "eager_limit": _bytes,
     "order": _dimensions,
     "zones": _zones,
     "bandwidth": _bandwidth,

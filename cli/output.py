@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.wording import one_line
+from toruscast.wording import one_line, printable
 
 from . import recording
 from .json_text import json_text
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 STDOUT = "-"
+# Options whose files hold text, whatever their suffix.
+_TEXTS = ("--json", "--csv", "--links", "--log-file", "--report", "--trace")
 
 
 def _read() -> Iterator[tuple[str, Path]]:
@@ -133,8 +135,10 @@ class Output:
         for (target, file), (source, folder) in product(places.items(), others):
             if _is_read_with(source, folder, file):
                 raise click.UsageError(f"{target} is a file of the folder that {source} reads")
-        for path in ours.values():
-            check_writable(path)
+        for option, path in ours.items():
+            # A log may go to a device: it is appended to, never replaced.
+            if option != "--log-file" or not Path(path).is_char_device():
+                check_writable(path, text=option in _TEXTS)
         recording.begin(self.verbose, self.log_path)
 
     @property
@@ -155,6 +159,10 @@ class Output:
             def on_broken_pipe(self) -> None:
                 # rich would end the program itself, as code of a plugin may.
                 raise BrokenPipeError
+
+            def print(self, *objects: Any, **how: Any) -> None:
+                # Texts may hold names from files.
+                super().print(*map(_as_shown, objects), **how)
 
         width = None if sys.stdout.isatty() else PLAIN_WIDTH
         return Piped(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
@@ -197,6 +205,13 @@ class Output:
             yield move
 
 
+def _as_shown(content: Any) -> Any:
+    """Return a text without what a terminal would take for a command; anything else as it is."""
+    if not isinstance(content, str):
+        return content
+    return "\n".join(map(printable, content.split("\n")))
+
+
 def write_text(text: str, path: str) -> None:
     """Write text to stdout, or to a file that appears whole or not at all."""
     if path == STDOUT:
@@ -218,30 +233,18 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def check_writable(path: str, suffixes: tuple[str, ...] = ()) -> None:
+def check_writable(path: str, suffixes: tuple[str, ...] = (), *, text: bool = False) -> None:
     """Raise early what writing to ``path`` would raise after the work.
 
     Raises
     ------
     InputError
-        If the folder of ``path`` is missing, ``path`` is a folder, or its suffix not one of these.
+        As `check_target`, or if the suffix is not one of these.
     """
     from toruscast.errors import InputError
+    from toruscast.mapping.formats import check_target
 
-    if not path:
-        raise InputError("cannot be written", found="an empty path", expected="a file name")
-    target = Path(path)
-    try:
-        if target.is_dir():
-            raise InputError(
-                "cannot be written", file=path, found="a folder", expected="a file name"
-            )
-        if not target.parent.is_dir():
-            raise InputError("cannot be written", file=path, found="no such folder")
-    except OSError as error:
-        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
-    if not os.access(target.parent, os.W_OK):
-        raise InputError("cannot be written", file=path, found="a folder without permission")
+    target = check_target(path, text=text)
     if suffixes and target.suffix.lower() not in suffixes:
         found, expected = target.suffix or "none", " or ".join(suffixes)
         raise InputError("unknown suffix", file=path, found=found, expected=expected)

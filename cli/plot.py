@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from toruscast.wording import one_line
+
 from .output import check_folder
 from .placing_options import POSITIVE
 
@@ -68,11 +70,11 @@ def command(
         raise InputError("no such view", found=unknown[0], expected=", ".join(found.names))
     if out is None:
         for view in views or found.names:
-            click.echo(view)
+            click.echo(one_line(view))
         return
     check_folder(out)
     with folder_to_fill(out) as folder:
         for view in views or found.names:
             file = folder / f"{view}.{form}"
             found.write(view, file, width=width, candidate=candidate, against=against)
-            click.echo(file)
+            click.echo(one_line(str(file)))

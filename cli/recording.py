@@ -7,6 +7,7 @@ import platform
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
@@ -67,6 +68,9 @@ def begin(verbose: bool, path: str | None) -> None:
     from toruscast.errors import InputError
 
     if path is not None:
+        if Path(path).is_fifo():
+            expected = "a file; -v says on stderr what is done"
+            raise InputError("cannot be written", file=path, found="a pipe", expected=expected)
         try:
             file = LogFile(path, encoding="utf-8", errors="backslashreplace")
         except OSError as error:

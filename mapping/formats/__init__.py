@@ -1,6 +1,11 @@
 """Readers and writers of communication graphs and task mappings."""
 
-from ._atomic import atomic_path, folder_beside, folder_to_fill
+from ._atomic import (
+    atomic_path,
+    check_target,
+    folder_beside,
+    folder_to_fill,
+)
 from .comm import read_comm, read_workload, write_comm
 from .graphs.streaming import stream_comm
 from .host_names import read_hosts
@@ -10,6 +15,7 @@ from .torus import read_torus, write_torus
 
 __all__ = [
     "atomic_path",
+    "check_target",
     "folder_beside",
     "folder_to_fill",
     "iter_mappings",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import logging
 import os
+import re
 import shutil
 import stat
 import uuid
@@ -20,18 +22,95 @@ logger = logging.getLogger(__name__)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+# How content begins that a suffix promises.
+PROMISED = {
+    ".npz": b"PK",
+    ".zip": b"PK",
+    ".npy": b"\x93NUMPY",
+    ".parquet": b"PAR1",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".7z": b"7z\xbc\xaf",
+    ".pdf": b"%PDF",
+    ".png": b"\x89PNG",
+}
+_DEVICES = re.compile("/(proc|dev/(?!shm/))")
+_GZIP = b"\x1f\x8b"
+
+
+def check_target(path: str | os.PathLike[str], *, text: bool = False) -> Path:
+    """Return the file that ``path`` names behind its symbolic links, if it can be written.
+
+    Parameters
+    ----------
+    path : path-like
+        Where to.
+    text : bool
+        Whether it is to hold text, so that its suffix must not promise anything else.
+
+    Raises
+    ------
+    InputError
+        If the folder of ``path`` is missing or not writable, ``path`` is a folder, a device or a
+        pipe, or its suffix promises other content.
+    """
+    try:
+        if not os.fspath(path):
+            raise InputError("cannot be written", found="an empty path", expected="a file name")
+        # A symbolic link stays one; the file it names is replaced.
+        target = Path(os.path.realpath(path))
+        if target.is_symlink():
+            raise InputError("cannot be written", file=path, found="a loop of symbolic links")
+        # Those of an open file would be replaced under the one who holds it.
+        special = _DEVICES.match(os.fspath(path)) or (
+            target.exists() and not stat.S_ISREG(target.stat().st_mode)
+        )
+        if special:
+            kind = "a folder" if target.is_dir() else "a device or a pipe"
+            stdout = "" if target.is_dir() else "; - is stdout where an option takes it"
+            raise InputError(
+                "cannot be written", file=path, found=kind, expected=f"a file name{stdout}"
+            )
+        if not target.parent.is_dir():
+            raise InputError("cannot be written", file=path, found="no such folder")
+        if not os.access(target.parent, os.W_OK):
+            raise InputError("cannot be written", file=path, found="a folder without permission")
+    except OSError as error:
+        raise InputError("cannot be written", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("bad file name", file=path, found=error) from None
+    if text and target.suffix.lower() in PROMISED:
+        raise _other_content(path, target)
+    return target
+
+
+def _other_content(path: str | os.PathLike[str], target: Path) -> InputError:
+    return InputError(
+        "suffix of another kind of content",
+        file=path,
+        found=target.suffix,
+        expected="the suffix of what is written, such as .txt, .csv or .json, or .gz behind it",
+    )
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary file to write, which becomes ``path`` once the block ends without an error.
 
     The temporary file lies in the same folder, ends with the same suffix and exists, empty. If the
     block raises, it is removed and what stood at ``path`` before stays as it was. What a killed
-    process left of it is gone once the same file is written again.
+    process left of it is gone once the same file is written again. Where ``path`` ends in ``.gz``
+    and the block wrote no gzip, it is packed.
 
     Raises
     ------
     InputError
-        If the folder of ``path`` is missing or not writable, or ``path`` is a folder or device.
+        As `check_target`; or if the content is not what the suffix promises.
+    OSError
+        If the block wrote nothing.
 
     Examples
     --------
@@ -42,22 +121,14 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text()
     'whole'
     """
+    target = check_target(path)
     try:
-        # A symbolic link stays one; the file it names is replaced.
-        target = Path(os.path.realpath(path))
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            kind = "a folder" if target.is_dir() else "no regular file"
-            raise InputError("cannot be written", file=path, found=kind, expected="a file name")
         temporary, handle = _claimed(target)
     except OSError as error:
         raise InputError("cannot be written", file=path, found=error.strerror or error) from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("bad file name", file=path, found=error) from None
     try:
         yield temporary
-        size = temporary.stat().st_size
+        size = _checked(temporary, target, path)
         temporary.replace(target)
         written = {"event": "wrote", "file": os.fspath(path), "size": size}
         logger.info("wrote %s: %s bytes", path, f"{size:,}", extra=written)
@@ -69,6 +140,31 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     finally:
         os.close(handle)
+
+
+def _checked(temporary: Path, target: Path, path: str | os.PathLike[str]) -> int:
+    """Return the size of what was written, packed where the name says so."""
+    with temporary.open("rb") as file:
+        start = file.read(16)
+    if not start:
+        raise OSError(errno.EIO, "nothing was written", os.fspath(path))
+    suffix = target.suffix.lower()
+    if not start.startswith(PROMISED.get(suffix, b"")):
+        raise _other_content(path, target)
+    if suffix == ".gz" and not start.startswith(_GZIP):
+        packed = _new(target)
+        try:
+            with (
+                temporary.open("rb") as plain,
+                packed.open("wb") as raw,
+                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as stream,
+            ):
+                shutil.copyfileobj(plain, stream)
+            packed.chmod(temporary.stat().st_mode & 0o7777)
+            packed.replace(temporary)
+        finally:
+            packed.unlink(missing_ok=True)
+    return temporary.stat().st_size
 
 
 def _claimed(target: Path) -> tuple[Path, int]:

@@ -1,38 +1,181 @@
-"""Text in formats that are not read: what it looks like, for the message."""
+"""Files that no dialect reads: what each is, and what to do with it."""
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .source import Source
 
-# What may follow the first bracket in JSON.
-JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
-XML = re.compile(r"\s*<[?!a-zA-Z]")
+START = 4096
 # A number that may have a decimal comma.
 NUMBER = re.compile(r"[+-]?[0-9]*([.,][0-9]+)?([eE][+-]?[0-9]+)?")
-START = 200
-# Formats that are known but not read, by their first bytes.
-KNOWN = (
-    (rb"\x89HDF", "HDF5"),
-    (rb"CDF[\x01\x02\x05]", "NetCDF"),
-    (rb"SQLite format 3", "an SQLite database"),
-    (rb"\x28\xb5\x2f\xfd", "Zstandard, which is not unpacked"),
-    (rb"\xfd7zXZ", "xz, which is not unpacked"),
-    (rb"BZh[1-9]", "bzip2, which is not unpacked"),
-    (rb"\x80[\x02-\x05]", "a pickle, which is never loaded"),
-    (rb"\x7fELF", "a program"),
-    (rb"%PDF", "PDF"),
-    (rb"#Paraver", "a trace of Paraver"),
-    (rb"\s*[0-9]+ templated_functions", "a profile of TAU"),
-    (rb"\s*<\?xml[^>]*>\s*(<!--.*?-->\s*)*<graphml", "GraphML"),
-    (rb"\s*<\?xml[^>]*>\s*(<!--.*?-->\s*)*<gexf", "GEXF"),
-    (rb"\s*(strict\s+)?(di)?graph\s*\w*\s*\{", "DOT"),
-    (rb"\s*graph\s*\[", "GML"),
-    (rb"\s*\*Vertices", "Pajek"),
-    (rb"\s*\{.{0,150}\"traceEvents\"", "a Chrome trace"),
+COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
+_JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
+_XML = re.compile(r"\s*<[?!a-zA-Z]")
+_RATE = re.compile(r"\S+\s+\S+\s+[0-9.]+\s*(k|M|G|T)?i?(bps|bit/s|b/s|Bps|B/s)\b.*", re.I)
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """What a file is, and the remedy.
+
+    Parameters
+    ----------
+    name : str
+        What it is.
+    remedy : str
+        What to use in its place; empty where nothing better is known than a format that is read.
+        If it is ours: what takes it.
+    ours : bool
+        Whether toruscast wrote it or reads it elsewhere.
+    sure : bool
+        Whether it is this even where a dialect would take it.
+    line : int or None
+        Where it shows, from 1.
+    """
+
+    name: str
+    remedy: str = ""
+    ours: bool = False
+    sure: bool = False
+    line: int | None = None
+
+
+_GRAPHS = "NetworkX to read it and CommGraph.from_networkx to take it over, or a CSV src,dst,nbytes"
+_UNPACK = "the file unpacked, or packed with gzip"
+_EXPORT = "a CSV with the columns src,dst,nbytes"
+_TORUS = "the sizes of the torus, such as 4x4x8"
+_TOOL = "the answer of the program that was given it"
+
+
+def _known(
+    sign: bytes, name: str, remedy: str = "", **more: bool
+) -> tuple[re.Pattern[bytes], Foreign]:
+    return re.compile(sign, re.S | re.I), Foreign(name, remedy, **more)
+
+
+# What may stand above the first word of a file.
+_ABOVE = re.compile(
+    rb"(?:\xef\xbb\xbf|\s++|<\?[^>]*+>|<!--(?:[^-]|-(?!->))*+-->|//[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/"
+    rb"|[#%][^\n]*+\n)*+"
+)
+_BY_START = (
+    _known(rb"\x89HDF", "HDF5", _EXPORT),
+    _known(rb"CDF[\x01\x02\x05]", "NetCDF", _EXPORT),
+    _known(rb"\x28\xb5\x2f\xfd", "Zstandard, which is not unpacked", _UNPACK),
+    _known(rb"\xfd7zXZ", "xz, which is not unpacked", _UNPACK),
+    _known(rb"BZh[1-9]", "bzip2, which is not unpacked", _UNPACK),
+    _known(rb"7z\xbc\xaf", "7-Zip, which is not unpacked", _UNPACK),
+    _known(rb"\x80[\x02-\x05]", "a pickle, which is never loaded", "an .npz or a CSV"),
+    _known(rb"\x93NUMPY", "an array of NumPy", "an .npz, or the matrix as text"),
+    _known(rb"\x7fELF", "a program", _TOOL),
+    _known(rb"%PDF", "PDF", _EXPORT),
+    _known(rb"\x89PNG|GIF8|\xff\xd8\xff", "a picture", _EXPORT),
+    _known(rb"#Paraver", "a trace of Paraver", "OTF2, mpiP or a CSV src,dst,nbytes"),
+    _known(
+        rb"[0-9]+ templated_functions", "a profile of TAU", "OTF2, mpiP or a CSV src,dst,nbytes"
+    ),
+    _known(rb"<graphml", "GraphML", _GRAPHS),
+    _known(rb"<gexf", "GEXF", _GRAPHS),
+    _known(rb"(strict\s+)?(di)?graph\b[^\[{\n]{0,200}\s*\{", "DOT", _GRAPHS),
+    _known(rb"((Creator|Version)\b[^\n]*+\n\s*)*graph\s*\[", "GML", _GRAPHS),
+    _known(rb"\*(Vertices|Network)\b", "Pajek", _GRAPHS),
+    _known(rb"@(nodes|arcs|edges)\b", "LGF, a graph of LEMON", _EXPORT),
+    _known(rb"LEDA\.GRAPH", "LEDA", _GRAPHS),
+    _known(rb">>(graph|sparse|digraph)6<<", "graph6 or sparse6", _GRAPHS),
+    _known(
+        rb"(c\b[^\n]*+\n)*+p\s+(sp|edge|edges|col|max|min)\s+[0-9]+\s+[0-9]+", "DIMACS", _EXPORT
+    ),
+    _known(rb"dl\s+n\s*=", "UCINET DL", _EXPORT),
+    _known(
+        rb"\{\s*\"displayTimeUnit\":\s*\"ns\",\s*\"otherData\":\s*\{\s*\"workload\"",
+        "a trace of toruscast simulate",
+        "ui.perfetto.dev shows it",
+        ours=True,
+    ),
+    _known(rb"\{.{0,150}\"traceEvents\"", "a Chrome trace", "Chakra or OTF2"),
+    _known(
+        rb"\{[^\n]{0,200}\"logger\": \"toruscast",
+        "a log of toruscast (--log-file)",
+        "no command reads it",
+        ours=True,
+    ),
+    _known(
+        rb"PARAMETER\s+\w|POINTS\s|\{.{0,500}\"(parameters|measurements|params)\"\s*:",
+        "measurements of Extra-P",
+        "'toruscast pmnf fit' reads it",
+        ours=True,
+    ),
+    _known(
+        rb"\{.{0,120}\"(toruscast|application)\"\s*:",
+        "an answer of toruscast (--json)",
+        "no command reads it",
+        ours=True,
+    ),
+    _known(
+        rb"\[?requirements\b",
+        "an application for co-design",
+        "'toruscast codesign' reads it",
+        ours=True,
+    ),
+    _known(
+        rb"\[(slurm|pbs|lsf|sge|oar|htcondor)\]",
+        "a cluster's file",
+        "--cluster takes it",
+        ours=True,
+    ),
+    _known(
+        rb"(tleaf|ltleaf|deco|cmpltw?|hcub|sub)\b[ \t]*[0-9]",
+        "a target of Scotch that is no torus",
+        "torus3D 4 4 8 or mesh2D 4 4, or sizes such as 4x4x8",
+        sure=True,
+    ),
+    _known(
+        rb"(SwitchName|NodeName|PartitionName|ClusterName)=", "a configuration of Slurm", _TORUS
+    ),
+    _known(rb"(import[^\n;]*+;\s*)*(simple|network|module)\s+\w+\s*[{:]?", "OMNeT++ NED", _TORUS),
+    _known(rb"Switch\s+[0-9]+\s+\"|vendid=", "output of ibnetdiscover", _TORUS),
+    _known(
+        rb"router\s+[0-9]+\s+(node|router)\s+[0-9]+", "links of BookSim (anynet)", _TORUS, sure=True
+    ),
+)
+
+
+def _table(*columns: str, name: str, remedy: str, sure: bool = False) -> tuple[set[str], Foreign]:
+    return set(columns), Foreign(name, remedy, ours=True, sure=sure)
+
+
+_BY_COLUMNS = (
+    _table(
+        *("mapping", "p_best"),
+        name="an answer of toruscast rank (--csv)",
+        remedy="its times are forecasts, not measured",
+        sure=True,
+    ),
+    _table(
+        *("link", "wire_bytes"),
+        name="links of toruscast simulate (--links)",
+        remedy="no command reads it",
+    ),
+    _table("link", "bandwidth", name="slow links", remedy="--slow-links takes it"),
+    _table(
+        *("job", "interconnect"),
+        name="jobs on several interconnects",
+        remedy="'toruscast interconnect' reads it",
+    ),
+    _table(
+        *("mapping", "avg_bytes"),
+        name="features of mappings (toruscast features)",
+        remedy="no command reads it",
+    ),
 )
 
 
@@ -48,20 +191,210 @@ def are_numbers(line: str) -> bool:
     return any(parts) and len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts)
 
 
-def foreign_name(source: Source) -> str | None:
-    """Return what a file looks like that no dialect knows; None if it looks like nothing."""
-    for sign, name in KNOWN:
-        if re.match(sign, source.start[:4096], re.S | re.I):
-            return name
+def foreign(source: Source) -> Foreign | None:
+    """Return what a file is that no dialect reads; None if it looks like nothing known.
+
+    What is not ``sure`` only looks so: a dialect that recognises the file is right.
+    """
+    return next(iter(source.known), None)
+
+
+def surely_foreign(source: Source) -> Foreign | None:
+    """Return what a file is although its numbers fit a dialect; None if nothing speaks for that."""
+    return next((found for found in source.known if found.sure), None)
+
+
+def known_files(source: Source) -> Iterator[Foreign]:
+    """Give all that a file may be, by its first bytes and lines."""
+    start = source.start[:START]
+    bare = start[_ABOVE.match(start).end() :]  # type: ignore[union-attr]
+    for sign, known in _BY_START:
+        if sign.match(bare) or sign.match(start):
+            yield known
+    looks: tuple[Callable[[Source, bytes], Foreign | None], ...] = (
+        *(_archive, _page, _simulator, _columns, _rates, _decimal_comma, _hypergraph, _jobs),
+        _look,
+    )
+    for look in looks:
+        if (found := look(source, bare)) is not None:
+            yield found
+
+
+def _archive(source: Source, _: bytes) -> Foreign | None:
+    """Models and samples in the containers of other formats."""
+    if source.start.startswith(b"PK\x03\x04"):
+        mark = "toruscast predictor"
+        if any(text.encode(code) in _members(source) for text in [mark] for code in _TEXTS):
+            return Foreign("a model of toruscast train", "--model takes it", True, True)
+    if source.start.startswith((b"PAR1", b"SQLite format 3")):
+        if b"toruscast samples" in source.data:
+            return Foreign("a table of samples", "--samples takes it", True, True)
+        if source.start.startswith(b"SQLite"):
+            return Foreign("an SQLite database", _EXPORT)
+    return None
+
+
+_TEXTS = ("utf-8", "utf-32-le")
+_PEEKED = 2**16
+
+
+def _members(source: Source) -> bytes:
+    """The start of each of the first members of a zip archive."""
+    found = []
+    with suppress(Exception), zipfile.ZipFile(io.BytesIO(source.data)) as archive:
+        for name in archive.namelist()[:64]:
+            with archive.open(name) as member:
+                found.append(member.read(_PEEKED))
+    return b"\0".join(found)
+
+
+def _page(source: Source, bare: bytes) -> Foreign | None:
+    if not bare[:15].lower().startswith((b"<!doctype html", b"<html")):
+        return None
+    if b'id="charts"' in source.data:
+        return Foreign("a report of toruscast", "'toruscast plot' draws its views", True)
+    return Foreign("a web page", _EXPORT)
+
+
+def _simulator(_: Source, bare: bytes) -> Foreign | None:
+    """A torus in the settings of CODES or BookSim, with its sizes."""
+    if re.match(rb"(LPGROUPS|PARAMS)\s*\{", bare):
+        settings = dict(re.findall(r'(\w+)\s*=\s*\(?\s*"([^"]*)"', bare.decode(errors="replace")))
+        sizes = re.findall("[0-9]+", settings.get("dim_length", ""))
+        if not any("torus" in word for word in (*settings, *settings.values())):
+            return Foreign("a network of CODES", "a torus: sizes such as 4x4x8", sure=True)
+        return Foreign("a torus of CODES, which is not read", _sizes(sizes), sure=True)
+    words = re.sub(rb"//[^\n]*", b"", bare).decode(errors="replace")
+    settings = dict(re.findall(r"(\w+)\s*=\s*([^;\n]*?)\s*;", words))
+    if "topology" not in settings:
+        return None
+    topology = settings["topology"]
+    if topology not in ("torus", "mesh"):
+        return Foreign(
+            f"a network of BookSim ({topology[:20]})", "a torus: sizes such as 4x4x8", sure=True
+        )
+    size, many = settings.get("k", ""), settings.get("n", "")
+    sizes = [size] * int(many) if size.isdigit() and many in "12345678" and many else []
+    end = "m" if topology == "mesh" else ""
+    return Foreign(f"a {topology} of BookSim, which is not read", _sizes(sizes, end), sure=True)
+
+
+def _sizes(sizes: Sequence[str], end: str = "") -> str:
+    return f"the sizes {'x'.join(f'{size}{end}' for size in sizes)}" if sizes else _TORUS
+
+
+def _columns(source: Source, _: bytes) -> Foreign | None:
+    names = set(re.split(r"[,;\t ]+", source.first_line()[1]))
+    return next((known for columns, known in _BY_COLUMNS if columns <= names), None)
+
+
+def _rates(source: Source, _: bytes) -> Foreign | None:
+    """Lines of two ends and a rate with its unit, as ns-3, HPCC and SimAI have them."""
+    for number, line in source.lines:
+        if _RATE.fullmatch(line):
+            return Foreign("links of a network with their rates", _TORUS, sure=True, line=number)
+    return None
+
+
+def _decimal_comma(source: Source, _: bytes) -> Foreign | None:
+    """Numbers between blanks, of which one has a comma."""
+    for number, line in source.lines:
+        words = line.split()
+        if len(words) < 2 or COMMA.fullmatch(words[0]) or not all(map(NUMBER.fullmatch, words)):
+            continue
+        if comma := next((word for word in words if COMMA.fullmatch(word)), None):
+            remedy = f"a decimal point: {comma.replace(',', '.')}"
+            return Foreign(f"{comma}, a decimal comma", remedy, sure=True, line=number)
+    return None
+
+
+def _numbers(line: str) -> list[int]:
+    words = line.split()
+    return [int(word) for word in words] if all(map(_WHOLE.fullmatch, words)) else []
+
+
+_WHOLE = re.compile("[0-9]{1,10}")
+_NETS = "edges src dst bytes: a net of several vertices is none"
+_HYPERGRAPHS = (".hgr", ".hg", ".hmetis", ".patoh", ".u", ".netd")
+
+
+def _hypergraph(source: Source, _: bytes) -> Foreign | None:
+    """Nets below the header of hMETIS, or of PaToH and Zoltan, where it is no graph of METIS."""
+    lines = [line for _, line in source.lines]
+    head = _numbers(lines[0]) if lines else []
+    rows = [_numbers(line) for line in lines[1:]]
+    named = Path(source.path).name.lower().removesuffix(".gz").endswith(_HYPERGRAPHS)
+    if len(head) < 2 or not rows or not all(rows):
+        return None
+    whole = len(lines) < _MANY
+    if len({len(row) for row in (head, *rows)}) == 1 and not named:
+        return None
+    if len(head) >= 4 and head[0] in (0, 1):
+        base, vertices, nets, pins = head[:4]
+        weights = len(head) > 4 and head[4] in (2, 3)
+        nodes = [row[weights:] for row in rows[:nets]]
+        inside = all(base <= node < vertices + base for row in nodes for node in row)
+        fits = not whole or (len(nodes) == nets and sum(map(len, nodes)) == pins)
+        return (
+            Foreign("a hypergraph of PaToH or Zoltan", _NETS, sure=True)
+            if inside and fits
+            else None
+        )
+    if len(head) > 3 or (len(head) == 3 and head[2] not in (0, 1, 10, 11)):
+        return None
+    weighed = len(head) == 3 and head[2] in (1, 11)
+    for nets, vertices in ((head[0], head[1]), (head[1], head[0])):
+        nodes = [row[weighed:] for row in rows[:nets]]
+        inside = all(1 <= node <= vertices for row in nodes for node in row)
+        counted = not whole or len(rows) in (nets, nets + vertices)
+        if inside and counted and (named or not _mutual(nodes, head)):
+            return Foreign("a hypergraph of hMETIS", _NETS, sure=True)
+    return None
+
+
+def _mutual(rows: list[list[int]], head: list[int]) -> bool:
+    """Whether rows may be the neighbours of vertices, of which most name each other."""
+    if len(head) == 3 and head[2]:
+        # Behind each neighbour stands its weight; with weights of vertices nothing is known.
+        return head[2] != 1 or not any(len(row) % 2 == 0 for row in rows)
+    pairs = {(vertex, other) for vertex, row in enumerate(rows, 1) for other in row}
+    if any(vertex == other for vertex, other in pairs):
+        return False
+    seen = [pair for pair in pairs if pair[1] <= len(rows)]
+    return 2 * sum(pair[::-1] in pairs for pair in seen) > len(seen)
+
+
+_MANY = 64
+
+
+def _jobs(source: Source, _: bytes) -> Foreign | None:
+    """Rising numbers of nodes, each once, on lines of different lengths."""
+    rows = [_numbers(line) for _, line in source.lines]
+    if len(rows) < 2 or len({len(row) for row in rows}) == 1 or not all(rows):
+        return None
+    nodes = [node for row in rows for node in row]
+    rising = all(row == sorted(row) for row in rows) and max(map(len, rows)) > 3
+    if not rising or len({*nodes}) < len(nodes):
+        return None
+    return Foreign(
+        "nodes of several jobs (an allocation of CODES)",
+        "the traffic of one job; --allocation takes its nodes, one a line",
+        sure=True,
+    )
+
+
+def _look(source: Source, _: bytes) -> Foreign | None:
+    """What the text looks like by its first signs."""
+    start = source.start[:200].decode(errors="replace")
     line = source.first_line()[1]
-    return _look(source.start[:START].decode(errors="replace"), line)
-
-
-def _look(start: str, line: str) -> str | None:
-    if JSON.match(start):
-        return "JSON"
-    if XML.match(start):
-        return "XML"
+    if _JSON.match(start):
+        return Foreign("JSON")
+    if _XML.match(start):
+        return Foreign("XML")
     if (";" in line and "," not in line) or are_numbers(line):
-        return "values separated by ;"
+        decimal = any(COMMA.fullmatch(cell.strip()) for cell in line.split(";"))
+        return Foreign(
+            "values separated by ;",
+            "commas or blanks between values" + (", and decimal points" if decimal else ""),
+        )
     return None

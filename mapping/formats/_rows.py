@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.files import most_unpacked
+from toruscast.files import check_text, most_unpacked
 
 from . import _source
 from ._source import Streamed, opened
@@ -166,11 +166,5 @@ def _fill(
 
 def _line(text: Streamed, number: int, raw: bytes) -> str:
     """One line without its comment."""
-    if b"\0" in raw:
-        raise text.fault("binary file", None, None, "text")
-    try:
-        words = raw.decode()
-    except UnicodeDecodeError as error:
-        found = f"byte 0x{raw[error.start]:02x}"
-        raise text.fault("not UTF-8 text", number, found, "text") from None
-    return words.replace("%", "#").partition("#")[0].strip()
+    check_text(raw, text.file, number)
+    return raw.decode().replace("%", "#").partition("#")[0].strip()

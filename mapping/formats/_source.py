@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from toruscast.errors import InputError, MissingFileError
-from toruscast.files import check_regular, most_unpacked
+from toruscast.files import check_regular, check_text, most_unpacked
 
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
@@ -101,7 +101,7 @@ class Streamed(Text):
                 if not line:
                     break
                 if "\0" in line:
-                    raise self.fault("binary file", None, None, "text")
+                    check_text(line.encode(), self.file)
                 if len(line) == MAX_LINE:
                     expected = f"less than {MAX_LINE} characters"
                     raise self.fault("line too long", number, line[:30], expected)
@@ -154,19 +154,9 @@ def read_start(path: str | os.PathLike[str], size: int) -> bytes:
 def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None = None) -> Text:
     """Return bytes as text, if they are."""
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\0" in data:
-        raise InputError("binary file", file=path, expected="text")
-    if b"\r" in data:
+    if b"\r" in data and b"\0" not in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            found = f"byte 0x{data[error.start]:02x}"
-            raise InputError(
-                "not UTF-8 text", file=path, line=line, found=found, expected="text"
-            ) from None
+    check_text(data, path)
     return Text(os.fspath(path), data, progress)
 
 

@@ -175,7 +175,8 @@ def row_of(
         elif NUMBER.fullmatch(part) and 0 <= float(part) < math.inf:
             values.append(float(part))
         else:
-            raise text.fault(f"bad {column.name}", number, part, "a number, 0 or more")
+            point = ", with a decimal point" if "," in part else ""
+            raise text.fault(f"bad {column.name}", number, part, f"a number, 0 or more{point}")
     return values
 
 

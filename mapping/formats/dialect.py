@@ -16,6 +16,14 @@ NOUNS: dict[Holds, str] = {
     "hosts": "table of hosts",
     "times": "table of times",
 }
+OPTIONS: dict[Holds, str] = {
+    "graph": "--comm",
+    "mapping": "--mapping or --mappings",
+    "torus": "--torus",
+    "hosts": "--hosts",
+    "times": "--times",
+}
+"""Which options take a file."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..comm_graph import MAX_TASKS
 from ..hosts import Hosts
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
-from ._atomic import atomic_path, folder_to_fill
+from ._atomic import atomic_path, folder_beside, folder_to_fill
 from ._source import at_file, check_path
 from .host_names import read_hosts
 from .mappings.options import MappingOptions, Target
@@ -338,6 +338,8 @@ def write_mappings(
         if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
             raise InputError("name of a mapping is no file name", found=repr(name))
         seen.add(name)
-    with folder_to_fill(folder) as place:
+    with folder_to_fill(folder) as place, folder_beside(place / "maps", place) as stage:
         for mapping in mappings:
-            write_mapping(mapping, place / f"{mapping.name}.map", torus=torus)
+            write_mapping(mapping, stage / f"{mapping.name}.map", torus=torus)
+        for file in stage.iterdir():
+            file.replace(place / file.name)

@@ -19,11 +19,16 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from toruscast import plugins
 from toruscast.errors import InputError
 
-from ._foreign import foreign_name
-from .dialect import NOUNS, Dialect, Holds
+from ..comm_graph import MAX_TASKS
+from ._atomic import PROMISED
+from ._foreign import Foreign, foreign, surely_foreign
+from ._table import Column, read_table
+from .dialect import NOUNS, OPTIONS, Dialect, Holds
 from .source import Source
 
 
@@ -79,7 +84,11 @@ def dialect_of(name: object, holds: Holds) -> Dialect:
 
 def recognised(source: Source, holds: Holds | None = None) -> list[Dialect]:
     """Return the dialects that a file fits; those of bare numbers give way to others."""
+    if surely_foreign(source):
+        return []
     fits = [dialect for dialect in dialects(holds) if dialect.recognise(source)]
+    if any(fit.holds == "graph" and fit.plain for fit in fits) and _fills_a_box(source):
+        fits = [fit for fit in fits if fit.holds != "graph"]
     signed = [dialect for dialect in fits if _is_sure(dialect, source)]
     return signed or fits
 
@@ -100,7 +109,7 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
         named = dialect_of(name, holds)
         reader_of(named)
         may_be = named.recognise(source) or named.near(source)
-        if not may_be and (_signed(source) or foreign_name(source)):
+        if not may_be and (_signed(source) or foreign(source)):
             raise _unknown(source, holds, named)
         return named
     fits = recognised(source, holds)
@@ -108,7 +117,7 @@ def identify(source: Source, holds: Holds, name: str = "auto") -> Dialect:
         return fits[0]
     if fits:
         raise _ambiguous(source, fits)
-    if _signed(source) is None:
+    if _signed(source) is None and not surely_foreign(source):
         near = [dialect for dialect in dialects(holds) if dialect.near(source)]
         if len(near) == 1:
             return near[0]
@@ -149,8 +158,12 @@ def dialect_to_write(
         if dialect.write is None:
             expected = ", ".join(dialect.name for dialect in written)
             raise InputError("a format that is read, not written", found=name, expected=expected)
+        suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122
+        if suffix in PROMISED and suffix not in dialect.suffixes:
+            expected = f"{' or '.join(dialect.suffixes) or '.txt'} for {dialect.name}"
+            raise InputError("suffix of another format", file=path, found=suffix, expected=expected)
         return dialect
-    file = os.path.basename(os.fspath(path)).lower()  # noqa: PTH119
+    file = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")  # noqa: PTH119
     suffix = os.path.splitext(file)[1]  # noqa: PTH122
     for dialect in written:
         # Launchers look for some files by their whole name, which has no dot.
@@ -178,34 +191,98 @@ def _ambiguous(source: Source, fits: Sequence[Dialect]) -> InputError:
     )
 
 
+def _fills_a_box(source: Source) -> bool:
+    """Whether lines of whole numbers are all places of a box: a map of a partition, no edges.
+
+    Edges would have to take every size as often as every pair of tasks.
+    """
+    rows = {line for _, line in source.lines}
+    width = len(source.fields)
+    if not 3 <= width <= 9 or len(rows) < max(4, len(source.lines)):
+        return False
+    try:
+        table = read_table(source.text, [Column("", whole=True)] * width)
+    except InputError:
+        return False
+    places = np.column_stack(table.columns)
+    if places.max() > MAX_TASKS or places.min(axis=0).any():
+        return False
+    box = np.prod(places.max(axis=0) + 1.0)
+    return bool(2 * len(places) > box) and len(np.unique(places, axis=0)) == len(places)
+
+
+def purpose(source: Source, holds: Holds | None = None) -> str:
+    r"""Say what a file is and which option takes it, where it surely holds something else.
+
+    Empty where that is not known, or it is what ``holds`` says.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "two.csv"
+    >>> _ = path.write_text("task,node\n0,1\n1,0\n")
+    >>> purpose(Source(path), "graph")
+    'a mapping (table); --mapping or --mappings takes it'
+    """
+    if (known := foreign(source)) is not None and (known.sure or not recognised(source)):
+        return f"{known.name}; {known.remedy}" if known.ours else known.name
+    fits = [fit for fit in recognised(source) if _is_sure(fit, source) or fit.holds != "graph"]
+    if not fits or any(fit.holds == holds for fit in recognised(source)):
+        return ""
+    return f"a {NOUNS[fits[0].holds]} ({fits[0].name}); {OPTIONS[fits[0].holds]} takes it"
+
+
+def _described(dialect: Dialect) -> str:
+    return f"a {NOUNS[dialect.holds]} ({dialect.name}: {dialect.title})"
+
+
+def _not_asked_for(source: Source, holds: Holds, other: Dialect) -> InputError:
+    return InputError(
+        "not what was asked for",
+        file=source.path,
+        line=source.first_line()[0],
+        found=_described(other),
+        expected=f"a {NOUNS[holds]}; {OPTIONS[other.holds]} takes a {NOUNS[other.holds]}",
+    )
+
+
 def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
-    if not (foreign := foreign_name(source)):
+    if not (known := foreign(source)):
         # What is no text, or holds nothing, says so.
         source.text.first_line()
     noun = NOUNS[holds]
-    wanted = f"a {noun}" if named is None else f"a {noun} ({named.name}: {named.title})"
-    line = source.first_line()
     fits = recognised(source)
     if fits and (_is_sure(fits[0], source) or all(fit.holds != holds for fit in fits)):
-        other = fits[0]
-        found = f"a {NOUNS[other.holds]} ({other.name}: {other.title})"
-        return InputError(
-            "not what was asked for", file=source.path, line=line[0], found=found, expected=wanted
-        )
-    if foreign:
-        return InputError(
-            f"{noun} in a format that is not read",
-            file=source.path,
-            line=line[0],
-            found=f"{foreign} ({line[1][:30]})",
-            expected=_readable(holds),
-        )
+        fault = _not_asked_for(source, holds, fits[0])
+        if fits[0].holds != holds or named is None:
+            return fault
+        return fault.replace(expected=f"a {noun} ({named.name}: {named.title})")
+    line = source.first_line()
+    if known:
+        return _refused(source, noun, known, _readable(holds))
     return InputError(
         f"{noun} in an unknown format",
         file=source.path,
         line=line[0],
         found=line[1][:80],
         expected=_readable(holds),
+    )
+
+
+def _refused(source: Source, noun: str, known: Foreign, readable: str) -> InputError:
+    line = source.first_line()
+    what = f"{noun} in a format that is not read"
+    shown = "" if known.sure or not line[1] else f" ({line[1][:30]})"
+    remedy = known.remedy
+    if "src,dst" in remedy and noun != NOUNS["graph"]:
+        remedy = ""
+    return InputError(
+        f"not a {noun}" if known.ours else what,
+        file=source.path,
+        line=known.line or line[0],
+        found=f"{known.name}{shown}",
+        expected=f"a {noun}; {known.remedy}" if known.ours else remedy or readable,
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from toruscast.errors import InputError, MissingFileError
 
 from ._source import read_text
-from .times import MAPPING, columns_of_times, fields, read_runs
+from .times import MAPPING, columns_of_times, fields, read_runs, separator_of
 
 _HEADER = (MAPPING, "time")
 _GZIP = b"\x1f\x8b"
@@ -122,13 +122,15 @@ def _row(path: str | os.PathLike[str], lines: list[str], mapping: str, seconds: 
     column, unit = next(iter(times.items()))
     cells[place], cells[column] = mapping, repr(seconds / unit)
     stream = io.StringIO()
+    mark = (separator_of(lines[0]) if lines else None) or ","
     if mapping.startswith("#"):
         # In quotes it is no comment.
-        csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(cells)
+        writer = csv.writer(stream, delimiter=mark, quoting=csv.QUOTE_ALL, lineterminator="\n")
     else:
-        csv.writer(stream, lineterminator="\n").writerow(cells)
+        writer = csv.writer(stream, delimiter=mark, lineterminator="\n")
+    writer.writerow(cells)
     row = stream.getvalue()
-    if not mapping or len(row.splitlines()) != 1 or fields(row) != cells:
+    if not mapping or len(row.splitlines()) != 1 or fields(row, mark) != cells:
         raise InputError("name of a mapping that no line can hold", file=path, found=repr(mapping))
     return row
 

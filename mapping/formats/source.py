@@ -9,7 +9,7 @@ from toruscast._lazy import lazy
 from toruscast.errors import InputError
 
 from ..torus import Torus
-from ._foreign import foreign_name
+from ._foreign import Foreign, known_files
 from ._source import (
     Progress,
     Streamed,
@@ -108,9 +108,14 @@ class Source:
         return fields(self.lines[0][1]) if self.lines else []
 
     @lazy
+    def known(self) -> list[Foreign]:
+        """What it is where no dialect reads it."""
+        return list(known_files(self))
+
+    @lazy
     def has_numbers(self) -> bool:
         """Whether the first line with data is rather numbers, with commas or blanks between."""
-        if self.start.startswith(b"%%") or foreign_name(self):
+        if self.start.startswith(b"%%") or self.known:
             return False
         numbers = sum(bool(NUMBER.fullmatch(part)) for part in self.fields)
         return 2 * numbers > len(self.fields)

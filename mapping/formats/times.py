@@ -13,8 +13,8 @@ from typing import NamedTuple
 from toruscast.errors import InputError
 from toruscast.files import note_read
 
-from ._foreign import foreign_name
-from ._source import Text, read_text
+from ._foreign import COMMA, surely_foreign
+from ._source import Text
 from ._table import NUMBER
 from .dialect import Dialect
 from .source import Source
@@ -24,6 +24,8 @@ MAPPING = "mapping"
 # repetitions "rep1", "rep2" or "time1", "time2".
 _TIME = re.compile(r"(?:time|seconds|rep|run)(?:[ _]?\d+)?(?:[ _\[(]+(s|ms|us|ns)[\])]?)?", re.I)
 _NUMBERED = re.compile(r"(?:rep|run)(?:[ _\[(]|$)", re.I)
+# A name with a blank before a comma, or a time with one in place of its point.
+_DECIMAL_COMMA = re.compile(r"[^\s\"]+\s+[0-9]+,[0-9]+")
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -64,16 +66,21 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     [('row-major', 1.25), ('row-major', 1.5), ('by-hand', 0.75)]
     """
     began = time.perf_counter()
-    text = read_text(path)
+    source = Source(path)
+    text = source.text
+    if (known := surely_foreign(source)) is not None:
+        expected = f"lines mapping,time; {known.remedy}" if known.ours else known.remedy
+        raise text.fault("not measured times", known.line, known.name, expected)
     runs: list[Run] = []
     columns: list[str] = []
     where: tuple[int, dict[int, float]] = (0, {1: 1.0})
+    separator = None
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         try:
-            parts = fields(line)
+            parts = fields(line, separator)
         except InputError as error:
             raise error.replace(file=text.file, line=number) from None
         if not columns:
@@ -81,9 +88,13 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
             columns = [MAPPING, "time"] if named is None else parts
             where = where if named is None else named
             if named is not None:
+                separator = separator_of(line)
                 continue
+        if separator is None and _DECIMAL_COMMA.fullmatch(line):
+            expected = "a decimal point; or the name in quotes, if the comma stands behind it"
+            raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
         if len(parts) != len(columns):
-            raise text.fault("wrong number of columns", number, len(parts), ",".join(columns))
+            raise _not_so(source, number, parts, columns)
         name, cells = parts[where[0]], {place: parts[place] for place in where[1]}
         # A mapping may have run less often than another.
         filled = {place: cell for place, cell in cells.items() if cell} or cells
@@ -144,16 +155,36 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
     return header.index(MAPPING), units
 
 
-def fields(line: str) -> list[str]:
-    """Return the cells of a line: between commas if there are some, else between blanks.
+def _not_so(source: Source, number: int, parts: list[str], columns: list[str]) -> InputError:
+    """The fault of a line that has other columns; it may be a file of something else."""
+    from .registry import purpose
+
+    if (what := purpose(source, "times")) and number == source.first_line()[0]:
+        return source.text.fault("not measured times", number, what, "lines mapping,time")
+    return source.text.fault("wrong number of columns", number, len(parts), ",".join(columns))
+
+
+def separator_of(line: str) -> str | None:
+    """Return what separates the cells of a line; None if it is blanks."""
+    return next((mark for mark in ",;" if mark in line), None)
+
+
+def fields(line: str, separator: str | None = None) -> list[str]:
+    """Return the cells of a line, between separators: its own if none is given.
 
     Raises
     ------
     InputError
         If a cell is longer than any name.
+
+    Examples
+    --------
+    >>> fields("identity;1.5"), fields("a;b,1.5"), fields("identity 1.5")
+    (['identity', '1.5'], ['a;b', '1.5'], ['identity', '1.5'])
     """
+    mark = separator or separator_of(line)
     try:
-        parts = next(csv.reader([line])) if "," in line else line.split()
+        parts = next(csv.reader([line], delimiter=mark)) if mark else line.split()
     except csv.Error as error:
         raise InputError("bad line", found=error) from None
     return [part.strip() for part in parts]
@@ -162,14 +193,15 @@ def fields(line: str) -> list[str]:
 def _seconds(text: Text, number: int, value: str, unit: float) -> float:
     seconds = float(value) * unit if NUMBER.fullmatch(value) else math.nan
     if not 0 < seconds < math.inf:
-        raise text.fault("bad time", number, value, "positive seconds")
+        point = ", with a decimal point" if COMMA.fullmatch(value) else ""
+        raise text.fault("bad time", number, value, f"positive seconds{point}")
     return seconds
 
 
 def is_times(source: Source) -> bool:
     """Whether the first line names a mapping and a time, or holds a name and a number."""
     line = source.first_line()[1]
-    if foreign_name(source):
+    if surely_foreign(source):
         return False
     try:
         parts = fields(line)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.files import read_limited
+from toruscast.files import as_string, read_limited
 from toruscast.mapping.formats import atomic_path
 from toruscast.validation import whole_number
 
@@ -45,10 +45,7 @@ class Views:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        try:
-            content = read_limited(path, _MAX_BYTES).decode()
-        except UnicodeDecodeError:
-            raise InputError("cannot be read", file=path, found="no text") from None
+        content = as_string(read_limited(path, _MAX_BYTES), path)
         self._charts = self._block(content, "charts")
         self._network = self._block(content, "network")
         if not isinstance(self._charts, dict):

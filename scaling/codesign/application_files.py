@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toruscast.errors import InputError
-from toruscast.files import parse_toml, read_limited
+from toruscast.files import as_string, parse_toml, read_limited
 
 from ..formats.extrap_json import decoded
 from ..formula import Formula, read_formulas
@@ -140,9 +140,7 @@ def _document(path: Path, file: str) -> Any:
     if path.suffix == ".toml":
         return parse_toml(raw, path)
     try:
-        return decoded(raw.decode("utf-8-sig"), file)
-    except UnicodeDecodeError:
-        raise InputError("is no text in UTF-8", file=file) from None
+        return decoded(as_string(raw, file), file)
     except json.JSONDecodeError as error:
         raise InputError("is no JSON", file=file, line=error.lineno, found=error.msg) from None
     except InputError:

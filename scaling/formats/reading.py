@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
-from toruscast.files import note_read, read_limited
+from toruscast.files import as_string, note_read, read_limited
 
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
@@ -27,8 +27,6 @@ _KNOWN = {
     b"\x01\x00\x11\x00\x00\x00EXTRAP": "is a project of Extra-P 3: save it anew with Extra-P 4",
     b"SQLite format 3\0": "is a database of Nsight Systems: export a CSV table",
     b"\x1f\x8b": "is packed with gzip: unpack it first",
-    b"\xff\xfe": "is text in UTF-16: save it in UTF-8",
-    b"\xfe\xff": "is text in UTF-16: save it in UTF-8",
     b"\x89HDF": "is an HDF5 file: export a CSV table",
     b"PAR1": "is a Parquet file: in Python, from_rows takes its DataFrame",
 }
@@ -98,12 +96,7 @@ def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]
     for signature, meaning in _KNOWN.items():
         if raw.startswith(signature):
             raise InputError(meaning, file=path)
-    try:
-        content = raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        found = f"byte {raw[error.start]:#x}"
-        raise InputError("is not a text file in UTF-8", file=path, line=line, found=found) from None
+    content = as_string(raw, path)
     start = content.lstrip()[:1]
     if not start:
         raise InputError("is empty", file=path)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toruscast.errors import InputError
-from toruscast.files import read_limited
+from toruscast.files import as_string, read_limited
 from toruscast.validation import one_of, repeated
 
 _MAX_BYTES = 2**28
@@ -106,10 +106,7 @@ def read_jobs(path: str | os.PathLike[str], units: Mapping[str, str] | None = No
     for column, unit in stated.items():
         one_of(column, "column with a unit", tuple(UNITS))
         one_of(unit, f"unit of the {column}", tuple(UNITS[column]))
-    try:
-        lines = read_limited(file, _MAX_BYTES).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError("is no text in UTF-8", file=file) from None
+    lines = as_string(read_limited(file, _MAX_BYTES), file).splitlines()
     header: list[str] | None = None
     rows: list[dict[str, str | float]] = []
     for number, line in enumerate(lines, 1):

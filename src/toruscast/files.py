@@ -30,6 +30,15 @@ _MAX_DOTS = 16
 _MAX_MEMBERS = 1000
 _MEMBER = b"PK\x01\x02"
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_UTF8 = "UTF-8 text: save the file as UTF-8"
+_MARKS = (
+    (b"\xff\xfe\0\0", "UTF-32"),
+    (b"\0\0\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+# Bytes that no text in a Latin script has.
+_NO_LETTERS = bytes(b for b in range(256) if b < 32 and b not in b"\t\n\r\f")
 # A key of many parts: dots outside of strings, before the equals sign or in the brackets.
 _DOTTED = re.compile(rf"^[^=\"'#]*(?:\.[^=\"'#.]*){{{_MAX_DOTS},}}")
 
@@ -119,6 +128,72 @@ def most_unpacked(path: str | os.PathLike[str], most: int) -> int:
     return min(most, max(_LEAST_LIMIT, _MAX_RATIO * Path(path).stat().st_size))
 
 
+def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = None) -> None:
+    """Raise, with the remedy, unless bytes are text in UTF-8.
+
+    ``line`` is theirs, if they are one.
+
+    Raises
+    ------
+    InputError
+        If they are UTF-16 or UTF-32, binary, or in another encoding.
+    """
+    if wide := _wide_encoding(data):
+        raise InputError(f"{wide} text", file=path, expected=_UTF8)
+    if b"\0" in data:
+        raise InputError("binary file", file=path, expected="text")
+    if data.isascii():
+        return
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "not UTF-8 text",
+            file=path,
+            line=data.count(b"\n", 0, error.start) + 1 if line is None else line,
+            found=f"byte 0x{data[error.start]:02x}",
+            expected=_UTF8,
+        ) from None
+
+
+def as_string(data: bytes, path: str | os.PathLike[str]) -> str:
+    r"""Return text in UTF-8 without a byte order mark, its line ends all of one kind.
+
+    Raises
+    ------
+    InputError
+        As `check_text`.
+
+    Examples
+    --------
+    >>> as_string(b"\xef\xbb\xbfa;b\r\n", "a.csv")
+    'a;b\n'
+    >>> as_string("a;b".encode("utf-16"), "a.csv")
+    Traceback (most recent call last):
+        ...
+    toruscast.errors.InputError: a.csv: UTF-16 text: expected UTF-8 text: save the file as UTF-8
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    check_text(data, path)
+    return data.decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _wide_encoding(data: bytes) -> str | None:
+    """Name the encoding of text whose characters take two or four bytes; None if it is another."""
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return name
+    sample = data[:4096]
+    for name, width in (("UTF-32", 4), ("UTF-16", 2)):
+        columns = [sample[i::width] for i in range(width)] if len(sample) >= 2 * width else []
+        for place in (0, width - 1) if columns else ():
+            others = b"".join(columns[:place] + columns[place + 1 :])
+            letters = columns[place].translate(None, _NO_LETTERS)
+            if len(letters) >= 0.9 * len(columns[place]) and others.count(0) >= 0.9 * len(others):
+                return name
+    return None
+
+
 def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return what TOML text holds; keys of very many parts, which cost much memory, are refused.
 
@@ -132,10 +207,7 @@ def parse_toml(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> parse_toml(b"shape = [4, 4]", "torus.toml")
     {'shape': [4, 4]}
     """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", file=path, expected="TOML") from None
+    text = as_string(content, path)
     for number, line in enumerate(text.splitlines(), start=1):
         if _DOTTED.match(line):
             expected = f"fewer than {_MAX_DOTS} dots"

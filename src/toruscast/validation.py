@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -71,9 +72,18 @@ def job_count(value: object) -> int:
 
 
 def one_of(value: object, what: str, choices: tuple[str, ...]) -> None:
-    """Raise `InputError` unless ``value`` is one of the texts."""
+    """Raise `InputError` unless ``value`` is one of the texts; it names those that are like it.
+
+    Examples
+    --------
+    >>> one_of("determinstic", "routing", ("deterministic", "adaptive"))
+    Traceback (most recent call last):
+        ...
+    toruscast.errors.InputError: bad routing: found determinstic, expected deterministic
+    """
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"bad {what}", found=value, expected=" or ".join(choices))
+        known = get_close_matches(str(value), choices, n=2) or choices
+        raise InputError(f"bad {what}", found=value, expected=" or ".join(known))
 
 
 def read_sizes(text: str) -> tuple[int, ...] | None:

@@ -1,3 +1,4 @@
+import gzip
 import os
 import signal
 
@@ -8,14 +9,14 @@ from toruscast.mapping.formats import atomic_path, folder_beside
 
 
 def test_file_appears_only_when_the_block_ends(tmp_path):
-    target = tmp_path / "a.npz"
+    target = tmp_path / "a.csv"
     with atomic_path(target) as temporary:
         temporary.write_text("new")
         assert temporary.parent == tmp_path
-        assert temporary.suffix == ".npz"
+        assert temporary.suffix == ".csv"
         assert not target.exists()
     assert target.read_text() == "new"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
 def write_half(target):
@@ -37,8 +38,8 @@ def test_failure_leaves_what_was_there(tmp_path, before):
 
 def test_usual_permissions(tmp_path):
     (tmp_path / "plain").touch()
-    with atomic_path(tmp_path / "atomic"):
-        pass
+    with atomic_path(tmp_path / "atomic") as temporary:
+        temporary.write_text("a")
     assert (tmp_path / "atomic").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
@@ -62,9 +63,44 @@ def test_place_that_cannot_be_written(tmp_path, name):
         raise AssertionError("the block must not run")
 
 
-def test_device_is_not_replaced():
-    with pytest.raises(InputError, match="no regular file"), atomic_path(os.devnull):
-        raise AssertionError("the block must not run")
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    names = (os.devnull, "/dev/stdout", "/dev/full", "/proc/self/fd/1")
+    for name in (*names, tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(InputError, match="found a device or a pipe"), atomic_path(name):
+            raise AssertionError("the block must not run")
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_a_block_that_wrote_nothing_is_refused(tmp_path, before):
+    target = tmp_path / "a.bin"
+    if before:
+        target.write_text(before)
+    with pytest.raises(OSError, match="nothing was written"), atomic_path(target):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == (["a.bin"] if before else [])
+    assert not before or target.read_text() == before
+
+
+def test_a_name_of_a_packed_file_is_packed(tmp_path):
+    target = tmp_path / "a.csv.gz"
+    with atomic_path(target) as temporary:
+        temporary.write_text("a,b\n")
+    assert gzip.decompress(target.read_bytes()) == b"a,b\n"
+    packed = gzip.compress(b"c,d\n")
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(packed)
+    assert target.read_bytes() == packed
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv.gz"]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".parquet", ".zip", ".xz", ".bz2", ".PNG"])
+def test_text_under_the_suffix_of_other_content_is_refused(tmp_path, suffix):
+    target = tmp_path / f"a{suffix}"
+    with pytest.raises(InputError, match=f"found {suffix}"), atomic_path(target) as temporary:
+        temporary.write_text("a,b\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_a_killed_process_left_is_taken_over(tmp_path):

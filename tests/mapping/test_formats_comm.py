@@ -222,7 +222,7 @@ def test_open_mpi_bad_lines(tmp_path, content, line, message):
     assert caught.value.file == str(folder / "lj.0.prof")
 
 
-@pytest.mark.parametrize("name", ["g", "g.xyz", "g.txt.gz", ".csv"])
+@pytest.mark.parametrize("name", ["g", "g.xyz", "g.gz", ".csv"])
 def test_write_unknown_suffix(tmp_path, name):
     with pytest.raises(InputError, match="unknown suffix"):
         write_comm(EDGES, tmp_path / name)

@@ -6,7 +6,19 @@ from click.testing import CliRunner
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus, strategies
-from toruscast.mapping.formats import read_comm, read_mapping, read_mappings
+from toruscast.mapping.formats import (
+    read_comm,
+    read_hosts,
+    read_mapping,
+    read_mappings,
+    read_times,
+    read_torus,
+    write_comm,
+    write_mapping,
+)
+from toruscast.mapping.formats.run_log import append_run
+from toruscast.scaling.formats import read_measurements
+from toruscast.scaling.interconnect.jobs import read_jobs
 
 FOREIGN = [
     ("0;1;100\n1;2;50\n", "values separated by ; (0;1;100)"),
@@ -38,13 +50,16 @@ def test_what_was_found_and_what_is_read(tmp_path, text, found):
         assert f"communication graph in a format that is not read: found {found}" in str(
             caught.value
         )
-        for known in ("edges", "matrix", "open-mpi", "matrix-market", "npz", "toruscast formats"):
-            assert known in str(caught.value)
+        remedies = ["edges", "matrix", "open-mpi", "matrix-market", "npz", "toruscast formats"]
+        remedies = ["commas or blanks between values"] if ";" in found else remedies
+        for remedy in remedies:
+            assert remedy in str(caught.value)
     for read in (read_mapping, read_mappings):
         with pytest.raises(InputError) as caught:
             read(path, Torus((2, 2)))
         assert f"mapping in a format that is not read: found {found}" in str(caught.value)
-        assert "rankfile, hostfile" in str(caught.value)
+        remedy = "commas or blanks" if ";" in found else "rankfile, hostfile"
+        assert remedy in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["{x}", "a;b", "<7>", "[z]", "<a>", "[1]", "[1x2]", "{1}", "a;1"])
@@ -89,3 +104,135 @@ def test_too_many_tasks_are_told_as_such(tmp_path, monkeypatch):
         assert "typo.txt:1: nearly all tasks without traffic: found 2000000001" in result.stderr
     with pytest.raises(InputError, match="found 3, expected at most 1 node x 2"):
         strategies.make("identity", CommGraph(3, [], [], []), Torus((1,)), tasks_per_node=2)
+
+
+# What is no file of toruscast's readers, its name in the message, and the remedy.
+NAMED = [
+    ("4 5\n1 2\n1 3 4\n2 3\n1 4\n2 4\n", "hypergraph of hMETIS", "edges src dst bytes"),
+    ("3 4\n1 2 3\n2 3 4\n1 4\n", "hypergraph of hMETIS", "a net of several vertices is none"),
+    ("3 4 1\n5 1 2 3\n7 2 3 4 1\n9 1 4\n", "hypergraph of hMETIS", "edges src dst bytes"),
+    ("0 4 3 8\n0 1 2\n1 2 3\n0 3\n", "hypergraph of PaToH or Zoltan", "edges src dst bytes"),
+    ("1 4 3 8\n1 2 3\n2 3 4\n1 4\n", "hypergraph of PaToH or Zoltan", "edges src dst bytes"),
+    ("0 8 3600Gbps 0.000025ms 0\n1 8 3600Gbps 0.000025ms 0\n", "with their rates", "4x4x8"),
+    ("4 1 4\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", "with their rates", "4x4x8"),
+    ("a b 10 MB/s 1us\nb c 10 MB/s 1us\n", "with their rates", "4x4x8"),
+    ("topology = torus;\nk = 4;\nn = 2;\n", "a torus of BookSim", "sizes 4x4"),
+    ("// a mesh\ntopology = mesh;\nk = 8;\nn = 3;\n", "a mesh of BookSim", "sizes 8mx8mx8m"),
+    ("topology = fly;\nk = 4;\nn = 2;\n", "a network of BookSim (fly)", "4x4x8"),
+    (
+        'PARAMS\n{\n modelnet_order=("torus");\n n_dims="3";\n dim_length="4,4,2";\n}\n',
+        "a torus of CODES",
+        "sizes 4x4x2",
+    ),
+    ("0 1 2 3\n8 9 10\n", "nodes of several jobs", "the traffic of one job"),
+    ("router 0 node 0 router 1\nrouter 1 node 1\n", "links of BookSim", "4x4x8"),
+    ("tleaf 2 4 10 8 1\n", "a target of Scotch that is no torus", "torus3D"),
+    ("deco 0\n4 7\n0 1 4\n", "a target of Scotch that is no torus", "torus3D"),
+    ("hcub 4\n", "a target of Scotch that is no torus", "mesh2D"),
+    ("@nodes\nlabel\n0\n1\n@arcs\n  label\n0 1 0\n", "LGF", "a CSV"),
+    ('<?xml version="1.0"?>\n<!-- a --><graphml></graphml>\n', "GraphML", "NetworkX"),
+    ('<gexf version="1.3"></gexf>\n', "GEXF", "NetworkX"),
+    ("*Vertices 2\n1 a\n2 b\n*Arcs\n1 2 5\n", "Pajek", "NetworkX"),
+    ("/* made by hand */\nstrict digraph G {\n a -> b\n}\n", "DOT", "NetworkX"),
+    ('Creator "me"\ngraph [\n node [ id 0 ]\n]\n', "GML", "NetworkX"),
+    ("c a comment\np sp 3 2\na 1 2 5\na 2 3 7\n", "DIMACS", "a CSV"),
+    ("LEDA.GRAPH\nvoid\nint\n", "LEDA", "NetworkX"),
+    (b"SQLite format 3\0" + bytes(100), "an SQLite database", "a CSV"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5", "a CSV"),
+]
+
+
+@pytest.mark.parametrize(("content", "name", "remedy"), NAMED)
+def test_neighbours_of_graphs_are_named_with_a_remedy(tmp_path, content, name, remedy):
+    path = tmp_path / "app"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError) as caught:
+        read_comm(path)
+    assert name in str(caught.value)
+    assert remedy in str(caught.value)
+    result = CliRunner().invoke(main, ["doctor", str(path)])
+    assert result.exit_code == 2
+    assert name in result.stdout
+    assert remedy in result.stdout
+
+
+def test_what_is_read_is_not_taken_for_a_neighbour(tmp_path):
+    path = tmp_path / "app.graph"
+    # Damaged: vertex 5 does not name vertex 4 back.
+    path.write_text("5 4\n2\n1 3\n2 4\n3 5\n1\n")
+    with pytest.raises(InputError, match="edge at one end only"):
+        read_comm(path)
+    for text in ("4 4\n2 4\n1 3\n2 4\n1 3\n", "5 4\n2 3 4 5\n1\n1\n1\n1\n"):
+        path.write_text(text)
+        assert read_comm(path).n_edges == 8
+    path.write_text("0 1 5\n1 2\n")
+    with pytest.raises(InputError, match="wrong number of columns"):
+        read_comm(path)
+
+
+@pytest.mark.parametrize("text", ["0 1 8,5\n1 2 3\n", "# n_tasks 3\n0 1 8\n1 2 8,5\n"])
+def test_decimal_commas(tmp_path, text):
+    path = tmp_path / "dec.edges"
+    path.write_text(text)
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if "," in row)
+    with pytest.raises(InputError, match=f"dec.edges:{line}: .*8,5, a decimal comma.*8.5"):
+        read_comm(path)
+    path.write_text("".join(f"{i} {i + 1} 8\n" for i in range(100)) + "100 101 8,5\n")
+    with pytest.raises(InputError, match=r"dec.edges:101: bad nbytes: found 8,5.*decimal point"):
+        read_comm(path)
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_wide_characters_are_told_by_every_reader(tmp_path, code):
+    wide = code[:6].upper()
+    path = tmp_path / "a.toml"
+
+    def refused(read, text):
+        path.write_bytes(text.encode(code))
+        with pytest.raises(InputError, match=f"{wide} text: expected .*save the file as UTF-8"):
+            read(path)
+
+    refused(read_comm, "0 1 5\n1 0 7\n")
+    refused(lambda p: read_comm(p, format="edges"), "0 1 5\n1 0 7\n")
+    refused(lambda p: read_mapping(p, Torus((2,))), "0 0\n1 0\n")
+    refused(lambda p: list(read_mappings(p, Torus((2,)))), "a,0,1\n")
+    refused(read_times, "mapping,time\na,1\n")
+    refused(read_torus, "shape = [4, 4]\n")
+    refused(lambda p: read_hosts(p, Torus((2,))), "host,x\na,0\nb,1\n")
+    refused(read_measurements, "p,value\n2,1\n4,2\n")
+    refused(read_jobs, "job,interconnect,latency\na,slow,1\n")
+
+
+def test_semicolons_in_times(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("mapping;time\na;0.5\nb;0.25\n")
+    assert read_times(path) == {"a": 0.5, "b": 0.25}
+    append_run(path, "c", 2.0)
+    assert read_times(path) == {"a": 0.5, "b": 0.25, "c": 2.0}
+    path.write_text("mapping;time\na;0,5\n")
+    with pytest.raises(InputError, match=r"t.csv:2: bad time: found 0,5.*decimal point"):
+        read_times(path)
+    path.write_text("row-major 0,0131\n")
+    with pytest.raises(InputError, match=r"t.csv:1: .*decimal"):
+        read_times(path)
+
+
+def test_files_under_the_wrong_option(tmp_path):
+    torus, box = Torus((4, 4)), tmp_path / "best.map"
+    write_mapping(strategies.make("identity", CommGraph(16, [0], [1], [8]), torus), box)
+    for how in ({}, {"duplicates": "sum"}):
+        with pytest.raises(InputError, match=r"found a mapping.*--mapping or --mappings takes"):
+            read_comm(box, **how)
+    with pytest.raises(InputError, match="not measured times: found a mapping"):
+        read_times(box)
+    graph = tmp_path / "app.csv"
+    write_comm(CommGraph(2, [0], [1], [64]), graph)
+    for read in (read_mapping, read_mappings):
+        with pytest.raises(InputError, match=r"found a communication graph.*--comm takes"):
+            read(graph, torus)
+    with pytest.raises(InputError, match=r"found a communication graph.*--comm takes"):
+        read_torus(graph)
+    times = tmp_path / "t.csv"
+    times.write_text("mapping,p_best,time\na,0.5,1\n")
+    with pytest.raises(InputError, match=r"toruscast rank.*forecasts, not measured"):
+        read_times(times)

@@ -80,7 +80,7 @@ def pickled_npz():
         ("", None, "empty file"),
         ("\n \n# only a comment\n", None, "file without data"),
         (b"0 1 5\n\0\0\1", None, "binary file"),
-        ("0 1 5\n".encode("utf-16"), None, "binary file"),
+        ("0 1 5\n".encode("utf-16"), None, "UTF-16 text"),
         (b"0 1 5\n1 2 \xff\n", 2, "not UTF-8 text: found byte 0xff"),
         ("0 1 5\n1 2\n", 2, r"wrong number of columns: found 2: 1 2, expected 3 columns \(src"),
         ("0 1 5\n1 2 3 4\n", 2, "wrong number of columns: found 4"),
@@ -174,7 +174,7 @@ def test_bad_graph(tmp_path, content, line, message):
 BAD_MAPS = [
     ("", None, "empty file"),
     ("# nothing\n", None, "file without data"),
-    (b"\x89PNG\0", None, "binary file"),
+    (b"\x89PNG\0", None, "a picture"),
     (b"0 0 \xfe\n", 1, "not UTF-8"),
     ("0 0 0\n0 1\n", 2, "wrong number of columns"),
     ("0 0 0\n0 -1 0\n", 2, "bad coordinate 1: found -1"),

@@ -42,12 +42,14 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
 
 def write(comm: CommGraph, path: Path) -> None:
     """Write the arrays n_tasks, src, dst, nbytes, n_messages and grid."""
-    np.savez_compressed(
-        path,
-        n_tasks=np.int64(comm.n_tasks),
-        grid=np.array(comm.grid or (), dtype=np.int64),
-        **{f: getattr(comm, f) for f in ("src", "dst", "nbytes", "n_messages")},
-    )
+    # To a name without the suffix, NumPy would add it.
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            n_tasks=np.int64(comm.n_tasks),
+            grid=np.array(comm.grid or (), dtype=np.int64),
+            **{f: getattr(comm, f) for f in ("src", "dst", "nbytes", "n_messages")},
+        )
 
 
 def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] | CommGraph:
