@@ -60,7 +60,7 @@ def described(error: Exception, arguments: Sequence[str] = ()) -> tuple[str, int
 def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) -> str:
     """Say what a file is that the user gave an option which takes something else."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
-    if file not in words or not Path(file).is_file() or " takes " in str(error):
+    if file is None or file not in words or " takes " in str(error) or not _is_file(file):
         return ""
     from toruscast.errors import InputError
     from toruscast.mapping.formats.dialect import OPTIONS
@@ -73,6 +73,14 @@ def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) ->
         return ""
     with suppress(InputError):
         what = purpose(Source(file))
-        if what and getattr(error, "line", None) in (None, 1):
+        is_new = what.partition(";")[0] not in str(error)
+        if what and is_new and getattr(error, "line", None) in (None, 1):
             return f" (it looks like {what})"
     return ""
+
+
+def _is_file(file: str) -> bool:
+    try:
+        return Path(file).is_file()
+    except (OSError, ValueError):
+        return False

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from toruscast.validation import read_bytes
-
 from .names import closest
 from .simulate.options import read_seconds
 
@@ -96,6 +94,8 @@ def _bandwidth(key: str, text: str) -> object:
 
 def _bytes(key: str, text: str) -> object:
     """Bytes, or bytes per second, as a number or with their unit."""
+    from toruscast.validation import read_bytes
+
     return _first(text, int, float, lambda word: read_bytes(word.strip().removesuffix("/s")))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,7 +212,7 @@ def known_files(source: Source) -> Iterator[Foreign]:
         if sign.match(bare) or sign.match(start):
             yield known
     looks: tuple[Callable[[Source, bytes], Foreign | None], ...] = (
-        *(_archive, _page, _simulator, _columns, _rates, _decimal_comma, _hypergraph, _jobs),
+        *(_archive, _page, _columns, _rates, _decimal_comma, _hypergraph, _jobs),
         _look,
     )
     for look in looks:
@@ -254,33 +254,6 @@ def _page(source: Source, bare: bytes) -> Foreign | None:
     if b'id="charts"' in source.data:
         return Foreign("a report of toruscast", "'toruscast plot' draws its views", True)
     return Foreign("a web page", _EXPORT)
-
-
-def _simulator(_: Source, bare: bytes) -> Foreign | None:
-    """A torus in the settings of CODES or BookSim, with its sizes."""
-    if re.match(rb"(LPGROUPS|PARAMS)\s*\{", bare):
-        settings = dict(re.findall(r'(\w+)\s*=\s*\(?\s*"([^"]*)"', bare.decode(errors="replace")))
-        sizes = re.findall("[0-9]+", settings.get("dim_length", ""))
-        if not any("torus" in word for word in (*settings, *settings.values())):
-            return Foreign("a network of CODES", "a torus: sizes such as 4x4x8", sure=True)
-        return Foreign("a torus of CODES, which is not read", _sizes(sizes), sure=True)
-    words = re.sub(rb"//[^\n]*", b"", bare).decode(errors="replace")
-    settings = dict(re.findall(r"(\w+)\s*=\s*([^;\n]*?)\s*;", words))
-    if "topology" not in settings:
-        return None
-    topology = settings["topology"]
-    if topology not in ("torus", "mesh"):
-        return Foreign(
-            f"a network of BookSim ({topology[:20]})", "a torus: sizes such as 4x4x8", sure=True
-        )
-    size, many = settings.get("k", ""), settings.get("n", "")
-    sizes = [size] * int(many) if size.isdigit() and many in "12345678" and many else []
-    end = "m" if topology == "mesh" else ""
-    return Foreign(f"a {topology} of BookSim, which is not read", _sizes(sizes, end), sure=True)
-
-
-def _sizes(sizes: Sequence[str], end: str = "") -> str:
-    return f"the sizes {'x'.join(f'{size}{end}' for size in sizes)}" if sizes else _TORUS
 
 
 def _columns(source: Source, _: bytes) -> Foreign | None:

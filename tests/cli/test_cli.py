@@ -132,7 +132,7 @@ BAD = {
     "simulate --comm halo.csv --torus 4x4 --mapping short.map": "expected 16 tasks",
     "simulate --comm halo.csv --torus 4x4 --mapping identity --links -  --csv -": "only one of",
     f"{SIMULATE} --network deadlock=nne": "--network: bad deadlock rule: found nne, expected",
-    f"{SIMULATE} --network bufer=1": "zones: found bufer",
+    f"{SIMULATE} --network bufer=1": "unknown --network key: found bufer",
     f"{SIMULATE} --network overhead": "bad --network: found overhead, expected KEY=VALUE",
     f"{SIMULATE} --network payload=x": "--network: bad payload",
     f"{SIMULATE} --network bandwidth=-1": "--network: bad bandwidth",

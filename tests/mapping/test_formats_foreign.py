@@ -116,14 +116,7 @@ NAMED = [
     ("0 8 3600Gbps 0.000025ms 0\n1 8 3600Gbps 0.000025ms 0\n", "with their rates", "4x4x8"),
     ("4 1 4\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n", "with their rates", "4x4x8"),
     ("a b 10 MB/s 1us\nb c 10 MB/s 1us\n", "with their rates", "4x4x8"),
-    ("topology = torus;\nk = 4;\nn = 2;\n", "a torus of BookSim", "sizes 4x4"),
-    ("// a mesh\ntopology = mesh;\nk = 8;\nn = 3;\n", "a mesh of BookSim", "sizes 8mx8mx8m"),
-    ("topology = fly;\nk = 4;\nn = 2;\n", "a network of BookSim (fly)", "4x4x8"),
-    (
-        'PARAMS\n{\n modelnet_order=("torus");\n n_dims="3";\n dim_length="4,4,2";\n}\n',
-        "a torus of CODES",
-        "sizes 4x4x2",
-    ),
+    ("topology = torus;\nk = 4;\nn = 2;\n", "a torus (booksim", "--torus takes a torus"),
     ("0 1 2 3\n8 9 10\n", "nodes of several jobs", "the traffic of one job"),
     ("router 0 node 0 router 1\nrouter 1 node 1\n", "links of BookSim", "4x4x8"),
     ("tleaf 2 4 10 8 1\n", "a target of Scotch that is no torus", "torus3D"),
@@ -151,6 +144,9 @@ def test_neighbours_of_graphs_are_named_with_a_remedy(tmp_path, content, name, r
     assert name in str(caught.value)
     assert remedy in str(caught.value)
     result = CliRunner().invoke(main, ["doctor", str(path)])
+    if "a torus" in name:
+        assert result.exit_code == 0
+        return
     assert result.exit_code == 2
     assert name in result.stdout
     assert remedy in result.stdout
