@@ -30,6 +30,9 @@ from toruscast.mapping.formats import (
     write_mappings,
 )
 from toruscast.mapping.formats.registry import dialects
+from toruscast.training.predictor.model_file import save_predictor
+from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.samples.store import write_samples
 
 RING = CommGraph(4, [0, 1, 2, 3], [1, 2, 3, 0], [64.0, 32.0, 16.0, 8.0])
 SUFFIXES = ("", ".bin", ".txt", ".csv", ".npz", ".npy", ".parquet", ".gz", ".edges.gz", ".zip")
@@ -324,3 +327,16 @@ def test_a_file_under_another_option_is_named(here, line):
     result = run(*line.split())
     assert result.exit_code == 2
     assert "(it looks like a communication graph (table); --comm takes it)" in result.stderr
+
+
+def test_doctor_knows_models_and_samples(here):
+    model = TimePredictor(n_estimators=10).fit(np.eye(6), np.arange(1.0, 7.0))
+    save_predictor(model, "m.npz")
+    labels = {"workload": ["a"], "torus": ["2x2"], "mapping": ["m"], "key": ["k"], "time": [1.0]}
+    write_samples(pd.DataFrame(labels), "s.parquet")
+    for file, said in {"m.npz": "--model takes it", "s.parquet": "--samples takes it"}.items():
+        result = run("doctor", file)
+        assert (result.exit_code, said in result.stdout) == (0, True), result.output
+        result = run("rank", "--torus", "2x2", "--comm", file)
+        assert result.exit_code == 2
+        assert f"expected a communication graph; {said}" in result.stderr
