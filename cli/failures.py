@@ -22,6 +22,8 @@ _TOLD = (
     ("toruscast.simulation.stall", "StallError", FAILED),
     ("toruscast.training.plan.script", "RunError", FAILED),
 )
+# Options whose readers recognise every format.
+_RECOGNISED = ("--comm", "--mapping", "--mappings", "--torus", "--hosts")
 
 
 class Ended(SystemExit):
@@ -60,21 +62,19 @@ def described(error: Exception, arguments: Sequence[str] = ()) -> tuple[str, int
 def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) -> str:
     """Say what a file is that the user gave an option which takes something else."""
     words = [word for argument in arguments for word in argument.split("=", 1)]
-    if file is None or file not in words or " takes " in str(error) or not _is_file(file):
+    if file is None or file not in words or not _is_file(file):
         return ""
     from toruscast.errors import InputError
-    from toruscast.mapping.formats.dialect import OPTIONS
     from toruscast.mapping.formats.registry import purpose
     from toruscast.mapping.formats.source import Source
 
+    # Where the format is recognised, the readers say it themselves.
     before = words[words.index(file) - 1]
-    # The readers of these options say it themselves.
-    if any(before in options.split() for options in OPTIONS.values()):
+    if before in _RECOGNISED or words[0] in ("convert", "doctor"):
         return ""
     with suppress(InputError):
-        what = purpose(Source(file))
-        is_new = what.partition(";")[0] not in str(error)
-        if what and is_new and getattr(error, "line", None) in (None, 1):
+        what = purpose(Source(file), "times" if before == "--times" else None)
+        if what and getattr(error, "line", None) in (None, 1):
             return f" (it looks like {what})"
     return ""
 

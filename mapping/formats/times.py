@@ -94,7 +94,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
             expected = "a decimal point; or the name in quotes, if the comma stands behind it"
             raise text.fault("a decimal comma, or a name with a blank", number, line, expected)
         if len(parts) != len(columns):
-            raise _not_so(source, number, parts, columns)
+            raise text.fault("wrong number of columns", number, len(parts), ",".join(columns))
         name, cells = parts[where[0]], {place: parts[place] for place in where[1]}
         # A mapping may have run less often than another.
         filled = {place: cell for place, cell in cells.items() if cell} or cells
@@ -153,15 +153,6 @@ def columns_of_times(header: list[str]) -> tuple[int, dict[int, float]] | None:
         times = {place: match for place, match in times.items() if header[place][-1].isdigit()}
     units = {place: _UNITS[(match[1] or "s").lower()] for place, match in times.items()}
     return header.index(MAPPING), units
-
-
-def _not_so(source: Source, number: int, parts: list[str], columns: list[str]) -> InputError:
-    """The fault of a line that has other columns; it may be a file of something else."""
-    from .registry import purpose
-
-    if (what := purpose(source, "times")) and number == source.first_line()[0]:
-        return source.text.fault("not measured times", number, what, "lines mapping,time")
-    return source.text.fault("wrong number of columns", number, len(parts), ",".join(columns))
 
 
 def separator_of(line: str) -> str | None:

@@ -219,8 +219,12 @@ def test_files_under_the_wrong_option(tmp_path):
     for how in ({}, {"duplicates": "sum"}):
         with pytest.raises(InputError, match=r"found a mapping.*--mapping or --mappings takes"):
             read_comm(box, **how)
-    with pytest.raises(InputError, match="not measured times: found a mapping"):
+    with pytest.raises(InputError, match=r"best.map:1: wrong number of columns"):
         read_times(box)
+    write_comm(CommGraph(16, [0], [1], [8]), tmp_path / "ring.edges")
+    words = f"rank --comm {tmp_path}/ring.edges --torus 4x4 --mappings {box} --times {box}"
+    result = CliRunner().invoke(main, words.split())
+    assert "it looks like a mapping (bluegene); --mapping or --mappings takes it" in result.stderr
     graph = tmp_path / "app.csv"
     write_comm(CommGraph(2, [0], [1], [64]), graph)
     for read in (read_mapping, read_mappings):
