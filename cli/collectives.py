@@ -71,9 +71,10 @@ def command(
     places = torus.n_nodes * (placing.tasks_per_node or 1)
     tasks = places if traffic.tasks is None else traffic.tasks
     # A strategy looks at the ring of ranks, the commonest of the patterns.
+    from toruscast.mapping import Workload
     from toruscast.mapping.patterns import ring
 
-    chosen = load_mapping(ring(tasks, 1), torus, mapping, placing, seed)
+    chosen = load_mapping(Workload([ring(tasks, 1)]), torus, mapping, placing, seed)
     with output.progress("Simulating") as progress:
         table = rank_collectives(kind, nbytes, torus, chosen, progress=progress)
     content = {

@@ -96,7 +96,7 @@ def command(
         _evaluate_runs(traffic, source, chosen, level or 1, mine, splits, work, output)
         return
     columns: list[str] = []
-    if traffic.comms:
+    if traffic.is_given:
         from toruscast.training import needed_level
 
         wanted = {text: names_of(text, mine) for text in chosen}

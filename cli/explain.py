@@ -10,7 +10,7 @@ from toruscast.report.units import nbytes, seconds
 from toruscast.wording import printable
 
 from . import options
-from .inputs import check_sends, load_mapping, load_phases, load_torus
+from .inputs import load_application, load_mapping, load_torus
 from .output import Output, records
 from .placing_options import placing_options
 from .records import Placing, Traffic, Work, as_record
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("explain")
-@options.phased_traffic_options
+@options.traffic_options
 @click.option(
     "--mapping",
     required=True,
@@ -63,13 +63,9 @@ def command(
     from toruscast.search.explain import explain
 
     output.check()
-    application, workload = load_phases(traffic)
-    check_sends(workload, application.source)
+    workload = load_application(traffic).workload
     torus = load_torus(traffic)
-    two = [
-        load_mapping(application.comm, torus, name, placing, work.seed)
-        for name in (mapping, against)
-    ]
+    two = [load_mapping(workload, torus, name, placing, work.seed) for name in (mapping, against)]
     with output.progress("Explaining"):
         why = explain(workload, torus, *two, routing=work.routing, n=top)
     content = {

@@ -84,7 +84,7 @@ def command(
         refuse("without --list", Traffic, Candidates, Work, *others)
         _list(output)
         return
-    if traffic.comm is None or traffic.torus is None:
+    if not traffic.is_given or traffic.torus is None:
         raise click.UsageError("--comm and --torus are needed, or --list")
     sent = load_sent(traffic)
     host = load_torus(traffic)
@@ -102,7 +102,7 @@ def command(
         growing(output.csv_path, parquet_path) as add,
     ):
         blocks = extract_blocks(
-            sent.graph,
+            sent.traffic,
             host,
             map(seen.note, picked),
             level=max(level, needed_level(mine)),
@@ -131,7 +131,7 @@ def command(
             columns = [*SHOWN, *mine, *(["time"] if "time" in table.columns else [])]
         _print(table, columns, output)
         output.console().print(
-            f"\n{counted(seen.n, 'mapping')} of {counted(sent.graph.n_tasks, 'task')} on "
+            f"\n{counted(seen.n, 'mapping')} of {counted(sent.traffic.n_tasks, 'task')} on "
             f"torus {host}: {seen}."
         )
         _tell_hidden(seen.n - MOST_SHOWN, len(table.columns) - len(columns), output)

@@ -11,7 +11,7 @@ import click
 from toruscast.report.units import part_of
 
 from . import options
-from .inputs import check_sends, load_mappings, load_phases, load_torus
+from .inputs import load_application, load_mappings, load_torus
 from .output import Output, records
 from .records import Candidates, Traffic, Work
 from .setting import Setting
@@ -41,7 +41,7 @@ _NO_BUFFERS = (
 
 
 @click.command("flows")
-@options.phased_traffic_options
+@options.traffic_options
 @options.candidates_options
 @click.option(
     "--error",
@@ -76,10 +76,10 @@ def command(
     if not 0 <= error < 1:
         raise click.UsageError(f"bad --error: found {error:g}, expected from 0 to less than 1")
     output.check()
-    application, workload = load_phases(traffic)
-    check_sends(workload, application.source)
+    application = load_application(traffic)
+    workload = application.workload
     host = load_torus(traffic, OF_PACKETS)
-    chosen = load_mappings(application.comm, host, candidates, work.seed)
+    chosen = load_mappings(workload, host, candidates, work.seed)
     with output.progress("Simulating", count=part_of("messages")) as progress:
         found = _fly(workload, host, chosen, error, work.jobs, progress)
     table = ranked(found)

@@ -10,7 +10,7 @@ import click
 from toruscast.report.units import seconds
 
 from . import options
-from .inputs import check_sends, load_phases
+from .inputs import load_application
 from .output import Output, check_writable, records
 from .reading_options import format_option, include_option, iterations_option
 from .records import Traffic, as_record
@@ -76,8 +76,8 @@ def command(
     sizes = read_sizes(shape)
     if sizes is None:
         raise InputError("bad job shape", found=shape, expected="sizes such as 4x6x8")
-    application, workload = load_phases(traffic)
-    check_sends(workload, application.source)
+    application = load_application(traffic)
+    workload = application.workload
     places = None if coords is None else _read_coords(coords)
     with output.progress("Simulating") as progress:
         table, nodes = rank_orders(workload, sizes, coords=places, progress=progress)
@@ -98,7 +98,7 @@ def command(
         return
     console = output.console()
     console.print(
-        f"{application.comm.name}: {workload.n_tasks} tasks on a Fugaku job of {shape} nodes; "
+        f"{workload.name}: {workload.n_tasks} tasks on a Fugaku job of {shape} nodes; "
         "times of simulated flows, no buffer is ever full",
         soft_wrap=True,
     )

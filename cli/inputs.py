@@ -26,41 +26,100 @@ DEFAULT_CANDIDATES = 84
 
 @dataclass(frozen=True)
 class Application:
-    """A communication graph, for one iteration, and how it came about."""
+    """What an application sends in one iteration, and how it came about."""
 
-    comm: CommGraph
-    source: str
+    workload: Workload
+    sources: tuple[str, ...]
+    """Files or datasets that it was read from, or the collective."""
     traffic: str
     iterations: float | None
-    """Application steps by which the graph was divided; None if nobody said."""
-    workload: Workload | None = None
-    """Its phases, where a file tells them apart."""
+    """Application steps by which the graphs were divided; None if nobody said."""
+
+    @property
+    def source(self) -> str:
+        """Its files in one text."""
+        return ", ".join(self.sources)
 
     def describe(self) -> dict[str, object]:
         """Return what JSON output says about it."""
+        total = self.workload.total
         return {
-            "name": self.comm.name,
+            "name": self.workload.name,
             "source": self.source,
-            "tasks": self.comm.n_tasks,
-            "edges": self.comm.n_edges,
-            "bytes": float(self.comm.nbytes.sum()),
-            "messages": float(self.comm.n_messages.sum()),
+            "tasks": total.n_tasks,
+            "edges": total.n_edges,
+            "bytes": float(total.nbytes.sum()),
+            "messages": float(total.n_messages.sum()),
             "traffic": self.traffic,
             "iterations": self.iterations,
+            "phases": list(self.sources),
+            "n_phases": len(self.workload),
+            "dependent": self.workload.dependent,
         }
 
 
-def load_application(traffic: Traffic) -> Application:
-    """Read a graph from a file or a shipped dataset and divide it by the iterations.
+def load_application(traffic: Traffic, *, simulated: bool = True) -> Application:
+    """Read what is sent: of one file, of several as phases after each other, or of a collective.
+
+    Of several files, some may have nothing to send.
+
+    Parameters
+    ----------
+    simulated : bool
+        Whether there must be whole messages to simulate.
 
     Raises
     ------
     InputError
-        If the text names neither, the file is not valid, or there is nothing in it to send.
+        If one of them cannot be read, there is nothing to send, or they do not fit each other.
     """
-    application = _read_application(traffic.comms[0], traffic)
-    check_any(float(application.comm.n_messages.sum()), traffic.comms[0])
-    return application
+    if traffic.collective is not None:
+        return _load_collective(traffic)
+    if traffic.tasks is not None:
+        raise click.UsageError("--tasks goes with --collective")
+    if not traffic.comms:
+        raise click.UsageError("missing --comm, or --collective")
+    parts = [_read_application(comm, traffic) for comm in traffic.comms]
+    if len(parts) == 1:
+        check_any(float(parts[0].workload.total.n_messages.sum()), parts[0].source)
+    found = parts[0] if len(parts) == 1 and not traffic.dependent else _joined(parts, traffic)
+    if simulated:
+        check_sends(found.workload, found.source)
+    return found
+
+
+def _joined(parts: Sequence[Application], traffic: Traffic) -> Application:
+    """Return the phases of all parts, one after the other."""
+    from toruscast.errors import InputError
+    from toruscast.mapping import Workload
+
+    for part in parts[1:]:
+        if part.workload.n_tasks != parts[0].workload.n_tasks:
+            found = " and ".join(f"{p.workload.n_tasks} in {p.source}" for p in (parts[0], part))
+            raise InputError(
+                "phases differ in their number of tasks",
+                found=found,
+                expected="the same, which the first line of a file may tell (in CSV: # n_tasks N)",
+            )
+    phases = [phase for part in parts for phase in part.workload]
+    if traffic.dependent and len(phases) < 2:
+        raise click.UsageError("--dependent needs several --comm, a round each")
+    rounds = [part.source for part in parts if part.workload.dependent and len(part.workload) > 1]
+    if rounds and not traffic.dependent:
+        raise InputError(
+            "rounds of one file and a barrier before another cannot be one workload",
+            file=rounds[0],
+            found=f"{len(parts)} files",
+            expected="that file alone, or --dependent: then all files are rounds without a barrier",
+        )
+    names = dict.fromkeys(part.workload.name for part in parts)
+    divisors = {part.iterations for part in parts}
+    return Application(
+        Workload(phases, ", ".join(names), traffic.dependent),
+        tuple(traffic.comms),
+        traffic.include,
+        divisors.pop() if len(divisors) == 1 else None,
+    )
 
 
 def check_any(n_messages: float, file: str) -> None:
@@ -72,7 +131,7 @@ def check_any(n_messages: float, file: str) -> None:
 
 
 def _read_application(comm: str, traffic: Traffic) -> Application:
-    """The graph, whether or not there is something in it to send."""
+    """The traffic of a file, whether or not there is something in it to send."""
     from toruscast.mapping import Workload
 
     read, known = read_traffic(comm, traffic.include, **traffic.how)
@@ -81,7 +140,7 @@ def _read_application(comm: str, traffic: Traffic) -> Application:
     if traffic.grid is not None:
         phases = [phase.renamed(phase.name, task_grid(traffic.grid)) for phase in phases]
     workload = Workload(phases, read.name, read.dependent)
-    return Application(workload.total, comm, traffic.include, iterations, workload)
+    return Application(workload, (comm,), traffic.include, iterations)
 
 
 def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
@@ -113,14 +172,12 @@ def of_an_iteration(iterations: float | None) -> float:
     return 1 / iterations
 
 
-def check_sends(traffic: Workload | CommGraph, file: str) -> None:
+def check_sends(workload: Workload, file: str) -> None:
     """Raise, naming the file, unless a simulation has something to send."""
     from toruscast.errors import InputError
-    from toruscast.mapping import as_workload
 
-    phases = as_workload(traffic)
-    if not any(phase.whole_messages.any() for phase in phases):
-        most = max(float(phase.n_messages.max(initial=0.0)) for phase in phases)
+    if not any(phase.whole_messages.any() for phase in workload):
+        most = max(float(phase.n_messages.max(initial=0.0)) for phase in workload)
         raise InputError(
             "at most half a message on every edge: nothing to send",
             file=file,
@@ -130,50 +187,7 @@ def check_sends(traffic: Workload | CommGraph, file: str) -> None:
         )
 
 
-def load_phases(traffic: Traffic) -> tuple[Application, Workload]:
-    """Read the graphs of the phases; return what they add up to, too.
-
-    Of several, some may have nothing to send.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be read, a single one has nothing to send, or they differ in their
-        number of tasks.
-    """
-    from toruscast.errors import InputError
-    from toruscast.mapping import Workload
-
-    if traffic.collective is not None:
-        return _load_collective(traffic)
-    if traffic.tasks is not None:
-        raise click.UsageError("--tasks goes with --collective")
-    if not traffic.comms:
-        raise click.UsageError("missing --comm, or --collective")
-    if traffic.dependent and len(traffic.comms) < 2:
-        raise click.UsageError("--dependent needs several --comm, a round each")
-    if len(traffic.comms) == 1:
-        parts = [load_application(traffic)]
-    else:
-        parts = [_read_application(comm, traffic) for comm in traffic.comms]
-    for part in parts[1:]:
-        if part.comm.n_tasks != parts[0].comm.n_tasks:
-            found = " and ".join(f"{p.comm.n_tasks} in {p.source}" for p in (parts[0], part))
-            raise InputError(
-                "phases differ in their number of tasks",
-                found=found,
-                expected="the same, which the first line of a file may tell (in CSV: # n_tasks N)",
-            )
-    names = list(dict.fromkeys(part.comm.name for part in parts))
-    workload = Workload([part.comm for part in parts], ", ".join(names), traffic.dependent)
-    if len(parts) == 1:
-        return parts[0], parts[0].workload or workload
-    divisors = {part.iterations for part in parts}
-    common = divisors.pop() if len(divisors) == 1 else None
-    return Application(workload.total, ", ".join(traffic.comms), traffic.include, common), workload
-
-
-def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
+def _load_collective(traffic: Traffic) -> Application:
     """The rounds of a collective, in place of graphs."""
     from toruscast.mapping import parse_torus
 
@@ -183,7 +197,7 @@ def _load_collective(traffic: Traffic) -> tuple[Application, Workload]:
         raise click.UsageError("give --comm or --collective, not both")
     text = traffic.collective or ""
     workload = load_collective(traffic, parse_torus(traffic.torus or "")).workload()
-    return Application(workload.total, text, traffic.include, None), workload
+    return Application(workload, (text,), traffic.include, None)
 
 
 def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:
@@ -207,13 +221,13 @@ def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:
 
 
 def load_mappings(
-    comm: CommGraph, torus: Torus, candidates: Candidates, seed: int
+    workload: Workload, torus: Torus, candidates: Candidates, seed: int
 ) -> list[TaskMapping]:
     """Read mappings, or make a sample of them."""
     made = candidates.mappings is None
     loaded: list[TaskMapping] = []
     with working("Making mappings" if made else "Reading mappings") as progress:
-        found, n = stream_mappings(comm, torus, candidates, seed)
+        found, n = stream_mappings(workload, torus, candidates, seed)
         for mapping in found:
             loaded.append(mapping)
             progress(len(loaded), n)
@@ -221,7 +235,7 @@ def load_mappings(
 
 
 def stream_mappings(
-    comm: CommGraph,
+    traffic: Workload | CommGraph,
     torus: Torus,
     candidates: Candidates,
     seed: int,
@@ -241,9 +255,9 @@ def stream_mappings(
         from toruscast.mapping.strategies.sampling import most_mappings
 
         if n is None:
-            n = most_mappings(comm, torus, capacity, DEFAULT_CANDIDATES)
+            n = most_mappings(traffic, torus, capacity, DEFAULT_CANDIDATES)
         sample = strategies.iter_sample(
-            comm, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
+            traffic, torus, n=n, seed=seed, tasks_per_node=capacity, kinds=kinds
         )
         if not fixed:
             return sample, n
@@ -252,27 +266,28 @@ def stream_mappings(
     from toruscast.mapping.formats.mapping import iter_mappings, mapping_files
 
     files = mapping_files(mappings)
-    found = iter_mappings(mappings, torus, n_tasks=comm.n_tasks, **candidates.how)
-    checked = _checked(found, mappings, comm, torus, fixed)
+    n_tasks = traffic.n_tasks
+    found = iter_mappings(mappings, torus, n_tasks=n_tasks, **candidates.how)
+    checked = _checked(found, mappings, n_tasks, torus, fixed)
     return checked, None if files is None else len(files)
 
 
 def _checked(
     found: Iterable[TaskMapping],
     file: str,
-    comm: CommGraph,
+    n_tasks: int,
     torus: Torus,
     fixed: Mapping[int, int],
 ) -> Iterator[TaskMapping]:
     """Give mappings of a file or folder, each after a look at whether it fits."""
     for mapping in found:
-        check_mappings([mapping], file, comm, torus)
+        check_mappings([mapping], file, n_tasks, torus)
         check_fixed([mapping], file, fixed)
         yield mapping
 
 
 def load_mapping(
-    comm: CommGraph, torus: Torus, mapping: str, placing: Placing, seed: int
+    workload: Workload, torus: Torus, mapping: str, placing: Placing, seed: int
 ) -> TaskMapping:
     """Read one mapping from a file, or make one by a strategy's name or the machine's own word.
 
@@ -289,12 +304,12 @@ def load_mapping(
     fixed = read_fixed(placing.fixed)
     is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES
     if is_file(mapping) and not (is_known and Path(mapping).is_dir()):
-        chosen = read_mapping(mapping, torus, n_tasks=comm.n_tasks, **placing.how)
-        check_mappings([chosen], mapping, comm, torus)
+        chosen = read_mapping(mapping, torus, n_tasks=workload.n_tasks, **placing.how)
+        check_mappings([chosen], mapping, workload.n_tasks, torus)
         check_fixed([chosen], mapping, fixed)
         return chosen
     if is_order_word(mapping, torus):
-        found = ordered(mapping, torus, comm.n_tasks, placing.tasks_per_node)
+        found = ordered(mapping, torus, workload.n_tasks, placing.tasks_per_node)
         return put([found], torus, fixed)[0]
     if not is_known:
         known = strategies.examples()
@@ -307,19 +322,17 @@ def load_mapping(
         warnings.warn(said, InputWarning, stacklevel=2)
     capacity = placing.tasks_per_node
     with working("Making the mapping"):
-        made = strategies.make(mapping, comm, torus, tasks_per_node=capacity, seed=seed)
+        made = strategies.make(mapping, workload, torus, tasks_per_node=capacity, seed=seed)
     return put([made], torus, fixed)[0]
 
 
-def check_mappings(
-    mappings: Sequence[TaskMapping], file: str, comm: CommGraph, torus: Torus
-) -> None:
+def check_mappings(mappings: Sequence[TaskMapping], file: str, n_tasks: int, torus: Torus) -> None:
     """Raise, naming the file, unless every mapping fits."""
     from toruscast.errors import InputError
 
     try:
         for mapping in mappings:
-            mapping.check(comm.n_tasks, torus)
+            mapping.check(n_tasks, torus)
     except InputError as error:
         raise error.replace(file=file) from None
 

@@ -78,7 +78,7 @@ def _from_table(
     table = read_samples(source.samples or "")
     torus = None if traffic.torus is None else load_torus(traffic)
     known = _workloads(traffic, table)
-    if traffic.comms:
+    if traffic.is_given:
         table = _only(table, set(known))
     try:
         with output.progress("Routing the samples") as progress:
@@ -100,22 +100,16 @@ def _workloads(traffic: Traffic, table: pd.DataFrame) -> dict[str, Workload]:
     from toruscast import datasets
 
     names = list(dict.fromkeys(table["workload"]))
-    if traffic.comms:
-        workload = _workload(traffic)
+    if traffic.is_given:
+        workload = load_application(traffic, simulated=False).workload
         # A graph whose file was renamed is still that of the only workload.
         return {names[0] if len(names) == 1 else workload.name: workload}
     told = table.attrs["provenance"].get("workloads")
     known = told if isinstance(told, dict) else {}
     shipped = [name for name in names if name not in known and name in datasets.names()]
-    return {name: _workload(Traffic(comms=(name,))) for name in shipped}
-
-
-def _workload(traffic: Traffic) -> Workload:
-    """Return the phases of a graph."""
-    from toruscast.mapping import as_workload
-
-    application = load_application(traffic)
-    return application.workload or as_workload(application.comm)
+    return {
+        name: load_application(Traffic(comms=(name,)), simulated=False).workload for name in shipped
+    }
 
 
 def _only(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:

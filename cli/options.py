@@ -25,8 +25,6 @@ from .work_options import seed_option as seed_option
 from .work_options import work_options as work_options
 from .work_options import working_options as working_options
 
-TRAINING = 168
-"""Mappings to learn from, if not told otherwise."""
 TASKS = Positive(1, 2**31 - 1)
 COMM_HELP = (
     "Communication graph: Open MPI monitoring output, lines of src dst bytes [messages], a dense "
@@ -53,11 +51,36 @@ network_option = click.option(
 )
 
 
-def _traffic(comm: Callable[[F], F], *, required: bool) -> Callable[[F], F]:
+def _traffic(*, required: bool) -> Callable[[F], F]:
     return as_record(
         "traffic",
         Traffic,
-        comm,
+        click.option(
+            "--comm",
+            "comms",
+            multiple=True,
+            metavar="FILE|NAME",
+            help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
+            "several times: phases, a barrier between them.",
+        ),
+        click.option(
+            "--collective",
+            metavar="ALGORITHM:SIZE",
+            help="Instead: the rounds of a collective, such as allreduce/ring:64MB, or with :2 "
+            "behind it on two ports; 'toruscast collectives' ranks the algorithms.",
+        ),
+        click.option(
+            "--tasks",
+            type=TASKS,
+            metavar="N",
+            help="Tasks of the collective.  [default: one on every node]",
+        ),
+        click.option(
+            "--dependent",
+            is_flag=True,
+            help="The phases are rounds: instead of at a barrier, each task waits for its own "
+            "messages of the round.",
+        ),
         *reading_options,
         iterations_option(" Known for shipped datasets; 1 for files."),
         include_option,
@@ -73,57 +96,14 @@ def _traffic(comm: Callable[[F], F], *, required: bool) -> Callable[[F], F]:
     )
 
 
-def _comm_option(*, required: bool) -> Callable[[F], F]:
-    return click.option(
-        "--comm",
-        "comms",
-        required=required,
-        metavar="FILE|NAME",
-        callback=lambda _context, _option, text: () if text is None else (text,),
-        help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512.",
-    )
-
-
 def traffic_options(function: F) -> F:
     """Add what tells which traffic goes over which torus, as the record ``traffic``."""
-    return _traffic(_comm_option(required=True), required=True)(function)
+    return _traffic(required=True)(function)
 
 
 def optional_traffic_options(function: F) -> F:
     """Add the same options where samples may stand in for them."""
-    return _traffic(_comm_option(required=False), required=False)(function)
-
-
-def phased_traffic_options(function: F) -> F:
-    """Add what tells which phases of traffic go over which torus, as the record ``traffic``."""
-    comm = click.option(
-        "--comm",
-        "comms",
-        multiple=True,
-        metavar="FILE|NAME",
-        help=f"{COMM_HELP}, or the name of a shipped dataset, such as lammps-lj-512. Given "
-        "several times: phases, a barrier between them.",
-    )
-    dependent = click.option(
-        "--dependent",
-        is_flag=True,
-        help="The phases are rounds: instead of at a barrier, each task waits for its own "
-        "messages of the round.",
-    )
-    collective = click.option(
-        "--collective",
-        metavar="ALGORITHM:SIZE",
-        help="Instead: the rounds of a collective, such as allreduce/ring:64MB, or with :2 behind "
-        "it on two ports; 'toruscast collectives' ranks the algorithms.",
-    )
-    tasks = click.option(
-        "--tasks",
-        type=TASKS,
-        metavar="N",
-        help="Tasks of the collective.  [default: one on every node]",
-    )
-    options = (comm, collective, tasks, dependent)
-    return _traffic(lambda f: with_options(f, *options), required=True)(function)
+    return _traffic(required=False)(function)
 
 
 def candidates_options(function: F) -> F:
@@ -160,7 +140,7 @@ def sample_options(function: F) -> F:
                 "number",
                 type=click.IntRange(min=6),
                 metavar="N",
-                help=f"Mappings to simulate.  [default: {TRAINING}]",
+                help="Mappings to simulate.  [default: 168]",
             ),
             click.option(
                 "--times",

@@ -18,9 +18,12 @@ def application_line(application: Application) -> str:
     """Return what is sent, in words."""
     import numpy as np
 
-    comm = application.comm
-    line = f"{printable(comm.name)}: {counted(comm.n_tasks, 'task')}, "
+    workload = application.workload
+    comm = workload.total
+    line = f"{printable(workload.name)}: {counted(comm.n_tasks, 'task')}, "
     line += f"{counted(comm.n_edges, 'edge')}, {nbytes(comm.nbytes.sum())}"
+    if len(workload) > 1:
+        line += f" in {counted(len(workload), 'round' if workload.dependent else 'phase')}"
     if application.iterations is not None:
         line += f" per iteration (1/{application.iterations:g} of the capture)"
     if application.traffic != "all":
@@ -29,7 +32,8 @@ def application_line(application: Application) -> str:
     # Where it alone is silent, the warning of the file's reader says so.
     if silent.size > 1 and silent[0] == 0:
         line += "; task 0 neither sends nor receives (tasks are numbered from 0)"
-    left_out = comm.nbytes[comm.whole_messages == 0].sum() / max(comm.nbytes.sum(), 1e-300)
+    left = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
+    left_out = left / max(float(comm.nbytes.sum()), 1e-300)
     if left_out >= _WORTH_SAYING:
         line += f"; {left_out:.1%} of them in edges of less than half a message, not simulated"
     return line

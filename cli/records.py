@@ -74,9 +74,9 @@ class Traffic(Reading, Host):
     grid: str | None = None
 
     @property
-    def comm(self) -> str | None:
-        """The first graph; None if there is none."""
-        return self.comms[0] if self.comms else None
+    def is_given(self) -> bool:
+        """Whether it says what is sent."""
+        return bool(self.comms) or self.collective is not None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .inputs import check_sends, load_application, load_mappings, load_torus
+from .inputs import load_application, load_mappings, load_torus
 from .output import Output
 from .records import Candidates, Source, Traffic, Work, refuse
 
@@ -44,23 +44,22 @@ def learn_from_runs(
 
     if source.times is None or source.mappings is None:
         raise click.UsageError("--times and --mappings go together")
-    if traffic.comm is None:
+    if not traffic.is_given:
         raise click.UsageError("--times needs --comm and --torus")
     refuse("without --times", "number", "samples", "target")
     runs = Runs.of(source.times)
     application = load_application(traffic)
-    check_sends(application.comm, traffic.comm)
     torus = load_torus(traffic)
     files = Candidates(
         source.tasks_per_node, source.hosts, source.mapping_form, mappings=source.mappings
     )
-    mappings = load_mappings(application.comm, torus, files, work.seed)
+    mappings = load_mappings(application.workload, torus, files, work.seed)
     missing = len(mappings) - len(runs.names)
     if missing > 0:
         output.message(f"{missing} of {len(mappings)} mappings have no time")
     with output.progress("Simulating what was measured") as progress:
         found = learn_runs(
-            application.comm,
+            application.workload,
             torus,
             mappings,
             runs,

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import options
-from .inputs import check_sends, load_application, load_mappings, load_torus
+from .inputs import load_application, load_torus
 from .output import Output, check_writable
-from .records import Candidates, Source, Traffic, Work, refuse
+from .records import Source, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +30,7 @@ def obtain_samples(
     """
     if source.mappings is not None:
         raise click.UsageError("--times and --mappings go together")
-    if traffic.comm is None:
+    if not traffic.is_given:
         if source.samples is None:
             raise click.UsageError("give --comm and --torus, or --samples")
         others = (
@@ -52,25 +51,21 @@ def obtain_samples(
         raise click.UsageError("--comm needs --torus")
     if source.samples is not None:
         check_writable(source.samples)
-    application = load_application(traffic)
-    comm = application.comm
-    check_sends(comm, traffic.comm)
+    refuse("with --times and --mappings", "hosts", "mapping_form", "fixed")
+    workload = load_application(traffic).workload
     host = load_torus(traffic)
-    from toruscast.mapping.strategies.sampling import most_mappings
-    from toruscast.training import build_samples
+    from toruscast.training.samples.application import draw_samples
 
-    n = source.number
-    if n is None:
-        n = most_mappings(comm, host, source.tasks_per_node, options.TRAINING)
-    chosen = Candidates(tasks_per_node=source.tasks_per_node, candidates=n)
-    simulated = load_mappings(comm, host, chosen, work.seed)
-    with output.progress(f"Simulating {n} mappings") as progress:
-        return build_samples(
-            [(comm, host, simulated)],
-            source.samples,
-            n_jobs=work.jobs,
+    with output.progress("Simulating mappings") as progress:
+        return draw_samples(
+            workload,
+            host,
+            source.number,
+            seed=work.seed,
+            tasks_per_node=source.tasks_per_node,
             level=level,
             routing=work.routing,
+            store_path=source.samples,
+            n_jobs=work.jobs,
             progress=progress,
-            provenance={"seed": work.seed},
-        )
+        )[0]

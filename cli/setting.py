@@ -24,20 +24,11 @@ class Setting:
     traffic: Traffic
     torus: Torus
 
-    @property
-    def dependent(self) -> bool:
-        """Whether the phases are rounds without a barrier."""
-        return self.traffic.dependent or self.traffic.collective is not None
-
     def describe(self) -> dict[str, Any]:
         """Return what JSON output says about it."""
         torus = self.torus
         return {
-            "application": {
-                **self.application.describe(),
-                "phases": list(self.traffic.comms) or [self.traffic.collective],
-                "dependent": self.dependent,
-            },
+            "application": self.application.describe(),
             "torus": {
                 "name": str(torus),
                 "nodes": torus.n_nodes,
@@ -50,8 +41,6 @@ class Setting:
 
     def in_words(self) -> str:
         """Return it as a line for people."""
-        n = len(self.traffic.comms)
-        phases = f" in {n} {'rounds' if self.dependent else 'phases'}" if n > 1 else ""
         changes = self.traffic.changes
         changed = f"; {', '.join(map(printable, changes))}" if changes else ""
-        return f"{application_line(self.application)}{phases}; on torus {self.torus}{changed}"
+        return f"{application_line(self.application)}; on torus {self.torus}{changed}"

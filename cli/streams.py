@@ -16,7 +16,7 @@ from .records import Traffic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toruscast.mapping import CommGraph
+    from toruscast.mapping import CommGraph, Workload
     from toruscast.mapping.graph_stream import GraphStream
 
 MOST_HELD = 2**25
@@ -39,9 +39,9 @@ LOOK_AT_NO_MESSAGES = (
 class Sent(NamedTuple):
     """What is sent."""
 
-    graph: CommGraph | GraphStream
-    tasks: CommGraph
-    """What mappings are made for: the graph, or its tasks alone."""
+    traffic: Workload | GraphStream
+    tasks: Workload | CommGraph
+    """What mappings are made for: the traffic, or its tasks alone."""
     kinds: Sequence[str] | None
     """Strategies that can make them; None for all."""
     about: dict[str, object]
@@ -58,11 +58,12 @@ def load_sent(traffic: Traffic) -> Sent:
     """
     stream = _stream(traffic)
     if stream is None:
-        application = load_application(traffic)
-        return Sent(application.comm, application.comm, None, application.describe())
+        application = load_application(traffic, simulated=False)
+        workload = application.workload
+        return Sent(workload, workload, None, application.describe())
     about: dict[str, object] = {
         "name": stream.name,
-        "source": traffic.comm,
+        "source": traffic.comms[0],
         "tasks": stream.n_tasks,
         "edges": stream.n_edges,
         "bytes": stream.nbytes,
@@ -81,7 +82,7 @@ def _stream(traffic: Traffic) -> GraphStream | None:
     from toruscast.mapping.formats.graphs.streaming import n_rows
     from toruscast.memory import available
 
-    path = traffic.comm
+    path = traffic.comms[0] if len(traffic.comms) == 1 else None
     # The reader of another format makes its own checks.
     if path is None or not is_file(path) or traffic.form not in ("auto", "parquet"):
         return None

@@ -53,7 +53,7 @@ def print_times(
         console.print(remark)
     name = printable(table["mapping"].iloc[0])
     console.print(f"\nThe fastest, {name}:", style="bold")
-    console.print(bound_line(why, estimated, setting.dependent))
+    console.print(bound_line(why, estimated, setting.application.workload.dependent))
     if table["busiest_link"].iloc[0]:
         console.print(f"\n{link_note(table['busiest_link'].iloc[0])}", style="dim")
     if caveat:

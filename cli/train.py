@@ -60,7 +60,7 @@ def command(
     report: str | None,
     output: Output,
 ) -> None:
-    """Train a predictor, tell how good it is on mappings kept out of training, and save it.
+    """Train a predictor, tell how good it is on held-out mappings, and save it.
 
     \b
     toruscast train --comm lammps-lj-64 --torus 4x4x4 -n 168 --out lj.npz
@@ -71,23 +71,20 @@ def command(
     check_page(report)
     from toruscast.training import (
         TimePredictor,
-        Training,
         feature_set,
         needed_level,
-        repeated_splits,
         save_predictor,
-        summarise,
         usual_target,
     )
+    from toruscast.training.samples.application import train_on
 
     mine = load_plugin(plugin)
     if source.times is not None:
         names = () if is_default("chosen") else names_of(chosen, mine)
         check_use(mine, names or None)
-        found = _train_on_runs(traffic, source, names, out, splits, work, output)
-        write_page(found, report)
+        write_page(_train_on_runs(traffic, source, names, out, splits, work, output), report)
         return
-    names = names_of(chosen, mine) if traffic.comms or mine else ()
+    names = names_of(chosen, mine) if traffic.is_given or mine else ()
     check_use(mine, names)
     table = obtain_samples(
         traffic,
@@ -101,15 +98,13 @@ def command(
     model = TimePredictor(features, aim)
     output.message(f"measuring quality on {splits} splits")
     with output.progress("Measuring quality") as progress:
-        scores = repeated_splits(
+        found = train_on(
             table, model, n_splits=splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
-    quality = summarise(scores)
-    with output.progress("Fitting"):
-        model.fit(table, table["time"])
+    quality = found.quality
     save_predictor(model, out, table.attrs.get("provenance"))
     content = _content(out, model, quality)
-    write_page(Training(model, table, quality, 0), report)
+    write_page(found, report)
     output.write(content, quality)
     if output.for_people:
         _print(content, quality, output)

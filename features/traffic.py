@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,7 +24,8 @@ from toruscast.routing.routing import (
     phase_routings,
 )
 from toruscast.routing.tally import Tally, tally
-from toruscast.simulation._setup import LARGEST_PACKET
+from toruscast.simulation.clock_rounding import clock_roundings
+from toruscast.simulation.coarsening import LARGEST_PACKET, attempts
 from toruscast.simulation.simulation import Simulation
 from toruscast.simulation.simulator import simulate
 from toruscast.typing import Routing
@@ -225,28 +227,75 @@ class RoutedTraffic:
 
     @lazy
     def sure_bound(self) -> float:
-        """Seconds below which no time can fall, whichever way packets choose.
+        """Seconds that no simulation falls below, whichever way packets choose and clocks round.
 
         That is the release bound in dimension order; where routes are open, what injection,
-        reception, latency and the cuts of the torus need at least.
+        reception, latency and the cuts of the torus need at least. Of several iterations there is
+        no such bound of one: it is 0.
         """
-        ways = phase_routings(self.routing, self.workload, self.torus)
+        if self.iterations > 1:
+            return 0.0
+        phases, ways = self.workload.phases, phase_routings(self.routing, self.workload, self.torus)
         is_open = [way == "adaptive" or self.torus.ties_are_open for way in ways]
-        if not any(is_open):
-            return self.release_bound
         if self.workload.dependent:
             bounds = self.bounds
-            return max(bounds.injection, bounds.reception, bounds.latency)
+            working = 0.0 if any(is_open) else bounds.link
+            arriving = max(bounds.injection, bounds.reception, bounds.latency)
+            return self._in_ticks(phases, working, arriving)
         total = 0.0
-        for phase, way, chooses in zip(self.workload, ways, is_open, strict=True):
-            if not chooses:
-                total += self._phase_bound(phase, way)
-                continue
-            bounds = time_bounds(phase, self.torus, self.mapping, routing=way)
+        for phase, way, chooses in zip(phases, ways, is_open, strict=True):
+            total += self._sure_bound_of(phase, way, chooses)
+        return total
+
+    def _sure_bound_of(self, phase: CommGraph, way: Routing, chooses: bool) -> float:
+        """Seconds that no simulation of a phase falls below."""
+        alone = len(self.workload) == 1
+        bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
+        arriving = max(bounds.injection, bounds.reception, bounds.latency)
+        if chooses:
             packets, wire = packet_counts(phase, self.torus)
             cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
-            total += max(bounds.injection, bounds.reception, bounds.latency, cut)
-        return total
+            return self._in_ticks([phase], cut, arriving)
+        released = self.release_bound if alone else self._phase_bound(phase, way)
+        return self._in_ticks([phase], bounds.link, arriving, released)
+
+    def _in_ticks(
+        self,
+        phases: Sequence[CommGraph],
+        working: float,
+        arriving: float,
+        released: float | None = None,
+    ) -> float:
+        """Return a bound of a stretch in the ticks of any simulation that it may get.
+
+        ``released`` is the release bound. It is computed anew where ticks change the order in which
+        messages become ready.
+        """
+        merged = [self.coarsening] if self.coarsening is not None else self._attempts()
+        errors = [
+            error
+            for each in merged
+            for error in clock_roundings(phases, self.torus, self.mapping, each)
+        ]
+        if not errors:
+            return max(working, arriving, released or 0.0)
+        least = []
+        for error in errors:
+            found = error.after(working, arriving)
+            if released is not None and error.phases[0].in_order:
+                found = error.after(working, max(arriving, released))
+            elif released is not None:
+                ready = error.phases[0].ready
+                ticked = release_bound(phases[0], self.torus, self.mapping, ready=ready)
+                found = max(found, error.after(0.0, ticked, in_ticks=True))
+            least.append(found)
+        return min(least)
+
+    def _attempts(self) -> list[int]:
+        """Real packets in one of the simulations that the time may come from."""
+        network = self.torus.network
+        most = LARGEST_PACKET // (network.payload + network.header)
+        return attempts(longest_message(self.workload, self.torus), most)
 
     @lazy
     def simulation(self) -> Simulation:

@@ -105,6 +105,10 @@ def trust(found: Forecast) -> str:
     else:
         chance = percent(found.table["p_best"].iloc[0])
         text = f"Nothing was simulated: its probability of being the fastest is {chance}."
+        likeliest = found.table.iloc[int(found.table["p_best"].argmax())]
+        if likeliest["p_best"] > found.table["p_best"].iloc[0]:
+            name, more = shown_name(likeliest["mapping"]), percent(likeliest["p_best"])
+            text = f"{text[:-1]}, that of {name}, which varies more, {more}."
     if verdict.kind == "open" and verdict.rivals:
         text += f" It cannot be told apart from {_rivals(found)}: a larger budget may decide."
     if cost.to_answer:

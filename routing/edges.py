@@ -77,14 +77,18 @@ def prepare(comm: CommGraph, torus: Torus) -> Prepared:
         packets.astype(np.float64),
         ready,
     )
-    order = order_of(ready)
-    order = order[packets[order] > 0]
-    wire = np.multiply(wire_units[order], wire_unit, dtype=np.float64)
-    queue = Queue(order, comm.src[order], comm.dst[order], wire, ready[order])
-    made = Prepared(edges, wire_unit, queue)
+    made = Prepared(edges, wire_unit, queue_of(comm, edges, wire_unit, ready))
     if comm.n_edges <= _MOST_KEPT:
         _KEPT[comm] = (key, made)
     return made
+
+
+def queue_of(comm: CommGraph, edges: Edges, wire_unit: float, ready: NDArray[np.float64]) -> Queue:
+    """Return the edges with packets in the order of the seconds at which they are ready."""
+    order = order_of(ready)
+    order = order[edges.packets[order] > 0]
+    wire = np.multiply(edges.wire_units[order], wire_unit, dtype=np.float64)
+    return Queue(order, comm.src[order], comm.dst[order], wire, ready[order])
 
 
 def order_of(number: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from ._release_kernels import (
 )
 from ._route_kernels import ROUND_ROBIN
 from ._sort_kernels import keys_of, sort_keys
-from .edges import prepare
+from .edges import prepare, queue_of
 from .loads import link_loads
 from .routing import FIFO_RULES, check_fit, grid_of, injection_fifos
 from .runs import run_table, worthwhile_runs
@@ -38,6 +38,7 @@ def release_bound(
     mapping: TaskMapping,
     *,
     wire_bytes: NDArray[np.float64] | None = None,
+    ready: NDArray[np.float64] | None = None,
 ) -> float:
     """Return a lower bound of the time of a phase in dimension order.
 
@@ -63,6 +64,8 @@ def release_bound(
         The nodes of the tasks.
     wire_bytes : ndarray, shape (n_links,), optional
         Loads of the links with the headers of packets, if they are known already.
+    ready : ndarray, shape (n_edges,), optional
+        Seconds at which each edge is handed over, if they are others than the network's.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def release_bound(
     2.944
     """
     check_fit(comm, torus, mapping)
-    crossing, ends = _released(comm, torus, mapping)
+    crossing, ends = _released(comm, torus, mapping, ready)
     n = crossing.src.size
     if not n:
         return 0.0
@@ -118,11 +121,16 @@ def release_bound(
 
 
 def _released(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping
+    comm: CommGraph,
+    torus: Torus,
+    mapping: TaskMapping,
+    ready: NDArray[np.float64] | None,
 ) -> tuple[Crossing, tuple[float, float]]:
     """Return the edges that cross the network; the first and the last release."""
     network = torus.network
-    edges, _, queue = prepare(comm, torus)
+    edges, unit, queue = prepare(comm, torus)
+    if ready is not None:
+        queue = queue_of(comm, edges, unit, ready)
     in_turn = network.feeding == "tasks" and network.fifo_rule != "first_free"
     if np.isfinite(network.eager_limit):
         asks = comm.nbytes > network.eager_limit * comm.whole_messages

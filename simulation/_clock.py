@@ -20,7 +20,7 @@ _LEAST_PARTS = 16
 _LARGEST_WHEEL = 2**22
 # Nothing in the network may take longer than this many times a packet on the fastest link.
 _LARGEST_REACH = 2**23
-# The network has carried everything after this many times the result of `_carrying`.
+# The network has carried everything after this many times the result of `carrying`.
 _SPARE = 8
 _MOST_TICKS = 2**31
 # Ticks between two checks of the waits, and the longest wait that a check accepts. A longer wait is
@@ -47,7 +47,7 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
     remote = messages.src != messages.dst
     largest_packet = float(messages.wire.max(initial=1.0, where=remote))
     _check_reach(torus, largest_packet)
-    longest = _carrying(messages, torus)
+    longest = carrying(messages, torus)
     horizon = _SPARE * longest
     network = torus.network
     packet = largest_packet / max(torus.bandwidth)
@@ -100,7 +100,7 @@ def waits_too_long(state: State, now: int) -> bool:
     return bool(waits.max(initial=0) > _LONGEST_WAIT)
 
 
-def _carrying(messages: Messages, torus: Torus) -> float:
+def carrying(messages: Messages, torus: Torus) -> float:
     """Return the seconds that the busiest node needs to send or take its packets.
 
     They go over the slowest part. If few packets find room behind a link, its rate is that at which

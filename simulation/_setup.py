@@ -18,11 +18,9 @@ from ._clock import clock_of
 from ._fair_queues import fair_queues
 from ._memory import blank, side_by_side
 from ._records import message_records, rounds_of
-from .coarsening import PLACES
+from .coarsening import LARGEST_PACKET, PLACES
 
 _LOG_ENTRIES = 2**20
-# Free bytes behind a link are counted in 32 bits.
-LARGEST_PACKET = 2**26
 _MOST_ROOM = 2**30
 # Packets of a message are counted in 32 bits.
 _MOST_PACKETS = 2**31

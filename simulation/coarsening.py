@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+LARGEST_PACKET = 2**26
+"""Bytes of a packet at most: free ones behind a link are counted in 32 bits."""
 # Part of the accepted error by which the time may change when packets are halved once more. Half
 # would be enough if errors fell evenly, but they do not in a full network
 # (docs/reference/simulator-cost.md). With an eighth, twice in a row, one mapping of fifty was 15 %
@@ -38,6 +40,17 @@ class Timed(Protocol):
 
 
 T = TypeVar("T", bound=Timed)
+
+
+def attempts(longest: int, most: float = math.inf) -> list[int]:
+    """Return the numbers of real packets in one that `refine` may simulate, the largest first.
+
+    ``longest`` is the number of packets of the longest message, ``most`` that in one at most.
+    """
+    coarsening = 2 ** int(math.log2(max(1, min(longest / _FEWEST, most))))
+    if coarsening <= _NEARLY_REAL:
+        return [1]
+    return [2**k for k in range(coarsening.bit_length() - 1, -1, -1)]
 
 
 def refine(
@@ -86,10 +99,7 @@ def refine(
     >>> result.merged, round(change, 3)
     (8, 0.008)
     """
-    first = max(1, min(longest / _FEWEST, most))
-    coarsening = 2 ** int(math.log2(first))
-    if hops < _CHEAP or coarsening <= _NEARLY_REAL:
-        coarsening = 1
+    coarsening = 1 if hops < _CHEAP else attempts(longest, most)[0]
     result = run(coarsening, PLACES)
     change = math.inf
     calm = 0

@@ -18,8 +18,7 @@ from toruscast.typing import Routing
 from toruscast.validation import real_number, whole_number
 
 from ._notes import noted
-from ._setup import LARGEST_PACKET
-from .coarsening import PLACES, refine
+from .coarsening import LARGEST_PACKET, PLACES, refine
 from .iterations import between_barriers, first_alone, repeated
 from .run import Options, Progress, Steps, packet_hops, run_stretch
 from .simulation import Simulation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
-from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
+from ..inputs import Application, load_application, load_mappings, load_torus
 from ..output import Output, check_writable, records
 from ..placing_options import POSITIVE
 from ..records import Candidates, Traffic, Work, as_record
@@ -141,15 +141,14 @@ def command(
     if times is not None and launch.script is not None:
         check_writable(times)
     application = load_application(traffic)
-    check_sends(application.comm, traffic.comms[0])
     torus = load_torus(traffic)
-    mappings = load_mappings(application.comm, torus, candidates, work.seed)
+    mappings = load_mappings(application.workload, torus, candidates, work.seed)
     launch.check_names(mappings, times)
     alone = only_one(times) if launch.script is not None and times is not None else nullcontext()
     with alone:
         with output.progress("Routing") as progress:
             made = plan(
-                application.comm,
+                application.workload,
                 torus,
                 mappings,
                 times,

@@ -8,7 +8,7 @@ import click
 
 from .. import options
 from ..compiling import Compiling
-from ..inputs import Application, check_sends, load_application, load_mappings, load_torus
+from ..inputs import Application, load_application, load_mappings, load_torus
 from ..learned import learned
 from ..mapping_files import MappingFile, is_folder, write_to_folder
 from ..output import Output, records
@@ -70,17 +70,16 @@ def command(
     best.check(candidates.hosts, folder=True)
     load_plugin(basis.plugin)
     application = load_application(traffic)
-    check_sends(application.comm, traffic.comms[0])
     torus = load_torus(traffic)
     compiling = Compiling(torus, work.routing, output)
-    mappings = load_mappings(application.comm, torus, candidates, work.seed)
+    mappings = load_mappings(application.workload, torus, candidates, work.seed)
     from toruscast.training import forecast, simulation_minutes
 
     most = len(mappings) if check else min(limits.budget.simulations, len(mappings))
     if basis.times is not None and most:
         # Measured times are explained by simulated ones, of every candidate.
         most = len(mappings)
-    minutes = simulation_minutes(application.comm, torus, mappings, most) / work.jobs
+    minutes = simulation_minutes(application.workload, torus, mappings, most) / work.jobs
     if minutes > _LONG:
         less = "without --check fewer" if check else "a smaller --simulations takes less"
         output.message(
@@ -94,7 +93,7 @@ def command(
                 compiling.wait()
 
         found = forecast(
-            application.comm,
+            application.workload,
             torus,
             mappings,
             model=basis.model,

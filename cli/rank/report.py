@@ -137,7 +137,7 @@ def _print_reasons(found: Forecast, estimated: bool, console: Console) -> None:
             )
         if len(why.links):
             console.print(links)
-        console.print(bound_line(why, estimated))
+        console.print(bound_line(why, estimated, found.workload.dependent))
         console.print()
     if labels:
         console.print(link_note(labels[0]), style="dim")

@@ -8,7 +8,7 @@ import click
 
 from .. import options
 from ..compiling import Compiling
-from ..inputs import check_mappings, check_sends, load_phases, load_torus
+from ..inputs import check_mappings, load_application, load_torus
 from ..mapping_files import MappingFile
 from ..output import Output
 from ..places import read_fixed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("search")
-@options.phased_traffic_options
+@options.traffic_options
 @as_record(
     "how",
     Search,
@@ -80,8 +80,8 @@ def command(
     output.check({"--report": report}, also={"--out": best.out})
     check_page(report)
     best.check(how.hosts)
-    application, workload = load_phases(traffic)
-    check_sends(workload, application.source)
+    application = load_application(traffic)
+    workload = application.workload
     torus = load_torus(traffic)
     compiling = Compiling(torus, work.routing, output) if how.objective == "time" else None
     given: list[TaskMapping] = []
@@ -89,8 +89,8 @@ def command(
         from toruscast.mapping.formats import read_mappings
 
         with output.progress("Reading mappings"):
-            given = read_mappings(how.mappings, torus, n_tasks=application.comm.n_tasks, **how.how)
-        check_mappings(given, how.mappings, application.comm, torus)
+            given = read_mappings(how.mappings, torus, n_tasks=workload.n_tasks, **how.how)
+        check_mappings(given, how.mappings, workload.n_tasks, torus)
 
     def keep(mapping: TaskMapping, _value: float) -> None:
         best.write(mapping, torus, how.hosts)

@@ -8,7 +8,7 @@ from toruscast.report.units import part_of
 from toruscast.wording import printable
 
 from .. import options
-from ..inputs import check_sends, load_mapping, load_mappings, load_phases, load_torus
+from ..inputs import load_application, load_mapping, load_mappings, load_torus
 from ..occupancy import occupancy
 from ..output import Output, write_text
 from ..placing_options import POSITIVE, placing_options
@@ -23,7 +23,7 @@ from .report import look, one_row, print_report, summary
 
 
 @click.command("simulate")
-@options.phased_traffic_options
+@options.traffic_options
 @click.option(
     "--mapping",
     metavar="FILE|STRATEGY",
@@ -90,18 +90,18 @@ def command(
     if details.out is not None:
         check_result_folder(details.out)
     every = details.every()
-    application, workload = load_phases(traffic)
-    check_sends(workload, application.source)
+    application = load_application(traffic)
+    workload = application.workload
     host = load_torus(traffic)
     setting = Setting(application, traffic, host)
     if mapping is None:
         from .many import How, rank_simulated
 
-        several = load_mappings(application.comm, host, candidates, work.seed)
+        several = load_mappings(workload, host, candidates, work.seed)
         how = How(work.routing, packets.coarsening or 1, packets.error, packets.repeat, work.seed)
         rank_simulated(setting, workload, several, how, work.jobs, top, output)
         return
-    chosen = load_mapping(application.comm, host, mapping, candidates, work.seed)
+    chosen = load_mapping(workload, host, mapping, candidates, work.seed)
     watched = read_watch(details.watch, workload)
     from toruscast.features.reasons import explain
     from toruscast.simulation import simulate

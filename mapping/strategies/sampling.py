@@ -173,7 +173,7 @@ def count_left(placement: Placement, exclude: Sequence[TaskMapping]) -> int | No
 
 
 def most_mappings(
-    comm: CommGraph,
+    traffic: Workload | CommGraph,
     torus: Torus,
     tasks_per_node: int | None,
     most: int,
@@ -187,7 +187,7 @@ def most_mappings(
     >>> most_mappings(CommGraph(3, [], [], []), Torus((3,)), 1, 84)
     6
     """
-    left = count_left(Placement(comm, torus, tasks_per_node), besides)
+    left = count_left(Placement(traffic, torus, tasks_per_node), besides)
     return most if left is None else min(most, left)
 
 

@@ -15,6 +15,7 @@ def unlike(
     n: int,
     seed: int,
     exclude: Sequence[TaskMapping],
+    tasks_per_node: int | None = None,
 ) -> tuple[list[TaskMapping], int]:
     """Draw mappings of other distances than the excluded ones and each other.
 
@@ -29,7 +30,9 @@ def unlike(
     """
     exclude = as_mappings(exclude)
     total = as_workload(traffic).total
-    capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
+    capacity = tasks_per_node
+    if capacity is None:
+        capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
     known = {fingerprint(total, torus, mapping) for mapping in exclude}
     drawn = n
     for _ in range(3):

@@ -675,9 +675,9 @@ def test_shipped_dataset_is_divided_by_its_iterations():
     whole = datasets.load(name)
     application = load_application(Traffic(comms=(name,)))
     assert application.iterations == iterations
-    assert application.comm.nbytes == pytest.approx(whole.nbytes / iterations)
-    assert application.comm.grid == whole.grid
-    assert load_application(Traffic(comms=(name,), iterations=1)).comm.equals(whole)
+    assert application.workload.total.nbytes == pytest.approx(whole.nbytes / iterations)
+    assert application.workload.total.grid == whole.grid
+    assert load_application(Traffic(comms=(name,), iterations=1)).workload.total.equals(whole)
 
 
 def measured_case(tmp_path, n=14):

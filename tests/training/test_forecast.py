@@ -18,7 +18,7 @@ from toruscast.training import (
     train_for,
 )
 from toruscast.training.forecast.posterior import Belief, Kernel
-from toruscast.training.forecast.race import ROUNDED, Race, run
+from toruscast.training.forecast.race import Race, run
 
 TORUS = Torus((4, 4, 2))
 COMM = patterns.halo_3d((4, 4, 2), 4096, corner_nbytes=0)
@@ -59,7 +59,7 @@ def test_the_table_tells_what_was_simulated(answer, times):
 def test_no_time_lies_below_the_bound_beside_it(answer):
     table = answer.table
     for column in ("time", "low", "high"):
-        assert (table[column] >= table["lower_bound"] * (1 - 1e-3)).all()
+        assert (table[column] >= table["lower_bound"]).all()
 
 
 def test_where_simulations_are_cheap_all_are_simulated(times):
@@ -144,7 +144,7 @@ def test_adaptive_routing_is_raced_by_bounds_that_hold():
     assert answer.scores["regret_1"] <= 0.01
     bounds = [RoutedTraffic(long, TORUS, m, "adaptive").sure_bound for m in CANDIDATES]
     observed = [simulate(long, TORUS, m, routing="adaptive").time for m in CANDIDATES]
-    assert (np.array(observed) >= np.array(bounds) * (1 - 1e-3)).all()
+    assert (np.array(observed) >= np.array(bounds)).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -167,7 +167,7 @@ def test_the_sure_bound_holds_whatever_packets_choose(seed, shape, adaptive, dep
     workload = Workload(phases, dependent=dependent)
     bound = RoutedTraffic(workload, torus, mapping, routing).sure_bound
     time = simulate(workload, torus, mapping, routing=routing).time
-    assert time >= bound * (1 - 1e-3) - 1e-12
+    assert time >= bound
 
 
 def race_of(times, bounds, misses=0.1):
@@ -189,7 +189,7 @@ def test_what_is_proved_is_true(seed, n, tight):
     assert kind in {"proved", "sure"}
     assert 0.95 <= certainty <= 1
     if kind == "proved":
-        assert race.best_time <= times.min() * (1 + ROUNDED)
+        assert race.best_time == times.min()
 
 
 def test_a_sure_answer_is_right_as_often_as_it_says():
@@ -247,3 +247,28 @@ def test_the_default_model_reads_features_of_routes_alone():
     model = load_predictor()
     assert model.target == "slowdown"
     assert not {name for name in model.required_columns if name.startswith("sketch")}
+
+
+def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():
+    # A second of software for each message: what the network does shows in the last digits only.
+    slow = TORUS.with_network(overhead=1.0)
+    answer = forecast(COMM, slow, CANDIDATES, budget=0)
+    table = answer.table
+    leader = table.iloc[0]
+    alike = table[[f"{t:.3g}" == f"{leader['time']:.3g}" for t in table["time"]]]
+    assert len(alike) > 1
+    assert leader["p_best"] == alike["p_best"].max()
+
+
+def test_simulations_for_the_order_are_no_part_of_the_answer():
+    decided = forecast(COMM, TORUS, CANDIDATES, check=True, n_jobs=1)
+    ordered = forecast(COMM, TORUS, CANDIDATES, n_jobs=1)
+    assert decided.verdict.kind in {"proved", "sure"}
+    assert ordered.cost.simulated == len(CANDIDATES)
+    assert ordered.cost.to_answer == decided.cost.to_answer < len(CANDIDATES)
+
+
+def test_only_equal_times_share_the_first_place():
+    race = race_of(np.array([1.0, 1.0, 1.00005]), np.zeros(3))
+    race.tell(np.arange(3), np.array([1.0, 1.0, 1.00005]))
+    assert race.probability_of_best().tolist() == [0.5, 0.5, 0.0]

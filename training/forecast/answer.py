@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -108,8 +108,11 @@ class Forecast:
 
     def reasons(self, mapping: str | None = None) -> Reasons:
         """Return what limits a candidate and its busiest links; the best if none is named."""
-        chosen = self.best if mapping is None else self.named(mapping)
-        return explain(self.workload, self.torus, chosen, routing=self.routing)
+        name = self.table["mapping"].iloc[0] if mapping is None else mapping
+        why = explain(self.workload, self.torus, self.named(name), routing=self.routing)
+        # The table's bound allows for the clock of a simulation.
+        shown = float(self.table["lower_bound"][self.table["mapping"] == name].iloc[0])
+        return replace(why, lower_bound=shown) if shown < why.lower_bound else why
 
     def _repr_html_(self) -> str:
         first = self.table.iloc[0]

@@ -16,6 +16,7 @@ from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
+from toruscast.routing.routing import ways_are_open
 from toruscast.training.evaluate.evaluate import score_answer
 from toruscast.training.measured.machine import forecast_machine, learn_runs
 from toruscast.training.measured.runs import Times
@@ -177,17 +178,22 @@ def forecast(
         left = most - (time.monotonic() - began)
         coarsening = affordable(workload, torus, several, n_jobs * left)
         if coarsening == 1:
-            was_proved = race.verdict()[0] == "proved"
+            decided, best_time = race.is_decided(), race.best_time
             simulate_rest(race, simulate, tell)
-            to_answer = to_answer if was_proved else len(race.order)
+            if not decided or race.best_time < best_time:
+                to_answer = len(race.order)
         elif coarsening is not None:
             rough = simulate(np.arange(len(several)), coarsening)
             least = features["lower_bound"].to_numpy(dtype=np.float64)
             race.believe(sketched(rough, coarsening, least, outlook.features))
             run(race, simulate, limit, batch=n_jobs, progress=tell)
+            to_answer = len(race.order)
     table, verdict = _answer(race, outlook, several, coverage, coarsening is not None)
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()[table.index]
+    if not ways_are_open(workload, torus, routing):
+        # Simulated times stand beside it, which a clock may have shortened.
+        table["lower_bound"] = np.minimum(table["lower_bound"], race.bounds[table.index])
     cost = Cost(
         to_answer,
         int(race.is_simulated.sum()),
@@ -245,9 +251,14 @@ def _answer(
             "how": how,
         }
     )
-    leads = seconds == (race.best_time if race.order else seconds.min())
-    order = np.lexsort((-p_best, seconds, ~(leads & (race.is_simulated | (not race.order)))))
-    table = table.iloc[order]
+    if race.order:
+        leads = race.times == race.best_time
+    else:
+        # Of those that people read as equal, the likeliest leads.
+        shown = np.array([f"{each:.3g}" for each in seconds])
+        leads = shown == shown[seconds.argmin()]
+        leads &= p_best == p_best[leads].max()
+    table = table.iloc[np.lexsort((-p_best, seconds, ~leads))]
     kind, certainty = race.verdict()
     rivals = []
     if kind != "proved":
@@ -259,7 +270,8 @@ def _answer(
 def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Floats, Floats]:
     """Return time, low and high end of each candidate, seconds; exact where simulated.
 
-    No end lies below the bound that holds for the candidate.
+    No end lies below the bound that holds for the candidate, and a low end that the model puts at
+    the lower bound lies at that one.
     """
     from scipy.stats import norm, t
 
@@ -270,6 +282,7 @@ def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Flo
         ends = [np.exp(centre + way * reach * scale) for way in (0.0, -1.0, 1.0)]
     else:
         ends = [outlook.times(), *outlook.interval(coverage).T]
+        ends[1] = np.where(outlook.is_at_bound(ends[1]), 0.0, ends[1])
     floor = race.bounds
     middle, low, high = (
         np.where(race.is_simulated, race.times, np.maximum(end, floor)) for end in ends

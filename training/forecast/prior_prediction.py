@@ -48,6 +48,12 @@ class Outlook:
         times = np.exp(self.relative.logs(self.scale, scores))
         return np.maximum(times, self.scale.least) if self.is_bounded else times
 
+    def is_at_bound(self, times: Floats) -> NDArray[np.bool_]:
+        """Which times are the lower bound, of which clocks are not thought."""
+        if self.scale is None or not self.is_bounded:
+            return np.zeros(times.size, dtype=np.bool_)
+        return np.asarray(times <= self.scale.least)
+
     def logs(self) -> tuple[Floats, Floats]:
         """Return the forecast and its width as logarithms of seconds."""
         if self.relative is None or self.scale is None:

@@ -22,8 +22,6 @@ REGRET = 0.01
 """A candidate that takes so much longer than the fastest is as good as it."""
 SURE = 0.95
 """Probability from which an answer counts as sure."""
-ROUNDED = 1e-4
-"""Simulated times are rounded: those that differ by less are equal."""
 # A proof is worth so many simulations in all; where it would take more, being sure is enough.
 _PROOF = 10
 _DRAWS = 4000
@@ -122,7 +120,7 @@ class Race:
         if candidates.size > _TOGETHER:
             middle, _ = self.belief.marginal(candidates)
             candidates = candidates[np.argsort(middle, kind="stable")[:_TOGETHER]]
-        known = np.flatnonzero(self.times <= best * (1 + ROUNDED))
+        known = np.flatnonzero(self.times == best)
         if not candidates.size:
             shares[known] = 1 / known.size
             return shares

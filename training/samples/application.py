@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from sklearn.base import clone
 
 from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
+from toruscast.mapping.strategies.sampling import most_mappings
 from toruscast.mapping.strategies.twins import unlike
+from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.training.evaluate.evaluate import repeated_splits, summarise
 from toruscast.training.predictor._relative import TARGET_COLUMNS
@@ -20,6 +22,9 @@ from toruscast.training.predictor.feature_sets import Target, feature_set
 from toruscast.training.predictor.predictor import TimePredictor
 
 from .samples import build_samples
+
+USUAL = 168
+"""Mappings to learn from, if not told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +38,7 @@ class Training:
     samples : DataFrame
         What it learned from.
     quality : DataFrame
-        How it forecasts samples kept out of training, as `summarise` gives it.
+        How it forecasts held-out samples, as `summarise` gives it.
     n_twins : int
         Samples with the distances of another one or of an excluded mapping, for want of others.
     """
@@ -41,13 +46,13 @@ class Training:
     model: TimePredictor
     samples: pd.DataFrame
     quality: pd.DataFrame
-    n_twins: int
+    n_twins: int = 0
 
 
 def train_for(
     traffic: Workload | CommGraph,
     torus: Torus,
-    n: int = 168,
+    n: int | None = None,
     *,
     seed: int = 1,
     exclude: Sequence[TaskMapping] = (),
@@ -64,8 +69,9 @@ def train_for(
     ----------
     traffic, torus
         What is sent, and over which network.
-    n : int
-        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`.
+    n : int, optional
+        Mappings to simulate, drawn by `toruscast.mapping.strategies.sample`; 168 if not given, or
+        all that there are.
     seed : int
         Seed of the sample and the splits.
     exclude : sequence of TaskMapping
@@ -93,24 +99,73 @@ def train_for(
     InputError
         If the tasks do not fit the torus, it has fewer different mappings, or nothing is sent.
     """
-    check_sends(as_workload(traffic))
     learner = TimePredictor("sketch", "correction") if model is None else clone(model)
     names = () if learner.features is None else feature_set(learner.features)
-    mappings, n_twins = unlike(traffic, torus, n, seed, exclude)
+    samples, n_twins = draw_samples(
+        traffic,
+        torus,
+        n,
+        seed=seed,
+        exclude=exclude,
+        level=needed_level(names, learner.target),
+        routing=routing,
+        store_path=store_path,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    found = train_on(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    return replace(found, n_twins=n_twins)
+
+
+def draw_samples(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int | None = None,
+    *,
+    seed: int = 1,
+    exclude: Sequence[TaskMapping] = (),
+    tasks_per_node: int | None = None,
+    level: int = 1,
+    routing: Routing = "deterministic",
+    store_path: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[pd.DataFrame, int]:
+    """Simulate mappings of one application, as `train_for` does; return twins' number, too.
+
+    No two of them are alike but for a symmetry of the torus, unless there are too few others.
+    """
+    workload = as_workload(traffic)
+    check_sends(workload)
+    if n is None:
+        n = most_mappings(workload, torus, tasks_per_node, USUAL, as_mappings(exclude))
+    mappings, n_twins = unlike(workload, torus, n, seed, exclude, tasks_per_node)
     samples = build_samples(
-        [(traffic, torus, mappings)],
+        [(workload, torus, mappings)],
         store_path,
         n_jobs=n_jobs,
-        level=needed_level(names, learner.target),
+        level=level,
         routing=routing,
         progress=progress,
         provenance={"seed": seed},
     )
-    quality = summarise(
-        repeated_splits(samples, learner, n_splits=n_splits, seed=seed, n_jobs=n_jobs)
+    return samples, n_twins
+
+
+def train_on(
+    samples: pd.DataFrame,
+    model: TimePredictor,
+    *,
+    n_splits: int = 20,
+    seed: int = 1,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Training:
+    """Fit a model on all samples once splits of them have measured its quality."""
+    scores = repeated_splits(
+        samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
     )
-    learner.fit(samples, samples["time"])
-    return Training(learner, samples, quality, n_twins)
+    return Training(model.fit(samples, samples["time"]), samples, summarise(scores))
 
 
 def needed_level(names: Iterable[str], target: Target | None = None) -> int:

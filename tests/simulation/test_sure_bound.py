@@ -1,0 +1,111 @@
+"""No simulation ends before the bound that is called sure: without any tolerance."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from random_cases import examples, graphs, mapped, simulated_networks, tori, twisted
+
+from toruscast.errors import InputError
+from toruscast.features import RoutedTraffic
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+
+SECONDS = st.one_of(st.sampled_from([0.0, 4e-8]), st.floats(1e-12, 3e-6))
+SPEEDS = st.one_of(st.sampled_from([2e9, 6.8e9]), st.floats(1e8, 2e11))
+
+
+@st.composite
+def odd_networks(draw, routing):
+    """Networks whose constants are no round numbers of ticks."""
+    return replace(
+        draw(simulated_networks(routing)),
+        payload=draw(st.sampled_from([64, 97, 512, 1013])),
+        header=draw(st.sampled_from([0, 7, 32])),
+        hop_latency=draw(SECONDS),
+        overhead=draw(SECONDS),
+        short_overhead=draw(SECONDS),
+        memory_bandwidth=draw(SPEEDS),
+    )
+
+
+@st.composite
+def simulations(draw):
+    """Any routing, phases or rounds, tasks on a node, iterations and merged packets."""
+    routing = draw(st.sampled_from(["deterministic", "deterministic", "adaptive", "by_size"]))
+    network = draw(odd_networks(routing))
+    torus = draw(st.one_of(tori(40, network=network), twisted(network)))
+    if not torus.twist and draw(st.booleans()):
+        speeds = [draw(SPEEDS) for _ in torus.shape]
+        torus = replace(torus, bandwidth=tuple(speeds))
+    if draw(st.integers(0, 3)) == 0:
+        slow = draw(st.sampled_from(np.flatnonzero(torus.link_exists).tolist() or [0]))
+        if torus.link_exists[slow]:
+            torus = torus.with_links({slow: float(torus.link_bandwidth[slow] / draw(SLOWER))})
+    mapping = draw(mapped(torus))
+    amounts = st.one_of(st.sampled_from([1.0, 97.0, 512.0]), st.floats(0.5, 20_000))
+    n_phases = draw(st.integers(1, 3))
+    phases = [draw(graphs(mapping.n_tasks, 30, amounts)) for _ in range(n_phases)]
+    return RoutedTraffic(
+        Workload(phases, dependent=draw(st.booleans())),
+        torus,
+        mapping,
+        routing,
+        draw(st.sampled_from([None, 1, 1, 2, 3, 7])),
+        draw(st.sampled_from([1, 1, 1, 3])),
+    )
+
+
+SLOWER = st.floats(1.0, 30.0)
+
+
+@examples(60)
+@given(simulations())
+def test_no_simulation_ends_before_the_bound(traffic):
+    try:
+        time = traffic.simulation.time
+    except InputError:
+        assume(False)
+    assert traffic.sure_bound <= time
+
+
+def test_a_message_of_which_the_clock_shortens_the_hop():
+    torus = Torus((2,))
+    alone = CommGraph(2, [0], [1], [104.0])
+    traffic = RoutedTraffic(alone, torus, TaskMapping([0, 1], torus))
+    assert traffic.bounds.total > traffic.simulation.time
+    # Less than a thousandth is given away.
+    assert 0.999 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
+
+
+@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
+@pytest.mark.parametrize("merged", [16, 300])
+def test_long_messages_whose_packets_are_merged(routing, merged):
+    torus = Torus((4, 4)).with_network(hop_latency=3.7e-8, overhead=1.3e-7)
+    comm = patterns.halo_2d((4, 4), 900_001, periodic=True)
+    for mapping in strategies.sample(comm, torus, 3, seed=2):
+        real = RoutedTraffic(comm, torus, mapping, routing, merged)
+        assert real.sure_bound <= real.simulation.time
+        # Whichever coarsening an accepted error leads to.
+        unknown = RoutedTraffic(comm, torus, mapping, routing)
+        assert unknown.sure_bound <= min(real.simulation.time, unknown.simulation.time)
+
+
+def test_software_that_ticks_put_in_another_order():
+    """Ready times that differ by less than a tick: whichever message the FIFO takes first."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        n = 24
+        torus = Torus((4, 2)).with_network(
+            overhead=float(rng.uniform(1e-11, 1e-9)),
+            short_overhead=float(rng.uniform(1e-11, 1e-9)),
+            short_limit=600,
+            fifos=1,
+        )
+        edges = rng.choice(n * n, size=120, replace=False)
+        nbytes = rng.integers(1, 2_000, edges.size)
+        comm = CommGraph(n, edges // n, edges % n, nbytes, rng.integers(1, 4, edges.size))
+        mapping = TaskMapping(rng.integers(0, 8, n), torus)
+        traffic = RoutedTraffic(comm, torus, mapping)
+        assert traffic.sure_bound <= traffic.simulation.time
