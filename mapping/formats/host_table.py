@@ -12,7 +12,7 @@ from ..torus import Torus
 from ._source import Text
 from ._table import NUMBER, fields, whole
 from .dialect import Dialect
-from .mappings.host_names import RANGED, expand, split_list
+from .mappings.hosts import RANGED, expand, split_list
 from .mappings.table import axes_in, known_columns, split_names
 from .source import Source
 

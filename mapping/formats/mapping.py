@@ -18,7 +18,7 @@ from ..torus import Torus
 from ._atomic import atomic_path, folder_beside, folder_to_fill
 from ._source import at_file, check_path
 from .host_names import read_hosts
-from .mappings.options import MappingOptions, Target
+from .mappings.build import MappingOptions, Target
 from .registry import dialect_to_write, identify, reader_of
 from .source import Source
 

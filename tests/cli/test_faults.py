@@ -163,7 +163,7 @@ def test_very_many_tasks_without_traffic_are_asked_about(tmp_path):
 
 @pytest.mark.parametrize("line", ["c{}", "n[{}]", "n[{}", "[{}"])
 def test_lists_of_very_many_hosts_are_split_in_linear_time(line):
-    from toruscast.mapping.formats.mappings.host_names import split_list
+    from toruscast.mapping.formats.mappings.hosts import split_list
 
     # At the square of this length it would take minutes.
     assert len(split_list(",".join(line.format(i) for i in range(60_000)))) >= 60_000

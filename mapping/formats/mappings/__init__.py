@@ -1,35 +1,14 @@
-"""Dialects of task mappings, a file each."""
+"""Dialects of task mappings."""
 
-from . import (
-    bluegene,
-    devices,
-    flux,
-    host_lists,
-    labelled,
-    maplib,
-    nodes,
-    rank_order,
-    rankfile,
-    scotch,
-    sst,
-    table,
-    tenstorrent,
-    vcoord,
-)
+from . import coordinates, devices, flux, hosts, node_lists, rank_order, table, tenstorrent
 
 DIALECTS = (
-    bluegene.DIALECT,
-    *nodes.DIALECTS,
+    *coordinates.DIALECTS,
+    *node_lists.DIALECTS,
     table.DIALECT,
-    maplib.DIALECT,
     rank_order.DIALECT,
-    rankfile.DIALECT,
-    *host_lists.DIALECTS,
-    labelled.DIALECT,
+    *hosts.DIALECTS,
     flux.DIALECT,
-    vcoord.DIALECT,
-    sst.DIALECT,
-    *scotch.DIALECTS,
     *devices.DIALECTS,
     tenstorrent.DIALECT,
 )

@@ -1,9 +1,11 @@
-"""Task mappings from rows of numbers; a fault names its line."""
+"""What readers and writers of mappings share: their options, and mappings from rows of numbers."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +13,89 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError, InputWarning
 from toruscast.wording import counted
 
+from ...hosts import Hosts
 from ...task_mapping import MAX_SLOTS, TaskMapping
+from ...torus import Torus
 from .._source import Text, at_file, label
 from .._table import Table, whole
-from .options import MappingOptions
 
 Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MappingOptions:
+    """Options of `read_mapping`."""
+
+    torus: Torus
+    capacity: int | None = None
+    """Tasks that a node takes; as many as the file needs if None."""
+    n_tasks: int | None = None
+    """Tasks of the job, where the caller knows it."""
+    hosts: Hosts | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of a table's columns by ours."""
+
+    @property
+    def n_hosts(self) -> int:
+        """Hosts of the allocation; the nodes that are ours without a table of them."""
+        return self.torus.usable_nodes.size if self.hosts is None else len(self.hosts.names)
+
+    def tasks_of_host(self, n_tasks: int) -> int:
+        """Return how many tasks a host takes, of so many in all."""
+        if self.capacity is None:
+            return max(-(-n_tasks // self.n_hosts), 1)
+        return self.capacity if self.hosts is None else max(self.capacity // self.hosts.most, 1)
+
+    def on_host(self, host: Whole, slot: Whole, share: int) -> tuple[Whole, Whole]:
+        """Return node and slot of places of hosts, by the hosts' positions in the allocation.
+
+        A host's slots are ``share``; the hosts of a node follow each other in it.
+        """
+        if self.hosts is None:
+            return self.torus.usable_nodes[host], slot
+        return self.hosts.node[host], slot + share * self.hosts.index[host]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Options of `write_mapping`."""
+
+    host: Torus | None = None
+    hosts: Hosts | None = None
+    shape: tuple[int, ...] | None = None
+    """Of the task grid, where a format nests its list so."""
+
+    @property
+    def torus(self) -> Torus:
+        """The host, which coordinates need."""
+        if self.host is None:
+            raise InputError(
+                "this format has coordinates, so it needs the torus",
+                expected="torus=, or a mapping that was made with its Torus",
+            )
+        return self.host
+
+    @property
+    def named(self) -> Hosts:
+        """The hosts, which launchers call by their names."""
+        if self.hosts is None:
+            raise InputError(
+                "this format has names of hosts, so it needs their table",
+                expected="--hosts FILE (hosts= in Python), a CSV such as host,x,y,z",
+            )
+        return self.hosts
+
+    def positions(self, mapping: TaskMapping) -> Whole:
+        """Return the position of each task's host in the allocation.
+
+        Without a table of hosts it is that of its node among those that are ours.
+        """
+        if self.hosts is not None:
+            return self.hosts.places(mapping)
+        nodes = mapping.node.astype(np.int64)
+        if self.host is None or not self.host.holes.nodes:
+            return nodes
+        return np.searchsorted(self.host.usable_nodes, nodes)
 
 
 def rows_of(
@@ -72,28 +151,25 @@ def mapping_of(
     if task is not None:
         order = by_task(table, task)
         node, slot = node[order], None if slot is None else slot[order]
+    kept = first_tasks(table.text.file, node.size, options)
+    node, slot = node[:kept], None if slot is None else slot[:kept]
     name = label(table.text.file) if name is None else name
     with at_file(table.text.file):
         return TaskMapping(node, options.torus, slot=slot, tasks_per_node=capacity, name=name)
 
 
-def first_tasks(table: Table, columns: list[Whole], options: MappingOptions) -> list[Whole]:
-    """Leave out the places behind those of the job's tasks, and say so."""
-    n, wanted = table.n_rows, options.n_tasks
-    if wanted is None or n <= wanted:
-        return columns
+def first_tasks(file: str, n_places: int, options: MappingOptions) -> int:
+    """Return how many of a file's places the job's tasks take; say so if there are more."""
+    wanted = options.n_tasks
+    if wanted is None or n_places <= wanted:
+        return n_places
     warnings.warn(
-        f"{table.text.file}: {counted(n, 'place')}, of which the {counted(wanted, 'task')} of the "
-        "job take the first",
+        f"{file}: {counted(n_places, 'place')}, of which the {counted(wanted, 'task')} of the job "
+        "take the first",
         InputWarning,
         stacklevel=2,
     )
-    return [column[:wanted] for column in columns]
-
-
-def numbers(text: Text, line: int, name: str, parts: Sequence[str], most: int) -> list[int]:
-    """Return whole numbers from 0 to ``most``, each named with its place."""
-    return [whole(text, line, f"{name} {i}", part, most) for i, part in enumerate(parts)]
+    return wanted
 
 
 def place_of(text: Text, line: int, parts: Sequence[str], options: MappingOptions) -> int:
@@ -160,3 +236,41 @@ def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
 def input_error_at(text: Text, line: int, error: InputError) -> InputError:
     """Return a fault of a whole mapping at the line that holds it."""
     return text.fault(error.message, line, error.found, error.expected)
+
+
+def slots_of(place: Whole, options: MappingOptions) -> Whole | None:
+    """Slots of tasks on hosts in rank order; None where each node has one host, so by rank."""
+    if options.hosts is None or options.hosts.most == 1:
+        return None
+    by = np.argsort(place, kind="stable")
+    ordered = place[by]
+    rank = np.empty_like(place)
+    rank[by] = np.arange(place.size) - np.searchsorted(ordered, ordered)
+    share = max(int(rank.max(initial=0)) + 1, options.tasks_of_host(0))
+    slots: Whole = rank + share * options.hosts.index[place]
+    return slots
+
+
+def first_fastest(torus: Torus) -> Whole:
+    """Return the node of each number of tools that count the first coordinate fastest.
+
+    Examples
+    --------
+    >>> first_fastest(Torus((2, 3))).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    axes = range(torus.ndim - 1, -1, -1)
+    return np.arange(torus.n_nodes).reshape(torus.shape).transpose(*axes).ravel()
+
+
+def write_rows(path: Path, head: str, rows: Whole, separator: str) -> None:
+    """Write a line for each row below ``head``."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(head)
+        np.savetxt(file, rows, fmt="%d", delimiter=separator)
+
+
+def write_lines(path: Path, text: str) -> None:
+    """Write text as it stands."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)

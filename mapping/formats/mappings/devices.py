@@ -15,11 +15,18 @@ from ...torus import Torus
 from .._source import Text
 from ..dialect import Dialect
 from ..source import Source
-from .build import mapping_of, place_of, rows_of
+from .build import (
+    MappingOptions,
+    Target,
+    first_fastest,
+    mapping_of,
+    on_hosts,
+    place_of,
+    rows_of,
+    slots_of,
+    write_lines,
+)
 from .flux import BLOCKS, may_be_ids
-from .options import MappingOptions, Target
-from .rows import write_lines
-from .sst import first_fastest
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # What newer versions print of a device: its number, process, coordinates and core.
@@ -174,9 +181,6 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
 def _by_name(
     text: Text, number: int, ids: NDArray[np.int64], options: MappingOptions
 ) -> TaskMapping:
-    from .build import on_hosts
-    from .host_lists import slots_of
-
     at = [number] * ids.size
     nodes, places = on_hosts(text, at, list(map(str, ids.tolist())), options)
     table, (node, place) = rows_of(text, at, nodes, places)

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
 from ..source import Source
-from .build import mapping_of, rows_of
-from .host_lists import slots_of
-from .options import MappingOptions, Target
-from .rows import write_lines
+from .build import MappingOptions, Target, mapping_of, rows_of, slots_of, write_lines
 
 BLOCKS = re.compile(rb"\s*\[\s*\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\](\s*[,\]])")
 OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)

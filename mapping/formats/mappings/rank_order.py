@@ -1,4 +1,7 @@
-"""MPICH_RANK_ORDER of Cray MPICH: which rank stands at each position."""
+"""MPICH_RANK_ORDER of Cray MPICH: which rank stands at each position.
+
+Patterns: what `grid_order` and `pat_report` of Cray's perftools 7 write.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,8 @@ from toruscast.wording import counted
 from ...task_mapping import TaskMapping
 from .._source import Text
 from ..dialect import Dialect
-from ..source import Source
-from .build import Whole, mapping_of, rows_of
-from .options import MappingOptions, Target
-from .rows import write_lines
+from ..source import LINES, Source
+from .build import MappingOptions, Target, Whole, mapping_of, rows_of, write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
@@ -29,7 +30,21 @@ def is_rank_order(source: Source) -> bool:
     """Whether numbers and ranges stand below a comment of Cray's tools, or a range among them."""
     if not source.lines or not all(_items(line) for _, line in source.lines[:8]):
         return False
-    return _is_named(source) or has_sign(source)
+    return _is_named(source) or has_sign(source) or _may_be_order(source)
+
+
+def _may_be_order(source: Source) -> bool:
+    """Whether numbers with commas between are an order of ranks that is not its own inverse.
+
+    What is its own inverse is the same mapping, read as ranks or as nodes.
+    """
+    lines = [line.strip().rstrip(",") for _, line in source.lines]
+    if len(lines) == LINES or not all("," in line for line in lines):
+        return False
+    ranks = [int(item) for line in lines for item in line.split(",") if item.strip().isdecimal()]
+    if sorted(ranks) != list(range(len(ranks))):
+        return False
+    return any(ranks[rank] != place for place, rank in enumerate(ranks))
 
 
 def has_sign(source: Source) -> bool:
@@ -127,9 +142,9 @@ DIALECT = Dialect(
     documentation="""
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.
 Positions fill node after node, `--tasks-per-node` each, in the order of `--hosts` or else in C
-order. A comment of Cray's tools (`# grid_order ...`), a range, or the file's name is the sign; the
-same numbers without any of them are taken for the node of each task. A file of that name without
-such a comment fits both, so `--mapping-format` must say which.
+order. A comment of Cray's tools (`# grid_order ...`) or a range is the sign. The same numbers on
+one line without either may be the node of each task as well, so `--mapping-format` must say which,
+unless both are the same mapping.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
     advice="MPICH_RANK_REORDER_METHOD=3, the file being MPICH_RANK_ORDER in the working folder",

@@ -12,10 +12,18 @@ from .._rows import read_rows
 from .._table import NUMBER, Column, Table, fields, row_of
 from ..dialect import Dialect
 from ..source import Source
-from .build import Whole, mapping_of, on_hosts, rows_of, within
-from .host_lists import slots_of
-from .options import MappingOptions, Target
-from .rows import write_lines, write_rows
+from .build import (
+    MappingOptions,
+    Target,
+    Whole,
+    mapping_of,
+    on_hosts,
+    rows_of,
+    slots_of,
+    within,
+    write_lines,
+    write_rows,
+)
 
 NAMES = {
     "task": ("task", "rank", "process", "mpi_rank", "pid", "task_id", "world_rank"),

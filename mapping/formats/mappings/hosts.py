@@ -1,0 +1,412 @@
+"""The host of each task: lists of hosts, hostfiles, rankfiles, and what launchers print.
+
+Patterns: hostfiles and rankfiles of Open MPI 4 and 5, `SLURM_HOSTFILE` and node lists of Slurm 23,
+`flux job taskmap --to=hosts` and `--to=multiline` of flux-core 0.60.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from toruscast.errors import InputError
+
+from ...task_mapping import MAX_SLOTS, TaskMapping
+from .._source import Text
+from .._table import WHOLE
+from ..dialect import Dialect
+from ..source import Source
+from .build import (
+    MappingOptions,
+    Target,
+    mapping_of,
+    on_hosts,
+    rows_of,
+    slots_of,
+    write_lines,
+)
+
+MOST = 2**20
+# A name, or the pieces of one between ranges in brackets.
+NAME = re.compile(r"[A-Za-z_][\w.-]*")
+# What stands between commas, those in brackets left alone.
+_PART = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
+RANGED = re.compile(r"[A-Za-z_][\w.-]*(\[[0-9,-]+\][\w.-]*)*")
+HOST_LINE = re.compile(
+    r"([A-Za-z_][\w.-]*)(?:[:*](\d{1,9}))?((?:\s+(?:slots|max[_-]slots|cpu)\s*=\s*\d{1,9})*)"
+)
+SLOTS = re.compile(r"(?:slots|cpu)\s*=\s*(\d+)")
+RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)
+RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
+_TASKS = r"\d{1,9}(?:-\d{1,9})?"
+TASKS_LINE = re.compile(rf"([A-Za-z_][\w.-]*):\s*({_TASKS}(?:\s*,\s*{_TASKS})*)")
+LABEL_LINE = re.compile(
+    r"(?:\[\d+,(\d{1,9})\](?:<stdout>)?\s*:|(\d{1,9}):)\s*([A-Za-z0-9_][\w.-]*)"
+)
+
+
+def split_list(text: str) -> list[str]:
+    """Split at the commas that stand outside of brackets.
+
+    Examples
+    --------
+    >>> split_list("n[1-2,5],login1")
+    ['n[1-2,5]', 'login1']
+    """
+    return [part.strip() for part in _PART.findall(text) if part.strip()]
+
+
+def expand(word: str) -> list[str]:
+    """Return the hosts of a name with ranges in brackets, the last range fastest.
+
+    Raises
+    ------
+    InputError
+        If a range is not valid, or there are too many hosts.
+
+    Examples
+    --------
+    >>> expand("nodes[021-022,7]"), expand("r[0-1]n[1-2]")
+    (['nodes021', 'nodes022', 'nodes7'], ['r0n1', 'r0n2', 'r1n1', 'r1n2'])
+    """
+    if not RANGED.fullmatch(word):
+        expected = "a host such as node7, or node[007-012,020]"
+        raise InputError("bad name of a host", found=word, expected=expected)
+    names = [""]
+    for piece in re.split(r"(\[[^\]]*\])", word):
+        ends = _range(piece[1:-1]) if piece.startswith("[") else [piece]
+        if len(names) * len(ends) > MOST:
+            raise InputError("too many hosts", found=word, expected=f"at most {MOST}")
+        names = [name + end for name in names for end in ends]
+    return names
+
+
+def _range(text: str) -> list[str]:
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first or last - first >= MOST:
+            raise InputError("bad range of hosts", found=f"[{text}]", expected="[low-high,...]")
+        width = len(match[1]) if match[1].startswith("0") or match[2] else 0
+        found += [f"{number:0{width}d}" for number in range(first, last + 1)]
+    return found
+
+
+def compress(names: Sequence[str]) -> str:
+    """Return hosts as a list in which neighbours that count upwards become a range.
+
+    Examples
+    --------
+    >>> compress(["n07", "n08", "n09", "login", "n3", "n3"])
+    'n[07-09],login,n3,n3'
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(names):
+        match = re.fullmatch(r"(.*?)(\d{1,9})", names[at], re.S)
+        until = at + 1
+        if match is not None:
+            stem, digits = match[1], match[2]
+            while until < len(names):
+                following = f"{int(digits) + until - at:0{len(digits)}d}"
+                if len(following) != len(digits) or names[until] != stem + following:
+                    break
+                until += 1
+        if match is not None and until > at + 1:
+            last = f"{int(match[2]) + until - at - 1:0{len(match[2])}d}"
+            parts.append(f"{match[1]}[{match[2]}-{last}]")
+        else:
+            parts.append(names[at])
+        at = until
+    return ",".join(parts)
+
+
+def is_hostfile(source: Source) -> bool:
+    """Whether each line is the name of a host, maybe with its slots."""
+    lines = [line for _, line in source.lines[:8]]
+    matches = [HOST_LINE.fullmatch(line.strip()) for line in lines]
+    if not lines or not all(matches):
+        return False
+    # Bare words may be anything: several of them, or digits or slots beside, are hosts.
+    return any(re.search(r"\d", line) for line in lines)
+
+
+def is_slurm(source: Source) -> bool:
+    """Whether hosts stand with commas between, or ranges in brackets."""
+    lines = [line for _, line in source.lines[:8]]
+    words = [word for line in lines for word in split_list(line)]
+    if not words or not all(RANGED.fullmatch(word) for word in words):
+        return False
+    several = any(len(split_list(line)) > 1 for line in lines)
+    named = all(re.search(r"\d", word) for word in words)
+    return any("[" in word for word in words) or (several and named)
+
+
+def _may_be_hosts(source: Source) -> bool:
+    words = [word for _, line in source.lines[:8] for word in split_list(line)]
+    return bool(words) and all(RANGED.fullmatch(word) for word in words)
+
+
+def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of a host a line; ``slots=2`` stands for two tasks in a row."""
+    text = source.text
+    at: list[int] = []
+    names: list[str] = []
+    for number, line in text.lines("#"):
+        match = HOST_LINE.fullmatch(line.strip())
+        if match is None:
+            raise text.fault("bad line of a hostfile", number, line, "HOST or HOST slots=N")
+        slots = SLOTS.search(match[3])
+        count = int(match[2] or (slots[1] if slots else 1))
+        if len(names) + count > MOST:
+            raise text.fault("too many slots", number, line, f"at most {MOST}")
+        names += [match[1]] * count
+        at += [number] * count
+    return _placed(text, at, names, options)
+
+
+def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of a list of hosts with ranges: a host for each task."""
+    text = source.text
+    at: list[int] = []
+    names: list[str] = []
+    for number, line in text.lines("#"):
+        for word in split_list(line):
+            try:
+                hosts = expand(word)
+            except InputError as error:
+                raise text.fault(error.message, number, error.found, error.expected) from None
+            names += hosts
+            at += [number] * len(hosts)
+    return _placed(text, at, names, options)
+
+
+def _placed(text: Text, at: list[int], names: list[str], options: MappingOptions) -> TaskMapping:
+    if not names:
+        raise text.fault("file without data")
+    nodes, places = on_hosts(text, at, names, options)
+    table, (node, place) = rows_of(text, at, nodes, places)
+    return mapping_of(table, node, options, slot=slots_of(place, options))
+
+
+def are_tasks_of_hosts(source: Source) -> bool:
+    """Whether each line is a host, a colon and the tasks there."""
+    lines = [TASKS_LINE.fullmatch(line) for _, line in source.lines[:8]]
+    if not all(lines) or not lines:
+        return False
+    # One label with numbers may be TreeMatch's.
+    return len(lines) > 1 or any(re.search(r"\d", m[1]) or "-" in m[2] for m in lines if m)
+
+
+def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of lines ``node017: 0-3,8``; a host may stand on several."""
+    text = source.text
+    at: list[int] = []
+    tasks: list[int] = []
+    names: list[str] = []
+    for number, line in text.lines("#"):
+        match = TASKS_LINE.fullmatch(line)
+        if match is None:
+            raise text.fault("bad line of hosts and tasks", number, line, "HOST: 0-3,8")
+        for part in match[2].split(","):
+            first, _, last = part.strip().partition("-")
+            count = int(last or first) - int(first) + 1
+            if count < 1 or len(tasks) + count > MOST:
+                raise text.fault("bad tasks of a host", number, part, "low-high")
+            tasks += range(int(first), int(first) + count)
+            names += [match[1]] * count
+            at += [number] * count
+    nodes, places = on_hosts(text, at, names, options)
+    table, (task, node, place) = rows_of(text, at, tasks, nodes, places)
+    order = np.argsort(task, kind="stable")
+    slot = slots_of(place[order], options)
+    if slot is not None:
+        slot[order] = slot.copy()
+    return mapping_of(table, node, options, slot=slot, task=task)
+
+
+def write_hostfile(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the host of each task, a line each."""
+    write_lines(path, "".join(f"{name}\n" for name in target.named.of_tasks(mapping)))
+
+
+def write_slurm(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write the host of each task on one line, with ranges."""
+    names = target.named.of_tasks(mapping)
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise InputError("name of a host that Slurm does not take", found=name)
+    write_lines(path, compress(names) + "\n")
+
+
+def is_rankfile(source: Source) -> bool:
+    """Whether the first line with data says which host a rank goes to."""
+    return bool(re.match(r"rank\s+\d+\s*=", source.first_line()[1], re.I))
+
+
+def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of lines ``rank 3=host slot=1``; ``+n2`` is the third host."""
+    text = source.text
+    at: list[int] = []
+    ranks: list[int] = []
+    names: list[str] = []
+    slots: list[int] = []
+    for number, line in text.lines("#"):
+        match = RANK_LINE.fullmatch(line)
+        if match is None:
+            raise text.fault("bad line of a rankfile", number, line, "rank N=HOST slot=S")
+        at.append(number)
+        ranks.append(int(match[1]))
+        names.append(match[2])
+        plain = re.fullmatch(r"\d{1,7}", match[3] or "")
+        slots.append(int(match[3]) if plain else -1)
+    places = [-1] * len(names)
+    by_name = []
+    for i, name in enumerate(names):
+        relative = RELATIVE.fullmatch(name)
+        if relative is None:
+            by_name.append(i)
+        elif int(relative[1]) < options.n_hosts:
+            places[i] = int(relative[1])
+        else:
+            raise text.fault("no such host", at[i], name, f"+n0 to +n{options.n_hosts - 1}")
+    if by_name:
+        found = on_hosts(text, [at[i] for i in by_name], [names[i] for i in by_name], options)[1]
+        for i, place in zip(by_name, found, strict=True):
+            places[i] = place
+    table, (rank, host, slot) = rows_of(text, at, ranks, places, slots)
+    share = max(options.tasks_of_host(0), int(slot.max(initial=0)) + 1)
+    node, shifted = options.on_host(host, slot, share)
+    one_each = np.unique(host * np.int64(MAX_SLOTS) + slot).size == slot.size
+    fits = options.capacity is None or bool((shifted < options.capacity).all())
+    if not ((slot >= 0).all() and one_each and fits):
+        return mapping_of(table, node, options, slot=slots_of(host, options), task=rank)
+    return mapping_of(table, node, options, slot=shifted, task=rank)
+
+
+def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
+    """Write host and slot of each rank."""
+    hosts = target.named
+    place = hosts.places(mapping)
+    share = -(-mapping.tasks_per_node // hosts.most)
+    slot = mapping.slot - share * hosts.index[place]
+    lines = (
+        f"rank {rank}={hosts.names[host]} slot={s}\n"
+        for rank, (host, s) in enumerate(zip(place.tolist(), slot.tolist(), strict=True))
+    )
+    write_lines(path, "".join(lines))
+
+
+def is_labelled(source: Source) -> bool:
+    """Whether the first lines are a rank, a colon and one word."""
+    lines = [line for _, line in source.lines[:8]]
+    return bool(lines) and all(LABEL_LINE.fullmatch(line) for line in lines)
+
+
+def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of lines ``3: node017``, in any order."""
+    text = source.text
+    at: list[int] = []
+    ranks: list[int] = []
+    names: list[str] = []
+    for number, line in text.lines("#"):
+        match = LABEL_LINE.fullmatch(line)
+        if match is None:
+            raise text.fault("bad line of ranks", number, line, "RANK: HOST")
+        at.append(number)
+        ranks.append(int(match[1] or match[2]))
+        names.append(match[3])
+    if all(WHOLE.fullmatch(name) and len(name) < 10 for name in names):
+        places = list(map(int, names))
+        for number, place in zip(at, places, strict=True):
+            if place >= options.n_hosts:
+                raise text.fault("node out of range", number, place, f"0 to {options.n_hosts - 1}")
+    else:
+        places = on_hosts(text, at, names, options)[1]
+    table, (rank, host) = rows_of(text, at, ranks, places)
+    node, _ = options.on_host(host, host, 1)
+    return mapping_of(table, node, options, slot=slots_of(host, options), task=rank)
+
+
+DIALECTS = (
+    Dialect(
+        name="rankfile",
+        holds="mapping",
+        title="rankfile of Open MPI and PRRTE",
+        recognise=is_rankfile,
+        read=read_rankfile,
+        write=write_rankfile,
+        on_hosts=True,
+        suffixes=(".rankfile", ".rank"),
+        documentation="""
+A line `rank N=HOST slot=S` for each task, in any order. `--hosts FILE` gives the node of each host;
+`+n2` is the third of them. Slots that are no single numbers (`0:1`, `0-3`), or that several ranks
+share, are not kept: tasks of a node then take its slots in their order.
+""",
+        example="rank 0=c00 slot=0\nrank 1=c01 slot=0\nrank 2=c03 slot=0\nrank 3=c02 slot=0\n",
+        advice="mpirun --map-by rankfile:file={file}, or mpirun --rankfile {file} (Open MPI 4)",
+    ),
+    Dialect(
+        name="hostfile",
+        holds="mapping",
+        title="the host of each task, a line each (Open MPI seq, MPICH, SLURM_HOSTFILE)",
+        recognise=is_hostfile,
+        read=read_hostfile,
+        write=write_hostfile,
+        on_hosts=True,
+        suffixes=(".hosts", ".hostfile"),
+        documentation="""
+A host on each line, for one task after the other; `slots=2`, `:2` or `*2` behind it stands for two
+tasks. `--hosts FILE` gives the node of each host.
+""",
+        example="c00 slots=1\nc01 slots=1\nc03 slots=1\nc02 slots=1\n",
+        advice="mpirun --map-by seq --hostfile {file}, or SLURM_HOSTFILE={file} srun "
+        "--distribution=arbitrary",
+    ),
+    Dialect(
+        name="slurm",
+        holds="mapping",
+        title="the host of each task as a Slurm list with ranges",
+        recognise=is_slurm,
+        read=read_slurm,
+        write=write_slurm,
+        on_hosts=True,
+        near=_may_be_hosts,
+        suffixes=(".nodelist",),
+        documentation="""
+Hosts with commas between and ranges in brackets, such as `node[007-009],node002`, one for each
+task. `--hosts FILE` gives the node of each host.
+""",
+        example="nodes[021-022],nodes[019,024]\n",
+        advice="srun --distribution=arbitrary --nodelist=$(cat {file})",
+    ),
+    Dialect(
+        name="flux-hosts",
+        holds="mapping",
+        title="the tasks of each host, as flux job taskmap --to=hosts prints them",
+        recognise=are_tasks_of_hosts,
+        read=read_tasks_of_hosts,
+        on_hosts=True,
+        documentation="""
+A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the node of each host.
+""",
+        example="c00: 0\nc01: 1\nc03: 2\nc02: 3\n",
+    ),
+    Dialect(
+        name="labelled",
+        holds="mapping",
+        title="what launchers print of each rank: 3: host (srun -l hostname, flux job taskmap)",
+        recognise=is_labelled,
+        read=read_labelled,
+        documentation="""
+A rank, a colon and its host, as `srun -l hostname` and `mpirun --tag-output hostname` print them,
+in any order; or the number of its node in the order of the allocation. `--hosts FILE` gives the
+node of each host.
+""",
+        example="0: c00\n2: c03\n1: c01\n3: c02\n",
+    ),
+)
