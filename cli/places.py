@@ -27,7 +27,7 @@ def only_nodes(torus: Torus, path: str) -> Torus:
 
     text = read_text(path)
     if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
-        from toruscast.mapping.formats.host_names import read_hosts
+        from toruscast.mapping.formats import read_hosts
 
         ours = set(read_hosts(path, torus).node.tolist())
         return torus.without(nodes=sorted(set(range(torus.n_nodes)) - ours))

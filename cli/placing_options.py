@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .mapping_files import MappingFile
+from .reading_options import read_pairs
 from .records import F, as_record
 
 
@@ -52,6 +53,12 @@ placing_options = (
         show_default=True,
         help="Format of the mappings where their content does not decide; 'toruscast formats' "
         "lists all.",
+    ),
+    click.option(
+        "--mapping-columns",
+        metavar="NAME=COLUMN,...",
+        callback=read_pairs,
+        help="Columns of a table of mappings, such as task=proc,node=where.",
     ),
     click.option(
         "--fix",

@@ -39,7 +39,7 @@ format_option = click.option(
 )
 
 
-def _pairs(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, str]:
+def read_pairs(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, str]:
     """Read NAME=VALUE,NAME=VALUE."""
     pairs = [part.partition("=") for part in text.split(",")] if text else []
     if any(not (name.strip() and value.strip()) for name, _, value in pairs):
@@ -52,7 +52,7 @@ reading_options = (
     click.option(
         "--columns",
         metavar="NAME=COLUMN,...",
-        callback=_pairs,
+        callback=read_pairs,
         help="Columns of a table, such as src=Source,dst=Target,nbytes=Bytes; of a list of edges "
         "by number.",
     ),
@@ -66,7 +66,7 @@ reading_options = (
     click.option(
         "--collectives",
         metavar="NAME=ALGORITHM,...",
-        callback=_pairs,
+        callback=read_pairs,
         help="How collectives of a trace are sent, such as allreduce=rabenseifner.",
     ),
 )

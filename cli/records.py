@@ -89,6 +89,8 @@ class Placing:
     mapping_form: Format = "auto"
     fixed: tuple[str, ...] = ()
     """Tasks that stay on a node: words such as ``0=17``."""
+    mapping_columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of the columns of tables of mappings by ours."""
 
     @property
     def how(self) -> dict[str, Any]:
@@ -97,6 +99,7 @@ class Placing:
             "tasks_per_node": self.tasks_per_node,
             "hosts": self.hosts,
             "format": self.mapping_form,
+            "columns": self.mapping_columns,
         }
 
 

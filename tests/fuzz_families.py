@@ -25,8 +25,8 @@ from toruscast.mapping.formats import (
     read_torus,
     read_workload,
 )
-from toruscast.mapping.formats.device_list import read_devices
 from toruscast.mapping.formats.hlo import read_hlo
+from toruscast.mapping.formats.mappings.devices import read_devices
 from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
 from toruscast.mapping.formats.source import Source

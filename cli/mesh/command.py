@@ -72,7 +72,7 @@ def command(
     toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
     """  # noqa: D301
     from toruscast.mapping.formats import read_mapping
-    from toruscast.mapping.formats.device_list import read_devices
+    from toruscast.mapping.formats.mappings.devices import read_devices
     from toruscast.training.mesh import mesh
 
     if (step.sends is None) == (step.hlo is None):

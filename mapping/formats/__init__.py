@@ -8,8 +8,14 @@ from ._atomic import (
 )
 from .comm import read_comm, read_workload, write_comm
 from .graphs.streaming import stream_comm
-from .host_names import read_hosts
-from .mapping import iter_mappings, read_mapping, read_mappings, write_mapping, write_mappings
+from .mapping import (
+    iter_mappings,
+    read_hosts,
+    read_mapping,
+    read_mappings,
+    write_mapping,
+    write_mappings,
+)
 from .times import read_runs, read_times
 from .torus import read_torus, write_torus
 

@@ -139,6 +139,8 @@ def read_names(source: Source, torus: Torus) -> Hosts:
                 names += expand(word)
             except InputError as error:
                 raise text.fault(error.message, number, error.found, error.expected) from None
+        if len(names) > torus.n_nodes:
+            break
     if len(names) != torus.n_nodes:
         expected = f"{torus.n_nodes}, one for each node of {torus}, or columns host,x,y,z"
         raise text.fault("names of hosts without places", None, len(names), expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toruscast.errors import InputError
@@ -17,7 +17,7 @@ from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, chec
 from ..torus import Torus
 from ._atomic import atomic_path, folder_beside, folder_to_fill
 from ._source import at_file, check_path
-from .host_names import read_hosts
+from .host_table import are_names, is_table, read_names
 from .mappings.build import MappingOptions, Target
 from .registry import dialect_to_write, identify, reader_of
 from .source import Source
@@ -29,6 +29,42 @@ SUFFIXES = (
 AnyHosts = Hosts | str | os.PathLike[str]
 
 
+def read_hosts(path: str | os.PathLike[str], torus: Torus) -> Hosts:
+    r"""Read the names of a job's hosts and the node of each, in the order of the file.
+
+    Parameters
+    ----------
+    path : path-like
+        A table below the names of its columns: ``host``, and ``x``, ``y``, ``z`` (the dimensions
+        of the torus) or ``node``; or, where there are as many as nodes, names alone.
+    torus : Torus
+        The machine.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is none, a host stands twice, or a node is not one of the
+        torus.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "hosts.csv"
+    >>> _ = path.write_text("host,x,y\nc01,0,1\nc10,1,0\n")
+    >>> read_hosts(path, Torus((2, 2))).node.tolist()
+    [1, 2]
+    """
+    check_path(path)
+    check_torus(torus)
+    source = Source(path, torus=torus)
+    # Names alone may be the hosts of tasks as well; whoever asks for hosts means hosts.
+    if not is_table(source) and are_names(source):
+        return read_names(source, torus)
+    hosts: Hosts = reader_of(identify(source, "hosts"))(source, torus)
+    return hosts
+
+
 def read_mapping(
     path: str | os.PathLike[str],
     torus: Torus,
@@ -37,6 +73,7 @@ def read_mapping(
     n_tasks: int | None = None,
     hosts: AnyHosts | None = None,
     format: str = "auto",
+    columns: Mapping[str, str] | None = None,
 ) -> TaskMapping:
     r"""Read one task mapping; the content decides the format. The file may be gzip.
 
@@ -60,6 +97,8 @@ def read_mapping(
         hosts or count them in the order of an allocation.
     format : str
         The format's name, for a file that fits several.
+    columns : mapping of str to str, optional
+        Of tables: the file's names of task, node, slot, host or the torus's axes.
 
     Raises
     ------
@@ -79,7 +118,7 @@ def read_mapping(
     array([0, 2, 1, 3], dtype=int32)
     """
     began = time.perf_counter()
-    mappings = list(_read(path, _options(torus, tasks_per_node, n_tasks, hosts), format))
+    mappings = list(_read(path, _options(torus, tasks_per_node, n_tasks, hosts, columns), format))
     if len(mappings) > 1:
         raise InputError("several mappings in the file", file=path, found=len(mappings), expected=1)
     note_read("mapping", path, began, tasks=mappings[0].n_tasks)
@@ -94,6 +133,7 @@ def read_mappings(
     n_tasks: int | None = None,
     hosts: AnyHosts | None = None,
     format: str = "auto",
+    columns: Mapping[str, str] | None = None,
 ) -> list[TaskMapping]:
     r"""Read many task mappings.
 
@@ -103,7 +143,7 @@ def read_mappings(
         A folder of files for `read_mapping` with the suffixes of their formats (also ``.gz``;
         others are passed over), read in the order of their names; or one such file; or a file of
         lines ``name,node of task 0,node of task 1,...``.
-    torus, tasks_per_node, n_tasks, hosts, format
+    torus, tasks_per_node, n_tasks, hosts, format, columns
         As for `read_mapping`.
 
     Raises
@@ -127,6 +167,7 @@ def read_mappings(
             n_tasks=n_tasks,
             hosts=hosts,
             format=format,
+            columns=columns,
         )
     )
 
@@ -139,6 +180,7 @@ def iter_mappings(
     n_tasks: int | None = None,
     hosts: AnyHosts | None = None,
     format: str = "auto",
+    columns: Mapping[str, str] | None = None,
 ) -> Iterator[TaskMapping]:
     r"""Give the mappings of `read_mappings`, each read when it is asked for: they are not held.
 
@@ -152,7 +194,7 @@ def iter_mappings(
     >>> next(iter_mappings(path, Torus((2, 2)))).name
     'identity'
     """
-    options = _options(torus, tasks_per_node, n_tasks, hosts)
+    options = _options(torus, tasks_per_node, n_tasks, hosts, columns)
     files = mapping_files(path)
     began, n = time.perf_counter(), 0
     found = _read(path, options, format) if files is None else _each(files, options, format)
@@ -214,14 +256,19 @@ def mapping_files(path: str | os.PathLike[str]) -> list[Path] | None:
 
 
 def _options(
-    torus: Torus, tasks_per_node: int | None, n_tasks: int | None, hosts: AnyHosts | None
+    torus: Torus,
+    tasks_per_node: int | None,
+    n_tasks: int | None,
+    hosts: AnyHosts | None,
+    columns: Mapping[str, str] | None,
 ) -> MappingOptions:
     check_torus(torus)
     if tasks_per_node is not None:
         whole_number(tasks_per_node, "tasks per node", 1, MAX_SLOTS)
     if n_tasks is not None:
         whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-    return MappingOptions(torus, tasks_per_node, n_tasks, _hosts(hosts, torus))
+    named = dict(columns or {})
+    return MappingOptions(torus, tasks_per_node, n_tasks, _hosts(hosts, torus), named)
 
 
 def _hosts(hosts: AnyHosts | None, torus: Torus | None) -> Hosts | None:
@@ -236,7 +283,10 @@ def _read(
     path: str | os.PathLike[str], options: MappingOptions, name: str
 ) -> Iterator[TaskMapping]:
     source = Source(path, n_tasks=options.n_tasks, torus=options.torus)
-    dialect = identify(source, "mapping", name)
+    if options.columns and name not in ("auto", "table"):
+        found = ", ".join(options.columns.values())
+        raise InputError("no table with named columns", file=path, found=found)
+    dialect = identify(source, "mapping", "table" if options.columns else name)
     found = reader_of(dialect)(source, options)
     return found if isinstance(found, Iterator) else iter([found])
 

@@ -15,6 +15,8 @@ from toruscast.wording import counted
 from ..machines import named, names
 from ..torus import Torus
 
+_IN_C_ORDER = ("trainium", "galaxy")
+
 
 @dataclass(frozen=True, eq=False)
 class Devices:
@@ -46,14 +48,20 @@ class Devices:
 def usual_devices(torus: Torus) -> Devices:
     """Return the devices of a whole slice, numbered as their machine does.
 
-    JAX numbers the devices of a TPU slice with X fastest, then Y and Z, the two of a TPU7x chip
-    side by side; others are numbered in C order, the last dimension fastest.
+    Those of Trainium and Galaxy are numbered in C order, the last dimension fastest. Others are
+    numbered as JAX does those of a TPU slice: X fastest, then Y and Z, the devices of a chip (a
+    last dimension C) side by side.
+
+    Examples
+    --------
+    >>> usual_devices(Torus((2, 2))).nodes, usual_devices(Torus((2, 2), name="galaxy")).nodes
+    (array([0, 2, 1, 3]), array([0, 1, 2, 3]))
     """
     order = np.arange(torus.n_nodes).reshape(torus.shape)
-    if torus.name.startswith("tpu"):
-        # The cores of a chip stay fastest.
-        chips, cores = min(torus.ndim, 3), tuple(range(3, torus.ndim))
-        order = order.transpose(*reversed(range(chips)), *cores)
+    if not torus.name.startswith(_IN_C_ORDER):
+        # The devices of a chip stay fastest.
+        chips = torus.ndim - (torus.axes.endswith("C") and torus.ndim > 1)
+        order = order.transpose(*reversed(range(chips)), *range(chips, torus.ndim))
     return Devices(np.arange(torus.n_nodes), order.ravel().astype(np.int64))
 
 
@@ -104,12 +112,44 @@ def chips_as_devices(torus: Torus, n_devices: int, per_chip: int | None = None) 
     )
 
 
-def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
-    """Return devices from their coordinates, ``(n, dimensions)``, and numbers.
+def nodes_at(torus: Torus, coords: ArrayLike) -> NDArray[np.int64]:
+    """Return the nodes at coordinates of devices, ``(n, dimensions)``; -1 outside of the torus.
 
     A part of a larger machine may have coordinates that do not begin at 0: they are counted from
-    the least. Coordinates with more entries than the torus has dimensions end in zeros (TPU v5e
+    the lowest. Coordinates with more entries than the torus has dimensions end in zeros (TPU v5e
     lists Z, a chip with one core its core).
+
+    Raises
+    ------
+    InputError
+        If they are no rows of coordinates for this torus.
+
+    Examples
+    --------
+    >>> nodes_at(Torus((2, 2)), [[4, 0, 0], [5, 1, 0], [9, 0, 0]])
+    array([ 0,  3, -1])
+    """
+    rows = np.asarray(coords)
+    expected = f"a row of {torus.ndim} coordinates for each device"
+    if rows.ndim != 2 or not len(rows) or rows.shape[1] < torus.ndim:
+        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
+    rows = whole_array(rows.ravel(), "coordinate of a device").reshape(rows.shape)
+    low = rows.min(axis=0)
+    if (rows[:, torus.ndim :] != low[torus.ndim :]).any():
+        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
+    size = np.array(torus.shape)
+    places = rows[:, : torus.ndim].copy()
+    if (places >= size).any():
+        places = places - low[: torus.ndim]
+    outside = np.logical_or(places < 0, places >= size).any(axis=1)
+    places[outside] = 0
+    nodes = torus.node(places).astype(np.int64)
+    nodes[outside] = -1
+    return nodes
+
+
+def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None) -> Devices:
+    """Return devices from their coordinates, as of `nodes_at`, and numbers.
 
     Raises
     ------
@@ -121,31 +161,19 @@ def devices_at(torus: Torus, coords: ArrayLike, ids: Sequence[int] | None = None
     >>> devices_at(Torus((2, 2)), [[4, 0, 0], [5, 1, 0]]).nodes
     array([0, 3])
     """
-    rows = np.asarray(coords)
-    expected = f"a row of {torus.ndim} coordinates for each device"
-    if rows.ndim != 2 or not len(rows) or rows.shape[1] < torus.ndim:
-        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
-    rows = whole_array(rows.ravel(), "coordinate of a device").reshape(rows.shape)
-    numbers = np.arange(len(rows)) if ids is None else whole_array(ids, "number of a device")
-    if numbers.size != len(rows):
-        raise InputError("numbers of devices missing", found=numbers.size, expected=len(rows))
+    nodes = nodes_at(torus, coords)
+    numbers = np.arange(nodes.size) if ids is None else whole_array(ids, "number of a device")
+    if numbers.size != nodes.size:
+        raise InputError("numbers of devices missing", found=numbers.size, expected=nodes.size)
     if np.unique(numbers).size < numbers.size:
         raise InputError("two devices have one number", expected="different numbers")
-    low = rows.min(axis=0)
-    spare = rows[:, torus.ndim :]
-    if (spare != low[torus.ndim :]).any():
-        raise InputError("bad coordinates of devices", found=rows.shape, expected=expected)
-    size = np.array(torus.shape)
-    places = rows[:, : torus.ndim]
-    if (places >= size).any():
-        places = places - low[: torus.ndim]
-    if (places < 0).any() or (places >= size).any():
-        bad = rows[((places < 0) | (places >= size)).any(axis=1)][0]
+    if (nodes < 0).any():
+        bad = np.asarray(coords)[nodes < 0][0]
         raise InputError(
             "device outside the torus", found=tuple(bad.tolist()), expected=f"within {torus}"
         )
     order = np.argsort(numbers)
-    nodes = torus.node(places)[order].astype(np.int64)
+    nodes = nodes[order]
     if np.unique(nodes).size < nodes.size:
         twice = np.flatnonzero(np.bincount(nodes) > 1)[0]
         found = (

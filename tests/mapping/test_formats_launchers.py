@@ -8,22 +8,28 @@ from hypothesis import strategies as st
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import Hosts, TaskMapping, Torus
 from toruscast.mapping.formats import read_hosts, read_mapping, write_mapping
+from toruscast.mapping.formats.mappings.devices import read_devices
 from toruscast.mapping.formats.registry import dialects
 
-SHAPES = st.sampled_from([(6,), (2, 4), (3, 1, 2), (2, 2, 2)])
+SHAPES = st.sampled_from(
+    [(1,), (6,), (2, 4), (3, 1, 2), (2, 2, 2), (2, 1, 2, 2), (2, 1, 1, 2, 2), (1, 2, 1, 2, 1, 2)]
+)
 WRITTEN = [dialect.name for dialect in dialects("mapping") if dialect.write]
 # Those that keep the slot of each task; the others give slots in rank order.
 WITH_SLOTS = {"bluegene", "table", "rank-order", "rankfile", "device-ids"}
 
 
 @st.composite
-def placed(draw, *, packed):
+def placed(draw, *, packed, most=3):
     """A mapping, its slots in rank order, and the hosts of all nodes in any order.
 
     ``packed`` ones fill host after host, as some launchers do.
     """
-    torus = Torus(draw(SHAPES))
-    per_node = draw(st.integers(1, 3))
+    shape = draw(SHAPES)
+    # A torus with a last dimension C numbers the devices of a chip side by side.
+    axes = ("XYZAB"[: len(shape) - 1] + "C") if len(shape) > 1 and draw(st.booleans()) else ""
+    torus = Torus(shape, wrap=draw(st.booleans()), axes=axes)
+    per_node = draw(st.integers(1, most))
     order = np.array(draw(st.permutations(range(torus.n_nodes))))
     hosts = Hosts([f"n{k:02d}" for k in range(order.size)], order, torus)
     places = np.repeat(order, per_node)
@@ -39,18 +45,22 @@ def placed(draw, *, packed):
 @pytest.mark.parametrize("name", WRITTEN)
 @given(data=st.data())
 def test_what_is_written_reads_back(tmp_path_factory, name, data):
-    torus, mapping, hosts = data.draw(placed(packed=name == "rank-order"))
+    most = 1 if name == "tt-rank-bindings" else 3
+    torus, mapping, hosts = data.draw(placed(packed=name == "rank-order", most=most))
     path = tmp_path_factory.mktemp("round") / "best"
     if name == "device-ids":
         # Numbers of devices are those of hosts where there are hosts.
         hosts = None
+    if name == "vcoord" and torus.ndim > 3:
+        with pytest.raises(InputError, match="job's own coordinates"):
+            write_mapping(mapping, path, name, hosts=hosts)
+        return
     write_mapping(mapping, path, name, hosts=hosts)
     back = read_mapping(
         path,
         torus,
         hosts=hosts,
-        # On a line of nodes it stands below names of columns.
-        format="auto" if (name, torus.ndim) == ("bluegene", 1) else name,
+        format=name,
         n_tasks=mapping.n_tasks,
         tasks_per_node=mapping.tasks_per_node,
     )
@@ -267,3 +277,245 @@ def test_positions_count_the_nodes_that_are_ours(tmp_path, name):
     assert read_mapping(tmp_path / "best", torus, format=name).node.tolist() == [5, 0, 3, 2]
     with pytest.raises(InputError, match="a node of others"):
         write_mapping(TaskMapping([1], Torus((6,))), tmp_path / "best", name, torus=torus)
+
+
+def known():
+    """Two hosts and their nodes."""
+    return Hosts([f"tuolumne100{k}" for k in range(5, 7)], [0, 1], Torus((2,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("tuolumne1005: 0-3\ntuolumne1006: 4-7\n", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("tuolumne1006: 0,2\ntuolumne1005: 1,3\n", [1, 0, 1, 0]),
+        ("tuolumne1006: 0-1\n", [1, 1]),
+        ("tuolumne1005: 0\ntuolumne1006: 1\ntuolumne1005: 2-3\n", [0, 1, 0, 0]),
+    ],
+)
+def test_tasks_of_hosts_as_flux_prints_them(tmp_path, text, nodes):
+    (tmp_path / "map.txt").write_text(text)
+    mapping = read_mapping(tmp_path / "map.txt", Torus((2,)), hosts=known())
+    assert mapping.node.tolist() == nodes
+    with pytest.raises(InputError, match=r"map\.txt:1: names of hosts without a table"):
+        read_mapping(tmp_path / "map.txt", Torus((2,)))
+
+
+BINDINGS = "rank_bindings:\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (["mesh_id: 0", "mesh_id: 1"], "4: ranks of several meshes: found 1"),
+        (["mesh_id: 0, mesh_host_rank: 0", "mesh_id: 1, mesh_host_rank: 0"], "several meshes"),
+        (
+            ['mesh_id: 0, TT_VISIBLE_DEVICES: "0"', 'TT_VISIBLE_DEVICES: "1,2"'],
+            "without one device",
+        ),
+        (['TT_METAL_VISIBLE_DEVICES: "0,1"', 'TT_METAL_VISIBLE_DEVICES: "2,3"'], "without one"),
+        (['TT_VISIBLE_DEVICES: "0"', 'TT_VISIBLE_DEVICES: "0"'], "two ranks on a device, or of"),
+        (["CUDA_VISIBLE_DEVICES: 0", "mesh_host_rank: 1"], "another kind: found CUDA_VISIBLE"),
+        (
+            ["TT_VISIBLE_DEVICES: 0, TT_METAL_VISIBLE_DEVICES: 1", "TT_VISIBLE_DEVICES: 1"],
+            "devices differ",
+        ),
+    ],
+)
+def test_rank_bindings_that_do_not_say_where(tmp_path, lines, fault):
+    path = tmp_path / "ranks.yaml"
+    rows = (f"  - rank: {k}\n    env: {{{line}}}\n" for k, line in enumerate(lines))
+    path.write_text(BINDINGS + "".join(rows))
+    with pytest.raises(InputError, match=fault):
+        read_mapping(path, Torus((4, 8)))
+
+
+def test_devices_by_their_older_name(tmp_path):
+    path = tmp_path / "ranks.yaml"
+    rows = (f'  - rank: {k}\n    env: {{TT_METAL_VISIBLE_DEVICES: "{7 - k}"}}\n' for k in range(4))
+    path.write_text(BINDINGS + "".join(rows))
+    assert read_mapping(path, Torus((2, 4))).node.tolist() == [7, 6, 5, 4]
+    with pytest.raises(InputError, match="a device to one rank"):
+        write_mapping(TaskMapping([3, 3], Torus((2, 2))), path)
+
+
+def test_coordinates_below_their_count(tmp_path):
+    path = tmp_path / "coords.txt"
+    path.write_text("4 3\n1 0 0\n0 1 0\n0 0 1\n2 0 0\n")
+    torus = Torus((4, 2, 2))
+    assert (
+        read_mapping(path, torus).node.tolist()
+        == torus.node([[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 0, 0]]).tolist()
+    )
+    path.write_text("4 2\n1 1\n0 1\n0 0\n1 0\n")
+    # No place of this torus is 4,2.
+    assert read_mapping(path, Torus((2, 2))).node.tolist() == [3, 1, 0, 2]
+    big = Torus((8, 8))
+    assert read_mapping(path, big, n_tasks=4).node.tolist() == [9, 1, 0, 8]
+    assert read_mapping(path, big, n_tasks=5).node.tolist() == [34, 9, 1, 0, 8]
+    with pytest.raises(InputError, match=r"found bluegene .* and sst-coordinates"):
+        read_mapping(path, big)
+    assert read_mapping(path, big, format="sst-coordinates").n_tasks == 4
+    # The last number is the node of a switch.
+    path.write_text("3 3\n0 0 0\n0 0 1\n1 0 0\n")
+    both = read_mapping(path, Torus((2, 2)))
+    assert (both.node.tolist(), both.slot.tolist()) == ([0, 0, 2], [0, 1, 0])
+
+
+@pytest.mark.parametrize("text", ["# no tool\n0,4,1,5,2,6,3,7\n", "0,4,1,5,2,6,3,7"])
+def test_an_order_of_ranks_under_any_name_is_asked_about(tmp_path, text):
+    path = tmp_path / "order.d"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"found nodes .* and rank-order .*--mapping-format"):
+        read_mapping(path, Torus((8,)))
+    as_ranks = read_mapping(path, Torus((8,)), format="rank-order")
+    assert as_ranks.node.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    path.write_text("1,0,3,2")
+    # Its own inverse.
+    assert read_mapping(path, Torus((4,))).node.tolist() == [1, 0, 3, 2]
+
+
+def test_nodes_of_two_jobs_are_named(tmp_path):
+    path = tmp_path / "jobs.alloc"
+    path.write_text("0 1 2 3\n8 9 10\n")
+    with pytest.raises(InputError, match="nodes of several jobs: found lines of 4 and 3 nodes"):
+        read_mapping(path, Torus((4, 4)))
+
+
+SHARDINGS = [
+    "devices=[4,2]0,4,1,5,2,6,3,7",
+    "{devices=[4,2]<=[2,4]T(1,0)}",
+    "sharding={devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}",
+    'mhlo.sharding = "{devices=[4,2]<=[2,4]T(1,0) last_tile_dims={replicated}}"',
+    'sdy.mesh @mesh = <["x"=4, "y2"=2], device_ids=[0, 4, 1, 5, 2, 6, 3, 7]>',
+]
+
+
+@pytest.mark.parametrize("text", SHARDINGS)
+def test_devices_of_a_sharding(tmp_path, text):
+    path = tmp_path / "sharding.txt"
+    path.write_text(text + "\n")
+    ids = [0, 4, 1, 5, 2, 6, 3, 7]
+    assert read_mapping(path, Torus((8,))).node.tolist() == ids
+    (tmp_path / "ids.json").write_text(str(ids))
+    for torus in (Torus((2, 4)), Torus((2, 2, 2))):
+        expected = read_mapping(tmp_path / "ids.json", torus).node
+        np.testing.assert_array_equal(read_mapping(path, torus).node, expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("devices=[4,2]0,4,1", "sizes and devices differ: found 3 devices for 4x2"),
+        ("{devices=[2,2]<=[4]T(1)}", "bad order of axes"),
+        ("{devices=[2,2]<=[99999,99999]}", "too many devices"),
+        ("{devices=[2]<=[2]} {devices=[2]<=[2]}", "one sharding"),
+        ("{devices=[4]0,1,2,8}", "device out of range: found 8"),
+    ],
+)
+def test_shardings_at_fault(tmp_path, text, fault):
+    path = tmp_path / "sharding.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=fault):
+        read_mapping(path, Torus((2, 2)))
+
+
+ATTRIBUTES = (
+    "[{'core_on_chip': 0, 'coords': [1, 0, 0], 'name': 'TPU:1'}, "
+    "{'core_on_chip': 0, 'coords': [0, 0, 0], 'name': 'TPU:0', 'megacore': True}, "
+    "{'core_on_chip': 0, 'coords': (1, 1, 0), 'name': 'TPU:3'}, "
+    "{'core_on_chip': 0, 'coords': [0, 1, 0], 'name': 'TPU:2', 'host': None}]"
+)
+
+
+def test_device_attributes_are_sorted_by_name(tmp_path):
+    path = tmp_path / "devices.txt"
+    path.write_text(ATTRIBUTES)
+    for torus in (Torus((2, 2, 1)), Torus((2, 2))):
+        assert read_mapping(path, torus).node.tolist() == [0, 2, 1, 3]
+        assert read_devices(path, torus).nodes.tolist() == [0, 2, 1, 3]
+
+
+def test_one_reader_of_devices(tmp_path):
+    path = tmp_path / "devices.txt"
+    path.write_text(
+        "[TpuDevice(id=4, process_index=1, coords=(4,0,0), core_on_chip=0),\n"
+        " TpuDevice(id=5, process_index=1, coords=(5,0,0), core_on_chip=0),\n"
+        " TpuDevice(id=6, process_index=1, coords=(4,1,0), core_on_chip=0),\n"
+        " TpuDevice(id=7, process_index=1, coords=(5,1,0), core_on_chip=0)]\n"
+    )
+    torus = Torus((4, 2, 1))
+    assert read_devices(path, torus).nodes.tolist() == [0, 2, 1, 3]
+    assert read_mapping(path, torus).node.tolist() == [0, 2, 1, 3]
+    path.write_text(path.read_text().replace("(5,1,0)", "(9,1,0)"))
+    with pytest.raises(InputError, match=r":4: device outside the torus: found 9,1,0"):
+        read_mapping(path, torus)
+    path.write_text(
+        "[Device(id=0, coords=(0,0,0), slice_index=0), Device(id=1, coords=(0,0,0), slice_index=1)]"
+    )
+    with pytest.raises(InputError, match="devices of several slices"):
+        read_mapping(path, torus)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("proc,where\n0,2\n1,0\n", {"task": "proc", "node": "where"}),
+        ("rank,East,North\n0,1,0\n1,0,0\n", {"task": "rank", "x": "East", "y": "North"}),
+        ("node,task\n1,0\n0,2\n", {"task": "node", "node": "task"}),
+    ],
+)
+def test_columns_of_other_names(tmp_path, text, columns):
+    path = tmp_path / "map.csv"
+    path.write_text(text)
+    if columns["task"] == "node":
+        assert read_mapping(path, Torus((4,)), columns=columns).node.tolist() == [2, 0]
+    else:
+        assert read_mapping(path, Torus((2, 2)), columns=columns).node.tolist() == [2, 0]
+    with pytest.raises(InputError, match="no such columns: found nothing"):
+        read_mapping(path, Torus((4,)), columns={"task": "nothing", "node": "node"})
+    with pytest.raises(InputError, match="unknown name of a column: found place"):
+        read_mapping(path, Torus((4,)), columns={"place": "node"})
+    with pytest.raises(InputError, match="no table with named columns"):
+        read_mapping(path, Torus((4,)), columns=columns, format="nodes")
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("0\n1\n2\n3\n", "nodes"),
+        ("task,node\n3,3\n0,0\n1,1\n2,2\n", "table"),
+        ("0-3\n", "rank-order"),
+        ("[[0,4,1,1]]", "flux"),
+        ("[0,1,2,3]", "device-ids"),
+        ("(0)\n(1)\n(2)\n(3)\n", "vcoord"),
+        ("4\n0 0\n1 1\n2 2\n3 3\n", "scotch-map"),
+        ("c0\nc1\nc2\nc3\n", "hostfile"),
+        ("one,0,1,2,3\n", "named-lines"),
+    ],
+)
+def test_more_places_than_tasks_are_cut_with_a_note(tmp_path, text, form):
+    path, torus = tmp_path / "map.txt", Torus((4,))
+    path.write_text(text)
+    hosts = Hosts([f"c{k}" for k in range(4)], range(4), torus)
+    given = None if form == "device-ids" else hosts
+    with pytest.warns(InputWarning, match="4 places, of which the 2 tasks of the job take"):
+        mapping = read_mapping(path, torus, n_tasks=2, format=form, hosts=given)
+    assert mapping.node.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node[0-999999999]",
+        "n[" + "0-999999," * 40 + "1]",
+        "n[0-9999]m[0-9999]",
+        "n[0-1000000]\n" * 3,
+    ],
+)
+def test_ranges_of_hosts_that_claim_too_much(tmp_path, text):
+    path = tmp_path / "hosts.txt"
+    path.write_text(text)
+    for read in (read_mapping, read_hosts):
+        with pytest.raises(InputError, match=r"too many hosts|bad range|without"):
+            read(path, Torus((2,)))

@@ -131,7 +131,7 @@ def test_devices_of_a_tpu_slice_have_x_fastest_and_cores_side_by_side():
         [0, 0, 0, 1],
         [1, 0, 0, 0],
     ]
-    assert usual_devices(Torus((2, 3))).nodes.tolist() == list(range(6))
+    assert usual_devices(Torus((2, 3), name="galaxy")).nodes.tolist() == list(range(6))
 
 
 def test_devices_by_coordinates():

@@ -32,6 +32,8 @@ from .build import (
 from .node_lists import are_nodes
 from .rank_order import has_sign
 
+# Names above a map of a line of nodes, whose coordinate and slot may be task and node.
+ONE_DIMENSION = ["node", "slot"]
 # Tori have at most eight dimensions.
 MOST = 9
 VCOORD = re.compile(r"\(\s*(\d+(?:\s*,\s*\d+)*)\s*\)((?:\s+\w+\s*=\s*\S+)*)")
@@ -69,6 +71,11 @@ def is_sst(source: Source) -> bool:
         return False
     if source.torus is not None and width not in (source.torus.ndim, source.torus.ndim + 1):
         return False
+    if source.torus is not None and source.torus.ndim == 1 and width != 1:
+        # Lines of coordinate and slot.
+        return False
+    if source.n_tasks is not None and source.n_tasks > count and is_coordinates(source):
+        return False
     if len(source.lines) < LINES:
         return len(rows) == count
     return count >= len(rows) and sum(1 for _ in source.stream.lines()) - 1 == count
@@ -103,6 +110,8 @@ def read_sst(source: Source, options: MappingOptions) -> TaskMapping:
 
 def _may_be_places(source: Source) -> bool:
     """Whether lines of two or three whole numbers have lost the names of their columns."""
+    if source.fields == ONE_DIMENSION:
+        return True
     return bool(source.fields) and 1 < len(source.fields) <= MOST and source.has_numbers
 
 
@@ -111,6 +120,10 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     text, torus = source.text, options.torus
     number, line = text.first_line()
     parts = fields(line)
+    if parts == ONE_DIMENSION and torus.ndim == 1:
+        columns = [Column("coordinate 0", whole=True), Column("slot", whole=True)]
+        return _at_coordinates(read_table(text, columns, skip=number), options)
+    _check_jobs(source)
     found = f"{counted(len(parts), 'column')}: {line[:50]}"
     wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
     expected = f"{wanted}, or names above them such as task,node"
@@ -137,6 +150,17 @@ def _at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
     return mapping_of(table, node, options, slot=slot)
 
 
+def _check_jobs(source: Source) -> None:
+    """Raise where the lines are rather the nodes of a job each, as in an allocation of CODES."""
+    rows = [fields(line) for _, line in source.lines]
+    flat = [word for row in rows for word in row]
+    lengths = [len(row) for row in rows]
+    if len({*lengths}) > 1 and all(map(WHOLE.fullmatch, flat)) and len({*flat}) == len(flat):
+        found = f"lines of {' and '.join(map(str, dict.fromkeys(lengths)))} nodes"
+        expected = "one job: the node of each of its tasks, all on one line or a line each"
+        raise source.text.fault("nodes of several jobs", source.lines[0][0], found[:60], expected)
+
+
 def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> bool:
     """Whether the columns may be task and node (and slot): every task stands once in the first.
 
@@ -156,8 +180,7 @@ def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> 
 def write_bluegene(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write coordinates and slot of each task."""
     torus = target.torus
-    # Of one dimension, coordinate and slot may look like task and node.
-    head = "node slot\n" if torus.ndim == 1 else ""
+    head = " ".join(ONE_DIMENSION) + "\n" if torus.ndim == 1 else ""
     write_rows(path, head, np.column_stack([torus.coords[mapping.node], mapping.slot]), " ")
 
 
@@ -259,7 +282,7 @@ The number of nodes and of dimensions, then the coordinates of each task on a li
 dimension first; one number more is the node of the switch, here the slot. Where the first line may
 be a place as well, the number of tasks decides, or `--mapping-format`.
 """,
-        example="4 2\n1 1\n0 1\n0 0\n1 0\n",
+        example="3 5\n1 0 0 0 0\n0 1 0 0 1\n0 0 1 0 0\n",
     ),
     Dialect(
         name="vcoord",

@@ -1,15 +1,25 @@
-"""Device lists of machine-learning frameworks: a task on each device, in the order of the list."""
+"""Devices of machine-learning frameworks: lists, numbers and shardings, a task on each device.
+
+Patterns: `print(jax.devices())` of JAX 0.4 to 0.8 on TPU v4 to v6e; the attributes of XLA's device
+descriptions as Python prints them; shardings of HLO (`xla/hlo/ir/hlo_sharding.cc`, both forms of
+its device lists) and meshes of Shardy.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toruscast.errors import InputError
+
+from ...mesh.devices import Devices, devices_at, nodes_at, usual_devices
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._source import Text
@@ -18,10 +28,8 @@ from ..source import Source
 from .build import (
     MappingOptions,
     Target,
-    first_fastest,
     mapping_of,
     on_hosts,
-    place_of,
     rows_of,
     slots_of,
     write_lines,
@@ -32,13 +40,28 @@ PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 # What newer versions print of a device: its number, process, coordinates and core.
 SHORT = re.compile(r"TPU_(\d+)\(process=\d+,\((\d+,\d+,\d+),(\d+)\)\)")
 START = re.compile(rb"\s*+(?:array\s*+\(\s*+)?[\[\s]*+\w*Device\s*\(\s*id\s*=")
-OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*\"coords\"\s*:", re.S)
+OBJECTS = re.compile(rb"[\[\s]*+\{[^{}]*[\"']coords[\"']\s*:", re.S)
 KEY = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(\([^()]*\)|\[[^\[\]]*\]|[^,()\[\]]+)")
 IDS = re.compile(
     rb"\s*+(?:array\s*+\(\s*+)?\[[\[\]\s\d,]*(?:\]\s*+(?:,\s*+dtype\s*+=\s*+\w++\s*+)?\)?\s*+)?"
 )
 FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MOST = 2**22
+_NUMBER = re.compile(r"[0-9]{1,9}")
+# A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
+SHARDING = re.compile(
+    r"\bdevices\s*=\s*\[([\d,\s]+)\]\s*"
+    r"(?:<=\s*\[([\d,\s]+)\]\s*(?:T\(([\d,\s]+)\))?|(\d[\d,\s]*))"
+)
+# A mesh of Shardy: its axes, and maybe the devices.
+SHARDY = re.compile(
+    r"<\s*\[\s*((?:\"\w+\"\s*+=\s*+\d++\s*+,?\s*+)+)\]\s*+"
+    r"(?:,\s*device_ids\s*=\s*\[([\d,\s]+)\]\s*)?>"
+)
+SHARDED = re.compile(
+    rb"[\s{\"]*+(?:\w[\w.]*+\s*+=\s*+[\s{\"]*+)?devices\s*=\s*\["
+    rb"|\s*+#?(?:sdy\.)?mesh\b[^<{}]*+<\s*\[\s*\""
+)
 
 
 def is_device_list(source: Source) -> bool:
@@ -47,31 +70,106 @@ def is_device_list(source: Source) -> bool:
     return bool(short or START.match(source.start) or OBJECTS.match(source.start[:4096]))
 
 
-def read_devices(source: Source, options: MappingOptions) -> TaskMapping:
-    """Return the mapping of printed devices: the i-th task runs on the i-th of them."""
+class Listed(NamedTuple):
+    """A device of a list."""
+
+    line: int
+    number: int
+    coords: list[int]
+    core: int
+
+
+def device_rows(source: Source, torus: Torus) -> list[Listed]:
+    """Return the devices of a list, sorted by their numbers where their names hold those."""
     text = source.text
-    devices = listed(source)
-    at: list[int] = []
-    nodes: list[int] = []
-    slots: list[int] = []
-    torus = options.torus
-    for number, device in devices:
-        parts = re.findall(r"-?\d+", str(device.get("coords", "")))
+    rows: list[Listed] = []
+    named = False
+    slices = set()
+    for place, (line, device) in enumerate(listed(source)):
+        slices.add(str(device.get("slice_index", 0)).strip())
+        if len(slices) > 1:
+            expected = "one slice, as its own list"
+            raise text.fault("devices of several slices", line, ", ".join(sorted(slices)), expected)
+        parts = re.findall(r"-?[0-9]{1,9}", str(device.get("coords", "")))
         core = str(device.get("core_on_chip", 0)).strip()
-        if not parts or not re.fullmatch(r"\d{1,7}", core):
-            expected = "coords=(x,y,z), and core_on_chip=0 or more"
-            raise text.fault("device without coordinates", number, str(device)[:60], expected)
+        by_name = re.fullmatch(r"\w+:([0-9]{1,9})", str(device.get("name", "")).strip())
+        named |= by_name is not None and "id" not in device
+        number = str(device.get("id", by_name[1] if by_name else place)).strip()
+        if (
+            not parts
+            or not re.fullmatch(r"[0-9]{1,9}", number)
+            or not re.fullmatch(r"\d{1,7}", core)
+        ):
+            expected = "id=0, coords=(x,y,z), and core_on_chip=0 or more"
+            raise text.fault("device without coordinates", line, str(device)[:60], expected)
+        coords = list(map(int, parts))
         if torus.axes.endswith("C") and torus.ndim == len(parts) + 1:
-            parts, core = [*parts, core], "0"
-        while len(parts) > torus.ndim and int(parts[-1]) == 0:
-            parts.pop()
-        at.append(number)
-        nodes.append(place_of(text, number, parts, options))
-        slots.append(int(core))
-    if not at:
+            coords, core = [*coords, int(core)], "0"
+        rows.append(Listed(line, int(number), coords, int(core)))
+    if not rows:
         raise text.fault("device list without a device", None, None, "TpuDevice(id=0, coords=...)")
-    table, (node, slot) = rows_of(text, at, nodes, slots)
+    if len({len(row.coords) for row in rows}) > 1:
+        raise text.fault(
+            "devices differ in their coordinates", rows[0].line, None, "as many of each"
+        )
+    # A list of attributes is in the order of the machine, not of the ranks.
+    return sorted(rows, key=lambda row: row.number) if named else rows
+
+
+def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of listed devices: the i-th task runs on the i-th of them."""
+    text, torus = source.text, options.torus
+    rows = device_rows(source, torus)
+    try:
+        nodes = nodes_at(torus, [row.coords for row in rows])
+    except InputError as error:
+        raise text.fault(error.message, rows[0].line, error.found, error.expected) from None
+    outside = np.flatnonzero(nodes < 0)
+    if outside.size:
+        row = rows[int(outside[0])]
+        found = ",".join(map(str, row.coords))
+        raise text.fault("device outside the torus", row.line, found, f"within {torus}")
+    columns = nodes.tolist(), [row.core for row in rows]
+    table, (node, slot) = rows_of(text, [row.line for row in rows], *columns)
     return mapping_of(table, node, options, slot=slot)
+
+
+def read_devices(path: str | os.PathLike[str], torus: Torus) -> Devices:
+    """Read the devices of a slice as a framework prints them, with their ids and coordinates.
+
+    Chips may be missing, and coordinates need not begin at 0.
+
+    Parameters
+    ----------
+    path : path-like
+        What ``print(jax.devices())`` printed, or objects with ``id`` and ``coords``.
+    torus : Torus
+        The slice.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no such list, or its devices do not fit the torus.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "devices.txt")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("[Device(id=2, coords=(0,1,0)), Device(id=1, coords=(1,0,0))]")
+    >>> read_devices(path, Torus((2, 2))).nodes
+    array([2, 1])
+    """
+    source = Source(path, torus=torus)
+    if not is_device_list(source):
+        number, line = source.first_line()
+        expected = "TpuDevice(id=0, coords=(0,0,0))"
+        raise source.text.fault("no list of devices", number, line[:60], expected)
+    rows = device_rows(source, torus)
+    try:
+        return devices_at(torus, [row.coords for row in rows], [row.number for row in rows])
+    except InputError as error:
+        raise error.replace(file=path) from None
 
 
 def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
@@ -98,7 +196,13 @@ def _printed(text: Text) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
-    content = _json(text, text.data.decode())
+    words = text.data.decode()
+    if '"' not in words:
+        # Python prints JSON with other quotes and brackets, and other names of constants.
+        words = words.translate(str.maketrans("'()", '"[]'))
+        constants = {"True": "true", "False": "false", "None": "null"}
+        words = re.sub(r"\b(True|False|None)\b", lambda match: constants[match[1]], words)
+    content = _json(text, words)
     flat: list[Any] = []
     waiting = [content]
     while waiting:
@@ -141,19 +245,14 @@ def _is_one_list(start: bytes) -> bool:
 
 
 def device_nodes(torus: Torus, cores: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return node and slot of each device number: cores first, then x fastest.
+    """Return node and slot of each device number: the cores of a chip first, then the chips.
 
     Examples
     --------
     >>> [column.tolist() for column in device_nodes(Torus((2, 2)), 1)]
     [[0, 2, 1, 3], [0, 0, 0, 0]]
     """
-    if torus.axes.endswith("C") and torus.ndim > 1:
-        *chips, here = torus.shape
-        grid = np.arange(torus.n_nodes).reshape(torus.shape)
-        order = grid.transpose(*range(len(chips) - 1, -1, -1), len(chips)).ravel()
-        return order, np.zeros(here * int(np.prod(chips)), dtype=np.int64)
-    nodes = first_fastest(torus)
+    nodes = usual_devices(torus).nodes
     return np.repeat(nodes, cores), np.tile(np.arange(cores), nodes.size)
 
 
@@ -166,14 +265,62 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
         # NumPy prints numbers with blanks between.
         bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
     ids = np.array(_flat(text, _json(text, bare)), dtype=np.int64)
+    return _of_ids(text, ids, options)
+
+
+def is_sharding(source: Source) -> bool:
+    """Whether it is a sharding of HLO or a mesh of Shardy."""
+    return bool(SHARDED.match(source.start[:4096]))
+
+
+def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
+    """Return the mapping of a sharding's devices: the i-th task runs on the i-th of them."""
+    text = source.text
+    number, line = text.first_line()
+    words = text.data.decode()
+    found = [*SHARDING.finditer(words), *SHARDY.finditer(words)]
+    if len(found) != 1:
+        expected = "one sharding, such as {devices=[4,2]<=[2,4]T(1,0)}"
+        raise text.fault("bad sharding", number, line[:60], expected)
+    match = found[0]
+    if match.re is SHARDY:
+        sizes, over, turned, listed_ids = match[1], None, None, match[2]
+    else:
+        sizes, over, turned, listed_ids = match.groups()
+    shape = _whole_numbers(sizes)
+    if listed_ids is None:
+        axes = _whole_numbers(over or sizes)
+        order = _whole_numbers(turned) if turned else list(range(len(axes)))
+        if sorted(order) != list(range(len(axes))):
+            raise text.fault("bad order of axes", number, f"T({turned})", f"0 to {len(axes) - 1}")
+        if not 0 < math.prod(axes) <= MOST:
+            raise text.fault("too many devices", number, math.prod(axes), f"1 to {MOST}")
+        ids = np.arange(math.prod(axes)).reshape(axes).transpose(order).ravel()
+    else:
+        ids = np.array(_whole_numbers(listed_ids), dtype=np.int64)
+    if ids.size != math.prod(shape):
+        found_sizes = f"{ids.size} devices for {'x'.join(map(str, shape))}"
+        raise text.fault("sizes and devices differ", number, found_sizes, math.prod(shape))
+    return _of_ids(text, ids, options)
+
+
+def _whole_numbers(words: str) -> list[int]:
+    numbers = re.findall(r"(?<![\w\"])[0-9]+(?![\w\"])", words)
+    # Of more digits than any device has, so that it is out of range and not slow.
+    return [int(word) if len(word) < 10 else 10**9 for word in numbers]
+
+
+def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> TaskMapping:
+    """Build the mapping of device numbers, by the table of hosts where there is one."""
     number, _ = text.first_line()
-    table, (device,) = rows_of(text, [number] * ids.size, ids.tolist())
+    table, (device,) = rows_of(text, [number] * ids.size, ids)
     if options.hosts is not None:
         return _by_name(text, number, ids, options)
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
     nodes, slots = device_nodes(options.torus, cores)
     if device.size and device.max() >= nodes.size:
-        expected = f"0 to {nodes.size - 1}, or --hosts FILE with the node of each number"
+        expected = f"0 to {nodes.size - 1}; --tasks-per-node N for chips of N devices, or --hosts "
+        expected += "FILE with the node of each number"
         raise text.fault("device out of range", number, int(device.max()), expected)
     return mapping_of(table, nodes[device], options, slot=slots[device])
 
@@ -204,7 +351,7 @@ def write_ids(mapping: TaskMapping, path: Path, target: Target) -> None:
         ids: NDArray[Any] = np.array(list(map(int, target.hosts.of_tasks(mapping))))
     else:
         torus = target.torus
-        cores = 1 if torus.axes.endswith("C") else mapping.tasks_per_node
+        cores = mapping.tasks_per_node
         nodes, slots = device_nodes(torus, cores)
         number = np.empty((torus.n_nodes, cores), dtype=np.int64)
         number[nodes, slots] = np.arange(nodes.size)
@@ -219,11 +366,13 @@ DIALECTS = (
         holds="mapping",
         title="printed devices: TpuDevice(id=0, coords=(0,0,0), ...), or JSON with coords",
         recognise=is_device_list,
-        read=read_devices,
+        read=read_device_list,
         documentation="""
 What a framework prints of its devices, as a list or an array of any shape: the first task runs on
-the first of them. `coords` are the node's coordinates; `core_on_chip` is the slot, on a TPU7x the
-fourth coordinate. JSON objects with `coords` do as well.
+the first of them. `coords` are the node's coordinates, counted from the lowest where a part of a
+machine does not begin at 0; `core_on_chip` is the slot, on a TPU7x the fourth coordinate. Objects
+of JSON or Python with `coords` do as well; those with names such as `TPU:3` and without an `id` are
+sorted by these numbers.
 """,
         example="""[TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0),
  TpuDevice(id=2, process_index=0, coords=(0,1,0), core_on_chip=0),
@@ -241,12 +390,26 @@ fourth coordinate. JSON objects with `coords` do as well.
         suffixes=(".json",),
         documentation="""
 Numbers of devices as JSON or as NumPy prints them, in the shape of the mesh or flat: the first task
-runs on the first of them. Numbers count the cores of a chip first, then x fastest, as those of
-TPU slices do; where they do not, `--hosts FILE` gives the node of each (`host,x,y,z`, with the
-number as the host).
+runs on the first of them. Numbers count the devices of a chip first (`--tasks-per-node` of them),
+then x fastest, as those of TPU slices do; on Trainium and Galaxy the last dimension fastest. Where
+they count otherwise, `--hosts FILE` gives the node of each (`host,x,y,z`, with the number as the
+host).
 """,
         example="[[0, 2], [3, 1]]\n",
         advice="Mesh(np.array(jax.devices())[np.array(json.load(open('{file}')))], axis_names) "
         "with the devices sorted by id",
+    ),
+    Dialect(
+        name="sharding",
+        holds="mapping",
+        title="devices of a sharding of XLA (GSPMD) or a mesh of Shardy",
+        recognise=is_sharding,
+        read=read_sharding,
+        documentation="""
+`devices=[4,2]0,4,1,5,2,6,3,7` or the short form `{devices=[4,2]<=[2,4]T(1,0)}`, also of a mesh of
+Shardy, `<["x"=4, "y"=2], device_ids=[0, 4, ...]>`: the first task runs on the first device.
+Numbers are those of `device-ids`.
+""",
+        example="{devices=[2,2]<=[2,2]T(1,0)}\n",
     ),
 )

@@ -93,6 +93,10 @@ def _range(text: str) -> list[str]:
             raise InputError("bad range of hosts", found=f"[{text}]", expected="[low-high,...]")
         width = len(match[1]) if match[1].startswith("0") or match[2] else 0
         found += [f"{number:0{width}d}" for number in range(first, last + 1)]
+        if len(found) > MOST:
+            raise InputError(
+                "too many hosts", found=f"[{text[:40]}...]", expected=f"at most {MOST}"
+            )
     return found
 
 
@@ -182,6 +186,8 @@ def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
                 raise text.fault(error.message, number, error.found, error.expected) from None
             names += hosts
             at += [number] * len(hosts)
+            if len(names) > MOST:
+                raise text.fault("too many hosts", number, len(names), f"at most {MOST}")
     return _placed(text, at, names, options)
 
 
@@ -394,7 +400,7 @@ task. `--hosts FILE` gives the node of each host.
         documentation="""
 A host, a colon and its tasks with ranges on each line. `--hosts FILE` gives the node of each host.
 """,
-        example="c00: 0\nc01: 1\nc03: 2\nc02: 3\n",
+        example="c00: 0-1\nc01: 2-3\n",
     ),
     Dialect(
         name="labelled",

@@ -34,15 +34,19 @@ def is_rank_order(source: Source) -> bool:
 
 
 def _may_be_order(source: Source) -> bool:
-    """Whether numbers with commas between are an order of ranks that is not its own inverse.
+    """Whether numbers with commas between may be an order of ranks, and not the same as nodes.
 
-    What is its own inverse is the same mapping, read as ranks or as nodes.
+    They fill the torus or have a comment, as an order has. What is its own inverse is the same
+    mapping, read as ranks or as nodes.
     """
     lines = [line.strip().rstrip(",") for _, line in source.lines]
     if len(lines) == LINES or not all("," in line for line in lines):
         return False
     ranks = [int(item) for line in lines for item in line.split(",") if item.strip().isdecimal()]
     if sorted(ranks) != list(range(len(ranks))):
+        return False
+    fills = source.torus is None or len(ranks) >= source.torus.n_nodes
+    if not fills and not any(line.lstrip().startswith("#") for line in source.raw_lines):
         return False
     return any(ranks[rank] != place for place, rank in enumerate(ranks))
 
@@ -143,8 +147,9 @@ DIALECT = Dialect(
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.
 Positions fill node after node, `--tasks-per-node` each, in the order of `--hosts` or else in C
 order. A comment of Cray's tools (`# grid_order ...`) or a range is the sign. The same numbers on
-one line without either may be the node of each task as well, so `--mapping-format` must say which,
-unless both are the same mapping.
+one line without either may be the node of each task as well: where they fill the torus, have
+another comment or the file has that name, `--mapping-format` must say which, unless both are the
+same mapping.
 """,
     example="# grid_order -R -c 2,1 -g 2,4\n0,4,1,5,2,6,3,7\n",
     advice="MPICH_RANK_REORDER_METHOD=3, the file being MPICH_RANK_ORDER in the working folder",

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from toruscast.errors import InputError
+
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._rows import read_rows
+from .._source import Text
 from .._table import NUMBER, Column, Table, fields, row_of
 from ..dialect import Dialect
 from ..source import Source
@@ -89,7 +92,7 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     number, line = text.first_line()
     names = split_names(line)
-    columns = known_columns(names)
+    columns = _renamed(text, number, names, options) if options.columns else known_columns(names)
     axes = axes_in(columns, options.torus)
     # A column of node numbers beside coordinates may be the machine's own.
     wanted = {*axes} or ({"node"} if "node" in columns else {"host"})
@@ -116,6 +119,21 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     else:
         node = values["node"]
     return mapping_of(table, node, options, slot=values.get("slot"), task=values.get("task"))
+
+
+def _renamed(
+    text: Text, number: int, names: list[str], options: MappingOptions
+) -> list[str | None]:
+    """What each column means by the names that the caller gives; the others are left out."""
+    known = {*NAMES, *options.torus.axes.lower()}
+    if unknown := sorted({*options.columns} - known):
+        expected = ", ".join([*NAMES, *options.torus.axes.lower()])
+        raise InputError("unknown name of a column", found=unknown[0], expected=expected)
+    ours = {theirs.strip().lower(): name for name, theirs in options.columns.items()}
+    missing = [theirs for theirs in ours if names.count(theirs) != 1]
+    if missing:
+        raise text.fault("no such columns", number, missing[0], f"one of {', '.join(names)}")
+    return [ours.get(name) for name in names]
 
 
 def _node_of(table: Table, columns: list[Whole], torus: Torus) -> Whole:
@@ -181,7 +199,8 @@ DIALECT = Dialect(
 Columns with names, in any order: `task` (or `rank`), its place, and maybe `slot`. The place is
 the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), or `node` (its number in C order), or
 `host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed: without
-them nothing tells tasks from nodes.
+them nothing tells tasks from nodes. `--mapping-columns task=proc,node=where` says which columns a
+table with other names means.
 """,
     example="task,node\n0,1\n1,0\n2,3\n3,2\n",
 )
