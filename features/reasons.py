@@ -66,7 +66,7 @@ def explain(
     >>> comm = CommGraph(3, [0, 0], [1, 2], [200_000, 100_000])
     >>> why = explain(comm, Torus((8,)), TaskMapping([0, 1, 2], 8))
     >>> why.binding, why.links["label"].tolist()
-    ('link', ['(0) +0', '(1) +0'])
+    ('link', ['(0) +X', '(1) +X'])
     """
     routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
     bounds = time_bounds(traffic, torus, mapping, routing=routing)

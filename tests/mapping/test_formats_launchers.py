@@ -378,7 +378,7 @@ def test_an_order_of_ranks_under_any_name_is_asked_about(tmp_path, text):
 def test_nodes_of_two_jobs_are_named(tmp_path):
     path = tmp_path / "jobs.alloc"
     path.write_text("0 1 2 3\n8 9 10\n")
-    with pytest.raises(InputError, match="nodes of several jobs: found lines of 4 and 3 nodes"):
+    with pytest.raises(InputError, match="nodes of several jobs"):
         read_mapping(path, Torus((4, 4)))
 
 

@@ -123,7 +123,6 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
     if parts == ONE_DIMENSION and torus.ndim == 1:
         columns = [Column("coordinate 0", whole=True), Column("slot", whole=True)]
         return _at_coordinates(read_table(text, columns, skip=number), options)
-    _check_jobs(source)
     found = f"{counted(len(parts), 'column')}: {line[:50]}"
     wanted = f"{torus.ndim + 1} (coordinates, slot), {torus.ndim} (coordinates) or 1 (node)"
     expected = f"{wanted}, or names above them such as task,node"
@@ -148,17 +147,6 @@ def _at_coordinates(table: Table, options: MappingOptions) -> TaskMapping:
     node = torus.node(np.stack(columns[: torus.ndim], axis=1)).astype(np.int64)
     slot = columns[torus.ndim] if len(columns) > torus.ndim else None
     return mapping_of(table, node, options, slot=slot)
-
-
-def _check_jobs(source: Source) -> None:
-    """Raise where the lines are rather the nodes of a job each, as in an allocation of CODES."""
-    rows = [fields(line) for _, line in source.lines]
-    flat = [word for row in rows for word in row]
-    lengths = [len(row) for row in rows]
-    if len({*lengths}) > 1 and all(map(WHOLE.fullmatch, flat)) and len({*flat}) == len(flat):
-        found = f"lines of {' and '.join(map(str, dict.fromkeys(lengths)))} nodes"
-        expected = "one job: the node of each of its tasks, all on one line or a line each"
-        raise source.text.fault("nodes of several jobs", source.lines[0][0], found[:60], expected)
 
 
 def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> bool:
@@ -278,11 +266,11 @@ and slot are refused without names above them (`task,node`, `node,slot`).
         read=read_sst,
         weak=_may_be_map,
         documentation="""
-The number of nodes and of dimensions, then the coordinates of each task on a line, the first
-dimension first; one number more is the node of the switch, here the slot. Where the first line may
-be a place as well, the number of tasks decides, or `--mapping-format`.
+The number of nodes and of dimensions (`4 2`), then the coordinates of each task on a line, the
+first dimension first; one number more is the node of the switch, here the slot. Where the first
+line may be a place as well, the number of tasks decides, or `--mapping-format`.
 """,
-        example="3 5\n1 0 0 0 0\n0 1 0 0 1\n0 0 1 0 0\n",
+        example="",
     ),
     Dialect(
         name="vcoord",
