@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from toruscast.wording import shortened
@@ -23,7 +24,7 @@ _TOLD = (
     ("toruscast.training.plan.script", "RunError", FAILED),
 )
 # Options whose readers recognise every format.
-_RECOGNISED = ("--comm", "--mapping", "--mappings", "--torus", "--hosts")
+_RECOGNISED = {"--comm", "--mapping", "--mappings", "--torus", "--hosts"}
 
 
 class Ended(SystemExit):
@@ -69,11 +70,11 @@ def _purpose_of(file: str | None, error: Exception, arguments: Sequence[str]) ->
     from toruscast.mapping.formats.source import Source
 
     # Where the format is recognised, the readers say it themselves.
-    before = words[words.index(file) - 1]
-    if before in _RECOGNISED or words[0] in ("convert", "doctor"):
+    given = {before for before, word in pairwise(words) if word == file} - _RECOGNISED
+    if not given or words[0] in ("convert", "doctor"):
         return ""
     with suppress(InputError):
-        what = purpose(Source(file), "times" if before == "--times" else None)
+        what = purpose(Source(file), "times" if "--times" in given else None)
         if what and getattr(error, "line", None) in (None, 1):
             return f" (it looks like {what})"
     return ""
