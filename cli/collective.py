@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .names import closest
+from toruscast.wording import closest
+
 from .records import Traffic
 
 if TYPE_CHECKING:

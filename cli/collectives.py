@@ -8,10 +8,9 @@ from toruscast.report.units import seconds
 
 from . import options
 from .inputs import load_torus
-from .output import Output, records
+from .output import Output, new_table, print_table, records
 from .placing_options import placing_options
 from .records import Placing, Traffic, as_record
-from .tables import new_table, print_table
 
 
 @click.command("collectives")

@@ -29,7 +29,7 @@ from toruscast.report.units import nbytes
 from toruscast.wording import counted, one_line
 
 from . import options
-from .failures import WRONG_INPUT
+from .app import WRONG_INPUT
 from .inputs import load_torus
 from .output import Output
 from .placing_options import placing_options

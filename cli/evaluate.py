@@ -8,14 +8,11 @@ import click
 
 from . import options
 from .judged import judge_metrics
-from .learned import learned, print_learned
-from .output import Output, records
-from .quality import METRICS, between, score
+from .learning import METRICS, MINE, between, learned, load_plugin, names_of, print_learned, score
+from .output import Output, new_table, records
 from .records import Source, Traffic, Work
 from .runs import learn_from_runs, scored
 from .sampling import obtain_samples
-from .selection import MINE, load_plugin, names_of
-from .tables import new_table
 
 if TYPE_CHECKING:
     import pandas as pd

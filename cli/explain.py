@@ -11,10 +11,9 @@ from toruscast.wording import printable
 
 from . import options
 from .inputs import load_application, load_mapping, load_torus
-from .output import Output, records
+from .output import Output, new_table, print_table, records
 from .placing_options import placing_options
 from .records import Placing, Traffic, Work, as_record
-from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,14 +11,12 @@ from toruscast.report.units import number
 from toruscast.wording import counted
 
 from . import options
-from .growing import growing
 from .inputs import load_torus, stream_mappings
+from .learning import check_use, load_plugin, names_of
 from .occupancy import Occupancy
-from .output import Output, records
+from .output import Output, growing, new_table, print_table, records
 from .records import Candidates, Traffic, Work, refuse
-from .selection import check_use, load_plugin, names_of
 from .streams import load_sent
-from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import pandas as pd

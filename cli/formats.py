@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from .options import output_record
-from .output import Output
-from .tables import new_table, print_table
+from .output import Output, new_table, print_table
 
 
 @click.command("formats")
@@ -22,8 +21,7 @@ def command(name: str | None, output: Output) -> None:
     known = [dialect for dialect in dialects() if name in (None, dialect.name)]
     if not known:
         from toruscast.errors import InputError
-
-        from .names import closest
+        from toruscast.wording import closest
 
         raise InputError(
             "unknown format", found=name, expected=closest(str(name), {d.name for d in dialects()})

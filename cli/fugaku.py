@@ -11,10 +11,9 @@ from toruscast.report.units import seconds
 
 from . import options
 from .inputs import load_application
-from .output import Output, check_writable, records
+from .output import Output, check_writable, new_table, print_table, records
 from .reading_options import format_option, include_option, iterations_option
 from .records import Traffic, as_record
-from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import numpy as np

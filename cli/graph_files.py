@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toruscast.report.units import part_of
-from toruscast.wording import printable, shortened
+from toruscast.wording import closest, printable, shortened
 
-from .names import closest
 from .progress import working
 from .records import Include
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toruscast.wording import closest
+
 from .graph_files import is_file, read_traffic
-from .names import closest
 from .network import change_network
 from .places import change_links, check_fixed, only_nodes, put, read_fixed
 from .progress import working

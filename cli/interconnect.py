@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.wording import closest
+
 from . import options
-from .names import SubCommands, closest
-from .output import Output, records
+from .app import SubCommands
+from .output import Output, new_table, print_table, records
 from .records import as_record
-from .tables import new_table, print_table
 
 if TYPE_CHECKING:
     import pandas as pd

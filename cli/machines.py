@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .output import Output
-from .tables import new_table, print_table
+from .output import Output, new_table, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from .names import closest
+from toruscast.wording import closest
+
 from .simulate.options import read_seconds
 
 if TYPE_CHECKING:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import platform
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from toruscast import __version__
 from toruscast.wording import one_line
-
-from .json_text import json_text
 
 LOGGER = logging.getLogger("toruscast")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -98,3 +99,26 @@ def end(code: int) -> None:
         LOGGER.removeHandler(handler)
         handler.close()
     LOGGER.setLevel(logging.NOTSET)
+
+
+def json_text(content: Any, indent: int | None = 2) -> str:
+    r"""Return JSON that ends a line: NumPy's numbers as numbers, and no number as null.
+
+    Examples
+    --------
+    >>> json_text({"a": (1.0, float("nan"))}, indent=None)
+    '{"a": [1.0, null]}\n'
+    """
+    return json.dumps(_plain(content), indent=indent, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

@@ -10,8 +10,7 @@ from toruscast.report.words import alike, bound_line, gains, link_note
 from toruscast.wording import printable
 
 from .occupancy import occupancy
-from .output import records
-from .tables import new_table, print_table, top_and_bottom
+from .output import new_table, print_table, records, top_and_bottom
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,15 +9,12 @@ import click
 from toruscast.report.units import percent
 
 from . import options
-from .learned import learned, print_learned
-from .output import Output, records
-from .quality import print_quality
+from .learning import check_use, learned, load_plugin, names_of, print_learned, print_quality
+from .output import Output, new_table, records
 from .records import Source, Traffic, Work, is_default
 from .reporting import check_page, report_option, write_page
 from .runs import learn_from_runs
 from .sampling import obtain_samples
-from .selection import check_use, load_plugin, names_of
-from .tables import new_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from toruscast.report.units import nbytes, percent, seconds
 from toruscast.wording import shown_name
 
-from ..output import Output, records
-from ..tables import new_table, print_table
+from ..output import Output, new_table, print_table, records
 
 if TYPE_CHECKING:
     from toruscast.training.mesh import MeshForecast

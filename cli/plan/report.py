@@ -11,9 +11,8 @@ from toruscast.report.units import number, percent, time_unit
 from toruscast.wording import counted, printable
 
 from ..occupancy import occupancy
-from ..output import records
+from ..output import new_table, print_table, records, top_and_bottom
 from ..phrases import application_line
-from ..tables import new_table, print_table, top_and_bottom
 
 if TYPE_CHECKING:
     from rich.console import Console

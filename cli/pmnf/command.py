@@ -2,7 +2,7 @@
 
 import click
 
-from ..names import SubCommands
+from ..app import SubCommands
 from .compose import compose
 from .fit import fit, predict
 from .plot import plot

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
-from ..output import Output, records
+from ..output import Output, new_table, print_table, records
 from ..placing_options import POSITIVE
 from ..records import as_record
-from ..tables import new_table, print_table
 from .places import by_name
 
 if TYPE_CHECKING:

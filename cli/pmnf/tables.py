@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..output import Output
-from ..tables import new_table, print_table, top_and_bottom
+from ..output import Output, new_table, print_table, top_and_bottom
 
 if TYPE_CHECKING:
     import pandas as pd

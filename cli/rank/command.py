@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
-from ..compiling import Compiling
 from ..inputs import Application, load_application, load_mappings, load_torus
-from ..learned import learned
+from ..learning import COVERAGE, learned, load_plugin
 from ..mapping_files import MappingFile, is_folder, write_to_folder
 from ..output import Output, records
 from ..placing_options import best_option
-from ..quality import COVERAGE
 from ..records import Basis, Candidates, Limits, Traffic, Work
 from ..reporting import check_page, report_option, write_page
-from ..selection import load_plugin
+from ..workers import Compiling
 
 if TYPE_CHECKING:
     from toruscast.training import Forecast

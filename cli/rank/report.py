@@ -8,12 +8,10 @@ from toruscast.report.units import byte_unit, nbytes, number, percent, seconds, 
 from toruscast.report.words import answer, bound_line, link_note, trust
 from toruscast.wording import printable
 
-from ..learned import print_learned
+from ..learning import METRICS, print_learned, score
 from ..occupancy import occupancy
-from ..output import records
+from ..output import new_table, print_table, records, top_and_bottom
 from ..phrases import application_line
-from ..quality import METRICS, score
-from ..tables import new_table, print_table, top_and_bottom
 from .heat import print_heat
 
 if TYPE_CHECKING:

@@ -15,10 +15,17 @@ from ..placing_options import POSITIVE, placing_options
 from ..records import Candidates, Traffic, Work, as_record
 from ..reporting import check_page, report_option, write_page
 from ..setting import Setting
-from .details import Details, details_options
 from .files import check_result_folder, inside, labelled, write_folder
-from .options import check_interval, check_one_or_many, read_watch
-from .packets import Packets, check_packets, packets_options
+from .options import (
+    Details,
+    Packets,
+    check_interval,
+    check_one_or_many,
+    check_packets,
+    details_options,
+    packets_options,
+    read_watch,
+)
 from .report import look, one_row, print_report, summary
 
 

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..failures import Ended
-from ..json_text import json_text
+from ..app import Ended
 from ..output import check_folder, write_text
+from ..recording import json_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from ..records import Candidates, refuse
+from ..placing_options import POSITIVE
+from ..records import Candidates, F, as_record, refuse
 
 if TYPE_CHECKING:
     from toruscast.mapping import Torus, Workload
@@ -138,3 +140,101 @@ def check_one_or_many(mapping: str | None, candidates: Candidates) -> None:
         refuse(where, "interval", "watch", "out", "trace", "links_path")
     else:
         refuse("with --mappings or --candidates", "top", "jobs")
+
+
+@dataclass(frozen=True)
+class Details:
+    """What to record, and where it goes."""
+
+    interval: str | None = None
+    watch: tuple[str, ...] = ()
+    out: str | None = None
+    trace: str | None = None
+
+    def every(self) -> float | None:
+        """Return the seconds between two snapshots of the links; None for no snapshots."""
+        if self.interval is None:
+            return None
+        if self.out is None and self.trace is None:
+            raise click.UsageError("--interval needs --out or --trace")
+        return read_interval(self.interval)
+
+
+def details_options(function: F) -> F:
+    """Add what is recorded, as the record ``details``."""
+    return as_record(
+        "details",
+        Details,
+        click.option(
+            "--interval",
+            metavar="TIME",
+            help="Take a snapshot of the links every TIME, such as 5us, for --out and --trace.",
+        ),
+        click.option(
+            "--watch",
+            multiple=True,
+            metavar="[PHASE:]SRC:DST",
+            help="Follow the packets of the message between two tasks, such as 3:7, or 1:3:7 in "
+            "the second phase.",
+        ),
+        click.option(
+            "--out",
+            metavar="FOLDER",
+            help="Write everything there: messages, tasks, phases, links, FIFOs, time series and "
+            "log as CSV, summary.json, trace.json.",
+        ),
+        click.option(
+            "--trace",
+            metavar="FILE.json",
+            help="Write a timeline to look at in ui.perfetto.dev or chrome://tracing.",
+        ),
+    )(function)
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Values of these options."""
+
+    coarsening: int | None
+    error: float | None
+    repeat: int
+
+
+def packets_options(function: F) -> F:
+    """Add the options to a command, which gets them as ``packets``."""
+    return as_record(
+        "packets",
+        Packets,
+        click.option(
+            "--coarsening",
+            type=POSITIVE,
+            metavar="N",
+            help="Let a simulated packet stand for up to N real ones: faster, less exact.  "
+            "[default: 1]",
+        ),
+        click.option(
+            "--error",
+            type=float,
+            metavar="E",
+            help="Instead: choose N for a relative error of the time of about E, such as 0.03. "
+            "'toruscast flows' takes no packets at all.",
+        ),
+        click.option(
+            "--repeat",
+            type=POSITIVE,
+            metavar="N",
+            default=1,
+            show_default=True,
+            help="Send everything N times, without a barrier between: a task begins the next time "
+            "when what is sent to it has arrived. The time is then the mean of all but the first.",
+        ),
+    )(function)
+
+
+def check_packets(packets: Packets) -> None:
+    """Raise where options exclude each other, or the error is none."""
+    error = packets.error
+    if error is not None and not 0 < error < 1:
+        raise click.UsageError(f"bad --error: found {error:g}, expected more than 0, less than 1")
+    if packets.coarsening is not None and error is not None:
+        raise click.UsageError("--coarsening and --error exclude each other")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toruscast.report.units import nbytes, number, percent, seconds
 from toruscast.report.words import bound_line, link_note
 
-from ..output import records
-from ..tables import new_table, print_table
+from ..output import new_table, print_table, records
 from .files import labelled
 
 if TYPE_CHECKING:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 _LONGEST = 200
 
 
@@ -60,3 +63,16 @@ def shortened(text: str, limit: int) -> str:
 def one_line(text: str) -> str:
     """Return a text as one line that a terminal can show."""
     return printable(" ".join(text.split()))
+
+
+def closest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return the names like ``name``, or where there are none, ``otherwise`` or all.
+
+    Examples
+    --------
+    >>> closest("identty", ["greedy", "identity", "random"])
+    'identity'
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=2, cutoff=0.6)
+    return " or ".join(close) or otherwise or " or ".join(names)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from toruscast.cli import compiling
+from toruscast.cli import workers as compiling
 from toruscast.mapping import Torus
 from toruscast.simulation.kernels import loop
 

@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from toruscast.cli.pace import Pace
-from toruscast.cli.progress import bar_on_stderr, time_on_stderr
+from toruscast.cli.progress import Pace, bar_on_stderr, time_on_stderr
 
 
 def test_steps_of_one_length_are_foreseen_exactly():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toruscast.cli.codesign.tables import agrees, with_published
+from toruscast.cli.codesign import agrees, with_published
 from toruscast.errors import InputError
 from toruscast.scaling import (
     STRAW_MEN,
