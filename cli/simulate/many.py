@@ -73,7 +73,7 @@ def rank_simulated(
     }
     output.write(content, table)
     if output.for_people:
-        from ..timed_report import print_times
+        from ..timed import print_times
 
         print_times(
             setting,
