@@ -102,7 +102,10 @@ lower:
 	.venv/lower/bin/pip install --quiet --constraint constraints-lower.txt . hypothesis matplotlib 'pytest<9'
 	rm -rf build
 	.venv/lower/bin/toruscast rank --comm lammps-lj-64 --torus 4x4x4
-	.venv/lower/bin/python -m pytest -q -m "not slow" tests/mapping tests/features tests/scaling
+	.venv/lower/bin/toruscast features --comm lammps-lj-64 --torus tpu_v4:4x4x8 --routing adaptive --candidates 2
+	.venv/lower/bin/toruscast search --comm lammps-lj-64 --torus 4x4x4 --seconds 2
+	.venv/lower/bin/python -m pytest -q -m "not slow" tests/mapping tests/routing tests/features tests/scaling \
+		tests/training/test_search.py tests/training/test_plan.py tests/training/test_model_file.py
 
 # The wheel in an empty environment of each Python that is here, PYTHONS="..." naming them.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14

@@ -73,6 +73,8 @@ def adaptive_loads(
     """Return the loads if every message is spread evenly over the orders of its hops."""
     load = np.zeros(torus.n_links)
     hops, which = np.unique(torus.twisted_hops(src, dst), axis=0, return_inverse=True)
+    # NumPy 2.0 gives a column.
+    which = which.ravel()
     by_way = np.argsort(which, kind="stable")
     begin = np.searchsorted(which[by_way], np.arange(len(hops) + 1))
     for number, way in enumerate(hops):

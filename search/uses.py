@@ -71,7 +71,9 @@ def table_of_uses(torus: Torus, routing: Routing = "deterministic") -> tuple[Use
     first = np.zeros(n * n + 1, dtype=np.int32)
     np.cumsum(count + 2 * ends, out=first[1:])
     receiver = torus.n_links + n * torus.network.fifos
-    resource = np.empty(first[-1], dtype=np.min_scalar_type(receiver + n))
+    # The same type for small tori: each further one is compiled for anew.
+    kind = np.promote_types(np.uint16, np.min_scalar_type(receiver + n))
+    resource = np.empty(first[-1], dtype=kind)
     begin, end = first[:-1][remote], first[1:][remote] - 1
     is_link = np.ones(first[-1], dtype=np.bool_)
     is_link[begin] = is_link[end] = False

@@ -10,6 +10,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
 from toruscast.search.moving import MovingLoads
+from toruscast.search.uses import table_of_uses
 
 WHOLE = st.integers(0, 10**6).map(float)
 
@@ -123,3 +124,9 @@ def test_moves_that_cannot_be_are_refused(tasks, nodes):
 def test_a_torus_too_large_is_refused():
     with pytest.raises(InputError, match="too large to search"):
         MovingLoads(CommGraph(1, [], [], []), Torus((64, 64)), TaskMapping([0], 4096))
+
+
+@pytest.mark.parametrize("routing", ["deterministic", "adaptive"])
+def test_tables_of_small_and_large_tori_are_compiled_for_once(routing):
+    tables = [table_of_uses(Torus(shape), routing)[0] for shape in ((2,), (2, 2), (4, 4, 4))]
+    assert {table.resource.dtype for table in tables} == {np.dtype(np.uint16)}

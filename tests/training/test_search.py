@@ -187,3 +187,10 @@ def test_renumbered_rings_lie_along_folded_dimensions(grid, torus):
     room = rings.n_tasks // torus.n_nodes
     node = make("spectral", rings, torus, tasks_per_node=room).node
     assert torus.distance(node[rings.src], node[rings.dst]).max() == 1
+
+
+def test_tori_of_several_sizes_are_searched_in_one_process():
+    for shape in ((2, 2), (4, 4, 4), (2, 2), (4,)):
+        torus = Torus(shape)
+        ring = CommGraph(4, range(4), [1, 2, 3, 0], [100, 50, 9, 5])
+        assert search(ring, torus, turns=2).best.n_tasks == 4

@@ -152,7 +152,7 @@ def save_predictor(
         expected = f"at most {MAX_BYTES}; fewer trees (n_estimators) or leaves (max_leaf_nodes)"
         raise InputError("model too large for a file", found=f"{size} bytes", expected=expected)
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, allow_pickle=False, **arrays)
+        np.savez_compressed(stream, **arrays)
 
 
 def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:

@@ -65,8 +65,6 @@ def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] |
                 grid=grid or None,
             )
     if not {"format", "shape", "data"} <= arrays.keys():
-        if {"metadata", "tree_left"} <= arrays.keys():
-            raise InputError("model file in place of a graph", file=path, expected="--model FILE")
         expected = "n_tasks, src, dst, nbytes, n_messages, or a SciPy sparse matrix"
         raise InputError("unknown arrays", file=path, found=sorted(arrays), expected=expected)
     return _sparse(path, arrays)
