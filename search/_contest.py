@@ -124,7 +124,9 @@ class Contest:
             }
             key = mapping.node.tobytes()
             self.rows[key] = {**described, **self.rows.get(key, {})}
-        for name in answer.table["mapping"].head(_WINNERS):
+        for number, name in enumerate(answer.table["mapping"].head(_WINNERS)):
+            if number and deadline is not None and time.monotonic() > deadline:
+                break
             mapping = answer.named(name)
             self.value(mapping, _origin(mapping))
 

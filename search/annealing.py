@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.typing import Routing
 
 from ._anneal_kernels import Objective, Walker, anneal, heat_of_tasks, sums_of_powers
-from ._delta_kernels import Uses
+from ._delta_kernels import Ends, Uses
 from ._step_kernels import Places, Steps
 from .moving import MovingLoads
 from .uses import seconds_of_uses
@@ -42,6 +41,11 @@ class Goal:
     hop_share: float = 0.5
     by_loads: bool = True
     links_only: bool = False
+
+    @property
+    def count(self) -> str:
+        """What of a message counts, as of `MovingLoads`."""
+        return "nbytes" if self.links_only or not self.by_loads else "wire_bytes"
 
 
 class Annealer:
@@ -73,10 +77,12 @@ class Annealer:
         *,
         seed: int,
         routing: Routing = "deterministic",
+        ends: tuple[Ends, float] | None = None,
     ) -> None:
-        count = "nbytes" if goal.links_only or not goal.by_loads else "wire_bytes"
-        self.loads = MovingLoads(workload, torus, start, count=count, routing=routing, uses=uses)
-        self.objective = self._objective(torus, goal)
+        self.loads = MovingLoads(
+            workload, torus, start, count=goal.count, routing=routing, uses=uses, ends=ends
+        )
+        self.objective = objective_of(self.loads, goal)
         place_node, movable = places
         n_nodes, most_nodes = torus.n_nodes, max(1, _MOST_TASKS // start.tasks_per_node)
         first = np.zeros(n_nodes + 1, dtype=np.int64)
@@ -116,13 +122,8 @@ class Annealer:
 
     @property
     def energy(self) -> float:
-        """Current value of the goal: loads over a mean one, or hops a byte."""
-        objective = self.objective
-        energy = float(self.loads.units_of_hops * objective.hop_share)
-        if objective.by_loads:
-            sums = sums_of_powers(objective, self.loads.load)
-            energy += float((sums ** (0.5**objective.doublings)).sum())
-        return energy
+        """Current value of the goal."""
+        return energy_of(self.loads, self.objective)
 
     def turn(self, n_steps: int, hot_at: float, cold_at: float) -> None:
         """Propose steps while the temperature falls between shares of the energy; keep the best."""
@@ -167,22 +168,31 @@ class Annealer:
             places.of_task[task] = free[node]
             free[node] += 1
 
-    def _objective(self, torus: Torus, goal: Goal) -> Objective:
-        loads: Any = self.loads
-        n_links = max(int(torus.link_exists.sum()), 1)
-        if not goal.by_loads:
-            return Objective(
-                np.zeros(1), 1, 0, False, 2.0 / max(float(loads.ends.weight.sum()), 1.0)
-            )
-        seconds = seconds_of_uses(torus)
-        if goal.links_only:
-            seconds[: torus.n_links] = 1.0
-            seconds[torus.n_links :] = 0.0
-        seconds = seconds * loads.unit
-        mean_second = float(seconds[: torus.n_links][torus.link_exists].mean())
-        rate = np.tile(seconds / loads.parts, loads.n_phases)
-        # The scale is the same for all mappings, so that energies can be compared.
-        traffic = float(loads.ends.weight.sum()) / 2 / n_links
-        scale = traffic * float(seconds.max()) or 1.0
-        hop_share = goal.hop_share * mean_second / n_links / scale
-        return Objective(rate / scale, loads.n_phases, goal.doublings, True, hop_share)
+
+def energy_of(loads: MovingLoads, objective: Objective) -> float:
+    """Return the value of a goal: loads over a mean one, or hops a byte."""
+    energy = float(loads.units_of_hops * objective.hop_share)
+    if objective.by_loads:
+        sums = sums_of_powers(objective, loads.load)
+        energy += float((sums ** (0.5**objective.doublings)).sum())
+    return energy
+
+
+def objective_of(loads: MovingLoads, goal: Goal) -> Objective:
+    """Return the weights of loads that make a goal."""
+    torus = loads.torus
+    n_links = max(int(torus.link_exists.sum()), 1)
+    if not goal.by_loads:
+        return Objective(np.zeros(1), 1, 0, False, 2.0 / max(float(loads.ends.weight.sum()), 1.0))
+    seconds = seconds_of_uses(torus)
+    if goal.links_only:
+        seconds[: torus.n_links] = 1.0
+        seconds[torus.n_links :] = 0.0
+    seconds = seconds * loads.unit
+    mean_second = float(seconds[: torus.n_links][torus.link_exists].mean())
+    rate = np.tile(seconds / loads.parts, loads.n_phases)
+    # The scale is the same for all mappings, so that energies can be compared.
+    traffic = float(loads.ends.weight.sum()) / 2 / n_links
+    scale = traffic * float(seconds.max()) or 1.0
+    hop_share = goal.hop_share * mean_second / n_links / scale
+    return Objective(rate / scale, loads.n_phases, goal.doublings, True, hop_share)

@@ -66,6 +66,7 @@ class MovingLoads:
         count: str = "nbytes",
         routing: Routing = "deterministic",
         uses: tuple[Uses, int] | None = None,
+        ends: tuple[Ends, float] | None = None,
     ) -> None:
         workload = as_workload(traffic)
         as_mapping(mapping).check(workload.n_tasks, torus)
@@ -74,7 +75,7 @@ class MovingLoads:
         n_fifos = torus.n_nodes * torus.network.fifos
         self.n_resources = torus.n_links + n_fifos + torus.n_nodes
         self.n_phases = 1 if workload.dependent else len(workload)
-        self.ends, self.unit = ends_of(workload, torus, count, self.n_resources, self.parts)
+        self.ends, self.unit = ends or ends_of(workload, torus, count, self.n_resources, self.parts)
         size = self.n_phases * self.n_resources
         self.load = np.zeros(size, dtype=np.int64)
         self.node = mapping.node.copy()
@@ -92,6 +93,12 @@ class MovingLoads:
             weight=np.zeros(most, dtype=np.int64),
             base=np.zeros(most, dtype=np.int64),
         )
+
+    def place(self, mapping: TaskMapping) -> None:
+        """Count the loads of another mapping."""
+        self.node[:] = self.change.node[:] = mapping.node
+        self.load[:] = 0
+        self.units_of_hops = add_all(self.ends, self.uses, self.node, self.load)
 
     def move(self, tasks: ArrayLike, nodes: ArrayLike) -> float:
         """Move tasks to other nodes; return the change of hop-bytes.

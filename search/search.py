@@ -26,13 +26,15 @@ from toruscast.validation import job_count, real_number, whole_number
 
 from ._anneal_kernels import anneal
 from ._contest import TIME, Contest
-from ._runs import Runs, starts
+from .annealing_runs import AnnealingRuns
 from .lower_bounds import least_loads, least_time
 from .partitioners import placed_by
+from .starts import starts
 
 logger = logging.getLogger(__name__)
-# Share of the time for starts and annealing; the rest is for proving what they found.
-_ANNEALING = 0.6
+# Shares of the time: starts have the first at most, proving what was found the second. Annealing
+# has the rest, and at least the third, even where the processors were busy with other work before.
+_BEGINNING, _PROVING, _ANNEALING = 0.2, 0.25, 0.5
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
 _AT_BOUND, _LOOKED_AT = 1e-4, 8
 # The slowest kernels to compile, one for each step. Only a search for less time with the usual
@@ -189,10 +191,13 @@ def search(
     if turns is None and not all(map(is_compiled, needed)):
         _compile(objective, routing)
     deadline = None if turns is not None else time.monotonic() + seconds
-    until = None if deadline is None else deadline - (1 - _ANNEALING) * seconds
+    begun, until = (
+        None if deadline is None else deadline - share * seconds
+        for share in (1 - _BEGINNING, _PROVING)
+    )
     bound = _bound(workload, allocation, objective)
     contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
-    runs = Runs(workload, allocation, objective, routing, seed)
+    runs = AnnealingRuns(workload, allocation, objective, routing, seed)
     interrupted, why = False, "all were compared, or the time was over"
     yours = [allocation.confine(mapping) for mapping in given]
     if not yours:
@@ -201,15 +206,18 @@ def search(
         for mapping in yours:
             contest.value(mapping, "given" if given else "tasks in order")
         others = placed_by(also, workload, allocation, seed)
-        pool = [*yours, *others, *starts(workload, allocation, seed, until)]
-        pool = runs.in_order_of_energy(pool)
+        made = starts(workload, allocation, seed, begun, runs.energy)
+        pool = sorted([*yours, *others, *made], key=runs.energy)
         for mapping in pool[:_LOOKED_AT]:
             contest.value(mapping, "strategy")
-            if contest.least <= bound * (1 + _AT_BOUND) or _is_late(until):
+            if contest.least <= bound * (1 + _AT_BOUND) or _is_late(begun):
                 break
         if contest.least <= bound * (1 + _AT_BOUND):
             why = "no mapping can be better"
         else:
+            if until is not None and deadline is not None:
+                until = max(until, time.monotonic() + _ANNEALING * seconds)
+                deadline = max(deadline, until + _PROVING / 2 * seconds)
             found = runs.improve(pool, turns, until, n_jobs)
             contest.decide(runs.different([*found, *pool]), deadline)
     except KeyboardInterrupt:

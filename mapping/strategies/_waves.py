@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from .placement import Placement
 
@@ -59,6 +59,8 @@ def layouts(
     if most < 1 or not placement.partners[1].size:
         return
     for even in (True, False):
+        if placement.is_late:
+            return
         pace, slow = _slowest(placement, max(most, min(_WAVES, placement.n_tasks - 2)), even)
         found: list[Coordinate] = []
         while len(found) < n_dimensions and (more := _unexplained(found, slow, rng, pace)):
@@ -88,16 +90,19 @@ def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], ND
     scale = sparse.diags_array(1 / np.sqrt(degree))
     normal = (scale @ weight @ scale).tocsr()
     if n_tasks <= _DENSE:
-        values, vectors = np.linalg.eigh(normal.toarray())
+        last = [n_tasks - n - 1, n_tasks - 1]
+        values, vectors = linalg.eigh(normal.toarray(), subset_by_index=last)
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
-        values, vectors = _filtered(normal, n + 1)
+        values, vectors = _filtered(normal, n + 1, placement)
     slow = vectors[:, 1 : n + 1] / np.sqrt(degree)[:, None]
     slow -= slow.mean(axis=0)
     return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
 
 
-def _filtered(normal: sparse.csr_array, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _filtered(
+    normal: sparse.csr_array, n: int, placement: Placement
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Largest eigenvalues, all below 1, and their vectors: Chebyshev-filtered subspaces.
 
     Lanczos iterations find equal eigenvalues, which grids have many of, ten times slower. Zhou,
@@ -114,7 +119,7 @@ def _filtered(normal: sparse.csr_array, n: int) -> tuple[NDArray[np.float64], ND
         values, turn = np.linalg.eigh(block.T @ (normal @ block))
         block, values = block @ turn[:, ::-1], values[::-1]
         gaps = 1 - values[:n]
-        if np.abs(gaps - before).max() <= _SETTLED * gaps[-1]:
+        if np.abs(gaps - before).max() <= _SETTLED * gaps[-1] or placement.is_late:
             break
         cut, before = min(values[-1], 1 - 1e-9), gaps
     return values[:n], block[:, :n]

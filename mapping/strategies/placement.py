@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,9 @@ class Placement:
         The host.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
+    until : float
+        Moment of `time.monotonic` at which a strategy that looks at several mappings ends with the
+        best so far.
 
     Raises
     ------
@@ -53,6 +57,7 @@ class Placement:
     traffic: Workload | CommGraph
     torus: Torus
     tasks_per_node: int | None = None
+    until: float = math.inf
 
     def __post_init__(self) -> None:
         check_torus(self.torus)
@@ -69,6 +74,11 @@ class Placement:
                 expected=f"at most {counted(n_nodes, 'node')} x {capacity}",
             )
         object.__setattr__(self, "tasks_per_node", capacity)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a strategy is to end with the best so far."""
+        return time.monotonic() > self.until
 
     @property
     def capacity(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ._waves import Coordinate, layouts
 from .placement import Placement
@@ -32,12 +33,16 @@ def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> ND
     best: NDArray[Any] = np.arange(placement.n_tasks) // placement.capacity
     least = np.inf
     long = [d for d, size in enumerate(sizes) if size > 1]
-    for layout in layouts(placement, len(long), rng):
-        for way in itertools.islice(_ways(layout, long, sizes), _MOST_WAYS):
-            node = _cut(layout, way, sizes)
-            cost = placement.hop_bytes(node)
-            if cost < least * (1 - 1e-9):
-                best, least = node, cost
+    # Threads of BLAS that wait for each other take ten times the processor time of one.
+    with threadpool_limits(1, "blas"):
+        for layout in layouts(placement, len(long), rng):
+            for way in itertools.islice(_ways(layout, long, sizes), _MOST_WAYS):
+                if placement.is_late:
+                    return best
+                node = _cut(layout, way, sizes)
+                cost = placement.hop_bytes(node)
+                if cost < least * (1 - 1e-9):
+                    best, least = node, cost
     return best
 
 

@@ -88,7 +88,9 @@ def test_an_interruption_keeps_the_best():
 
 
 def test_what_is_compiled_is_compiled_before_the_time_begins(monkeypatch, caplog):
-    monkeypatch.setattr("toruscast.search.search.is_compiled", lambda kernel: False)
+    monkeypatch.setattr(
+        import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
+    )
     with caplog.at_level(logging.INFO, logger="toruscast"):
         search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=0)
     said = [record.event for record in caplog.records if hasattr(record, "event")]
@@ -101,7 +103,9 @@ def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
     def stop(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("toruscast.search.search.is_compiled", lambda kernel: False)
+    monkeypatch.setattr(
+        import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
+    )
     monkeypatch.setattr("toruscast.search.search.Runs.improve", stop)
     with pytest.raises(KeyboardInterrupt):
         search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)

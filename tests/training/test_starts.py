@@ -2,20 +2,30 @@
 
 import sys
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from random_cases import cases, tori
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, Torus, as_workload, strategies
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.patterns import halo_2d
 from toruscast.search import partitioners
+from toruscast.search.annealing_runs import AnnealingRuns
 from toruscast.search.lower_bounds import least_loads, least_time
 from toruscast.search.multilevel import multilevel
+from toruscast.search.products import factors
 from toruscast.search.search import search
+from toruscast.search.starts import starts
 from toruscast.simulation import simulate
+from toruscast.training.mesh import mesh
+
+
+def shuffled(comm, seed=1):
+    new = np.random.default_rng(seed).permutation(comm.n_tasks)
+    return CommGraph(comm.n_tasks, new[comm.src], new[comm.dst], comm.nbytes)
 
 
 def hop_bytes(comm, torus, node):
@@ -119,3 +129,101 @@ def test_a_registered_feature_is_an_objective():
         halo, torus, strategies.make("random", halo, torus), turns=24, objective="max_dilation"
     )
     assert found.value == 1
+
+
+def product_of(*graphs):
+    """The Cartesian product of undirected graphs, tasks in C order, a weight for each."""
+    sizes = [len(graph) for _, graph in graphs]
+    place = np.arange(np.prod(sizes)).reshape(sizes)
+    columns = []
+    for axis, (weight, graph) in enumerate(graphs):
+        for a, b in graph.edges:
+            here, there = place.take(a, axis).ravel(), place.take(b, axis).ravel()
+            columns += [(here, there, weight), (there, here, weight)]
+    src, dst = (np.concatenate([column[k] for column in columns]) for k in (0, 1))
+    nbytes = np.concatenate([np.full(column[0].size, column[2]) for column in columns])
+    return CommGraph(place.size, src, dst, nbytes)
+
+
+RING, LINE, ALL = nx.cycle_graph, nx.path_graph, nx.complete_graph
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(5, LINE(4)), (20, RING(8)), (90, RING(8))],
+        [(8, RING(6)), (8, RING(5))],
+        [(8, LINE(3)), (8, LINE(4)), (8, LINE(5))],
+        [(3, ALL(6)), (9, RING(5)), (30, LINE(2))],
+        [(7, RING(9))],
+    ],
+)
+def test_products_are_found_however_tasks_are_numbered(parts):
+    """Every edge joins places that are neighbours along the axis of its weight."""
+    comm = shuffled(product_of(*parts))
+    axes, tasks = factors(comm)
+    sizes = sorted(len(graph) for _, graph in parts)
+    assert sorted(axis.size for axis in axes) == sizes
+    place = np.empty((comm.n_tasks, len(axes)), dtype=int)
+    place[tasks.ravel()] = np.indices(tasks.shape).reshape(len(axes), -1).T
+    apart = place[comm.dst] - place[comm.src]
+    assert ((apart != 0).sum(axis=1) == 1).all()
+    for number, axis in enumerate(axes):
+        step = np.abs(apart[:, number])
+        along = step > 0
+        assert (comm.nbytes[along] * 2 == axis.weight).all()
+        most = {"exchange": {1, axis.size - 1}, "pipeline": {1}}.get(axis.kind)
+        assert most is None or set(step[along].tolist()) <= most
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_other_graphs_are_no_products(seed):
+    graph = nx.random_regular_graph(4, 32, seed=seed)
+    comm = CommGraph(32, *zip(*graph.edges, strict=True), [8] * 64)
+    assert factors(comm) is None
+
+
+def test_copies_of_a_product_are_one_more_axis():
+    parts = [product_of((8, RING(5)), (4, LINE(3)))] * 2
+    src = np.concatenate([part.src + 15 * n for n, part in enumerate(parts)])
+    dst = np.concatenate([part.dst + 15 * n for n, part in enumerate(parts)])
+    comm = shuffled(CommGraph(30, src, dst, np.tile(parts[0].nbytes, 2)))
+    axes, tasks = factors(comm)
+    assert (axes[0].size, axes[0].weight, tasks.shape) == (2, 0.0, (2, 3, 5))
+
+
+def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
+    """Rings of 8, rings of 8 and chains of 4, laid as those of a mesh."""
+    comm, torus = product_of((5e4, LINE(4)), (1e5, RING(8)), (4e5, RING(8))), Torus((16, 16))
+    layout = mesh(
+        torus,
+        {"p": 4, "d": 8, "t": 8},
+        "p:pipeline:50kB,d:exchange:100kB,t:exchange:400kB",
+        overlap=True,
+    ).best
+    here = simulate(comm, torus, TaskMapping(layout.nodes.ravel(), torus), error=0.01).time
+    found = search(shuffled(comm), torus, turns=1)
+    assert found.value <= 1.02 * here
+
+
+def test_a_search_without_time_anneals_and_begins_well():
+    """Even where the processors are busy, and all time is over before a start is made."""
+    halo, torus = shuffled(halo_2d((8, 8), 2048)), Torus((8, 8))
+    runs = AnnealingRuns(Workload([halo]), Allocation(torus), "time", "deterministic", 1)
+    made = starts(Workload([halo]), Allocation(torus), 1, -1.0, runs.energy)
+    in_order = runs.energy(TaskMapping(np.arange(64), torus))
+    assert runs.energy(made[0]) < in_order / 2
+    graph = nx.random_regular_graph(4, 64, seed=1)
+    irregular = CommGraph(64, *zip(*graph.edges, strict=True), [1000] * 128)
+    found = search(irregular, torus, seconds=0.05)
+    assert found.proposals > 0
+
+
+def test_energies_of_a_placed_mapping_are_those_of_a_new_annealer():
+    halo, torus = shuffled(halo_2d((4, 4), 2048)), Torus((4, 4))
+    runs = AnnealingRuns(Workload([halo]), Allocation(torus), "time", "deterministic", 1)
+    for seed in range(3):
+        node = np.random.default_rng(seed).permutation(16)
+        mapping = TaskMapping(node, torus)
+        fresh = runs.setting.annealer(mapping, runs.goals[0], 0)
+        assert runs.energy(mapping) == fresh.energy

@@ -193,6 +193,7 @@ def best_layouts(
     n: int,
     n_jobs: int,
     progress: Callable[[int, int], object] | None = None,
+    most_splits: int = MOST_SPLITS,
 ) -> Best:
     """Return the n fastest layouts: of pieces where the mesh fills the torus, or cut from a walk.
 
@@ -201,7 +202,7 @@ def best_layouts(
     torus, axes = scored.torus, scored.axes
     cuts: Iterable[Cut] = ()
     if axes.n_tasks == torus.n_nodes:
-        cuts = islice(splits(torus.shape, axes.sizes), MOST_SPLITS + 1)
+        cuts = islice(splits(torus.shape, axes.sizes), most_splits + 1)
     found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs, progress=progress)
     walks = cut_curves(torus, axes, devices.nodes)
     found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))

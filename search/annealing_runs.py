@@ -11,26 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import TaskMapping, Workload, strategies
+from toruscast.mapping import TaskMapping, Workload
 from toruscast.mapping.allocation import Allocation
-from toruscast.mapping.strategies import registry
 from toruscast.typing import Routing
 from toruscast.workers import Task
 
-from .annealing import Annealer, Goal
-from .moving import usable
-from .multilevel import multilevel
+from .annealing import Annealer, Goal, energy_of, objective_of
+from .moving import MovingLoads, usable
 
 logger = logging.getLogger(__name__)
 
-# Strategies that take a graph apart: the first to be asked.
-_FIRST = ("bisect-refined", "bisect-graph", "greedy-heaviest")
-# Tasks up to which the graph's spectrum is found out in time.
-_SPECTRAL = 20_000
-# Seconds a task that this takes.
-_LAYOUT = 5e-4
-# Multilevel mappings among the starts, at least and at most.
-_LEVELS = (2, 8)
 # Turns of a run, proposals of a turn and a task, and the temperatures, shares of energy over tasks.
 _TURNS, _STEPS = 24, 40
 _HOT, _COLD = (0.5, 0.1), 0.003
@@ -39,50 +29,10 @@ _HOT, _COLD = (0.5, 0.1), 0.003
 # of the simulated times by a Kendall's tau of .72, by the first alone .70, by hop-bytes alone .53.
 _GOALS = (Goal(4, 1.0), Goal(2, 2.0), Goal(4, 0.3), Goal(3, 0.3), Goal(4, 2.0))
 _STARTS = 6
+# Proposals of a task that make a run worth its time.
+_LEAST_STEPS = 60
 # Digits of energies in which mappings that differ are not symmetric to each other.
 _ALIKE = 9
-
-
-def starts(
-    workload: Workload, allocation: Allocation, seed: int, until: float | None
-) -> list[TaskMapping]:
-    """Return those of a layout, by levels and of all strategies, on nodes that are ours, once each.
-
-    Half of the time until a moment goes into them at most.
-    """
-    now = time.monotonic()
-    until = np.inf if until is None else now + (until - now) / 2
-    found: dict[bytes, TaskMapping] = {}
-    # Strategies see the whole torus.
-    room = -(-workload.n_tasks // allocation.torus.n_nodes)
-    placement = strategies.Placement(
-        workload, allocation.torus, min(max(room, 1), allocation.tasks_per_node)
-    )
-
-    def add(name: str) -> None:
-        mapping = allocation.confine(
-            registry.mapping(placement, name, registry.nodes(placement, name, seed))
-        )
-        found.setdefault(mapping.node.tobytes(), mapping)
-
-    # Grids come back from their layout at once, however the tasks are numbered.
-    if workload.n_tasks <= min(_SPECTRAL, (until - now) / _LAYOUT):
-        add("spectral")
-    for number in range(_LEVELS[1]):
-        began = time.monotonic()
-        if number >= _LEVELS[0] and (np.isinf(until) or 2 * began - now > now + (until - now) / 2):
-            break
-        by_levels = multilevel(workload, allocation, seed + number, until)
-        if by_levels is None:
-            break
-        mapping = by_levels.renamed(f"multilevel@{number + 1}")
-        found.setdefault(mapping.node.tobytes(), mapping)
-    others = strategies.variants(workload, allocation.torus, tasks_per_node=placement.capacity)
-    for name in dict.fromkeys((*_FIRST, *others)):
-        if time.monotonic() > until and found:
-            break
-        add(name)
-    return list(found.values())
 
 
 class Stop:
@@ -92,13 +42,14 @@ class Stop:
         self.asked = False
 
 
-class Setting(NamedTuple):
+class RunInputs(NamedTuple):
     """What all runs share."""
 
     workload: Workload
     allocation: Allocation
     places: tuple[NDArray[np.int32], NDArray[np.int32]]
     uses: Any
+    ends: Any
     routing: Routing
     seed: int
     stop: Stop
@@ -114,10 +65,11 @@ class Setting(NamedTuple):
             self.uses,
             seed=seed,
             routing=self.routing,
+            ends=self.ends,
         )
 
 
-class Plan(NamedTuple):
+class AnnealingRun(NamedTuple):
     """One run: so many turns, or for so many seconds but not beyond a moment of the clock."""
 
     number: int
@@ -129,7 +81,7 @@ class Plan(NamedTuple):
     until: float = np.inf
 
 
-class Runs:
+class AnnealingRuns:
     """Runs of annealing on the workers at hand."""
 
     def __init__(
@@ -140,20 +92,32 @@ class Runs:
         routing: Routing,
         seed: int,
     ) -> None:
-        uses = usable(workload, allocation.torus, routing)
-        places = allocation.free_places(workload.n_tasks)
-        self.setting = Setting(workload, allocation, places, uses, routing, seed, Stop())
         self.goals: tuple[Goal, ...] = _GOALS
         if objective == "hop_bytes":
             self.goals = (Goal(by_loads=False),)
         elif objective == "max_bytes":
             self.goals = tuple(Goal(d, s, links_only=True) for d, s in ((4, 0.2), (5, 0.1), (4, 1)))
+        torus = allocation.torus
+        uses = usable(workload, torus, routing)
+        # All goals of an objective count the same.
+        self._loads = MovingLoads(
+            workload,
+            torus,
+            allocation.in_order(workload.n_tasks),
+            count=self.goals[0].count,
+            routing=routing,
+            uses=uses,
+        )
+        ends = self._loads.ends, self._loads.unit
+        places = allocation.free_places(workload.n_tasks)
+        self.setting = RunInputs(workload, allocation, places, uses, ends, routing, seed, Stop())
+        self._objectives = [objective_of(self._loads, goal) for goal in self.goals]
+        self._energies: dict[bytes, tuple[float, ...]] = {}
         self.proposals = 0
 
-    def in_order_of_energy(self, pool: Sequence[TaskMapping]) -> list[TaskMapping]:
-        """Return mappings, the most promising first."""
-        energies = [self._energy(mapping, self.goals[0]) for mapping in pool]
-        return [pool[i] for i in np.argsort(energies, kind="stable")]
+    def energy(self, mapping: TaskMapping) -> float:
+        """Return a number that is smaller for a more promising mapping."""
+        return self._energies_of(mapping)[0]
 
     def improve(
         self, pool: Sequence[TaskMapping], turns: int | None, until: float | None, n_jobs: int
@@ -162,16 +126,18 @@ class Runs:
 
         So many ``turns`` are made in all, or as many as there is time for.
         """
-        jobs = list(itertools.product(_HOT, self.goals, pool[:_STARTS]))
+        jobs = self._jobs(pool)
         if turns is not None:
             some = itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS)))
-            plans = [Plan(i, *job, min(_TURNS, turns)) for i, job in enumerate(some)]
+            plans = [AnnealingRun(i, *job, min(_TURNS, turns)) for i, job in enumerate(some)]
         else:
             assert until is not None
+            jobs = jobs[: self._affordable(jobs[0], n_jobs * (until - time.monotonic()), n_jobs)]
             left = max(until - time.monotonic(), 0.0)
             share = left * n_jobs / len(jobs)
             # The clock of the day is what workers elsewhere have too.
-            plans = [Plan(i, *job, None, share, time.time() + left) for i, job in enumerate(jobs)]
+            end = time.time() + left
+            plans = [AnnealingRun(i, *job, None, share, end) for i, job in enumerate(jobs)]
         try:
             results = Task(anneal, self.setting).in_order(plans, n_jobs)
         except BaseException:
@@ -182,11 +148,27 @@ class Runs:
         logger.info("annealed %d times, %d proposals", len(plans), self.proposals, extra=done)
         return self._in_turn([mapping for mapping, _ in results if mapping is not None])
 
+    def _jobs(self, pool: Sequence[TaskMapping]) -> list[tuple[float, Goal, TaskMapping]]:
+        """Temperatures, goals and starts; what differs most from the first in each is last."""
+        some = pool[:_STARTS]
+        numbers = itertools.product(range(len(_HOT)), range(len(self.goals)), range(len(some)))
+        return [(_HOT[h], self.goals[g], some[s]) for h, g, s in sorted(numbers, key=sum)]
+
+    def _affordable(self, job: tuple[float, Goal, TaskMapping], seconds: float, least: int) -> int:
+        """How many runs there is time for: a long one finds more than several short ones."""
+        _, goal, start = job
+        n = self.setting.workload.n_tasks
+        annealer = self.setting.annealer(start, goal, 0)
+        began = time.monotonic()
+        annealer.turn(max(500, n), _COLD / n, _COLD / n)
+        each = (time.monotonic() - began) / max(500, n) * _LEAST_STEPS * n
+        return max(least, int(seconds / max(each, 1e-9)))
+
     def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
         """Return mappings without those that are symmetric to one before: of the same energies."""
         found: dict[tuple[float, ...], TaskMapping] = {}
         for mapping in mappings:
-            energies = [self._energy(mapping, goal) for goal in self.goals[:3]]
+            energies = self._energies_of(mapping)[:3]
             key = tuple(float(f"{energy:.{_ALIKE}g}") for energy in energies)
             found.setdefault(key, mapping)
         return list(found.values())
@@ -194,17 +176,22 @@ class Runs:
     def _in_turn(self, found: Sequence[TaskMapping]) -> list[TaskMapping]:
         """Goals differ: each names its best in turn."""
         ranked = []
-        for goal in self.goals:
-            energies = [self._energy(mapping, goal) for mapping in found]
+        for number in range(len(self.goals)):
+            energies = [self._energies_of(mapping)[number] for mapping in found]
             ranked.append([found[i] for i in np.argsort(energies, kind="stable")])
         listed = {id(m): m for group in zip(*ranked, strict=True) for m in group}
         return list(listed.values())
 
-    def _energy(self, mapping: TaskMapping, goal: Goal) -> float:
-        return self.setting.annealer(mapping, goal, 0).energy
+    def _energies_of(self, mapping: TaskMapping) -> tuple[float, ...]:
+        """Each goal's value."""
+        key = mapping.node.tobytes()
+        if key not in self._energies:
+            self._loads.place(mapping)
+            self._energies[key] = tuple(energy_of(self._loads, o) for o in self._objectives)
+        return self._energies[key]
 
 
-def anneal(setting: Setting, plan: Plan) -> tuple[TaskMapping | None, int]:
+def anneal(setting: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int]:
     """Anneal once; return what came of it and how many proposals were made."""
     began, turns = time.time(), plan.turns
     if setting.stop.asked or began > plan.until:

@@ -1,0 +1,235 @@
+"""Products of rings, lines and cliques, found in a graph however its tasks are numbered.
+
+A sharded model sends along the axes of a mesh, a halo to the neighbours in a grid: the graph is a
+Cartesian product, one factor an axis. Where the factors are found, the layouts of such a mesh are
+starts of a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from toruscast.mapping import CommGraph, TaskMapping, Workload
+from toruscast.mapping.allocation import Allocation
+from toruscast.mapping.mesh import MeshAxes, MeshTraffic
+from toruscast.mapping.mesh.devices import Devices, chips_as_devices
+from toruscast.training.mesh.candidates import Scored, best_layouts
+
+from ._square_kernels import join_by_squares
+
+# Steps of the search for squares that are affordable, and layouts that are looked at.
+_MOST_STEPS, _MOST_SPLITS = 2e8, 3000
+# Weights beside the heaviest that may be left out: none, or those of small talk.
+_SMALL = (0.0, 0.05)
+# Weights that differ by less are those of one axis.
+_ALIKE = 0.05
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """An axis of a product.
+
+    Attributes
+    ----------
+    kind : {"exchange", "pipeline", "alltoall"}
+        A ring, a line, or everyone with everyone.
+    size : int
+    weight : float
+        Bytes that two neighbours exchange, both ways together.
+    """
+
+    kind: str
+    size: int
+    weight: float
+
+
+def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
+    """Return the axes of a product, and the task at each place of their mesh; None if it is none.
+
+    Tasks that do not exchange with others lie along an axis that sends nothing.
+
+    Notes
+    -----
+    Edges of different factors are opposite sides of squares (Feder, J. Graph Theory 16, 1992).
+
+    Examples
+    --------
+    >>> rows = [(t, (t + 1) % 5 + t // 5 * 5, 8) for t in range(5)]
+    >>> ring = CommGraph(5, *zip(*rows))
+    >>> found, tasks = factors(ring)
+    >>> found, tasks.tolist()
+    ([Factor(kind='exchange', size=5, weight=8.0)], [0, 1, 2, 3, 4])
+    """
+    both = comm.without_self_messages().to_scipy()
+    both = sparse.csr_array(both + both.T)
+    for small in _SMALL:
+        kept = both.copy()
+        kept.data = np.where(both.data >= small * both.data.max(initial=0.0), both.data, 0.0)
+        kept.eliminate_zeros()
+        found = _factors(kept)
+        if found is not None:
+            return found
+    return None
+
+
+def product_starts(workload: Workload, allocation: Allocation, n: int) -> list[TaskMapping]:
+    """Return the best layouts of a workload's graph, if it is a product that fills all nodes."""
+    torus, capacity = allocation.torus, allocation.tasks_per_node
+    whole = workload.n_tasks == torus.n_nodes * capacity and not torus.holes
+    if not whole or allocation.fixed or np.asarray(allocation.nodes).size < torus.n_nodes:
+        return []
+    if capacity > 1 and torus.twist:
+        return []
+    found = factors(workload.total)
+    if found is None:
+        return []
+    devices_torus = chips_as_devices(torus, workload.n_tasks, capacity)
+    devices = Devices(np.arange(workload.n_tasks), np.arange(workload.n_tasks))
+    starts: list[TaskMapping] = []
+    for axes, tasks in _as_meshes(*found):
+        names = tuple(_LETTERS[: len(axes)])
+        traffic = tuple(
+            MeshTraffic(
+                axis.kind, axis.weight / 2 * (axis.size if axis.kind == "alltoall" else 1), (name,)
+            )
+            for axis, name in zip(axes, names, strict=True)
+            if axis.weight
+        )
+        mesh = MeshAxes(names, tuple(axis.size for axis in axes))
+        scored = Scored(devices_torus, mesh, traffic, overlap=True)
+        best = best_layouts(scored, devices, n, 1, most_splits=_MOST_SPLITS)
+        for _, layout in best.kept.values():
+            node = np.empty(workload.n_tasks, dtype=np.int64)
+            node[tasks.ravel()] = layout.nodes(devices_torus).ravel() // capacity
+            name = f"product@{len(starts) + 1}"
+            starts.append(TaskMapping(node, torus, tasks_per_node=capacity, name=name))
+    return starts
+
+
+def _as_meshes(
+    axes: list[Factor], tasks: NDArray[np.int64]
+) -> Iterator[tuple[list[Factor], NDArray[np.int64]]]:
+    """Give the product as it is, and with pairs of alike axes of two as rings of four."""
+    yield axes, tasks
+    pairs = [
+        (i, j)
+        for i, j in pairwise(range(len(axes)))
+        if axes[i].size == axes[j].size == 2 and _alike(axes[i].weight, axes[j].weight)
+    ]
+    if not pairs:
+        return
+    while pairs:
+        # From the last, so that the numbers of those before stay.
+        i, j = pairs.pop()
+        pairs = [pair for pair in pairs if not {i, j} & {*pair}]
+        shape = tasks.shape
+        flat = tasks.reshape(*shape[:i], 4, *shape[j + 1 :])
+        tasks = flat.take([0, 1, 3, 2], axis=i)
+        axes = [*axes[:i], Factor("exchange", 4, axes[i].weight), *axes[j + 1 :]]
+    yield axes, tasks
+
+
+def _alike(a: float, b: float) -> bool:
+    return abs(a - b) <= _ALIKE * max(a, b)
+
+
+def _factors(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]] | None:
+    n, degree = both.shape[0], np.diff(both.indptr)
+    if not both.nnz or (degree == 0).any() or float(n) * degree.max() ** 3 > _MOST_STEPS:
+        return None
+    entries = both.tocoo()
+    upper = entries.row < entries.col
+    src, dst, weight = entries.row[upper], entries.col[upper], entries.data[upper]
+    number = sparse.csr_array((np.arange(1, src.size + 1), (src, dst)), shape=both.shape)
+    edges = sparse.csr_array(number + number.T)
+    edges.sort_indices()
+    classes = join_by_squares(
+        edges.indptr.astype(np.int64),
+        edges.indices.astype(np.int64),
+        edges.data.astype(np.int64) - 1,
+        src.size,
+    )
+    n_copies, copy = csgraph.connected_components(both, directed=False)
+    if n % n_copies or (np.bincount(copy) != n // n_copies).any():
+        return None
+    parts = [_component(src, dst, weight, classes, copy == number) for number in range(n_copies)]
+    if any(part is None for part in parts):
+        return None
+    every = [part for part in parts if part is not None]
+    axes = every[0][0]
+    for others, _ in every[1:]:
+        pairs = list(zip(axes, others, strict=False))
+        if len(others) != len(axes) or any(
+            (a.kind, a.size) != (b.kind, b.size) or not _alike(a.weight, b.weight) for a, b in pairs
+        ):
+            return None
+    tasks = np.stack([tasks for _, tasks in every])
+    if n_copies == 1:
+        return axes, tasks[0]
+    return [Factor("exchange", n_copies, 0.0), *axes], tasks
+
+
+def _component(
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    classes: NDArray[np.int64],
+    ours: NDArray[np.bool_],
+) -> tuple[list[Factor], NDArray[np.int64]] | None:
+    """Factors of a connected graph, the heaviest last, and the task at each of its places."""
+    inside = ours[src]
+    n, shape = int(ours.sum()), (ours.size, ours.size)
+    axes, places = [], []
+    for number in np.unique(classes[inside]):
+        along = inside & (classes == number)
+        rest = inside & (classes != number)
+        graph = sparse.csr_array((np.ones(rest.sum()), (src[rest], dst[rest])), shape=shape)
+        label = csgraph.connected_components(graph, directed=False)[1][ours]
+        place = np.full(ours.size, -1)
+        place[ours] = np.unique(label, return_inverse=True)[1]
+        found = _axis(place[src[along]], place[dst[along]], weight[along])
+        if found is None:
+            return None
+        axis, order = found
+        axes.append(axis)
+        places.append(order[place[ours]])
+    lightest = sorted(range(len(axes)), key=lambda i: (axes[i].weight, axes[i].size, axes[i].kind))
+    axes, places = [axes[i] for i in lightest], [places[i] for i in lightest]
+    sizes = tuple(axis.size for axis in axes)
+    if np.prod(sizes) != n:
+        return None
+    tasks = np.full(sizes, -1)
+    tasks[tuple(places)] = np.flatnonzero(ours)
+    return (axes, tasks) if (tasks >= 0).all() else None
+
+
+def _axis(
+    src: NDArray[np.int64], dst: NDArray[np.int64], weight: NDArray[np.float64]
+) -> tuple[Factor, NDArray[np.int64]] | None:
+    """What a factor is, and where each of its vertices stands along it."""
+    if (src == dst).any():
+        return None
+    n = int(max(src.max(), dst.max())) + 1
+    ones = np.ones(src.size)
+    graph = sparse.csr_array((ones, (src, dst)), shape=(n, n))
+    graph = sparse.csr_array(graph + graph.T)
+    degree = np.diff(graph.indptr)
+    mean = float(weight.mean())
+    if n > 3 and (degree == n - 1).all():
+        return Factor("alltoall", n, mean), np.arange(n)
+    if degree.max() > 2:
+        return None
+    kind = "pipeline" if (degree == 1).any() else "exchange"
+    walk = csgraph.depth_first_order(graph, int(degree.argmin()), return_predecessors=False)
+    order = np.empty(n, dtype=np.int64)
+    order[walk] = np.arange(n)
+    # A line carries half the bytes each way, as a ring's neighbours do.
+    return Factor(kind if n > 2 else "exchange", n, mean), order
