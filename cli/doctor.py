@@ -167,7 +167,9 @@ def _content(
             no_mapping = {} if torus is None else {"no_mapping": str(error)}
     if "graph" in kinds:
         workload = read_workload(source.path, include=reading.include, **reading.how)
-        return graph_facts(workload.total) | {"phases": len(workload)} | no_mapping
+        about = [line for fit in fits for line in fit.describe(source)]
+        facts = graph_facts(workload.total) | {"phases": len(workload)} | no_mapping
+        return facts | ({"about": about} if about else {})
     if "torus" in kinds:
         host = read_torus(source.path)
         return {"torus": str(host), "nodes": host.n_nodes, "links": int(host.link_exists.sum())}
@@ -223,6 +225,7 @@ def _words(report: dict[str, Any]) -> list[str]:
             names = ", ".join(map(str, report["first_isolated"]))
             more = ", ..." if isolated > len(report["first_isolated"]) else ""
             lines.append(f"  {counted(isolated, 'task')} without traffic: {names}{more}")
+    lines += [f"  {line}" for line in report.get("about", ())]
     for key in ("mappings", "times"):
         if key in report:
             of = f" of {counted(report['tasks'], 'task')}" if "tasks" in report else ""

@@ -64,6 +64,8 @@ class Dialect:
         Whether it names hosts, so that writing it needs a table of them.
     needs : str
         The package that reading it needs and that is not always installed.
+    describe : callable, optional
+        Source -> lines about what is in the file besides the graph, for ``toruscast doctor``.
     near : callable
         Source -> whether a file that no dialect recognises may be a damaged one of these, so that
         its reader names the fault.
@@ -83,6 +85,7 @@ class Dialect:
     advice: str | Mapping[str, str] = ""
     on_hosts: bool = False
     needs: str = ""
+    describe: Callable[[Source], list[str]] = lambda _: []
     near: Callable[[Source], bool] = lambda _: False
 
     @property

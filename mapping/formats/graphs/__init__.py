@@ -17,6 +17,7 @@ from . import (
     parquet,
     scotch,
     table,
+    trace,
 )
 
 DIALECTS = (
@@ -36,4 +37,5 @@ DIALECTS = (
     hlo.DIALECT,
     chakra.DIALECT,
     otf2.DIALECT,
+    trace.DIALECT,
 )

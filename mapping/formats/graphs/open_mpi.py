@@ -13,6 +13,7 @@ from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from ...trace.reading import is_trace
 from .._source import Text, at_file, read_text
 from ..dialect import Dialect
 from ..source import Source
@@ -43,7 +44,8 @@ class _Traffic:
 def is_open_mpi(source: Source) -> bool:
     """Whether this is monitoring output, or a folder or prefix that may hold some."""
     if not source.is_file:
-        return not (is_chakra(source) or is_otf2(source))
+        others = is_trace(Path(source.path)), is_chakra(source), is_otf2(source)
+        return not any(others)
     return bool(START.match(source.start.lstrip()[:200]))
 
 

@@ -1,0 +1,335 @@
+"""From the events of all ranks of a program to rounds of messages that depend on each other.
+
+A send falls into the round after the latest message that its task had received before it. A
+collective begins when its last task has reached it, and takes the rounds of a named algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+
+from ..collectives import merged, schedule
+from ..comm_graph import CommGraph, sum_edges
+from ..workload import Workload
+from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
+
+# Algorithms that MPI libraries take for large messages, where the user names no other.
+ALGORITHMS = {
+    "allreduce": "ring",
+    "reduce": "binomial",
+    "allgather": "ring",
+    "gather": "linear",
+    "scatter": "linear",
+    "bcast": "binomial",
+    "alltoall": "pairwise",
+    "reduce_scatter": "ring",
+}
+# Fewer bytes than this go in the fewest rounds, as libraries do: no ring, no pairwise exchange.
+SMALL = 2**13
+SMALL_ALGORITHMS = {"allreduce": "recursive_doubling", "allgather": "bruck", "alltoall": "bruck"}
+MAX_PERIOD = 4096
+
+
+@dataclass(frozen=True)
+class Events:
+    """What all ranks did, rank after rank, in each rank's own order.
+
+    Attributes
+    ----------
+    first : array, shape (n_tasks + 1,)
+        Events of task t are ``first[t]`` to ``first[t + 1]``.
+    kind : array of uint8, shape (n_events,)
+        1 a send, 2 a receive that was completed, 3 a collective.
+    peer : array, shape (n_events,)
+        Receiver, sender or root; -1 for none.
+    communicator, tag : array, shape (n_events,)
+    nbytes : array, shape (n_events,)
+        Bytes; of a collective, what this task puts in, or the vector that all hold.
+    operation : array, shape (n_events,)
+        Place in ``operations`` of a collective, 0 else.
+    members : mapping of int to tuple of int
+        Tasks of each communicator.
+    blocks : mapping of int to array
+        Bytes to each member of collectives whose tasks send different amounts, by event.
+    operations : tuple of str
+        Names of the collectives; "" for none and for barriers.
+    """
+
+    first: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    peer: NDArray[np.int64]
+    communicator: NDArray[np.int64]
+    tag: NDArray[np.int64]
+    nbytes: NDArray[np.float64]
+    operation: NDArray[np.int64]
+    members: Mapping[int, tuple[int, ...]]
+    operations: tuple[str, ...]
+    blocks: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return self.first.size - 1
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Messages by round, and how well the events fit each other.
+
+    Attributes
+    ----------
+    workload : Workload
+        The rounds; of the iteration that repeats, if one was asked for and found.
+    n_rounds : int
+        Rounds of the whole trace.
+    iterations : int
+        How often the iteration repeats; 1 where none was found.
+    unmatched : int
+        Messages that one side has and the other has not, and collectives that a task lacks.
+    """
+
+    workload: Workload
+    n_rounds: int
+    iterations: int
+    unmatched: int
+
+
+def rounds_of(
+    events: Events,
+    *,
+    name: str = "",
+    algorithms: Mapping[str, str] | None = None,
+    fold: bool = True,
+) -> Rounds:
+    """Return the rounds of a program's messages.
+
+    Parameters
+    ----------
+    events : Events
+    name : str
+        Name of the workload.
+    algorithms : mapping of str to str, optional
+        Algorithm by collective, as in ``{"allreduce": "ring"}``.
+    fold : bool
+        Whether to look for the iteration that repeats, and to return one of it: the mean of all.
+
+    Raises
+    ------
+    InputError
+        If no message is left, or a collective has no known algorithm.
+
+    Examples
+    --------
+    Task 0 sends to 1, which waits for it before it sends to 2:
+
+    >>> column = np.array
+    >>> events = Events(
+    ...     first=column([0, 1, 3, 4]), kind=column([1, 2, 1, 2], np.uint8),
+    ...     peer=column([1, 0, 2, 1]), communicator=column([0] * 4), tag=column([0] * 4),
+    ...     nbytes=column([8.0, 8.0, 4.0, 4.0]), operation=column([0] * 4), members={0: (0, 1, 2)},
+    ...     operations=("",))
+    >>> [int(phase.nbytes.sum()) for phase in rounds_of(events).workload]
+    [8, 4]
+    """
+    partner, unmatched = _match_messages(events)
+    calls, missing = _match_collectives(events, partner)
+    unmatched += missing
+    plans = [_plan(events, call, algorithms or {}) for call in calls]
+    sizes = np.array([len(call) for call in calls], np.int64)
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))
+    members = task[np.concatenate(calls)] if calls else np.zeros(0, np.int64)
+    rounds = np.zeros(events.kind.size, np.int64)
+    set_rounds(
+        events.kind,
+        partner,
+        events.first,
+        task,
+        sizes,
+        np.array([len(plan) for plan in plans], np.int64),
+        members,
+        start,
+        rounds,
+    )
+    sends = np.flatnonzero((events.kind == SEND) & (rounds > 0) & (events.peer >= 0))
+    columns = [(task[sends], events.peer[sends], events.nbytes[sends], rounds[sends])]
+    for call, plan in zip(calls, plans, strict=True):
+        if rounds[call[0]] > 0:
+            columns += [
+                (src, dst, nbytes, np.full(src.size, rounds[call[0]] + offset))
+                for offset, (src, dst, nbytes) in enumerate(plan)
+            ]
+    src, dst, nbytes, number = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if not src.size:
+        raise InputError("trace without a message")
+    return _workload(events.n_tasks, src, dst, nbytes, number, name, fold, unmatched)
+
+
+def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
+    """The send of each receive, the n-th with the n-th of one source, destination and tag."""
+    partner = np.full(events.kind.size, -1, np.int64)
+    task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))
+    groups = []
+    for kind in (SEND, RECEIVE):
+        which = np.flatnonzero((events.kind == kind) & (events.peer >= 0))
+        ends = (task[which], events.peer[which])
+        src, dst = ends if kind == SEND else ends[::-1]
+        keys = np.stack([src, dst, events.communicator[which], events.tag[which]])
+        groups.append((which, keys))
+    keys = np.concatenate([keys for _, keys in groups], axis=1)
+    _, group = np.unique(keys, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    n_sends = groups[0][0].size
+    order_of_sends, order_of_receives = (
+        _with_turn(part) for part in (group[:n_sends], group[n_sends:])
+    )
+    _, at_send, at_receive = np.intersect1d(
+        order_of_sends, order_of_receives, assume_unique=True, return_indices=True
+    )
+    partner[groups[1][0][at_receive]] = groups[0][0][at_send]
+    return partner, int(group.size - 2 * at_send.size)
+
+
+def _with_turn(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each entry: its group, and how many of that group came before."""
+    order = np.argsort(group, kind="stable")
+    sorted_groups = group[order]
+    begins = np.flatnonzero(np.diff(sorted_groups, prepend=-1))
+    turn = np.arange(group.size) - np.repeat(begins, np.diff([*begins, group.size]))
+    numbers = np.empty(group.size, np.int64)
+    numbers[order] = (sorted_groups << 32) + turn
+    return numbers
+
+
+def _match_collectives(
+    events: Events, partner: NDArray[np.int64]
+) -> tuple[list[NDArray[np.int64]], int]:
+    """The events of each collective call, a task each; ``partner`` of an event is its call."""
+    which = np.flatnonzero(events.kind == COLLECTIVE)
+    if not which.size:
+        return [], 0
+    task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))[which]
+    communicator = events.communicator[which]
+    turn = _with_turn(communicator * events.n_tasks + task) & (2**32 - 1)
+    order = np.lexsort([task, turn, communicator])
+    which, communicator, turn = which[order], communicator[order], turn[order]
+    begins = np.flatnonzero(np.diff(communicator, prepend=-1) | np.diff(turn, prepend=-1))
+    calls: list[NDArray[np.int64]] = []
+    missing = 0
+    for call in np.split(which, begins[1:]):
+        kinds = set(events.operation[call].tolist())
+        if len(kinds) > 1 or call.size < len(events.members[int(events.communicator[call[0]])]):
+            missing += 1
+            continue
+        partner[call] = len(calls)
+        calls.append(call)
+    return calls, missing
+
+
+_Round = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
+def _plan(events: Events, call: NDArray[np.int64], algorithms: Mapping[str, str]) -> list[_Round]:
+    """Messages of each round of a collective call, between tasks of the program."""
+    collective = events.operations[int(events.operation[call[0]])]
+    ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
+    if int(call[0]) in events.blocks:
+        nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
+        at, to = np.nonzero(nbytes)
+        # Members are sorted by task in the call, as blocks are by rank.
+        own = np.sort(ranks)
+        away = own[at] != ranks[to]
+        return [(own[at][away], ranks[to][away], nbytes[at, to][away])]
+    if not collective or ranks.size < 2:
+        return []
+    amount = float(events.nbytes[call].max())
+    if collective in ("allgather", "gather", "scatter"):
+        amount = float(events.nbytes[call].sum())
+    if not amount:
+        return []
+    root = int(events.peer[call].max())
+    if root >= 0:
+        ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
+    usual = ALGORITHMS[collective]
+    if amount < SMALL:
+        usual = SMALL_ALGORITHMS.get(collective, usual)
+    steps = _steps(f"{collective}/{algorithms.get(collective, usual)}", ranks.size, amount)
+    return [(ranks[src], ranks[dst], nbytes) for src, dst, nbytes in steps]
+
+
+@lru_cache(maxsize=4096)
+def _steps(name: str, n_tasks: int, nbytes: float) -> tuple[_Round, ...]:
+    found = []
+    for times, steps in schedule(name, n_tasks, nbytes).rounds():
+        graph = merged(n_tasks, steps)
+        ends = (graph.src.astype(np.int64), graph.dst.astype(np.int64))
+        found += [(*ends, graph.nbytes)] * times
+    return tuple(found)
+
+
+def _workload(
+    n_tasks: int,
+    src: NDArray[np.int64],
+    dst: NDArray[np.int64],
+    nbytes: NDArray[np.float64],
+    number: NDArray[np.int64],
+    name: str,
+    fold: bool,
+    unmatched: int,
+) -> Rounds:
+    """The rounds in order; of those that repeat, one of each."""
+    used, number = np.unique(number, return_inverse=True)
+    begin, period, times = _iteration(src * n_tasks + dst, number, used.size) if fold else (0, 0, 1)
+    if times > 1:
+        inside = (number >= begin) & (number < begin + period * times)
+        src, dst, nbytes = src[inside], dst[inside], nbytes[inside]
+        number = (number[inside] - begin) % period
+    order = np.argsort(number, kind="stable")
+    cuts = np.flatnonzero(np.diff(number[order])) + 1
+    phases = []
+    for part in np.split(order, cuts):
+        graph = sum_edges(n_tasks, src[part], dst[part], nbytes[part], name=name)
+        amounts = graph.nbytes / times, graph.n_messages / times
+        phases.append(CommGraph(n_tasks, graph.src, graph.dst, *amounts, name=name))
+    workload = Workload(phases, name=name, dependent=True)
+    return Rounds(workload, int(used.size), times, unmatched)
+
+
+def _iteration(
+    pair: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
+) -> tuple[int, int, int]:
+    """First round, length and count of the rounds that repeat most; counts below 2 mean none.
+
+    Rounds are alike if the same pairs send; their bytes may differ.
+    """
+    order = np.lexsort([pair, number])
+    pair, number = pair[order], number[order]
+    new = np.ones(pair.size, bool)
+    new[1:] = (np.diff(pair) != 0) | (np.diff(number) != 0)
+    mixed = (pair[new].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mark = np.zeros(n_rounds, np.uint64)
+    np.add.at(mark, number[new], mixed ^ (mixed >> np.uint64(32)))
+    best = (0, 0, 1)
+    covered = 0
+    for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
+        same = np.concatenate([[False], mark[period:] == mark[:-period], [False]])
+        edges = np.flatnonzero(np.diff(same.astype(np.int8)))
+        if not edges.size:
+            continue
+        lengths = edges[1::2] - edges[::2]
+        longest = int(np.argmax(lengths))
+        times = int(lengths[longest]) // period + 1
+        # A longer period has to cover clearly more: it is often a multiple of a shorter one.
+        if times >= 2 and times * period > 1.1 * covered:
+            covered = times * period
+            best = (int(edges[::2][longest]), period, times)
+    return best
