@@ -127,7 +127,7 @@ def test_no_page_with_examples_is_left_out():
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS, ids=str)
 def test_commands_of_the_pages_exist(page, line):
-    words, command = shlex.split(line)[1:], main
+    words, command = shlex.split(line.partition(" -- ")[0])[1:], main
     while hasattr(command, "list_commands"):
         word = words.pop(0)
         command = command.get_command(None, word)
