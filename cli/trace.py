@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 
 from toruscast.errors import InputError
+from toruscast.mapping.formats.graphs.trace import described, region_of
 
-from .failures import FAILED
+from .app import FAILED
 
 TRACER = Path(__file__).parents[1] / "mapping" / "trace" / "tracer.c"
 
@@ -52,8 +53,6 @@ def command(words: tuple[str, ...], folder: str, region: str, mpicc: str) -> int
     before the program. All commands read the folder as a graph with rounds. Exit status: that of
     the program; 1 if nothing was recorded.
     """
-    from toruscast.mapping.formats.graphs.trace import described, region_of
-
     region_of(region)
     place = _empty_folder(folder)
     environment = _environment(place, _built(place, mpicc))
