@@ -172,7 +172,7 @@ def _content(
         return facts | ({"about": about} if about else {})
     if "torus" in kinds:
         host = read_torus(source.path)
-        return {"torus": str(host), "nodes": host.n_nodes, "links": int(host.link_exists.sum())}
+        return {"torus": str(host), "nodes": host.n_nodes, "links": host.n_existing_links}
     if "hosts" in kinds and torus is not None:
         return {"hosts": len(read_hosts(source.path, torus).names)}
     if "times" in kinds:

@@ -86,7 +86,7 @@ def _tell(row: dict[str, Any], torus: Torus, console: Console) -> None:
         f"{axis} {rate / 1e9:g}" for axis, rate in zip(torus.axes, torus.bandwidth, strict=True)
     )
     console.print(f"{row['torus']}: {row['what']}", soft_wrap=True)
-    console.print(f"{torus.n_nodes:,} nodes, {int(torus.link_exists.sum()):,} links one way")
+    console.print(f"{torus.n_nodes:,} nodes, {torus.n_existing_links:,} links one way")
     kinds = (
         f"{axis} {size} ({'ring' if ring else 'line'})"
         for axis, size, ring in zip(torus.axes, torus.shape, torus.wrap, strict=True)

@@ -181,7 +181,7 @@ def energy_of(loads: MovingLoads, objective: Objective) -> float:
 def objective_of(loads: MovingLoads, goal: Goal) -> Objective:
     """Return the weights of loads that make a goal."""
     torus = loads.torus
-    n_links = max(int(torus.link_exists.sum()), 1)
+    n_links = max(torus.n_existing_links, 1)
     if not goal.by_loads:
         return Objective(np.zeros(1), 1, 0, False, 2.0 / max(float(loads.ends.weight.sum()), 1.0))
     seconds = seconds_of_uses(torus)

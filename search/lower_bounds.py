@@ -79,7 +79,7 @@ def least_loads(
     n_ports = 2 * sum(size > 1 for size in torus.shape)
     if not n_ports:
         return 0.0, 0.0
-    return hop_bytes, max(busiest / n_ports, hop_bytes / int(torus.link_exists.sum()))
+    return hop_bytes, max(busiest / n_ports, hop_bytes / torus.n_existing_links)
 
 
 def _phase_seconds(comm: CommGraph, torus: Torus, capacity: int) -> tuple[float, ...]:

@@ -20,7 +20,7 @@ NUMBER = re.compile(r"[+-]?[0-9]*([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 _JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
 _XML = re.compile(r"\s*<[?!a-zA-Z]")
-_RATE = re.compile(r"\S+\s+\S+\s+[0-9.]+\s*(k|M|G|T)?i?(bps|bit/s|b/s|Bps|B/s)\b.*", re.I)
+_RATE = re.compile(r"[^\s=]+\s+[^\s=]+\s+[0-9.]+\s*(k|M|G|T)?i?(bps|bit/s|b/s|Bps|B/s)\b.*", re.I)
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,9 @@ def _rates(source: Source, _: bytes) -> Foreign | None:
 
 def _decimal_comma(source: Source, _: bytes) -> Foreign | None:
     """Numbers between blanks, of which one has a comma."""
+    if any("process_id" in line.lower() for _, line in source.lines[:2]):
+        # MapLib's tasks of a place.
+        return None
     for number, line in source.lines:
         words = line.split()
         if len(words) < 2 or COMMA.fullmatch(words[0]) or not all(map(NUMBER.fullmatch, words)):

@@ -47,6 +47,8 @@ IDS = re.compile(
 )
 FIRST = re.compile(rb"\s*+(?:array\s*+\(\s*+)?\[[\[\s]*+\d++[\s,\]]")
 MOST = 2**22
+# Devices that a line may claim without naming them.
+MOST_CLAIMED = 2**20
 _NUMBER = re.compile(r"[0-9]{1,9}")
 # A sharding of HLO: sizes, then the devices, or the axes that they are counted along.
 SHARDING = re.compile(
@@ -293,8 +295,9 @@ def read_sharding(source: Source, options: MappingOptions) -> TaskMapping:
         order = _whole_numbers(turned) if turned else list(range(len(axes)))
         if sorted(order) != list(range(len(axes))):
             raise text.fault("bad order of axes", number, f"T({turned})", f"0 to {len(axes) - 1}")
-        if not 0 < math.prod(axes) <= MOST:
-            raise text.fault("too many devices", number, math.prod(axes), f"1 to {MOST}")
+        if not 0 < math.prod(axes) <= MOST_CLAIMED:
+            expected = f"1 to {MOST_CLAIMED}"
+            raise text.fault("too many devices", number, math.prod(axes), expected)
         ids = np.arange(math.prod(axes)).reshape(axes).transpose(order).ravel()
     else:
         ids = np.array(_whole_numbers(listed_ids), dtype=np.int64)
