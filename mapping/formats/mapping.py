@@ -350,7 +350,11 @@ def write_mapping(
     target = Target(host, _hosts(hosts, host), sizes)
     with atomic_path(path) as temporary:
         chosen.write(mapping, temporary, target)  # type: ignore[misc]
-    return chosen.how_to_use(os.fspath(path), host.name if host is not None else "")
+    advice = chosen.how_to_use(os.fspath(path), host.name if host is not None else "")
+    if chosen.name == "device-ids" and mapping.tasks_per_node > 1:
+        # The numbers alone do not tell how many devices a chip has.
+        advice += f"; toruscast reads it with --tasks-per-node {mapping.tasks_per_node}"
+    return advice
 
 
 def write_mappings(

@@ -519,3 +519,46 @@ def test_ranges_of_hosts_that_claim_too_much(tmp_path, text):
     for read in (read_mapping, read_hosts):
         with pytest.raises(InputError, match=r"too many hosts|bad range|without"):
             read(path, Torus((2,)))
+
+
+BY_SUFFIX = [
+    (dialect.name, suffix)
+    for dialect in dialects("mapping")
+    if dialect.write
+    for suffix in dialect.suffixes
+]
+
+
+@pytest.mark.parametrize(("name", "suffix"), BY_SUFFIX)
+@given(data=st.data())
+def test_a_suffix_is_read_without_a_word_or_asked_about(tmp_path_factory, name, suffix, data):
+    torus, mapping, hosts = data.draw(placed(packed=name == "rank-order", most=1))
+    folder = tmp_path_factory.mktemp("suffix")
+    path = folder / (f"best{suffix}" if suffix.startswith(".") else suffix.upper())
+    hosts = None if name == "device-ids" else hosts
+    try:
+        write_mapping(mapping, path, hosts=hosts)
+    except InputError:
+        assert list(folder.iterdir()) == []
+        return
+    try:
+        back = read_mapping(path, torus, hosts=hosts)
+    except InputError as error:
+        assert "fits several formats" in error.message  # noqa: PT017
+        return
+    np.testing.assert_array_equal(back.node, mapping.node)
+
+
+def test_a_rank_order_says_how_many_ranks_a_node_takes(tmp_path):
+    mapping = TaskMapping([0, 0, 1], Torus((6,)), tasks_per_node=2)
+    write_mapping(mapping, tmp_path / "MPICH_RANK_ORDER")
+    assert read_mapping(tmp_path / "MPICH_RANK_ORDER", Torus((6,))).node.tolist() == [0, 0, 1]
+
+
+def test_numbers_of_several_devices_a_chip(tmp_path):
+    torus = Torus((2, 2, 2), axes="XYC")
+    mapping = TaskMapping([7, 2, 2], torus, tasks_per_node=2)
+    advice = write_mapping(mapping, tmp_path / "ids.json")
+    assert "--tasks-per-node 2" in advice
+    back = read_mapping(tmp_path / "ids.json", torus, tasks_per_node=2)
+    assert (back.node.tolist(), back.slot.tolist()) == ([7, 2, 2], [0, 0, 1])

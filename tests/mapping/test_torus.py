@@ -24,6 +24,7 @@ def test_numbering_neighbours_and_labels(torus):
         node, port = divmod(link, 2 * torus.ndim)
         assert torus.link(node, port // 2, -1 if port % 2 else 1) == link
     np.testing.assert_array_equal(torus.link_exists, torus.neighbors.ravel() >= 0)
+    assert torus.n_existing_links == torus.link_exists.sum()
     labels = {torus.link_label(link) for link in range(torus.n_links)}
     assert len(labels) == torus.n_links
 

@@ -65,6 +65,8 @@ def is_sst(source: Source) -> bool:
     """Whether a count and a number of dimensions stand above so many lines of so many numbers."""
     if len(source.fields) != 2 or not all(map(WHOLE.fullmatch, source.fields)):
         return False
+    if "," in source.lines[0][1] or len(source.lines) < 2:
+        return False
     count, width = (int(word[:9]) for word in source.fields)
     rows = [fields(line) for _, line in source.lines[1:]]
     if any(len(row) != width or not all(map(WHOLE.fullmatch, row)) for row in rows):

@@ -21,6 +21,8 @@ from ..source import LINES, Source
 from .build import MappingOptions, Target, Whole, mapping_of, rows_of, write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
+# What the writer says of the ranks that a host takes.
+SHARE = re.compile(r"#.*\b([0-9]{1,6}) ranks a node")
 ITEM = re.compile(r"(\d{1,9})(-(\d{1,9}))?")
 MOST = 2**20
 A_LINE = 16
@@ -72,6 +74,9 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     at, ranks = _ranks(text)
     table, (rank,) = rows_of(text, at, ranks)
     share = options.tasks_of_host(rank.size)
+    said = next((m for line in source.raw_lines if (m := SHARE.match(line))), None)
+    if said and options.capacity is None:
+        share = max(share, int(said[1]))
     if rank.size > share * options.n_hosts:
         expected = f"at most {share * options.n_hosts}, {share} on each"
         raise text.fault("more positions than places", None, rank.size, expected)
