@@ -173,6 +173,11 @@ OWN_FILES = {
         'top_level_instance { mesh { mesh_descriptor: "B" mesh_id: 0 } }\n',
         ("2mx4m", (25e9, 25e9), 7.3e-7),
     ),
+    "a mesh with a key for each dimension": (
+        "mesh_descriptors { name: 'M' device_topology { dims: 8 dims: 4 dim_types: RING\n"
+        "dim_types: LINE } channels { count: 1 } }\n",
+        ("8x4m", (12.5e9, 12.5e9), 7.3e-7),
+    ),
     "a graph of one mesh": (
         'mesh_descriptors { name: "M" device_topology { dims: [ 8, 4 ] dim_types: [ RING, RING '
         "] }\n"
@@ -269,6 +274,16 @@ def test_machines_survive_a_machine_file(tmp_path, name):
         ('X{modelnet_torus="1";modelnet_dragonfly="1";}\nPARAMS{dim_length="4";}', "more than a"),
         ("topology = cmesh;\nk = 4;\nn = 2;\n", "1: no torus: found cmesh"),
         ("topology = torus;\nk = 4;\nn = 9;\n", "3: bad n"),
+        (
+            '<platform>\n<cluster topology="TORUS" topo_parameters="4,4" bw="1Bps" '
+            'sharing_policy="FATPIPE"/>',
+            "2: bad sharing_policy: found FATPIPE",
+        ),
+        (
+            "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 1 ]\nlatency: [ 1 ]\n"
+            "links_count: [ 2 ]\n",
+            "5: unknown key: found links_count",
+        ),
         ("ChipSpec: {\n}\nBoard: [\n]\nMesh: [\n]\n", "mesh descriptor of an older form"),
         (
             'mesh_descriptors { name: "M" device_topology { dims: [ 4 ] } }\ngraph_descriptors {'

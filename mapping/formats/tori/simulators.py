@@ -103,7 +103,11 @@ def read_simgrid(source: Source) -> Torus:
         name = "bw" if bandwidth is None else "lat"
         expected = "a number with its unit, such as 125MBps, 50us"
         raise text.fault(f"bad {name}", number, keys.get(name, "none"), expected)
-    if keys.get("sharing_policy", "").upper() == "SHARED":
+    policy = keys.get("sharing_policy", "SPLITDUPLEX").upper()
+    if policy not in ("SPLITDUPLEX", "SHARED"):
+        expected = "SPLITDUPLEX or SHARED: links that messages share"
+        raise text.fault("bad sharing_policy", number, policy, expected)
+    if policy == "SHARED":
         # Both ways share a link: on the average each has half of it.
         bandwidth /= 2
     try:
@@ -167,6 +171,10 @@ def read_astra(source: Source) -> Torus:
     """Return the torus of rings and lines."""
     text = source.text
     lists = _astra_lists(text)
+    for key, (_, number) in lists.items():
+        # Others, such as the links of a dimension, would change the answer.
+        if key not in _ASTRA_KEYS and re.search("link|count|dim|width|topolog", key):
+            raise text.fault("unknown key", number, key, " or ".join(_ASTRA_KEYS))
     kinds, line = lists.get("topology", ([], None))
     sizes, size_line = lists.get("npus_count", ([], None))
     if not kinds or len(kinds) != len(sizes):

@@ -48,7 +48,7 @@ _SIZE_KEYS = ("shape", "geometry")
 _WIDTH_KEYS = ("width", "redundant")
 
 
-class Setting(NamedTuple):
+class SstSetting(NamedTuple):
     """A key with the sections that it stands in, in lower case, and its value."""
 
     line: int
@@ -86,9 +86,9 @@ def _names_topology(lines: list[str]) -> bool:
     return bool(_TORUS.search(words) or _MESH.search(words))
 
 
-def _settings(lines: Iterable[tuple[int, str]]) -> list[Setting]:
+def _settings(lines: Iterable[tuple[int, str]]) -> list[SstSetting]:
     """Settings of an ini file or of assignments and dictionaries of Python, with their sections."""
-    found: list[Setting] = []
+    found: list[SstSetting] = []
     sections: list[list[str]] = []
     for number, piece, mark in _pieces(lines):
         if mark == "{":
@@ -100,7 +100,7 @@ def _settings(lines: Iterable[tuple[int, str]]) -> list[Setting]:
             path = tuple(inside + _words(match[1]))
             value = match[2].strip().strip("\"'").strip()
             if path:
-                found.append(Setting(number, path, value))
+                found.append(SstSetting(number, path, value))
         if mark == "}" and sections:
             sections.pop()
     variables = {s.path[0]: s.value for s in found if len(s.path) == 1}
@@ -143,7 +143,7 @@ def _words(key: str) -> list[str]:
     return [part for several in parts for part in several]
 
 
-def _of_topology(settings: list[Setting], keys: tuple[str, ...]) -> list[Setting]:
+def _of_topology(settings: list[SstSetting], keys: tuple[str, ...]) -> list[SstSetting]:
     known = (s for s in settings if s.key in keys and not _is_other(s))
     return [s for s in known if not _OTHER_TOPOLOGIES & {*s.path}]
 
@@ -194,7 +194,7 @@ def read(source: Source) -> Torus:
         raise text.fault(error.message, size.line, error.found, error.expected) from None
 
 
-def _one(text: Text, settings: list[Setting], what: str) -> Setting | None:
+def _one(text: Text, settings: list[SstSetting], what: str) -> SstSetting | None:
     """The only value of settings that a file may repeat."""
     for setting in settings[1:]:
         if _numbers(setting) != _numbers(settings[0]):
@@ -204,13 +204,13 @@ def _one(text: Text, settings: list[Setting], what: str) -> Setting | None:
     return settings[0] if settings else None
 
 
-def _numbers(setting: Setting) -> list[str] | str:
+def _numbers(setting: SstSetting) -> list[str] | str:
     """The sizes of a value, however they are joined; another value as it stands."""
     value = setting.value
     return re.findall(r"[0-9]+", value) if _SIZES.fullmatch(value) else value
 
 
-def _sizes(text: Text, setting: Setting) -> tuple[int, ...]:
+def _sizes(text: Text, setting: SstSetting) -> tuple[int, ...]:
     sizes = None
     if _SIZES.fullmatch(setting.value):
         sizes = read_sizes(re.sub(r"\s*[x ,]\s*", "x", setting.value.strip("[] ")))
@@ -221,7 +221,7 @@ def _sizes(text: Text, setting: Setting) -> tuple[int, ...]:
 
 
 # Which settings hold what a link does, those first that say it of the links themselves.
-_Rule = Callable[[Setting], bool]
+_Rule = Callable[[SstSetting], bool]
 _BANDWIDTHS: tuple[_Rule, ...] = (
     lambda s: s.key == "link_bw" and not _is_other(s),
     lambda s: s.key == "bandwidth" and "link" in s.path and not _is_other(s),
@@ -236,14 +236,14 @@ _LATENCIES: tuple[_Rule, ...] = (
 )
 
 
-def _is_other(setting: Setting) -> bool:
+def _is_other(setting: SstSetting) -> bool:
     """Whether it is about memory, a network interface or another part, not a link."""
     return any(part.startswith(_OTHER_PARTS) for part in setting.path)
 
 
 def _with_unit(
     text: Text,
-    settings: list[Setting],
+    settings: list[SstSetting],
     rules: tuple[_Rule, ...],
     convert: Callable[[str], float | None],
 ) -> float | None:

@@ -21,10 +21,9 @@ from ..source import Source
 CHANNEL = 12.5e9
 MESH = re.compile(r"\bmesh_descriptors\s*+:?\s*+\{")
 NAME = re.compile(r"\bname\s*+:\s*+[\"']([^\"']*)[\"']")
-TOPOLOGY = re.compile(
-    r"device_topology\s*+:?\s*+\{\s*+dims\s*+:\s*+\[([^\]]*)\]\s*+[,;]?\s*+"
-    r"(?:dim_types\s*+:\s*+\[([^\]]*)\])?"
-)
+TOPOLOGY = re.compile(r"\bdevice_topology\s*+:?\s*+\{([^{}]*)\}")
+# A list in brackets, or the key once for each entry.
+ENTRIES = re.compile(r"\b(dims|dim_types)\s*+:\s*+(?:\[([^\]]*)\]|(\w++))")
 COUNT = re.compile(r"channels\s*+:?\s*+\{\s*+count\s*+:\s*+([0-9]{1,6})")
 # What is used: the top level is a mesh, or a graph of instances of meshes.
 TOP = re.compile(r"\btop_level_instance\s*+:?\s*+\{\s*+(mesh|graph)\b")
@@ -61,12 +60,16 @@ def read(source: Source) -> Torus:
         line = words.count("\n", 0, at) + 1
         raise text.fault("mesh without a device_topology", line, None, expected)
     line = words.count("\n", 0, at + match.start()) + 1
-    sizes = [size.strip() for size in match[1].split(",")]
-    kinds = [kind.strip() for kind in (match[2] or ",".join(["LINE"] * len(sizes))).split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
-        raise text.fault("bad dims", line, match[1].strip(), "whole numbers such as [ 8, 4 ]")
+    entries: dict[str, list[str]] = {"dims": [], "dim_types": []}
+    for key, several, one in ENTRIES.findall(match[1]):
+        entries[key] += [part for part in re.split(r"[\s,]+", several or one) if part]
+    sizes = entries["dims"]
+    kinds = entries["dim_types"] or ["LINE"] * len(sizes)
+    if not sizes or not all(re.fullmatch(r"[0-9]{1,9}", size) for size in sizes):
+        found = ", ".join(sizes) or "none"
+        raise text.fault("bad dims", line, found, "whole numbers such as [ 8, 4 ]")
     if len(kinds) != len(sizes) or not set(kinds) <= set(KINDS):
-        raise text.fault("bad dim_types", line, match[2], "RING or LINE for each dimension")
+        raise text.fault("bad dim_types", line, ", ".join(kinds), "RING or LINE for each dimension")
     count = COUNT.search(block)
     channels = int(count[1]) if count else 4
     try:
