@@ -147,4 +147,5 @@ _READERS: dict[str, Callable[[str, str], object]] = {
     "hop_latency": _seconds,
     "overhead": _seconds,
     "short_overhead": _seconds,
+    "start": _seconds,
 }

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,6 +16,7 @@ from toruscast.validation import as_array, real_number, whole_array, whole_numbe
 from toruscast.wording import counted
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     from scipy import sparse
 
@@ -194,6 +194,8 @@ class CommGraph(PickledByFields):
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """Return a directed graph whose edges carry ``nbytes`` and ``n_messages``."""
+        import networkx as nx
+
         graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         graph.add_nodes_from(range(self.n_tasks))
         columns = (self.src, self.dst, self.nbytes, self.n_messages)

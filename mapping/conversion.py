@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from toruscast.errors import InputError
@@ -13,6 +12,7 @@ from toruscast.validation import whole_array
 from .comm_graph import CommGraph, sum_edges
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     from scipy import sparse
 
@@ -36,9 +36,12 @@ def from_networkx(graph: nx.Graph[Any], weight: str = "nbytes", **options: Any) 
 
     Examples
     --------
+    >>> import networkx as nx
     >>> from_networkx(nx.DiGraph([(0, 1, {"nbytes": 8})]))
     CommGraph(2 tasks, 1 edge, 8 bytes, 1 message)
     """
+    import networkx as nx
+
     if not isinstance(graph, nx.Graph):
         raise InputError("bad graph", found=type(graph).__name__, expected="a NetworkX graph")
     if set(graph.nodes) != set(range(len(graph))):

@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -23,6 +22,9 @@ from .bluegene_routes import Groups, zone_numbers, zone_sets
 from .network import Network, changed
 from .ties import TIE_RULES, TieRule
 from .twist import MinimalHops, Twist
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MAX_NODES = 2**24
 # Other rules do not say what they do where more than two routes are shortest.
@@ -483,6 +485,8 @@ class Torus(PickledByFields):
 
         Parallel links (a ring of two) become one edge.
         """
+        import networkx as nx
+
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(self.n_nodes))
         node, port = np.nonzero(self.neighbors >= 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from toruscast.mapping import Torus
@@ -26,6 +25,8 @@ def check_finished(state: records.State, torus: Torus) -> None:
     left = int(state.receipt["left"].sum())
     if left == 0:
         return
+    import networkx as nx
+
     waits: Any = nx.DiGraph()
     for out in np.flatnonzero(state.link["lanes"]):
         link = state.link[out]

@@ -74,7 +74,7 @@ BAD = {
     "codesign modls": "unknown command: found modls, expected models",
     "interconnect fitt": "unknown command: found fitt, expected fit",
     "interconnect what-if lsdyna-interconnect --interconnect gige": "found gige, expected GigE",
-    "rank": "Missing option '--comm'",
+    "rank": "Missing option '--torus'",
     "rank --comm halo.csv --torus 4x4 --nope": "--nope",
     "rank --comm halo.csv --torus 4x4 --candidates x": "--candidates",
     "rank --comm halo.csv --torus 4x4 --top 0": "--top",

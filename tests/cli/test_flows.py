@@ -214,6 +214,7 @@ CHANGED = {
     "bandwidth": 1e9,
     "zones": "0/1",
     "escape": "stays",
+    "start": 1e-5,
 }
 # What else is needed for a constant to matter.
 BESIDES = {"short_overhead": ["short_limit=600"], "fifo_rule": ["fifos=2", "bandwidth=1e9,4e9"]}
