@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ties import TIE_RULES
 from ..torus import Torus
 from .axes import MeshAxes
 
@@ -94,12 +95,44 @@ def node_strides(torus: Torus) -> NDArray[np.int64]:
     return np.cumprod((1, *torus.shape[:0:-1]))[::-1].astype(np.int64)
 
 
+def cell_of(torus: Torus, pieces: Pieces) -> Torus:
+    """Return the part of a torus after which the lines along some pieces repeat, as a torus.
+
+    No route between nodes of a line leaves it. It is the whole torus where links differ, rings are
+    twisted, or other dimensions decide on ties.
+
+    Examples
+    --------
+    >>> str(cell_of(Torus((16, 4, 4)), (Piece(0, 2, 4), Piece(1, 1, 4))))
+    '8mx4x1m'
+    """
+    if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
+        return torus
+    shape = [1] * torus.ndim
+    for dimension, stride, size in pieces:
+        shape[dimension] = max(shape[dimension], stride * size)
+    # Nodes of a line lie apart by less than the cell is long: half a ring at most, or all of it.
+    triples = zip(torus.wrap, shape, torus.shape, strict=True)
+    wrap = tuple(w and part == size for w, part, size in triples)
+    return replace(torus, shape=tuple(shape), wrap=wrap, zones=())
+
+
+def link_in(torus: Torus, cell: Torus, link: int) -> int:
+    """Return the link of a torus that is one of its first cell."""
+    node, port = divmod(link, 2 * torus.ndim)
+    return int(torus.node(cell.coords[node])) * 2 * torus.ndim + port
+
+
 def first_nodes(torus: Torus, pieces: Pieces) -> NDArray[np.int64]:
     """Return the nodes at which the lines along some pieces begin: those at the start of each."""
-    begins = np.ones(torus.n_nodes, dtype=np.bool_)
-    for dimension, stride, size in pieces:
-        begins &= (torus.coords[:, dimension] // stride) % size == 0
-    return np.flatnonzero(begins)
+    nodes = np.zeros(1, dtype=np.int64)
+    for d, (size, apart) in enumerate(zip(torus.shape, node_strides(torus), strict=True)):
+        coords = np.arange(size)
+        for dimension, stride, length in pieces:
+            if dimension == d:
+                coords = coords[(coords // stride) % length == 0]
+        nodes = np.add.outer(nodes, coords * apart).ravel()
+    return nodes
 
 
 def names_of(torus: Torus, pieces: Pieces) -> str:

@@ -122,16 +122,29 @@ def test_no_time_is_below_the_bound_of_any_layout(data):
     assert found.time >= least_time(traffic, n, torus)
 
 
-def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh():
-    torus = tc.machine("tpu_v4:4x4x8")
-    axes = parse_axes("a=8,b=4,c=4")
-    traffic = parse_traffic("a:allreduce:64MB,b+c:allgather:8MB,c:alltoall:1MB")
+@pytest.mark.parametrize(
+    ("torus", "axes", "every"),
+    [
+        (tc.machine("tpu_v4:4x4x8"), "a=8,b=4,c=4", 17),
+        (tc.Torus((4, 4, 8)), "a=8,b=4,c=4", 17),
+        (tc.Torus((6, 12), tie="split"), "a=3,b=2,c=12", 1),
+        (tc.Torus((4, 8), wrap=(False, True), tie="simgrid"), "a=8,b=2,c=2", 1),
+        (tc.Torus((4, 8), tie="sum_parity"), "a=8,b=2,c=2", 1),
+    ],
+)
+def test_what_runs_in_turn_is_scored_piece_by_piece_as_on_the_whole_mesh(torus, axes, every):
+    """Loads are counted in the part of the torus that repeats, or of all groups."""
+    axes = parse_axes(axes)
+    traffic = parse_traffic("a:allreduce:64MB,b+c:allgather:8MB,c:alltoall:1MB,b:exchange:1MB")
     scored = Scored(torus, axes, traffic, overlap=False)
-    for cut in list(splits(torus.shape, axes.sizes))[::17]:
+    for cut in list(splits(torus.shape, axes.sizes))[::every]:
         candidate = scored.of_pieces(cut)
         again = scored.of_mesh(mesh_of(torus, candidate.laid))
         for ours, other in zip(candidate.scores, again, strict=True):
             assert ours.time == pytest.approx(other.time)
+            assert (ours.farthest, ours.sharing) == (other.farthest, other.sharing)
+            assert ours.busy == pytest.approx(other.busy)
+            assert ours.hops == pytest.approx(other.hops)
 
 
 def test_four_chips_are_a_ring():

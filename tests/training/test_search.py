@@ -106,7 +106,7 @@ def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
     monkeypatch.setattr(
         import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
     )
-    monkeypatch.setattr("toruscast.search.search.Runs.improve", stop)
+    monkeypatch.setattr("toruscast.search.annealing_runs.AnnealingRuns.improve", stop)
     with pytest.raises(KeyboardInterrupt):
         search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)
 

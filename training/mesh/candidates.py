@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toruscast.mapping import Torus
 from toruscast.mapping.mesh import Laid, MeshAxes, MeshTraffic, along, cut_curves, lines_along
 from toruscast.mapping.mesh.devices import Devices
-from toruscast.mapping.mesh.layouts import Pieces, curves, mesh_of, splits
+from toruscast.mapping.mesh.layouts import Pieces, cell_of, curves, link_in, mesh_of, splits
 from toruscast.workers import Task
 
 from .closed_form import PARTS, RingSteps, Score, box_score, ring_seconds, score
@@ -24,6 +24,8 @@ _BLOCK = 500
 # Layouts whose times differ by less are told apart by none.
 ALIKE = 1e-6
 Cut = Sequence[Pieces]
+# How an axis lies, the nodes of its groups in the part of the torus that repeats, and its rings.
+_Walk = tuple[Laid, tuple[NDArray[np.int64], Torus], RingSteps | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,9 @@ class Scored:
     overlap: bool
     _best: dict[tuple[int, Pieces], Laid] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
-    _to_all: dict[tuple[float, bytes], Score] = field(default_factory=dict)
-    _walks: dict[Pieces, list[tuple[Laid, RingSteps | None]]] = field(default_factory=dict)
+    _to_all: dict[tuple[float, tuple[int, ...], bytes], Score] = field(default_factory=dict)
+    _cells: dict[tuple[int, ...] | Pieces, Torus] = field(default_factory=dict)
+    _walks: dict[Pieces, list[_Walk]] = field(default_factory=dict)
 
     def of_mesh(self, mesh: NDArray[np.int64]) -> tuple[Score, ...]:
         """Return the scores of a mesh of nodes."""
@@ -79,11 +82,15 @@ class Scored:
         lines: NDArray[np.int64],
         steps: RingSteps | None = None,
         bucket: Score | None = None,
+        cell: Torus | None = None,
     ) -> Score:
-        found = self._scored(traffic, lines, steps, bucket)
+        found = self._scored(traffic, lines, steps, bucket, cell)
         if not self.overlap:
             # What links do counts only where several collectives share them.
-            return found.without_links()
+            found = found.without_links()
+            if cell is not None:
+                found = replace(found, busiest=link_in(self.torus, cell, found.busiest))
+            return found
         if found.link_seconds.size:
             return found
         ways = 1 if found.algorithm == "ring" else 2
@@ -95,14 +102,16 @@ class Scored:
         lines: NDArray[np.int64],
         steps: RingSteps | None,
         bucket: Score | None,
+        cell: Torus | None,
     ) -> Score:
+        torus = cell or self.torus
         if traffic.collective != "alltoall":
-            return score(traffic, lines, self.torus, steps=steps, bucket=bucket)
+            return score(traffic, lines, torus, steps=steps, bucket=bucket)
         # The order in a group, and that of the groups, does not count.
         groups = np.sort(lines, axis=1)
-        key = (traffic.nbytes, groups[np.argsort(groups[:, 0])].tobytes())
+        key = (traffic.nbytes, torus.shape, groups[np.argsort(groups[:, 0])].tobytes())
         if key not in self._to_all:
-            found = score(traffic, lines, self.torus)
+            found = score(traffic, lines, torus)
             self._to_all[key] = found if self.overlap else found.without_links()
         return self._to_all[key]
 
@@ -116,32 +125,42 @@ class Scored:
         walks = self._walked(pieces)
         boxes = {i: self._box(i, walks[0][0]) for i in alone}
         times = []
-        for laid, steps in walks if alone else walks[:1]:
-            lines = lines_along(self.torus, [laid])
+        for _, (lines, cell), steps in walks if alone else walks[:1]:
             each = [
-                self.traffic[i].times * self._scored(self.traffic[i], lines, steps, boxes[i]).time
+                self.traffic[i].times
+                * self._scored(self.traffic[i], lines, steps, boxes[i], cell).time
                 for i in alone
             ]
             times.append(sum(each))
         # What differs by rounding is equal: the plainest is the first.
         best = next(i for i, time in enumerate(times) if time <= min(times) * (1 + 1e-9))
-        laid, steps = walks[best]
-        lines = lines_along(self.torus, [laid])
+        laid, (lines, cell), steps = walks[best]
         for i in alone:
-            self._seen[(i, (pieces,))] = self._timed(self.traffic[i], lines, steps, boxes[i])
+            seen = self._timed(self.traffic[i], lines, steps, boxes[i], cell)
+            self._seen[(i, (pieces,))] = seen
         self._best[key] = laid
         return laid
 
-    def _walked(self, pieces: Pieces) -> list[tuple[Laid, RingSteps | None]]:
+    def _lines_of(self, laid: Sequence[Laid]) -> tuple[NDArray[np.int64], Torus]:
+        """Nodes of the groups along axes, in the part of the torus that repeats, and this part."""
+        if self.overlap:
+            return lines_along(self.torus, laid), self.torus
+        pieces = tuple(piece for one in laid for piece in one.pieces)
+        if pieces not in self._cells:
+            cell = cell_of(self.torus, pieces)
+            self._cells[pieces] = self._cells.setdefault(cell.shape, cell)
+        return lines_along(self._cells[pieces], laid), self._cells[pieces]
+
+    def _walked(self, pieces: Pieces) -> list[_Walk]:
         """The ways to walk pieces, with what their steps ask of links where rings run there."""
         if pieces not in self._walks:
             walks = []
             for curve in curves([piece.size for piece in pieces]):
                 laid = Laid(pieces, curve)
-                steps = None
+                lines, steps = self._lines_of([laid]), None
                 if pieces and any(t.collective in PARTS for t in self.traffic):
-                    steps = RingSteps(lines_along(self.torus, [laid]), self.torus)
-                walks.append((laid, steps))
+                    steps = RingSteps(*lines)
+                walks.append((laid, lines, steps))
             self._walks[pieces] = walks
         return self._walks[pieces]
 
@@ -149,7 +168,7 @@ class Scored:
         traffic = self.traffic[item]
         if traffic.collective not in PARTS or traffic.algorithm not in ("", "bucket"):
             return None
-        return box_score(traffic, lines_along(self.torus, [laid]), self.torus)
+        return box_score(traffic, *self._lines_of([laid]))
 
     def _score(self, item: int, laid: Sequence[Laid]) -> Score:
         traffic = self.traffic[item]
@@ -160,10 +179,10 @@ class Scored:
         key = (item, tuple(each.pieces for each in own))
         if key not in self._seen:
             if traffic.axes:
-                lines = lines_along(self.torus, own)
+                lines, cell = self._lines_of(own)
             else:
-                lines = self.lines(traffic, mesh_of(self.torus, own))
-            self._seen[key] = self._timed(traffic, lines)
+                lines, cell = self.lines(traffic, mesh_of(self.torus, own)), self.torus
+            self._seen[key] = self._timed(traffic, lines, cell=cell)
         return self._seen[key]
 
 
