@@ -11,6 +11,7 @@ from toruscast.mapping.mesh import MeshTraffic, mesh_of, parse_axes
 from toruscast.mapping.mesh.devices import devices_at
 from toruscast.mapping.mesh.layouts import Laid, curves, splits
 from toruscast.mapping.mesh.traffic import parse_traffic
+from toruscast.training.mesh import rounds
 from toruscast.training.mesh.candidates import Scored
 from toruscast.training.mesh.closed_form import least_time, score
 from toruscast.training.mesh.rounds import simulated_time, workload
@@ -95,6 +96,18 @@ def test_buckets_take_what_packets_take(kind, torus):
     found = score(traffic, lines, torus)
     assert found.algorithm == "bucket"
     assert simulated_time(traffic, lines, torus, found) == pytest.approx(found.time, rel=0.01)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "two-way-ring", "bucket"])
+def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
+    torus = tc.parse_torus("tpu_v5e:8x8")
+    traffic = MeshTraffic("allreduce", 64e6, ("x",), algorithm=algorithm)
+    lines = np.arange(64).reshape(2, 32)
+    found = score(traffic, lines, torus)
+    every = simulated_time(traffic, lines, torus, found)
+    monkeypatch.setattr(rounds, "_ALL_ROUNDS", 0)
+    monkeypatch.setattr(rounds, "_FEW_MESSAGES", 200)
+    assert simulated_time(traffic, lines, torus, found) == pytest.approx(every, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", ["permute", "pipeline", "exchange", "alltoall"])
