@@ -43,7 +43,7 @@ TRACER = Path(__file__).parents[1] / "mapping" / "trace" / "tracer.c"
     help="The compiler of the MPI library that the program uses; it builds the recorder.",
 )
 def command(words: tuple[str, ...], folder: str, region: str, mpicc: str) -> int:
-    r"""Run an MPI program as it is, and record its messages and their order.
+    """Run an MPI program as it is, and record its messages and their order.
 
     \b
     toruscast trace -- mpirun -np 64 ./app input
@@ -52,7 +52,7 @@ def command(words: tuple[str, ...], folder: str, region: str, mpicc: str) -> int
     The program is not changed: a small recorder is compiled once for the MPI library and loaded
     before the program. All commands read the folder as a graph with rounds. Exit status: that of
     the program; 1 if nothing was recorded.
-    """
+    """  # noqa: D301
     region_of(region)
     place = _empty_folder(folder)
     environment = _environment(place, _built(place, mpicc))
