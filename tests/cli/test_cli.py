@@ -300,7 +300,7 @@ def test_help_of_every_command(run, name):
     text = run(f"{name} --help").stdout
     assert text.startswith(f"Usage: toruscast {name}")
     # Figures are written into a folder.
-    assert ("--json" in text and "--csv" in text) or name == "plot"
+    assert ("--json" in text and "--csv" in text) or name in ("plot", "trace")
     assert "\b" not in text
     assert "\\b" not in text
 
