@@ -39,12 +39,7 @@ def test_a_stall_names_the_ring_of_full_buffers(shape):
     with pytest.raises(StallError, match=r"stalled with \d+ packets") as stalled:
         exchange(torus)
     links = [
-        torus.link(
-            int(torus.node([int(c) for c in place.split(",")])),
-            int(dimension),
-            1 if sign == "+" else -1,
-        )
-        for place, sign, dimension in re.findall(r"\(([0-9,]+)\) ([+-])([0-9])", str(stalled.value))
+        torus.read_link(label) for label in re.findall(r"\([0-9,]+\) [+-][A-Z]", str(stalled.value))
     ]
     assert len(links) == len(set(links)) >= 2
     # Each begins where the one before it ends, and they go on round one ring.
