@@ -62,6 +62,7 @@ results: .venv/installed-dev
 	cp -R .venv/results/figures .venv/results/tables .venv/results/*.md docs/studies
 
 figures: .venv/installed-dev
+	$(BIN)/python tools/draw_rooms.py docs/figures/rooms.svg
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
 	$(BIN)/python tools/draw_report.py docs/figures/report.png

@@ -2,43 +2,148 @@
 
     python tools/draw_rooms.py docs/figures/rooms.svg
 
-Rooms, their sizes and their arrows are read from the code. A way is a chain of functions; each has
-to be called in the file of the one before, or the picture is not drawn.
+Rooms, their sizes and the arrows between them are read from the code. A way is a chain of modules;
+the picture is not drawn if one of them does not import the next.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
-LADDER = (
-    "mapping",
-    "routing",
-    "simulation",
-    "features",
-    "training",
-    "search",
-    "report",
-    "cli",
-)
-BESIDE = ("datasets", "scaling")
-WIDTH, HEIGHT, ROW = 960, 60, 64
+# From the user's words at the top to graphs and tori at the bottom.
+LADDER = ("cli", "report", "search", "training", "features", "simulation", "routing", "mapping")
+ABOUT = {
+    "cli": "the toruscast command",
+    "report": "answers as text, pages and figures",
+    "search": "better mappings, reasons, bounds",
+    "training": "samples, predictor, forecast, plan, mesh",
+    "features": "routed traffic, named metrics",
+    "simulation": "packets and flows",
+    "routing": "routes, link loads, lower bounds",
+    "mapping": "graphs, tori, mappings, formats",
+}
+WAYS = {
+    "graph to answer": (
+        ("cli/rank/command.py", "training/forecast/forecast.py"),
+        ("training/forecast/forecast.py", "features/table.py"),
+        ("training/forecast/forecast.py", "training/forecast/race.py"),
+        ("features/traffic.py", "simulation/simulator.py"),
+    ),
+    "runs to plan": (
+        ("cli/plan/command.py", "training/plan/planning.py"),
+        ("training/plan/planning.py", "training/plan/next_run.py"),
+    ),
+    "samples to model": (
+        ("cli/train.py", "training/samples/samples.py"),
+        ("training/samples/samples.py", "training/samples/_parts.py"),
+        ("training/samples/_parts.py", "features/table.py"),
+    ),
+}
+COLOURS = {"graph to answer": "#0072b2", "runs to plan": "#d55e00", "samples to model": "#009e73"}
+LEFT, WIDE, HIGH, GAP = 330, 300, 46, 22
 
 
-def files(room: str) -> list[Path]:
+def modules(room: str) -> list[Path]:
     """Return the modules of a room."""
     return [path for path in (ROOT / room).rglob("*.py") if "capture" not in path.parts]
 
 
-def arrows() -> Counter[tuple[str, str]]:
-    """Return how many files of one room import another."""
-    found: Counter[tuple[str, str]] = Counter()
-    for room in (*LADDER, *BESIDE):
-        for path in files(room):
-            tree = ast.parse(path.read_text())
-            names = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
-            rooms = {n.split(".")[1] for n in names if n.startswith("toruscast.")}
-            found.update((room, other) for other in rooms & {*LADDER, *BESIDE} if other != room)
+def imported(path: Path) -> set[str]:
+    """Return the full names of modules and names that a file imports."""
+    package = ("toruscast", *path.relative_to(ROOT).parts[:-1])
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def rooms_of(names: set[str]) -> set[str]:
+    """Return the rooms of the package that imported names belong to."""
+    return {name.split(".")[1] for name in names if name.startswith("toruscast.")} & set(LADDER)
+
+
+def name_of(file: str) -> str:
+    """Return the full name of a module."""
+    return "toruscast." + file.removesuffix(".py").replace("/", ".")
+
+
+def check_ways() -> None:
+    """Raise `SystemExit` if a step of a way is not in the code."""
+    for way, steps in WAYS.items():
+        for first, second in steps:
+            names = imported(ROOT / first)
+            package = name_of(second).rpartition(".")[0]
+            reached = {name_of(second), package, package.rpartition(".")[0]}
+            if not names & reached:
+                raise SystemExit(f"{way}: {first} does not import {second}")
+
+
+def picture() -> str:
+    """Return the picture as SVG."""
+    check_ways()
+    arrows: Counter[tuple[str, str]] = Counter()
+    for room in LADDER:
+        for path in modules(room):
+            arrows.update((room, other) for other in rooms_of(imported(path)) if other != room)
+    top = {room: 60 + at * (HIGH + GAP) for at, room in enumerate(LADDER)}
+    height = 60 + len(LADDER) * (HIGH + GAP) + 30
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 {height}" '
+        'font-family="sans-serif" font-size="13">',
+        "<title>Rooms of toruscast, what they import, and the ways of the data</title>",
+        f'<rect width="960" height="{height}" fill="white"/>',
+    ]
+    for (room, other), count in sorted(arrows.items()):
+        distance = LADDER.index(other) - LADDER.index(room)
+        y, z = top[room] + HIGH / 2, top[other] + HIGH / 2
+        if distance == 1:
+            path = f"M{LEFT + WIDE / 2},{top[room] + HIGH} L{LEFT + WIDE / 2},{top[other]}"
+        else:
+            x = LEFT + WIDE
+            path = f"M{x},{y} C{x + 45 * distance},{y} {x + 45 * distance},{z} {x},{z}"
+        width = min(6, 0.5 + count / 12)
+        parts.append(
+            f'<path d="{path}" fill="none" stroke="#999" stroke-width="{width:.1f}">'
+            f"<title>{count} files of {room} import {other}</title></path>"
+        )
+    for room in LADDER:
+        found = modules(room)
+        lines = sum(path.read_text().count("\n") for path in found)
+        y = top[room]
+        parts += [
+            f'<rect x="{LEFT}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="#eef3f8" '
+            'stroke="#456"/>',
+            f'<text x="{LEFT + 12}" y="{y + 19}" font-weight="bold">{room}/</text>',
+            f'<text x="{LEFT + WIDE - 12}" y="{y + 19}" text-anchor="end" fill="#456">'
+            f"{len(found)} files, {lines / 1000:.1f}k lines</text>",
+            f'<text x="{LEFT + 12}" y="{y + 37}" fill="#333">{escape(ABOUT[room])}</text>',
+        ]
+    for at, (way, steps) in enumerate(WAYS.items()):
+        x, colour = 60 + 85 * at, COLOURS[way]
+        stops = list(dict.fromkeys(file.split("/")[0] for step in steps for file in step))
+        stops.sort(key=LADDER.index)
+        places = [top[stop] + HIGH / 2 for stop in stops]
+        parts.append(
+            f'<path d="M{x},{places[0]} L{x},{places[-1]}" stroke="{colour}" stroke-width="3"/>'
+        )
+        for y in places:
+            parts.append(f'<path d="M{x},{y} L{LEFT - 4},{y}" stroke="{colour}" opacity=".25"/>')
+            parts.append(f'<circle cx="{x}" cy="{y}" r="6" fill="{colour}"/>')
+        parts.append(f'<text x="{x - 5}" y="{14 + 15 * at}" fill="{colour}">{way}</text>')
+    parts.append(
+        f'<text x="{LEFT}" y="{height - 12}" fill="#333">Lines: imports, wider for more files. '
+        "datasets/ and scaling/ stand beside.</text></svg>"
+    )
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(picture())
