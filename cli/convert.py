@@ -11,11 +11,10 @@ import click
 from toruscast.report.units import nbytes
 
 from . import options
-from .graph_files import read_traffic
-from .inputs import load_torus, per_iteration
+from .inputs import load_torus, per_iteration, read_traffic
 from .mapping_files import MappingFile, is_folder, write_to_folder
-from .occupancy import occupancy
 from .output import Output, check_writable
+from .phrases import occupancy
 from .placing_options import placing_options
 from .reading_options import include_option, iterations_option, reading_options
 from .records import Host, Placing, Reading, as_record, refuse

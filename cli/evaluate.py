@@ -8,11 +8,20 @@ import click
 
 from . import options
 from .judged import judge_metrics
-from .learning import METRICS, MINE, between, learned, load_plugin, names_of, print_learned, score
+from .learning import (
+    METRICS,
+    MINE,
+    between,
+    learned,
+    load_plugin,
+    names_of,
+    obtain_samples,
+    print_learned,
+    score,
+)
 from .output import Output, new_table, records
 from .records import Source, Traffic, Work
 from .runs import learn_from_runs, scored
-from .sampling import obtain_samples
 
 if TYPE_CHECKING:
     import pandas as pd

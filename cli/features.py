@@ -13,8 +13,8 @@ from toruscast.wording import counted
 from . import options
 from .inputs import load_torus, stream_mappings
 from .learning import check_use, load_plugin, names_of
-from .occupancy import Occupancy
 from .output import Output, growing, new_table, print_table, records
+from .phrases import Occupancy
 from .records import Candidates, Traffic, Work, refuse
 from .streams import load_sent
 

@@ -13,8 +13,8 @@ from toruscast.report.units import part_of
 from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .output import Output, records
+from .phrases import Setting
 from .records import Candidates, Traffic, Work
-from .setting import Setting
 from .timed import Tell, Timed, ranked, time_all
 
 if TYPE_CHECKING:

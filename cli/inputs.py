@@ -7,20 +7,106 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.wording import closest
+from toruscast.report.units import part_of
+from toruscast.wording import closest, printable, shortened
 
-from .graph_files import is_file, read_traffic
-from .network import change_network
-from .places import change_links, check_fixed, only_nodes, put, read_fixed
+from .places import change_links, change_network, check_fixed, only_nodes, put, read_fixed
 from .progress import working
-from .records import Candidates, Host, Placing, Traffic
+from .records import Candidates, Host, Include, Placing, Traffic
 
 if TYPE_CHECKING:
     from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
+    from toruscast.mapping.collectives import Schedule
+
+
+def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, float | None]:
+    """Return the traffic of a file or dataset, and the dataset's iterations.
+
+    ``how`` goes to `read_workload`.
+
+    Raises
+    ------
+    InputError
+        If the text names neither, or the file is not valid.
+    """
+    from toruscast import datasets
+    from toruscast.errors import InputError, MissingFileError
+    from toruscast.mapping import as_workload
+
+    known = datasets.names()
+    # A folder of results may be called as what was simulated.
+    if is_file(comm) and not (comm in known and Path(comm).is_dir()):
+        return _read(comm, include, how), None
+    if comm in known:
+        for option, value in how.items():
+            if value not in (None, "auto", "refuse", {}):
+                name = "--tasks" if option == "n_tasks" else f"--{option}"
+                raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
+        iterations = datasets.provenance(comm).get("iterations")
+        graph = datasets.load(comm, include=include)
+        return as_workload(graph), None if iterations is None else float(iterations)
+    # A path that does not exist may be the common prefix of per-rank files.
+    try:
+        return _read(comm, include, how), None
+    except MissingFileError:
+        if "/" in comm or "." in comm:
+            raise
+        raise InputError(
+            "neither a file nor a shipped dataset",
+            found=comm,
+            expected=f"a file or {closest(comm, known)}",
+        ) from None
+
+
+def _read(comm: str, include: Include, how: dict[str, Any]) -> Workload:
+    from toruscast.mapping.formats import read_workload
+
+    with working(f"Reading {shortened(printable(comm), 40)}", part_of("bytes")) as progress:
+        return read_workload(comm, include=include, progress=progress, **how)
+
+
+def is_file(text: str) -> bool:
+    """Whether a word of the command line names something that exists."""
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+FORM = "ALGORITHM:SIZE[:PORTS] such as allreduce/ring:64MB or allreduce/ring:64MB:2"
+
+
+def load_collective(traffic: Traffic, torus: Torus) -> Schedule:
+    """Return the rounds of a collective; on all nodes if the number of tasks is not told.
+
+    The algorithm sees the dimensions of the torus where there is a task a node.
+
+    Raises
+    ------
+    InputError
+        If the text is of another form, or the algorithm does not run so.
+    """
+    from toruscast.errors import InputError
+    from toruscast.mapping import collectives
+    from toruscast.validation import read_bytes
+
+    name, *rest = (traffic.collective or "").split(":")
+    if len(rest) not in (1, 2) or not (len(rest) == 1 or rest[1].isdecimal()):
+        raise InputError("bad --collective", found=traffic.collective, expected=FORM)
+    known = collectives.names()
+    if name not in known:
+        of_kind = collectives.names(name.split("/")[0])
+        expected = closest(name, known, " or ".join(of_kind or known))
+        raise InputError("unknown collective algorithm", found=name, expected=expected)
+    tasks = torus.n_nodes if traffic.tasks is None else traffic.tasks
+    shape = torus.shape if tasks == torus.n_nodes else None
+    ports = int(rest[1]) if len(rest) == 2 else 1
+    return collectives.schedule(name, tasks, read_bytes(rest[0]), shape, ports=ports)
+
 
 DEFAULT_CANDIDATES = 84
 
@@ -191,8 +277,6 @@ def check_sends(workload: Workload, file: str) -> None:
 def _load_collective(traffic: Traffic) -> Application:
     """The rounds of a collective, in place of graphs."""
     from toruscast.mapping import parse_torus
-
-    from .collective import load_collective
 
     if traffic.comms:
         raise click.UsageError("give --comm or --collective, not both")

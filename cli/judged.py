@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .inputs import load_application, load_torus
+from .learning import obtain_samples
 from .output import Output, new_table, records
 from .records import Source, Traffic, Work, is_default, refuse
-from .sampling import obtain_samples
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from toruscast.wording import closest
 
-from .output import new_table, records
+from .inputs import load_application, load_torus
+from .output import Output, check_writable, new_table, records
+from .records import Source, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,3 +188,60 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
         expected = "a function under toruscast.features.register"
         raise InputError("plugin registers no feature", file=path, expected=expected)
     return added
+
+
+def obtain_samples(
+    traffic: Traffic,
+    source: Source,
+    level: int,
+    work: Work,
+    output: Output,
+) -> pd.DataFrame:
+    """Simulate samples where an application is given, else read them.
+
+    Raises
+    ------
+    InputError
+        If the file holds no samples, or the application does not fit the torus.
+    """
+    if source.mappings is not None:
+        raise click.UsageError("--times and --mappings go together")
+    if not traffic.is_given:
+        if source.samples is None:
+            raise click.UsageError("give --comm and --torus, or --samples")
+        others = (
+            "number",
+            "tasks_per_node",
+            "hosts",
+            "mapping_form",
+            "routing",
+            "level",
+            "times",
+            "mappings",
+        )
+        refuse("with --comm", Traffic, *others)
+        from toruscast.training import read_samples
+
+        return read_samples(source.samples)
+    if traffic.torus is None:
+        raise click.UsageError("--comm needs --torus")
+    if source.samples is not None:
+        check_writable(source.samples)
+    refuse("with --times and --mappings", "hosts", "mapping_form", "fixed")
+    workload = load_application(traffic).workload
+    host = load_torus(traffic)
+    from toruscast.training.samples.application import draw_samples
+
+    with output.progress("Simulating mappings") as progress:
+        return draw_samples(
+            workload,
+            host,
+            source.number,
+            seed=work.seed,
+            tasks_per_node=source.tasks_per_node,
+            level=level,
+            routing=work.routing,
+            store_path=source.samples,
+            n_jobs=work.jobs,
+            progress=progress,
+        )[0]

@@ -1,14 +1,26 @@
-"""What an application sends, in words."""
+"""What several commands say besides their tables: their setting, occupancy, and the report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from toruscast.report.units import nbytes
 from toruscast.wording import counted, printable
 
+from .progress import working
+
 if TYPE_CHECKING:
+    from toruscast.mapping import TaskMapping, Torus
+    from toruscast.report.page.write import Answer
+
     from .inputs import Application
+    from .records import Traffic
 
 # Share of the bytes that are left out.
 _WORTH_SAYING = 0.001
@@ -37,3 +49,119 @@ def application_line(application: Application) -> str:
     if left_out >= _WORTH_SAYING:
         line += f"; {left_out:.1%} of them in edges of less than half a message, not simulated"
     return line
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An application's phases, and the torus they go over."""
+
+    application: Application
+    traffic: Traffic
+    torus: Torus
+
+    def describe(self) -> dict[str, Any]:
+        """Return what JSON output says about it."""
+        torus = self.torus
+        return {
+            "application": self.application.describe(),
+            "torus": {
+                "name": str(torus),
+                "nodes": torus.n_nodes,
+                "bandwidth": torus.bandwidth,
+                "order": torus.order,
+                "tie": torus.tie,
+                "zones": torus.zones,
+            },
+        }
+
+    def in_words(self) -> str:
+        """Return it as a line for people."""
+        changes = self.traffic.changes
+        changed = f"; {', '.join(map(printable, changes))}" if changes else ""
+        return f"{application_line(self.application)}; on torus {self.torus}{changed}"
+
+
+def occupancy(mappings: Sequence[TaskMapping]) -> str:
+    """Return the tasks on a node that has any, and how many nodes have, where not all do.
+
+    Parameters
+    ----------
+    mappings : sequence of TaskMapping
+        At least one, all on the same torus.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import TaskMapping
+    >>> occupancy([TaskMapping([3, 2, 1, 0], 4)]), occupancy([TaskMapping([0, 0, 0, 1], 4)])
+    ('1 task a node', '1 to 3 tasks a node on 2 of 4 nodes')
+    """
+    seen = Occupancy()
+    for mapping in mappings:
+        seen.note(mapping)
+    return str(seen)
+
+
+class Occupancy:
+    """How many tasks share a node in the mappings noted so far, none of which is kept."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.n_nodes = 0
+        self.tasks: list[int] = []
+        self.used: list[int] = []
+
+    def note(self, mapping: TaskMapping) -> TaskMapping:
+        """Count a mapping in, and return it."""
+        load = mapping.occupancy[mapping.occupancy > 0]
+        self.n += 1
+        self.n_nodes = mapping.n_nodes
+        self.tasks = _range([*self.tasks, int(load.min()), int(load.max())])
+        self.used = _range([*self.used, load.size])
+        return mapping
+
+    def __str__(self) -> str:
+        from toruscast.wording import counted
+
+        alike = len(self.tasks) == 1
+        text = f"{counted(self.tasks[0], 'task') if alike else f'{_to(self.tasks)} tasks'} a node"
+        if self.used == [self.n_nodes]:
+            return text
+        return f"{text} on {_to(self.used)} of {counted(self.n_nodes, 'node')}"
+
+
+def _range(values: list[int]) -> list[int]:
+    return sorted({min(values), max(values)})
+
+
+def _to(ends: list[int]) -> str:
+    return " to ".join(map(str, ends))
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def report_option(function: F) -> F:
+    """Add the page to write."""
+    return click.option(
+        "--report",
+        metavar="FILE.html",
+        help="Write the answer with its pictures as one file for a browser.",
+    )(function)
+
+
+def check_page(path: str | None) -> None:
+    """Raise before the work what writing the page would raise after it."""
+    if path is not None:
+        from toruscast.report.page.write import check_report
+
+        check_report(path)
+
+
+def write_page(answer: Answer, path: str | None) -> None:
+    """Write the page, if one is asked for; it tells the command that made it."""
+    if path is not None:
+        from toruscast.report.page.write import write_report
+
+        command = shlex.join(["toruscast", *sys.argv[1:]])
+        with working("Writing the report"):
+            write_report(answer, path, inputs=[("command", command)])

@@ -11,11 +11,11 @@ from . import options
 from .inputs import check_mappings, load_application, load_torus
 from .mapping_files import MappingFile
 from .output import Output, records
+from .phrases import check_page, report_option, write_page
 from .places import read_fixed
 from .placing_options import best_option, placing_options
 from .progress import time_on_stderr
 from .records import Placing, Traffic, Work, as_record
-from .reporting import check_page, report_option, write_page
 from .workers import Compiling
 
 if TYPE_CHECKING:

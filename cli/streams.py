@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toruscast.report.units import part_of
 from toruscast.wording import printable, shortened
 
-from .graph_files import is_file
-from .inputs import check_any, load_application, of_an_iteration, task_grid
+from .inputs import check_any, is_file, load_application, of_an_iteration, task_grid
 from .progress import working
 from .records import Traffic
 

@@ -10,8 +10,8 @@ from toruscast.report.units import number, percent, seconds, time_unit
 from toruscast.report.words import alike, bound_line, gains, link_note
 from toruscast.wording import printable
 
-from .occupancy import occupancy
 from .output import new_table, print_table, records, top_and_bottom
+from .phrases import occupancy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping
     from toruscast.workers import Task
 
-    from .setting import Setting
+    from .phrases import Setting
 
 Tell = Callable[[int], None]
 

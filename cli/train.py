@@ -9,12 +9,19 @@ import click
 from toruscast.report.units import percent
 
 from . import options
-from .learning import check_use, learned, load_plugin, names_of, print_learned, print_quality
+from .learning import (
+    check_use,
+    learned,
+    load_plugin,
+    names_of,
+    obtain_samples,
+    print_learned,
+    print_quality,
+)
 from .output import Output, new_table, records
+from .phrases import check_page, report_option, write_page
 from .records import Source, Traffic, Work, is_default
-from .reporting import check_page, report_option, write_page
 from .runs import learn_from_runs
-from .sampling import obtain_samples
 
 if TYPE_CHECKING:
     import pandas as pd

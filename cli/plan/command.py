@@ -12,9 +12,9 @@ import click
 from .. import options
 from ..inputs import Application, load_application, load_mappings, load_torus
 from ..output import Output, check_writable, records
+from ..phrases import check_page, report_option, write_page
 from ..placing_options import POSITIVE
 from ..records import Candidates, Traffic, Work, as_record
-from ..reporting import check_page, report_option, write_page
 from .launch import Launch
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from toruscast.report.planned import besides, runs_made, standing_line
 from toruscast.report.units import number, percent, time_unit
 from toruscast.wording import counted, printable
 
-from ..occupancy import occupancy
 from ..output import new_table, print_table, records, top_and_bottom
-from ..phrases import application_line
+from ..phrases import application_line, occupancy
 
 if TYPE_CHECKING:
     from rich.console import Console

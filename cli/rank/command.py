@@ -11,9 +11,9 @@ from ..inputs import Application, load_application, load_mappings, load_torus
 from ..learning import COVERAGE, learned, load_plugin
 from ..mapping_files import MappingFile, is_folder, write_to_folder
 from ..output import Output, records
+from ..phrases import check_page, report_option, write_page
 from ..placing_options import best_option
 from ..records import Basis, Candidates, Limits, Traffic, Work
-from ..reporting import check_page, report_option, write_page
 from ..workers import Compiling
 
 if TYPE_CHECKING:

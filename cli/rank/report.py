@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from toruscast.report.units import byte_unit, nbytes, number, percent, seconds, time_unit
 from toruscast.report.words import answer, bound_line, link_note, trust
-from toruscast.wording import printable
+from toruscast.wording import printable, shown_name
 
 from ..learning import METRICS, print_learned, score
-from ..occupancy import occupancy
 from ..output import new_table, print_table, records, top_and_bottom
-from ..phrases import application_line
-from .heat import print_heat
+from ..phrases import application_line, occupancy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,3 +156,36 @@ def _quality(found: Forecast) -> str:
             "of the times that were only forecast."
         )
     return f"{text} The lower bound alone orders with an RCC of {scores['rcc_of_bound']:.3f}."
+
+
+# Columns that a terminal has at least, and those that a line takes at most.
+_LEAST, _MOST = 80, 32
+_LEGEND = (
+    "A character is a coordinate: how long its busiest link works, on the left in plus direction, "
+    "on the right in minus direction; a full block is the busiest link of all."
+)
+
+
+def print_heat(found: Forecast, console: Console) -> None:
+    """Print a line for each dimension under the best and the worst; only on a wide terminal."""
+    utf = (console.encoding or "").lower().replace("-", "").startswith("utf8")
+    if not console.is_terminal or console.width < _LEAST or not utf:
+        return
+    from toruscast.features import RoutedTraffic
+    from toruscast.report.heat import heat_lines
+
+    ends = found.table[["mapping", "time"]].iloc[[0, -1]].drop_duplicates("mapping")
+    for place, (name, time) in zip(
+        ("best", "worst"), ends.itertuples(index=False, name=None), strict=False
+    ):
+        traffic = RoutedTraffic(found.workload, found.torus, found.named(name), found.routing)
+        busiest = float((traffic.all_wire_bytes / found.torus.link_bandwidth).max())
+        share = percent(min(busiest / time, 1.0)) if time else "0 %"
+        console.print(
+            f"Links of the {place}, {shown_name(name)}; the busiest works {share} of the time:",
+            style="bold",
+        )
+        for k, (axis, plus, minus) in enumerate(heat_lines(traffic, _MOST)):
+            console.print(f"  dimension {k} ({axis})  +|{plus}|  -|{minus}|", soft_wrap=True)
+    console.print(_LEGEND, style="dim")
+    console.print()

@@ -9,12 +9,10 @@ from toruscast.wording import printable
 
 from .. import options
 from ..inputs import load_application, load_mapping, load_mappings, load_torus
-from ..occupancy import occupancy
 from ..output import Output, write_text
+from ..phrases import Setting, check_page, occupancy, report_option, write_page
 from ..placing_options import POSITIVE, placing_options
 from ..records import Candidates, Traffic, Work, as_record
-from ..reporting import check_page, report_option, write_page
-from ..setting import Setting
 from .files import check_result_folder, inside, labelled, write_folder
 from .options import (
     Details,

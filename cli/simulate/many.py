@@ -10,7 +10,7 @@ from toruscast.report.units import part_of
 from toruscast.typing import Routing
 
 from ..output import Output, records
-from ..setting import Setting
+from ..phrases import Setting
 from ..timed import Tell, Timed, ranked, time_all
 
 if TYPE_CHECKING:

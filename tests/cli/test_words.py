@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast.cli import main
-from toruscast.cli.occupancy import occupancy
+from toruscast.cli.phrases import occupancy
 from toruscast.mapping import CommGraph, TaskMapping
 from toruscast.report.units import large, part_of
 from toruscast.wording import counted

@@ -1,0 +1,361 @@
+"""``toruscast mesh``: the ways to lay the axes of a sharded model over a torus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from toruscast.report.units import nbytes, percent, seconds
+from toruscast.wording import shown_name
+
+from . import options
+from .inputs import load_torus
+from .output import Output, check_writable, new_table, print_table, records, write_text
+from .phrases import check_page, report_option, write_page
+from .records import F, Traffic, Work, as_record, with_options
+
+if TYPE_CHECKING:
+    from toruscast.mapping import Torus
+    from toruscast.mapping.hlo import HloStep
+    from toruscast.training.mesh import MeshForecast
+
+Order = Literal["in-turn", "overlap"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The axes of the mesh, what a step sends along them, and the devices that there are."""
+
+    axes: str | None = None
+    sends: str | None = None
+    hlo: str | None = None
+    order: Order = "in-turn"
+    devices: str | None = None
+    devices_per_chip: int | None = None
+    compare: str | None = None
+
+
+def step_options(function: F) -> F:
+    """Add them."""
+    return with_options(
+        function,
+        click.option(
+            "--axes",
+            metavar="NAME=SIZE,...",
+            help="Axes of the mesh, the last one varying fastest; with --hlo those that the "
+            "groups of the program tell, if not given.",
+        ),
+        click.option(
+            "--traffic",
+            "sends",
+            metavar="AXIS:COLLECTIVE:SIZE,...",
+            help="What a step sends: allreduce, allgather, reduce_scatter, alltoall, permute (to "
+            "the next round the axis), pipeline (the last one sends to none) or exchange (with "
+            "both neighbours). The size is of the whole buffer. data+fsdp are both axes together; "
+            "/ring, /two-way-ring or /bucket behind the collective fix the algorithm; :12 behind "
+            "the size is how often a step runs it.",
+        ),
+        click.option(
+            "--hlo",
+            metavar="FILE",
+            help="Instead: the collectives of a compiled program, in HLO text, such as "
+            "jax.jit(step).lower(...).compile().as_text() gives.",
+        ),
+        click.option(
+            "--devices",
+            metavar="FILE",
+            help="What jax.devices() printed on the slice: the devices that there are; chips may "
+            "be missing.  [default: all, numbered as the machine does]",
+        ),
+        click.option(
+            "--devices-per-chip",
+            type=click.IntRange(1, 64),
+            metavar="N",
+            help="Devices that each node of the torus counts as, such as 4 logical cores of a "
+            "Trainium2 chip; they share its links.  [default: 1, or as many as the mesh needs of "
+            "those that the machine has]",
+        ),
+        click.option(
+            "--compare",
+            metavar="FILE",
+            help="A layout of yours: numbers of devices in mesh shape, a printed mesh, or any "
+            "format of mappings.",
+        ),
+        click.option(
+            "--order",
+            type=click.Choice(["in-turn", "overlap"]),
+            default="in-turn",
+            show_default=True,
+            help="Whether collectives run one after another, or all at once.",
+        ),
+    )
+
+
+# Forms of our own; every other one is a format of mappings.
+_SUFFIXES = {".json": "json", ".npy": "npy", ".py": "python"}
+_FORMS = (*_SUFFIXES.values(), "neuron")
+
+Targets = list[tuple[str, str]]
+
+
+def check_files(files: tuple[str, ...], output: Output, report: str | None) -> Targets:
+    """Return form and path of each file; the form is empty where the suffix names it.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be written or no form is known.
+    UsageError
+        If two files are one.
+    """
+    targets: Targets = []
+    for text in files:
+        form, equals, path = text.partition("=")
+        if not equals:
+            form, path = "", text
+        form = form.strip() or _SUFFIXES.get(Path(path).suffix.lower(), "")
+        if form not in _FORMS:
+            _check_dialect(form, path)
+        targets.append((form, path))
+    paths = [path for _, path in targets]
+    if len({*paths}) < len(paths):
+        raise click.UsageError("--write names the same file twice")
+    output.check({"--report": report}, also={f"--write {path}": path for path in paths})
+    for path in paths:
+        check_writable(path)
+    return targets
+
+
+def write_files(answer: MeshForecast, targets: Targets) -> dict[str, str]:
+    """Write the best layout to each file, and return how each is used where it needs a word."""
+    advice = {}
+    for form, path in targets:
+        if form == "json":
+            write_text(answer.ids_as_json(), path)
+        elif form == "python":
+            write_text(answer.jax_program(), path)
+        elif form == "neuron":
+            write_text(answer.rank_list(), path)
+        elif form == "npy":
+            _write_array(answer, path)
+        else:
+            from toruscast.mapping.formats import write_mapping
+
+            advice[path] = write_mapping(
+                answer.mapping, path, form or None, torus=answer.torus, shape=answer.axes.sizes
+            )
+    return advice
+
+
+def _write_array(answer: MeshForecast, path: str) -> None:
+    import numpy as np
+
+    from toruscast.mapping.formats import atomic_path
+
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.save(file, answer.ids, allow_pickle=False)
+
+
+def _check_dialect(form: str, path: str) -> None:
+    """Raise early what writing a mapping would raise."""
+    from toruscast.mapping.formats.registry import dialect_to_write
+
+    dialect_to_write("mapping", path, form or None)
+
+
+# Meshes of more devices are written to a file, not shown.
+_MOST_SHOWN = 64
+
+
+def content(answer: MeshForecast) -> dict[str, Any]:
+    """Return the answer for JSON."""
+    return {
+        "torus": str(answer.torus),
+        "axes": dict(zip(answer.axes.names, answer.axes.sizes, strict=True)),
+        "order": "overlap" if answer.overlap else "in-turn",
+        "layouts_considered": answer.considered,
+        "all_considered": answer.all_considered,
+        "idle": answer.idle,
+        "not_simulated": list(answer.not_simulated),
+        "ranking": records(answer.table),
+        "devices_in_order": {"time": answer.in_order.time, "how": answer.in_order.how},
+        "gain": answer.gain,
+        "yours": answer.compared and {"time": answer.compared.time, "how": answer.compared.how},
+        "traffic": records(answer.lines()),
+        "ids": answer.ids,
+        "nodes": answer.best.nodes,
+    }
+
+
+def show(answer: MeshForecast, output: Output) -> None:
+    """Print the ranking, a line for everything that is sent, and the mesh."""
+    console = output.console()
+    how = "at once" if answer.overlap else "one after another"
+    every = "" if answer.all_considered else ", not all that there are"
+    console.print(
+        f"{answer.axes} on {answer.torus}, what a step sends {how}; {answer.considered} layouts"
+        f"{every}. simulated: packet by packet; forecast: by the busiest link"
+    )
+    if answer.torus.axes.endswith("C"):
+        console.print("Dimension C counts the devices of a chip.")
+    if answer.idle:
+        devices = f"{answer.devices.nodes.size} devices"
+        console.print(f"The mesh uses {answer.axes.n_tasks} of {devices}: {answer.idle} stay idle.")
+    table = new_table("#", "time", "how", "layout", left=("how", "layout"))
+    for number, layout in enumerate(answer.layouts, 1):
+        table.add_row(str(number), seconds(layout.time), layout.how, layout.words)
+    for layout in filter(None, (answer.in_order, answer.compared)):
+        table.add_row("", seconds(layout.time), layout.how, layout.words)
+    print_table(table, console, 4)
+    if answer.best.how == "forecast":
+        why = "run at once" if answer.overlap else "have too many messages"
+        what = ", ".join(map(shown_name, answer.not_simulated))
+        console.print(f"The first row is not simulated: its collectives {why}: {what}.")
+    console.print()
+    _show_lines(answer, output)
+    if answer.gain > 1 + 1e-6:
+        console.print(f"The best is {answer.gain:.2f} times as fast as the devices in order.")
+    if answer.compared is not None and answer.best.time:
+        times = answer.compared.time / answer.best.time
+        console.print(f"It is {times:.2f} times as fast as yours.")
+    if answer.ids.size <= _MOST_SHOWN:
+        console.print()
+        console.print(answer.jax_program(), end="", soft_wrap=True)
+
+
+def _show_lines(answer: MeshForecast, output: Output) -> None:
+    console = output.console()
+    lines = records(answer.lines())
+    table = new_table(
+        "what", "devices", "size", "time", "bound", "GB/s", "share", "how", left=("what", "how")
+    )
+    for row in lines:
+        often = f" x {row['times']}" if row["times"] > 1 else ""
+        table.add_row(
+            row["what"],
+            str(row["devices"]),
+            nbytes(row["nbytes"]) + often,
+            seconds(row["time"]),
+            seconds(row["bound"]),
+            f"{row['GBps']:.3g}",
+            percent(row["share"]),
+            f"{row['algorithm']}, {row['how']}",
+        )
+    print_table(table, console, 6)
+    for row in lines:
+        console.print(f"{row['what']}: {row['why']}.")
+    slowest = max(lines, key=lambda row: row["share"])
+    if len(lines) > 1 and slowest["share"] > 0:
+        share = percent(slowest["share"])
+        console.print(f"Slowest: {slowest['what']}, {share} of the time.")
+
+
+_STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
+
+
+@click.command("mesh")
+@as_record(
+    "traffic",
+    Traffic,
+    click.option("--torus", required=True, metavar="TORUS", help=options.TORUS_HELP),
+    options.network_option,
+)
+@as_record("step", Step, step_options)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Layouts to list.",
+)
+@click.option(
+    "--write",
+    "files",
+    multiple=True,
+    metavar="[FORM=]FILE",
+    help="Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
+    "program (.py); neuron=FILE, the device of each rank on a line; or as any format of mappings, "
+    "such as .map, vcoord=FILE or tt-rank-bindings=FILE. May be given several times.",
+)
+@options.working_options
+@report_option
+@options.output_record
+def command(
+    traffic: Traffic,
+    step: Step,
+    top: int,
+    files: tuple[str, ...],
+    work: Work,
+    report: str | None,
+    output: Output,
+) -> None:
+    """Rank the ways to lay the axes of a sharded model over a torus.
+
+    Axes get pieces of the torus's dimensions and walk them line by line, as a snake, round a loop
+    or folded. Times are of what is sent on the busiest links; the fastest few are simulated.
+
+    \b
+    toruscast mesh --torus tpu_v5p:4x4x8 --axes data=8,fsdp=4,tensor=4 \\
+        --traffic tensor:allreduce:64MB,fsdp:allgather:32MB,data:allreduce:1GB
+    toruscast mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 \\
+        --traffic tensor:exchange:4MB,data:exchange:4MB --write mesh.py
+    toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
+    """  # noqa: D301
+    from toruscast.mapping.formats import read_mapping
+    from toruscast.mapping.formats.mappings.devices import read_devices
+    from toruscast.training.mesh import mesh
+
+    if (step.sends is None) == (step.hlo is None):
+        raise click.UsageError("one of --traffic and --hlo is needed")
+    if step.axes is None and step.hlo is None:
+        raise click.UsageError("--traffic needs --axes")
+    targets = check_files(files, output, report)
+    check_page(report)
+    sends = step.sends or _program(step.hlo or "", output)
+    torus = _devices_of(load_torus(traffic), step, sends)
+    with output.progress("Laying out") as move:
+        answer = mesh(
+            torus,
+            step.axes,
+            sends,
+            devices=None if step.devices is None else read_devices(step.devices, torus),
+            compare=None if step.compare is None else read_mapping(step.compare, torus),
+            overlap=step.order == "overlap",
+            top=top,
+            n_jobs=work.jobs,
+            progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
+        )
+    write_page(answer, report)
+    output.write(content(answer), answer.lines())
+    advice = write_files(answer, targets)
+    if output.for_people:
+        show(answer, output)
+        for _, path in targets:
+            how = f": {advice[path]}" if advice.get(path) else ""
+            output.say(f"the best layout is in {path}{how}")
+        if not targets:
+            output.say("--write mesh.py writes the mesh for JAX.")
+
+
+def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:
+    """Make a node of each device of a chip, where the mesh counts them."""
+    from toruscast.mapping.mesh import parse_axes
+    from toruscast.mapping.mesh.devices import chips_as_devices
+
+    n = parse_axes(step.axes or "").n_tasks if isinstance(sends, str) else sends.n_devices
+    return chips_as_devices(torus, n, step.devices_per_chip)
+
+
+def _program(path: str, output: Output) -> HloStep:
+    """Read a compiled program; say what of it is left out."""
+    from toruscast.mapping.formats.hlo import read_hlo
+
+    program = read_hlo(path)
+    if program.left_out:
+        names = ", ".join(program.left_out[:5])
+        output.message(f"{path}: not counted, their sizes differ from run to run: {names}")
+    return program
