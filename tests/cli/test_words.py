@@ -19,6 +19,7 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "pair.txt").write_text("0 1 8\n")
     (tmp_path / "one.txt").write_text("0 0 8\n")
     (tmp_path / "full.map").write_text("0\n0\n0\n1\n")
+    (tmp_path / "one.map").write_text("1\n")
 
     def call(line, code=0):
         result = CliRunner().invoke(main, line.split())
@@ -75,8 +76,8 @@ def test_one_is_no_plural(run):
     assert text.startswith("one: 1 task, 1 edge, 8.00 B; on torus 1; mapping identity, 1 task a")
     text = run("rank --comm app.txt --torus 2x2 --mappings full.map --model default")
     assert "There is no other candidate." in text
-    text = run("simulate --comm pair.txt --torus 2 --mapping full.map", code=2)
-    assert "found 4 tasks, expected 2 tasks" in text
+    text = run("simulate --comm app.txt --torus 2x2 --mapping one.map", code=2)
+    assert "found 1 task, expected 4 tasks" in text
     assert repr(CommGraph(1, [0], [0], [1])) == "CommGraph(1 task, 1 edge, 1 byte, 1 message)"
     assert repr(TaskMapping([0], 1)) == "TaskMapping(1 task on 1 node, 1 a node)"
 
