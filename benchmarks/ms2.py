@@ -54,8 +54,9 @@ def fit_known(model: PublishedModel, values: np.ndarray, far: np.ndarray) -> np.
 
 def measure(extrap: str | None, draws: int, seed: int) -> list[dict[str, Any]]:
     fitters: dict[str, Any] = {
-        "toruscast": lambda *data: fit_toruscast(*data, space="published", signed=True),
-        "not negative": fit_toruscast,
+        "toruscast": fit_toruscast,
+        "leave-one-out": lambda *data: fit_toruscast(*data, select="loo"),
+        "5 folds": lambda *data: fit_toruscast(*data, select="kfold"),
     }
     if extrap:
         fitters["Extra-P"] = lambda *data: fit_elsewhere(extrap, *data)

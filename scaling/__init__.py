@@ -27,7 +27,7 @@ from .pmnf.fit import FitOptions, fit_many
 from .pmnf.measurements import Measurements, from_rows
 from .pmnf.models import Models
 from .pmnf.regressor import PMNFRegressor
-from .pmnf.term_space import TermSpace
+from .pmnf.terms import TermSpace
 from .warning import ScalingWarning
 
 __all__ = [

@@ -10,7 +10,7 @@ import click
 from .. import options
 from ..output import Output
 from .measured import Measured, fitted_tables, measured_options, search_options
-from .places import APART, apart_from_formula, bounds_at, check_points, place
+from .places import bounds_at, check_points, place
 from .tables import finish, say
 
 # Applications have tens or hundreds of call paths: few tables are cut short.
@@ -35,7 +35,7 @@ def fit(
     Notes on stderr and in the column "notes" say what the measurements cannot tell.
     --json holds the terms in full precision: coefficients, and for each parameter the exponents of
     its power and of its logarithm. "trusted" is true where a model meets the points within the
-    noise of the repetitions.
+    noise of the repetitions; "predicts by" says what predictions are made of.
 
     \b
     toruscast pmnf fit times.txt --csv models.csv
@@ -45,7 +45,6 @@ def fit(
 
     from toruscast.scaling import FitOptions
     from toruscast.scaling.formula import named
-    from toruscast.scaling.pmnf.notes import Note
 
     fitted = fitted_tables(file, measured, FitOptions(**how))
     table = pd.concat([m.summary().iloc[keep] for m, keep in fitted], ignore_index=True)
@@ -57,11 +56,10 @@ def fit(
         content["models"] = [{**row, "terms": t, "notes": n} for row, t, n in rows]
     table["notes"] = ["; ".join(some) for some in notes]
     shown = ["callpath", "metric", "formula", "smape", "adjusted_r2"]
+    if table["predicts_by"].nunique() > 1 or table["predicts_by"].iloc[0] != "formula":
+        shown.insert(3, "predicts_by")
     finish(output, content, table, shown, top, keep=3)
-    names = list(zip(table["callpath"], table["metric"], strict=True))
-    say(output, notes, names)
-    apart = [some for m, keep in fitted for some in apart_from_formula(m, keep)]
-    say(output, [[Note(APART)] * some for some in apart], names)
+    say(output, notes, list(zip(table["callpath"], table["metric"], strict=True)))
 
 
 @click.command("predict")
@@ -95,9 +93,9 @@ def predict(
 ) -> None:
     """Fit FILE, and predict every call path and metric elsewhere.
 
-    A prediction is the median over all likely models, so it may differ from the formula that fit
-    prints. Where no model is trusted (--json says so), the growth near the nearest points counts
-    too.
+    A prediction is the value of the formula that fit prints. Where "predicts by" says so, no
+    formula meets the points, and the prediction follows the nearest points too: it is the smaller
+    of the power law through them, and the formula scaled to meet them.
 
     \b
     toruscast pmnf predict times.txt --at p=1024,n=9000 --interval 0.9
@@ -120,6 +118,7 @@ def predict(
         X = [place(text, data.parameters) for text in places]
         values = models.predict(X)
         here = models.notes_at(X)
+        by = models.predicts_by()
         found = models.notes()
         bounds = bounds_at(models, X, search, interval, keep) if interval else None
         if interval and bounds is None:
@@ -130,6 +129,7 @@ def predict(
                 "callpath": data.callpaths[k],
                 "metric": data.metrics[k],
                 "trusted": models.trusted[k],
+                "predicts_by": models.predicts_by()[k],
                 "notes": found[k] + here,
             }
             for k in keep
@@ -140,14 +140,16 @@ def predict(
                     "callpath": data.callpaths[k],
                     "metric": data.metrics[k],
                     "at": text,
+                    "prediction": float(values[k, m]),
+                    "predicts_by": by[k],
                 }
-                row["prediction"] = float(values[k, m])
                 if interval:
                     row["low"], row["high"] = (
                         (float(end[row_of, m]) for end in bounds) if bounds else (nan, nan)
                     )
                 rows.append(row)
     content = {"predictions": rows, "models": said}
-    shown = list(rows[0])
+    by_points = any(row["predicts_by"] != "formula" for row in rows)
+    shown = [name for name in rows[0] if by_points or name != "predicts_by"]
     finish(output, content, pd.DataFrame(rows), shown, top, keep=len(shown))
     say(output, notes, [(model["callpath"], model["metric"]) for model in said])

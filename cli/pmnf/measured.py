@@ -42,11 +42,12 @@ _SEARCH = (
         help="Law of the noise among repetitions.",
     ),
     click.option(
-        "--signed",
-        is_flag=True,
-        callback=lambda _context, _option, value: value or "auto",
-        help="Let coefficients be negative where no value is: 20 - 2 log2(p). Predictions can be "
-        "too.",
+        "--select",
+        type=click.Choice(["evidence", "loo", "kfold"]),
+        default="evidence",
+        show_default=True,
+        help="Criterion: the evidence of a model, or its error under leave-one-out or five-fold "
+        "cross-validation.",
     ),
 )
 

@@ -13,13 +13,6 @@ if TYPE_CHECKING:
 
     from toruscast.scaling import FitOptions, Models
 
-# Part of the formula's value by which a prediction differs that is worth saying.
-_APART = 0.01
-APART = (
-    "predictions differ from the formula: predict takes the median over all likely models, and "
-    "where none is trusted the growth near the nearest points too"
-)
-
 
 def by_name(text: str) -> dict[str, float]:
     """Return the numbers by name.
@@ -69,7 +62,7 @@ def place(text: str, parameters: tuple[str, ...]) -> list[float]:
 def check_points(tables: list[Models]) -> None:
     """Refuse intervals if no call path has the points that they take."""
     from toruscast.errors import InputError
-    from toruscast.scaling.pmnf.bootstrap import points_needed
+    from toruscast.scaling.pmnf.intervals import points_needed
 
     short = [models for models in tables if len(models.measurements.points) < points_needed(models)]
     if len(short) == len(tables):
@@ -84,16 +77,8 @@ def bounds_at(
     models: Models, X: list[list[float]], search: FitOptions, level: float, paths: list[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return the ends of the intervals, (paths, places) each; None where points are too few."""
-    from toruscast.scaling.pmnf.bootstrap import interval, points_needed
+    from toruscast.scaling.pmnf.intervals import interval, points_needed
 
     if len(models.measurements.points) < points_needed(models):
         return None
     return interval(models, X, search, level, paths=paths)
-
-
-def apart_from_formula(models: Models, paths: list[int]) -> list[bool]:
-    """Return which models predict something else than their formula, at four times the points."""
-    far = 4 * models.measurements.points.max(axis=0, keepdims=True)
-    predicted, told = models.predict(far)[paths, 0], models.predict(far, average=False)[paths, 0]
-    apart: list[bool] = (abs(predicted - told) > _APART * abs(told)).tolist()
-    return apart

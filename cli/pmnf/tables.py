@@ -41,7 +41,7 @@ def finish(
     output.write(content, table)
     if not output.for_people:
         return
-    heads = {name: "smape, %" if name == "smape" else name for name in shown}
+    heads = {name: "smape, %" if name == "smape" else name.replace("_", " ") for name in shown}
     left = tuple(heads[name] for name in shown if table[name].dtype.kind != "f")
     view = new_table(*heads.values(), left=left)
     rows, part = top_and_bottom(len(table), top), table[shown]

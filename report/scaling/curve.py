@@ -43,7 +43,7 @@ def draw_curve(axes: Axes, model: ModelSlice, level: float) -> None:
         band = f"{100 * level:g} % interval"
         axes.fill_between(x, low, high, color="#9ecae1", lw=0, label=band, gid="interval")
     axes.plot(x, predicted, color="#08519c", lw=1.5, label="prediction", gid="prediction")
-    formula = model.predict(places, average=False)
+    formula = model.evaluate(places)
     if not np.allclose(formula, predicted, rtol=1e-3):
         axes.plot(x, formula, "--", color="0.3", lw=1, label="formula alone", gid="formula")
     where = np.repeat(measured[:, 0], values.shape[1])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.scaling import FitOptions, Models
-from toruscast.scaling.pmnf.bootstrap import interval, points_needed
+from toruscast.scaling.pmnf.intervals import interval, points_needed
 
 Array = NDArray[np.float64]
 
@@ -93,16 +93,21 @@ class ModelSlice:
         data = self._models.measurements
         return data.points[self._there][:, self._free], data.values[self._path][self._there]
 
-    def predict(self, places: Array, average: bool = True) -> Array:
+    def predict(self, places: Array) -> Array:
         """Prediction at places of the free parameters; shape (m,)."""
-        value: Array = self._models.predict(self._whole(places), average)[self._path]
+        value: Array = self._models.predict(self._whole(places))[self._path]
+        return value
+
+    def evaluate(self, places: Array) -> Array:
+        """Value of the formula at places of the free parameters; shape (m,)."""
+        value: Array = self._models.evaluate(self._whole(places))[self._path]
         return value
 
     @property
     def differs(self) -> bool:
         """Whether predictions where it was measured are not those of the formula."""
         places, _ = self.measured()
-        return not np.allclose(self.predict(places, average=False), self.predict(places), rtol=1e-3)
+        return not np.allclose(self.evaluate(places), self.predict(places), rtol=1e-3)
 
     @property
     def has_interval(self) -> bool:

@@ -6,22 +6,19 @@ import logging
 import numbers
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 
-from ._enumerate import largest_block
-from ._exact import Hypotheses
-from ._search import Options, Problem, search
 from .measurements import Measurements, logarithms
 from .models import Models
-from .noise import Centres, centres, scale_of
-from .outliers import outlying, suspects
-from .prediction import Fitted
-from .term_space import TermSpace
+from .noise import centres, outlying, suspects
+from .search import combinations_of
+from .select import CRITERIA, Hypotheses, find
+from .terms import TermSpace
 
 Array = NDArray[np.float64]
 logger = logging.getLogger(__name__)
@@ -43,13 +40,11 @@ class FitOptions:
         Terms of a model of one parameter, its constant not counted.
     noise : {"auto", "normal", "bounded"}
         Law of the noise among repetitions.
-    signed : {"auto", True, False}
-        Whether coefficients of both signs are searched; "auto" does so where measured values have
-        both. If all values are negative, their opposites are fitted and the model is mirrored. With
-        False, no prediction is negative.
+    select : {"evidence", "loo", "kfold"}
+        Criterion: the evidence of a model, or its error under leave-one-out or five-fold
+        cross-validation.
     keep : int
-        Hypotheses kept for each call path, to average over. Fewer are kept with many points, and
-        three times as many where points are missing from the grid.
+        Hypotheses solved exactly for each call path; fewer with many points.
 
     Examples
     --------
@@ -60,7 +55,7 @@ class FitOptions:
     space: TermSpace | str | Iterable[tuple[float, float]] = "default"
     max_terms: int = 2
     noise: str = "auto"
-    signed: bool | str = "auto"
+    select: str = "evidence"
     keep: int = 32
 
     def __post_init__(self) -> None:
@@ -73,8 +68,8 @@ class FitOptions:
             raise InputError(
                 "unknown law of noise", found=self.noise, expected="auto, normal or bounded"
             )
-        if self.signed not in ("auto", True, False):
-            raise InputError("signed must be True, False or 'auto'", found=self.signed)
+        if self.select not in CRITERIA:
+            raise InputError("unknown criterion", found=self.select, expected=" or ".join(CRITERIA))
         whole = isinstance(self.keep, numbers.Real) and self.keep == self.keep // 1
         if not whole or isinstance(self.keep, bool) or self.keep < 1:
             raise InputError("keep must be a whole number of at least 1", found=self.keep)
@@ -89,7 +84,7 @@ def fit_many(
     """Fit one model to each call path.
 
     A hypothesis says which parameters act, together or apart, and with which exponents. Each gets
-    its probability, given the measurements; predictions weigh all that are likely.
+    its probability, given the measurements, and the most probable one is the model.
 
     Parameters
     ----------
@@ -115,7 +110,8 @@ def fit_many(
     """
     began = time.perf_counter()
     options = options or FitOptions()
-    sign = _signs(measurements.values) if options.signed else np.ones(measurements.n_paths)
+    # Where most values are negative their opposites are fitted, and the model is mirrored.
+    sign = _signs(measurements.values)
     values = sign[:, None, None] * measurements.values
     centred = centres(values, options.noise)
     left_out = np.zeros(values.shape, dtype=bool)
@@ -124,31 +120,38 @@ def fit_many(
     if left_out.any():
         values = np.where(left_out, np.nan, values)
         centred = centres(values, options.noise)
-    if options.signed == "auto":
-        signed = np.nanmin(values, axis=(1, 2)) < 0
-    else:
-        signed = np.full(len(values), bool(options.signed))
+    mixed = np.nanmin(values, axis=(1, 2)) < 0
     active = _active(measurements.points, centred.centre)
     points = measurements.points[:, active]
     space = TermSpace.of(options.space)
     spaces = [space.above(column.min()) for column in points.T]
-    found = _constants(centred)
-    absolute = None
     if active:
         terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
         prior = [s.prior for s in spaces]
-        scale = scale_of(centred.centre)
-        problem = Problem(
-            points, centred.centre, centred.error, scale, centred.bounded, centred.repetitions
+        step = max(1, _CHUNK // combinations_of(points, terms))
+        parts: list[Hypotheses] = []
+        tell = progress or (lambda done, total: None)
+        for start in range(0, sign.size, step):
+            tell(start, sign.size)
+            chunk = slice(start, start + step)
+            parts.append(
+                find(
+                    points,
+                    centred.take(chunk),
+                    terms,
+                    prior,
+                    mixed[chunk],
+                    keep=options.keep,
+                    two_terms=options.max_terms > 1,
+                    criterion=options.select,
+                )
+            )
+        tell(sign.size, sign.size)
+        found = Hypotheses(
+            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Hypotheses))
         )
-        found = _in_chunks(problem, terms, prior, signed, options, progress)
-        rest = np.flatnonzero(~found.trusted)
-        if len(active) == 1 and rest.size:
-            # Nothing tells the errors of these: fitted once more so that large values count most.
-            even = np.repeat(scale[rest].max(axis=1, keepdims=True), len(points), axis=1)
-            unknown = np.full(even.shape, np.nan)
-            problem = replace(problem.take(rest), error=unknown, scale=even)
-            absolute = _in_chunks(problem, terms, prior, signed[rest], options)
+    else:
+        found = _constants(centred.centre)
     n_points, seconds = len(measurements.points), time.perf_counter() - began
     logger.info(
         "fitted %d call paths at %d points, in %.3g s",
@@ -162,10 +165,7 @@ def fit_many(
             "seconds": seconds,
         },
     )
-    return Models(
-        measurements,
-        Fitted(active, points, spaces, centred, sign, signed, left_out, found, absolute),
-    )
+    return Models(measurements, active, spaces, centred, sign, mixed, left_out, found)
 
 
 def _signs(values: Array) -> Array:
@@ -177,47 +177,16 @@ def _signs(values: Array) -> Array:
     return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
 
 
-def _in_chunks(
-    problem: Problem,
-    terms: list[Array],
-    prior: list[Array],
-    signed: NDArray[np.bool_],
-    options: FitOptions,
-    progress: Callable[[int, int], object] | None = None,
-) -> Hypotheses:
-    """Search in chunks that fit the cache, with signed and unsigned call paths apart."""
-    step = max(1, _CHUNK // largest_block(problem.points, terms))
-    parts: list[Hypotheses] = []
-    places: list[NDArray[np.intp]] = []
-    tell, done = progress or (lambda done, total: None), 0
-    tell(done, signed.size)
-    for is_signed in (False, True):
-        which = np.flatnonzero(signed == is_signed)
-        for start in range(0, which.size, step):
-            chunk = which[start : start + step]
-            how = Options(options.keep, not is_signed, options.max_terms > 1)
-            parts.append(search(problem.take(chunk), terms, prior, how))
-            places.append(chunk)
-            done += chunk.size
-            tell(done, signed.size)
-    order = np.argsort(np.concatenate(places))
-    return Hypotheses(
-        *(np.concatenate([getattr(p, f.name) for p in parts])[order] for f in fields(Hypotheses))
-    )
-
-
-def _constants(centred: Centres) -> Hypotheses:
+def _constants(centre: Array) -> Hypotheses:
     """Return the one hypothesis that is possible without a varied parameter."""
-    shape = (len(centred.centre), 1)
+    shape = (len(centre), 1)
     return Hypotheses(
         terms=np.zeros((*shape, 1, 0), dtype=np.intp),
         used=np.ones((*shape, 1), dtype=bool),
-        coefficient=centred.centre.mean(axis=1)[:, None, None],
-        log_evidence=np.zeros(shape),
-        residual=np.zeros(shape),
-        nodes=centred.centre.mean(axis=1)[:, None, None, None],
-        log_share=np.zeros((*shape, 1)),
+        coefficient=centre.mean(axis=1)[:, None, None],
+        log_weight=np.zeros(shape),
         trusted=np.ones(shape[0], dtype=bool),
+        decided=np.zeros(shape[0], dtype=bool),
     )
 
 

@@ -15,11 +15,12 @@ from toruscast.errors import InputError
 
 from .. import formula
 from . import notes
-from .measurements import Measurements, check_points, real_numbers
-from .mixture import alternatives, spread, weights
+from .growth import followed
+from .measurements import Measurements, check_points, off_zero, real_numbers
+from .noise import Centres, scale_of
 from .notes import Note
-from .prediction import Fitted
-from .quality import farthest, quality
+from .select import Hypotheses
+from .terms import TermSpace
 
 Array = NDArray[np.float64]
 Term = formula.Term
@@ -33,27 +34,40 @@ class Models:
     measurements : Measurements
         What was fitted.
     trusted : array of bool, shape (n_paths,)
-        Some hypothesis meets the points within the noise of the repetitions. Where this is false,
-        predictions also follow the growth near the largest values.
+        Some hypothesis meets the points within the noise of the repetitions.
+    by_points : array of bool, shape (n_paths,)
+        Predictions follow the growth between the nearest points too, because no hypothesis meets
+        the points; elsewhere they are the value of the formula.
     bounded : array of bool, shape (n_paths,)
         The noise among repetitions looks bounded rather than normal.
     sign : array, shape (n_paths,)
         -1 where most points are negative: the opposites of the values were fitted, and everything
         that the model says is mirrored.
-    signed : array of bool, shape (n_paths,)
-        Coefficients of both signs were searched.
     left_out : array of bool, shape (n_paths, n_points, n_repetitions)
         Repetitions so far from the others that they were not fitted.
     """
 
-    def __init__(self, measurements: Measurements, fitted: Fitted) -> None:
+    def __init__(
+        self,
+        measurements: Measurements,
+        active: list[int],
+        spaces: Sequence[TermSpace],
+        centred: Centres,
+        sign: Array,
+        mixed: NDArray[np.bool_],
+        left_out: NDArray[np.bool_],
+        found: Hypotheses,
+    ) -> None:
         self.measurements = measurements
-        self._fitted = fitted
-        self.trusted = fitted.found.trusted
-        self.bounded = fitted.centred.bounded > 0.5
-        self.sign = fitted.sign
-        self.signed = fitted.signed
-        self.left_out = fitted.left_out
+        self.trusted = found.trusted
+        self.bounded = centred.bounded > 0.5
+        self.sign = sign
+        self.left_out = left_out
+        self._active, self._spaces = active, spaces
+        self._centred, self._found = centred, found
+        # Values of both signs do not grow by factors.
+        growing = (centred.centre > 0).any(axis=1) & ~(mixed & (centred.centre < 0).any(axis=1))
+        self.by_points: NDArray[np.bool_] = ~found.trusted & growing & bool(active)
 
     @property
     def n_paths(self) -> int:
@@ -63,12 +77,12 @@ class Models:
     @property
     def n_varied(self) -> int:
         """Number of parameters that were varied; at most four of them are searched."""
-        return len(self._fitted.active)
+        return len(self._active)
 
     @property
     def probabilities(self) -> Array:
         """Probability of each hypothesis kept, the best first; shape (n_paths, n_kept)."""
-        return weights(self._fitted.found)
+        return self._found.weights
 
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
         """Terms of a model, the constant first: (coefficient, ((i, j) for each parameter)).
@@ -85,14 +99,14 @@ class Models:
         InputError
             If there is no such path, or no such hypothesis was kept.
         """
-        found, n_parameters = self._fitted.found, len(self.measurements.parameters)
+        found, n_parameters = self._found, len(self.measurements.parameters)
         for value, size, what in (
             (path, self.n_paths, "call path"),
             (rank, found.used.shape[1], "hypothesis"),
         ):
             if not isinstance(value, numbers.Integral) or not 0 <= value < size:
                 raise InputError(f"no such {what}", found=value, expected=f"0 to {size - 1}")
-        searched = list(zip(self._fitted.active, self._fitted.spaces, strict=True))
+        searched = list(zip(self._active, self._spaces, strict=True))
         result: list[Term] = []
         for k in np.flatnonzero(found.used[path, rank]):
             exponents = [(0.0, 0.0)] * n_parameters
@@ -128,27 +142,42 @@ class Models:
             place=self.measurements.callpaths[path],
         )
 
-    def predict(self, X: ArrayLike, average: bool = True) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Predict every call path at new points.
+
+        A prediction is the value of the formula. Where `by_points` is true, it follows the nearest
+        points too: beyond the largest values it is the smaller of the power law through them, and
+        the formula scaled to meet them.
 
         Parameters
         ----------
         X : array-like, shape (m, n_parameters)
             Not negative; positive where falling terms were searched. The columns of a DataFrame
             are taken by name.
-        average : bool
-            Take the median over all probable hypotheses, or over those that grow alike if they hold
-            more than half of all probability; otherwise evaluate the one formula.
 
         Returns
         -------
         array, shape (n_paths, m)
         """
         places = self._places(X)
-        return self._fitted.average(places) if average else self._fitted.best(places)
+        result = self._values(places, 1)[:, 0]
+        which = np.flatnonzero(self.by_points)
+        if which.size and len(places):
+            points = self.measurements.points[:, self._active]
+            at_points = self._values(points, 1)[which, 0]
+            # A logarithm of 0, or a falling power of it, has no value.
+            formula = self._values(off_zero(points, places), 1)[which, 0]
+            centre = self._centred.centre[which]
+            result[which] = followed(points, centre, places, formula, at_points)
+        return self.sign[:, None] * result
+
+    def evaluate(self, X: ArrayLike) -> Array:
+        """Value of each formula at new points; shape (n_paths, m)."""
+        values: Array = self.sign[:, None] * self._values(self._places(X), 1)[:, 0]
+        return values
 
     def spread(self, X: ArrayLike, levels: Sequence[float]) -> Array:
-        """Quantiles of the predictions of all probable hypotheses; shape (levels, n_paths, m)."""
+        """Quantiles of the values of all probable hypotheses; shape (levels, n_paths, m)."""
         parts = real_numbers(levels, "levels of quantiles")
         if parts.ndim != 1 or not parts.size or not ((parts >= 0) & (parts <= 1)).all():
             raise InputError(
@@ -156,26 +185,53 @@ class Models:
             )
         return self._spread(self._places(X), parts)
 
+    def _values(self, places: Array, most: int | None = None) -> Array:
+        """Values of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
+        terms = [
+            np.vstack([np.ones(len(places)), space.values(column)])
+            for space, column in zip(self._spaces, places.T, strict=True)
+        ]
+        code, coefficient = self._found.terms[:, :most], self._found.coefficient[:, :most]
+        total = np.zeros((*coefficient.shape[:2], len(places)))
+        for k in range(coefficient.shape[2]):
+            column = coefficient[:, :, k, None] * np.ones(len(places))
+            for q, t in enumerate(terms):
+                if code[:, :, k, q].any():
+                    column = column * t[code[:, :, k, q]]
+            total += column
+        return total
+
     def _spread(self, places: Array, levels: Sequence[float] | Array) -> Array:
-        values, weight = alternatives(self._fitted.found, self._fitted.spaces, places)
-        result = spread(values, weight, levels)
-        mirrored = np.flatnonzero(self.sign < 0)
-        if mirrored.size:
-            opposite = 1 - np.asarray(levels)
-            result[:, mirrored] = -spread(values[mirrored], weight[mirrored], opposite)
-        return result
+        values = self._values(places)
+        order = np.argsort(values, axis=1)
+        weight = np.broadcast_to(self._found.weights[:, :, None], values.shape)
+        total = np.take_along_axis(weight, order, axis=1).cumsum(axis=1)
+        result = []
+        for level in levels:
+            # Of mirrored values, the upper quantiles are the lower ones of their opposites.
+            own = np.where(self.sign < 0, 1 - level, level)[:, None, None]
+            place = (total < own * total[:, -1:]).sum(axis=1, keepdims=True)
+            chosen = np.take_along_axis(order, np.minimum(place, values.shape[1] - 1), axis=1)
+            found = np.take_along_axis(values, chosen, axis=1)[:, 0]
+            result.append(self.sign[:, None] * found)
+        return np.stack(result)
+
+    def predicts_by(self) -> list[str]:
+        """What each prediction is made of: "formula", or "formula and nearest points"."""
+        return ["formula and nearest points" if each else "formula" for each in self.by_points]
 
     def summary(self) -> pd.DataFrame:
         """One row a call path: its formula and how well it fits.
 
         Columns: callpath, metric, formula, rss, adjusted_r2, smape (percent), cross_validation
         (root mean square of the relative leave-one-out errors), variation (of the repetitions),
-        probability (of this choice of exponents among all), trusted.
+        probability (of this choice of exponents among all), trusted, predicts_by ("formula", or
+        "formula and nearest points").
         """
-        fitted = self.predict(self.measurements.points, average=False)
+        fitted = self.evaluate(self.measurements.points)
         columns = [self.terms(p) for p in range(self.n_paths)]
-        centred = self._fitted.centred
-        scores = quality(
+        centred = self._centred
+        scores = _quality(
             self.measurements.points, self.sign[:, None] * centred.centre, fitted, columns
         )
         return pd.DataFrame(
@@ -187,22 +243,26 @@ class Models:
                 "variation": centred.variation,
                 "probability": self.probabilities[:, 0],
                 "trusted": self.trusted,
+                "predicts_by": self.predicts_by(),
             }
         )
 
     def notes(self) -> list[list[Note]]:
         """For each call path, plain sentences on what its measurements cannot tell."""
-        data, centred, active = self.measurements, self._fitted.centred, self._fitted.active
+        data, centred, active = self.measurements, self._centred, self._active
         common = notes.of_points(data.parameters, data.points, active)
         far = 4 * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, active], (0.05, 0.95))[:, :, 0]
         # Predictions may follow the nearest points, so the formula itself is judged.
-        told = self.predict(data.points, average=False)
-        off = farthest(self.sign[:, None] * centred.centre, told)
+        told = self.evaluate(data.points)
+        off = _farthest(self.sign[:, None] * centred.centre, told)
         paths = zip(centred.variation, self.trusted, low, high, off, strict=True)
         result = [common + notes.of_path(*path) for path in paths]
-        for p in np.flatnonzero((centred.centre < 0).any(axis=1) & ~self.signed):
-            result[p].append(notes.NEGATIVE)
+        negative = (self._found.coefficient[:, 0] < 0).any(axis=1)
+        for p in np.flatnonzero(negative & (centred.centre >= 0).all(axis=1)):
+            result[p].append(notes.OVERRULED)
+        for p in np.flatnonzero(self._found.decided):
+            result[p].append(notes.DECIDED)
         for p in np.flatnonzero(self.left_out.any(axis=(1, 2))):
             result[p].append(
                 notes.of_left_out(data.parameters, data.points, data.values[p], self.left_out[p])
@@ -217,7 +277,11 @@ class Models:
         X : array-like, shape (m, n_parameters)
         """
         data = self.measurements
-        return notes.of_places(data.parameters, data.points, self._fitted.active, self.places(X))
+        result = notes.of_places(data.parameters, data.points, self._active, self.places(X))
+        below = (self.evaluate(X) < 0).any(axis=1) & (self._centred.centre >= 0).all(axis=1)
+        if (below & (self.sign > 0)).any():
+            result.append(notes.BELOW_ZERO)
+        return result
 
     def places(self, X: ArrayLike) -> Array:
         """Check places to predict at; their columns in the order of the parameters measured.
@@ -254,11 +318,70 @@ class Models:
                 expected=f"(places, {len(names)})",
             )
         check_points(places, names)
-        for q, space in zip(self._fitted.active, self._fitted.spaces, strict=True):
+        for q, space in zip(self._active, self._spaces, strict=True):
             if (places[:, q] == 0).any() and (space.polynomial < 0).any():
                 raise InputError(f"parameter {names[q]} must be positive", found=0)
         return places
 
     def _places(self, X: ArrayLike) -> Array:
         """Values of the parameters searched."""
-        return self.places(X)[:, self._fitted.active]
+        return self.places(X)[:, self._active]
+
+
+def _quality(
+    points: Array, centre: Array, fitted: Array, models: Sequence[Sequence[Term]]
+) -> dict[str, Array]:
+    """Return measures of fit, one value a call path, from values at the points, (p, n)."""
+    n = centre.shape[1]
+    residual = centre - fitted
+    rss = (residual**2).sum(axis=1)
+    total = ((centre - centre.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    count = np.array([len(terms) for terms in models])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # The constant takes one degree of freedom from both.
+        adjusted = 1 - (rss / np.maximum(n - count, 1)) / (total / (n - 1))
+        size = np.abs(centre) + np.abs(fitted)
+        smape = 200 * np.where(size > 0, np.abs(residual) / size, 0.0).mean(axis=1)
+    adjusted[total == 0] = np.nan
+    scale = scale_of(centre)
+    return {
+        "rss": rss,
+        "adjusted_r2": adjusted,
+        "smape": smape,
+        "cross_validation": _leave_one_out(points, residual / scale, scale, models),
+    }
+
+
+def _farthest(centre: Array, fitted: Array) -> Array:
+    """Return the largest relative error of each model at the points.
+
+    A value next to nothing is only known to be less than the others, so a smaller model value is no
+    error.
+    """
+    scale = scale_of(centre)
+    unknown = np.where(np.abs(centre) < scale, scale, 0.0)
+    error = np.maximum(np.abs(fitted - centre) - unknown, 0.0) / scale
+    result: Array = error.max(axis=1)
+    return result
+
+
+def _leave_one_out(
+    points: Array, residual: Array, scale: Array, models: Sequence[Sequence[Term]]
+) -> Array:
+    """Return the root mean square of the errors at each point when it is left out."""
+    value = {
+        e: formula.evaluate([(1.0, e)], points) for e in {e for terms in models for _, e in terms}
+    }
+    count = np.array([len(terms) for terms in models])
+    result = np.empty(len(models))
+    # Models with equally many terms are solved together; one at a time takes half as long as the
+    # fit.
+    for k in np.unique(count):
+        which = np.flatnonzero(count == k)
+        columns = np.array([[value[e] for _, e in models[p]] for p in which.tolist()])
+        columns /= scale[which, None]
+        columns /= np.maximum(np.linalg.norm(columns, axis=2, keepdims=True), 1e-300)
+        q, _ = np.linalg.qr(columns.transpose(0, 2, 1))
+        leverage = np.minimum((q**2).sum(axis=2), 1 - 1e-9)
+        result[which] = np.sqrt(np.mean((residual[which] / (1 - leverage)) ** 2, axis=1))
+    return result

@@ -53,7 +53,16 @@ class Note(str):
         return note
 
 
-NEGATIVE = Note("negative values were measured, but a model without negative coefficients has none")
+OVERRULED = Note(
+    "a coefficient is negative",
+    "costs add up as a rule, but no sum of them meets these points; far away the formula may turn "
+    "negative",
+)
+DECIDED = Note(
+    "a negative coefficient was ruled out by the rule that costs add up",
+    "the measurements alone would prefer one",
+)
+BELOW_ZERO = Note("the formula turns negative here", "a time or a count does not")
 
 
 def of_points(names: Sequence[str], points: Array, active: Sequence[int]) -> list[Note]:

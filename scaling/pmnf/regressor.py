@@ -16,8 +16,8 @@ from toruscast.errors import InputError
 
 from ..formula import Formula, Term
 from ..warning import ScalingWarning
-from .bootstrap import interval
 from .fit import FitOptions, fit_many
+from .intervals import interval
 from .measurements import Measurements, check_points, gather
 from .models import Models
 
@@ -35,11 +35,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Terms of a model of one parameter, its constant not counted.
     noise : {"auto", "normal", "bounded"}
         Law of the noise among repetitions.
-    signed : {"auto", True, False}
-        Whether coefficients of both signs are searched; "auto": where measured values have both.
-        With False, no prediction is negative.
-    average : bool
-        Predict from all probable hypotheses rather than from `formula_` alone.
+    select : {"evidence", "loo", "kfold"}
+        Criterion: the evidence of a model, or its error under cross-validation.
     warn : bool
         Issue a `ScalingWarning` for each note on what the measurements cannot tell.
 
@@ -79,15 +76,13 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         space: Any = "default",
         max_terms: int = 2,
         noise: str = "auto",
-        signed: bool | str = "auto",
-        average: bool = True,
+        select: str = "evidence",
         warn: bool = True,
     ) -> None:
         self.space = space
         self.max_terms = max_terms
         self.noise = noise
-        self.signed = signed
-        self.average = average
+        self.select = select
         self.warn = warn
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -113,7 +108,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not np.isfinite(goal).all():
             raise InputError("y holds NaN; leave such rows out")
         points, values = gather(x, goal)
-        self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.signed)
+        self.options_ = FitOptions(self.space, self.max_terms, self.noise, self.select)
         data = Measurements(names, points, values[None])
         self.models_: Models = fit_many(data, self.options_)
         self.terms_: list[Term] = self.models_.terms()
@@ -128,7 +123,7 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Predict at parameters' values; shape (n_samples,)."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, reset=False)
-        prediction: Array = self.models_.predict(x, self.average)[0]
+        prediction: Array = self.models_.predict(x)[0]
         return prediction
 
     def formula(self, path: int = 0) -> Formula:

@@ -102,7 +102,7 @@ def test_terms_to_search(tmp_path):
             at = run("predict", path, "--terms", terms, "--at", "p=128", "--json", "-").stdout
             assert json.loads(at)["predictions"][0]["prediction"] == pytest.approx(expected)
     assert found["falling", "default"] == found["falling", "fine"] == "100 p^-1"
-    assert "-" not in found["falling", "published"]
+    assert "^-" not in found["falling", "published"]
     assert found["eighths", "fine"] == "3 + p^(9/8)" != found["eighths", "default"]
 
 
@@ -112,7 +112,7 @@ def test_predict(file):
     )
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "callpath,metric,at,prediction,low,high"
+    assert lines[0] == "callpath,metric,at,prediction,predicts_by,low,high"
     assert float(lines[1].split(",")[3]) == pytest.approx(259)
     assert float(lines[2].split(",")[5]) == pytest.approx(515)
 
@@ -210,14 +210,13 @@ def test_poor_measurements_are_fitted_and_said_to_be_poor(tmp_path, text, formul
     assert note in " ".join(model["notes"])
 
 
-def test_signed_coefficients_where_asked_for(tmp_path):
+def test_falling_values_need_no_option(tmp_path):
     path = tmp_path / "falling.txt"
     values = "".join(f"DATA {20 - 2 * k}\n" for k in range(1, 7))
     path.write_text(f"PARAMETER p\nPOINTS 2 4 8 16 32 64\n{values}")
-    signed = json.loads(run("fit", path, "--signed", "--json", "-").stdout)
-    assert signed["models"][0]["formula"] == "20 - 2 log2(p)"
-    plain = run("predict", path, "--at", "p=1e9", "--csv", "-").stdout
-    assert float(plain.splitlines()[1].split(",")[3]) >= 0
+    found = json.loads(run("fit", path, "--json", "-").stdout)
+    assert found["models"][0]["formula"] == "20 - 2 log2(p)"
+    assert "turns negative here" in run("predict", path, "--at", "p=1e9").stderr
 
 
 NOISY = "PARAMETER p\nPOINTS 4 8 16 32 64\n" + "".join(
@@ -296,17 +295,20 @@ def test_call_paths_of_too_few_points_get_no_interval(tmp_path):
     assert "nan" not in result.stdout
 
 
-def test_a_prediction_may_differ_from_the_formula(tmp_path):
+def test_fit_and_predict_say_what_predictions_are_made_of(tmp_path):
     path = tmp_path / "noisy.txt"
     path.write_text(
         "PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\n"
         + "".join(f"DATA {v}\n" for v in (10, 23, 37, 88, 150))
     )
-    lines = run("fit", path).stderr.splitlines()
-    assert sum("predictions differ from the formula" in line for line in lines) == 1
+    by = "formula and nearest points"
+    assert by in run("fit", path).stdout
+    assert by in run("predict", path, "--at", "p=128").stdout
     said = json.loads(run("predict", path, "--at", "p=128", "--json", "-").stdout)
     assert said["models"][0]["trusted"] is False
-    assert "may differ from the formula" in " ".join(run("predict", "--help").stdout.split())
+    assert said["models"][0]["predicts_by"] == by
+    path.write_text("PARAMETER p\nPOINTS 4 8 16 32 64\nREGION main\n" + "DATA 7\n" * 5)
+    assert "predicts" not in run("fit", path).stdout
 
 
 def test_long_tables_are_cut_short(tmp_path, monkeypatch):
@@ -354,7 +356,7 @@ def test_columns_that_are_alike_go_before_the_last_ones(file, monkeypatch):
         monkeypatch.setattr("toruscast.cli.output.PLAIN_WIDTH", width)
         lines = run("fit", file).stdout.splitlines()
         heads[width] = (lines[0].split(), [line.strip() for line in lines if line[:1] == "("])
-    every = ["callpath", "metric", "formula", "smape,", "%", "adjusted_r2"]
+    every = ["callpath", "metric", "formula", "smape,", "%", "adjusted", "r2"]
     assert heads[80] == (every, [])
     without = [name for name in every if name != "metric"]
-    assert heads[36] == (without[:-1], ["(all: metric time)", "(no room for: adjusted_r2)"])
+    assert heads[36] == (without[:-2], ["(all: metric time)", "(no room for: adjusted r2)"])

@@ -5,7 +5,7 @@ import pytest
 from benchmark_modules import load
 
 from toruscast.errors import InputError
-from toruscast.scaling import FitOptions, Measurements, fit_many
+from toruscast.scaling import Measurements, fit_many
 
 ms2 = load("ms2_models")
 sample = ms2.sample
@@ -50,7 +50,7 @@ def test_samples_vary_as_asked(variation):
 def test_models_come_back_without_noise(name):
     model = MODELS[name]
     data = Measurements(model.parameters, model.points(), sample(model, 0.0, 1, seed=1))
-    found = fit_many(data, FitOptions(signed=True)).terms()
+    found = fit_many(data).terms()
     assert {e for _, e in found if np.any(e)} == model.exponents
     true = {e: c for c, e in model.terms}
     for coefficient, exponents in found:

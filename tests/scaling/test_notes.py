@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from toruscast.scaling import Measurements, PMNFRegressor, fit_many
+from toruscast.scaling.pmnf.models import _farthest as farthest
+from toruscast.scaling.pmnf.models import _quality as quality
 from toruscast.scaling.pmnf.notes import of_path
-from toruscast.scaling.pmnf.quality import farthest, quality
-from toruscast.scaling.pmnf.structures import structures
+from toruscast.scaling.pmnf.terms import structures
 
 P = np.array([4.0, 8, 16, 32, 64])
 GRID = np.array(list(itertools.product(P, [10.0, 20, 30, 40, 50])))
@@ -29,7 +30,7 @@ def test_a_misfit_of_two_parameters_is_noted(function, noise):
     y = function(*GRID.T) * (1 + noise * np.random.default_rng(0).uniform(-1, 1, 25))
     models, told = misfits(y)
     assert not models.trusted[0]
-    off = np.abs(models.predict(GRID, average=False)[0] / y - 1).max()
+    off = np.abs(models.evaluate(GRID)[0] / y - 1).max()
     assert off > 0.1
     assert told == [
         f"the formula is off by more than 10 % where it was measured: up to {100 * off:.0f} %"

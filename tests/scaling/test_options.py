@@ -74,7 +74,7 @@ def test_only_names_that_would_be_misread_are_quoted():
 
 
 @pytest.mark.parametrize(
-    "later", [{"space": [(3, 0)]}, {"max_terms": 1}, {"noise": "bounded"}, {"signed": True}]
+    "later", [{"space": [(3, 0)]}, {"max_terms": 1}, {"noise": "bounded"}, {"select": "loo"}]
 )
 def test_an_interval_is_that_of_the_fit_whatever_is_set_later(later):
     noise = 1 + 0.03 * np.random.default_rng(0).standard_normal((5, 2))

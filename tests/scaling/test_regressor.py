@@ -77,9 +77,9 @@ def test_names_of_a_frame_are_in_the_formula():
 
 def test_the_formula_alone():
     X, y = repeated(lambda x: 10 + 2 * x, 0.05, 5, 1)
-    model = PMNFRegressor(average=False, warn=False).fit(X, y)
+    model = PMNFRegressor(warn=False).fit(X, y)
     low, high = model.predict_interval([[256.0]], n_bootstrap=5)
-    assert model.predict(X) == pytest.approx(model.models_.predict(X, average=False)[0])
+    assert model.predict(X) == pytest.approx(model.models_.evaluate(X)[0])
     assert low[0] < high[0]
 
 
@@ -152,17 +152,8 @@ def test_what_needs_a_negative_coefficient_is_met_or_not_trusted(repetitions):
 
 def test_predictions_far_from_the_points_of_one_run_are_noted():
     model = PMNFRegressor(warn=False).fit(P[:, None], [40.5, 30.5, 20.5, 10.5, 0.5])
-    assert "where it was measured: up to" in model.notes_[-1]
+    assert "a coefficient is negative" in model.notes_[-1]
     assert not PMNFRegressor(warn=False).fit(P[:, None], 3 + P).notes_
-
-
-def test_negative_values_without_negative_coefficients_are_noted():
-    y = 3 * P - 40
-    plain, signed = (
-        PMNFRegressor(signed=how, warn=False).fit(P[:, None], y).notes_ for how in (False, "auto")
-    )
-    assert plain[-1].startswith("negative values were measured")
-    assert not any(note.startswith("negative") for note in signed)
 
 
 def test_negative_values_get_signed_coefficients():
@@ -197,7 +188,7 @@ def test_own_terms():
         {"space": [1, 2]},
         {"max_terms": 3},
         {"noise": "pink"},
-        {"signed": "maybe"},
+        {"select": "maybe"},
     ],
     ids=str,
 )
@@ -236,10 +227,8 @@ def test_constants_stay_constant():
     assert np.mean(constant) >= 0.9
 
 
-def test_signed_can_be_forced():
-    models = fit_many(
-        Measurements(["p"], P[:, None], (100 - P)[None, :, None]), FitOptions(signed=True)
-    )
+def test_a_falling_line_needs_no_option():
+    models = fit_many(Measurements(["p"], P[:, None], (100 - P)[None, :, None]))
     assert models.formulas() == ["100 - p"]
 
 

@@ -1,0 +1,204 @@
+"""Growth between the nearest measured values, for data that no formula meets within its noise.
+
+The growth of real code changes where a cache overflows or a protocol switches. If a formula misses
+the points by more than the noise, or the noise is unknown, the nearest points say more about the
+next one than a formula for the whole range. Beyond the largest values a prediction is then the
+smaller of two: the power law through the nearest points, and the formula scaled to meet them.
+Elsewhere it is the middle one of these and the formula.
+"""
+
+# p = call paths, n = points, m = places to predict, q = parameters
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .measurements import off_zero
+from .noise import scale_of
+
+Array = NDArray[np.float64]
+
+# A point's weight is divided by this for each step of the measured grid between it and a place: in
+# the power law, and in the factor that a formula is scaled by.
+_NEAR = 1000.0
+_ANCHOR = 100.0
+# Logarithm of the largest prediction: values close together can give a power without bounds.
+_LARGEST = 690.0
+# Beyond the measured range, no power above this is accepted.
+_STEEPEST = 8.0
+_RIDGE = 1e-3
+# Inside the measured range, a prediction is within this factor of the measured values beside it.
+_OFF = 3.0
+# Places closer than this, in steps of the measured grid, are the same.
+_SAME = 1e-9
+
+
+def followed(
+    points: Array, centre: Array, places: Array, formula: Array, at_points: Array
+) -> Array:
+    """Predict by the nearest points and a formula.
+
+    Parameters
+    ----------
+    points : array, shape (n, q)
+    centre : array, shape (p, n)
+    places : array, shape (m, q)
+    formula : array, shape (p, m)
+        Values of the formulas at the places.
+    at_points : array, shape (p, n)
+        The same at the points.
+
+    Returns
+    -------
+    array, shape (p, m)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[1.0], [2.0], [4.0]])
+    >>> followed(x, 3 * x.T**2, np.array([[8.0]]), np.array([[500.0]]), 4 * x.T**2).round().tolist()
+    [[192.0]]
+    """
+    points, places = off_zero(points, points), off_zero(points, places)
+    clear = lifted(centre)
+    positive = np.where(centre > 0, centre, clear)
+    growth = local_growth(points, positive, places)
+    growth = _capped(points, clear, places, growth)
+    # A formula's value that is not positive is left out: no factor corrects it.
+    ratio = np.log(positive / np.where(at_points > 0, at_points, positive))
+    scaled = formula * np.exp(ratio @ _weights(points, places, _ANCHOR).T)
+    least, most = _bounds(points, centre, clear, places)
+    smaller = np.where(scaled > 0, np.minimum(growth, scaled), growth)
+    middle = np.median([growth, scaled, formula], axis=0)
+    beyond = (places > points.max(axis=0)).any(axis=1)
+    result: Array = np.clip(np.where(beyond, smaller, middle), least, most)
+    return result
+
+
+def local_growth(points: Array, centre: Array, places: Array) -> Array:
+    """Predict by a power law through the points near each place.
+
+    Parameters
+    ----------
+    points : array, shape (n, q)
+    centre : array, shape (p, n)
+        Positive.
+    places : array, shape (m, q)
+
+    Returns
+    -------
+    array, shape (p, m)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[1.0], [2.0], [4.0]])
+    >>> local_growth(x, 3 * x.T**2, np.array([[8.0]])).round(0).tolist()
+    [[192.0]]
+    """
+    weight = _weights(points, places, _NEAR)
+    result = np.empty((len(centre), len(places)))
+    logs = np.log(centre)
+    for k, place in enumerate(places):
+        offset = np.log(points) - np.log(place)
+        # Offsets are taken from the middle of the near points, so that the system is never
+        # singular.
+        middle = weight[k] @ offset
+        design = np.hstack([np.ones((len(points), 1)), offset - middle])
+        gram = (design * weight[k, :, None]).T @ design
+        # Keep slopes small that the near points leave open.
+        spread = np.maximum(weight[k] @ (offset - middle) ** 2, 1e-12)
+        gram[1:, 1:] += _RIDGE * np.diag(spread)
+        solved = np.linalg.solve(gram, (design * weight[k, :, None]).T @ logs.T)
+        result[:, k] = solved[0] - middle @ solved[1:]
+    return np.exp(np.minimum(result, _LARGEST))
+
+
+def lifted(centre: Array) -> Array:
+    """Replace values next to nothing by half of the smallest other value, for logarithms.
+
+    Examples
+    --------
+    >>> lifted(np.array([[0.0, 4.0, 16.0]])).tolist()
+    [[2.0, 4.0, 16.0]]
+    """
+    scale = scale_of(np.maximum(centre, 0.0))
+    return np.where(centre < scale, scale / 2, centre)
+
+
+def _steps(points: Array, places: Array) -> Array:
+    """Return the distance of each place to each point, in mean steps of the measured grid; (m, n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> _steps(np.array([[2.0], [4.0], [8.0]]), np.array([[16.0]])).round(6).tolist()
+    [[3.0, 2.0, 1.0]]
+    """
+    distance = np.zeros((len(places), len(points)))
+    for q in range(points.shape[1]):
+        levels = np.unique(points[:, q])
+        if levels.size > 1:
+            unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
+            distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
+    return distance
+
+
+def _capped(points: Array, centre: Array, places: Array, growth: Array) -> Array:
+    """Limit growth outside the measured range to the eighth power from the nearest point."""
+    distance = _steps(points, places)
+    # Among equally near points, take the one that leaves most room.
+    near = distance <= distance.min(axis=1, keepdims=True) + _SAME
+    away = np.abs(np.log(places)[:, None] - np.log(points)).sum(axis=2)
+    with np.errstate(over="ignore"):
+        caps = centre[:, None, :] * np.exp(_STEEPEST * away)
+    most = np.where(near, caps, 0.0).max(axis=2)
+    result: Array = np.where(_measured(points, places), growth, np.minimum(growth, most))
+    return result
+
+
+def _measured(points: Array, places: Array) -> NDArray[np.bool_]:
+    """Return whether places lie in the measured range.
+
+    With several parameters, only measured points do.
+    Parameters with one value do not count, because their effect was not measured.
+    """
+    if points.shape[1] == 1:
+        place = places[:, 0]
+        return np.asarray((place >= points.min()) & (place <= points.max()))
+    return np.asarray(_steps(points, places).min(axis=1) < _SAME)
+
+
+def _bounds(points: Array, centre: Array, clear: Array, places: Array) -> tuple[Array, Array]:
+    """Return the least and largest prediction, given the measured values on both sides of a place.
+
+    With several parameters, only measured places have bounds. Elsewhere they are 0 and infinity.
+
+    Parameters
+    ----------
+    points : array, shape (n, q)
+    centre : array, shape (p, n)
+        Measured values; beside a 0 the lower bound is 0.
+    clear : array, shape (p, n)
+        The same values from `lifted`.
+    places : array, shape (m, q)
+    """
+    below = above = _steps(points, places).argmin(axis=1)
+    within = _measured(points, places)
+    if points.shape[1] == 1:
+        order = np.argsort(points[:, 0])
+        x, place = points[order, 0], places[:, 0]
+        below = order[np.maximum(np.searchsorted(x, place, side="right") - 1, 0)]
+        above = order[np.minimum(np.searchsorted(x, place), x.size - 1)]
+    low = np.minimum(centre[:, below], centre[:, above])
+    high = np.maximum(clear[:, below], clear[:, above])
+    least = np.where(within & (low > 0), low / _OFF, 0.0)
+    return least, np.where(within, high * _OFF, np.inf)
+
+
+def _weights(points: Array, places: Array, decay: float) -> Array:
+    distance = _steps(points, places)
+    weight = decay ** -(distance - distance.min(axis=1, keepdims=True))
+    normalised: Array = weight / weight.sum(axis=1, keepdims=True)
+    return normalised

@@ -1,0 +1,281 @@
+"""Prediction intervals, from fits to measurements drawn anew."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtri, softmax
+
+from toruscast.errors import InputError
+
+from .fit import FitOptions, fit_many
+from .measurements import Measurements, off_zero
+from .models import Models
+from .noise import scale_of, widths
+
+Array = NDArray[np.float64]
+
+# Quantiles that represent the hypotheses of one draw.
+_LEVELS = [(k + 0.5) / 20 for k in range(20)]
+
+# Logarithm of the largest factor that a misfit may make.
+_FARTHEST = 50.0
+# Largest relative misfit that is drawn.
+_LARGEST = 1.0
+# A model may miss by this many misfits more, one measured range beyond the last point.
+_A_RANGE = 4.0
+
+
+def interval(
+    models: Models,
+    X: ArrayLike,
+    options: FitOptions,
+    level: float = 0.9,
+    n_bootstrap: int = 100,
+    seed: int = 0,
+    paths: Sequence[int] | None = None,
+) -> tuple[Array, Array]:
+    """Prediction intervals of every call path.
+
+    Parameters
+    ----------
+    models : Models
+        As fitted to the measurements.
+    X : array-like, shape (m, n_parameters)
+    options : FitOptions
+        Those of the fit.
+    level : float
+        Probability that an interval should hold the true value.
+    n_bootstrap : int
+        Draws of the measurements.
+    seed : int
+    paths : sequence of int, optional
+        Only these call paths.
+
+    Returns
+    -------
+    low, high : array, shape (n_paths, m)
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three points, or fewer than the varied parameters plus two. A model
+        meets so few points whatever its error is.
+
+    Examples
+    --------
+    >>> m = Measurements(["p"], [[2], [4], [8], [16]], [[[3.0, 3.0]] * 4])
+    >>> low, high = interval(fit_many(m), [[32]], FitOptions(), n_bootstrap=5)
+    >>> low.round(6).tolist(), high.round(6).tolist()
+    ([[3.0]], [[3.0]])
+    """
+    if not isinstance(level, numbers.Real) or not 0 < level < 1:
+        raise InputError("level must lie between 0 and 1", found=level)
+    whole = isinstance(n_bootstrap, numbers.Real) and n_bootstrap == n_bootstrap // 1
+    if not whole or isinstance(n_bootstrap, bool) or n_bootstrap < 1:
+        raise InputError("n_bootstrap must be a whole number of at least 1", found=n_bootstrap)
+    n_bootstrap = int(n_bootstrap)
+    data = models.measurements
+    least = points_needed(models)
+    if len(data.points) < least:
+        raise InputError(
+            "too few points for an interval",
+            found=len(data.points),
+            expected=f"at least {least}",
+        )
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    expected, fitted = models.predict(X), models.evaluate(data.points)
+    spread = models.spread(X, tails)
+    far = _reach(data.points, models.places(X))
+    low, high = [], []
+    for p in range(models.n_paths) if paths is None else paths:
+        # Each path has its own generator, so its interval does not depend on the other paths.
+        rng = np.random.default_rng([seed, p])
+        # Mostly negative values are mirrored, as in their fit, so that noise and misfit are too.
+        sign = models.sign[p]
+        values = sign * np.where(models.left_out[p], np.nan, data.values[p])
+        trusted = models.trusted[p]
+        if trusted and not (np.isfinite(values).sum(axis=1) > 1).any():
+            # Some hypothesis meets the values up to rounding, so there is no noise to draw.
+            low.append(np.minimum(spread[0, p], expected[p]))
+            high.append(np.maximum(spread[1, p], expected[p]))
+            continue
+        law = "bounded" if models.bounded[p] else "normal"
+        n_chosen = _n_chosen(models, p)
+        error, beyond_noise = _misfits(values, sign * fitted[p], n_chosen, n_bootstrap, rng)
+        if trusted:
+            drawn = _repeated(values, law == "bounded", n_bootstrap, rng)
+        else:
+            drawn = _single(np.nanmean(values, axis=1), error, rng)[:, :, None]
+        again = fit_many(
+            Measurements(data.parameters, data.points, drawn),
+            replace(options, noise=law),
+        )
+        pooled = again.spread(X, _LEVELS)
+        if not trusted:
+            # Predictions also follow the growth near the largest values, which varies more.
+            near = np.broadcast_to(again.predict(X), pooled.shape)
+            pooled = np.concatenate([pooled, near])
+        # Elsewhere a model misses by as much as at the points, or by more.
+        off = rng.standard_normal(pooled.shape[:2]) * beyond_noise
+        pooled = pooled * np.exp(np.clip(off[:, :, None] * far, -_FARTHEST, _FARTHEST))
+        ends = np.quantile(pooled.reshape(-1, far.size), tails, axis=0)
+        if sign < 0:
+            ends = -ends[::-1]
+        low.append(np.minimum(ends[0], expected[p]))
+        high.append(np.maximum(ends[1], expected[p]))
+    return np.array(low), np.array(high)
+
+
+def _n_chosen(models: Models, path: int) -> int:
+    """Count the coefficients and exponents of a model; a power and its logarithm count as one."""
+    terms = models.terms(path)
+    return len(terms) + sum(any(pair) for _, exponents in terms for pair in exponents)
+
+
+def points_needed(models: Models) -> int:
+    """Return the least number of points that an interval needs.
+
+    There are one exponent for each varied parameter, one coefficient, and one point to spare.
+
+    Examples
+    --------
+    >>> points_needed(fit_many(Measurements(["p"], [[2], [4], [8], [16]], [[[3.0]] * 4])))
+    3
+    """
+    return max(3, models.n_varied + 2)
+
+
+def _repeated(values: Array, bounded: bool, n: int, rng: np.random.Generator) -> Array:
+    """Draw the repetitions of every point anew.
+
+    Bounded noise has one half-width at all points, drawn from those that the repetitions allow.
+    Otherwise deviations from the means are drawn with replacement from those of all points, which
+    share one relative spread.
+
+    Parameters
+    ----------
+    values : array, shape (n_points, n_repetitions)
+        NaN stands for a repetition that is missing.
+    bounded : bool
+        Law of the noise; values are positive then.
+    n : int
+    rng : Generator
+
+    Returns
+    -------
+    array, shape (n, n_points, n_repetitions)
+
+    Examples
+    --------
+    >>> drawn = _repeated(np.array([[9.0, 11.0], [20.0, 20.0]]), True, 3, np.random.default_rng(0))
+    >>> drawn.shape
+    (3, 2, 2)
+    """
+    count = np.isfinite(values).sum(axis=1)
+    if bounded:
+        low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
+        width, log_weight = widths(low[None], high[None], count[None])
+        half = rng.choice(width[0], n, p=softmax(log_weight[0]))[:, None, None] / 2
+        middle = (low + high)[:, None] / 2
+        drawn = middle * (1 + half * rng.uniform(-1, 1, (n, *values.shape)))
+    else:
+        mean = np.nanmean(values, axis=1, keepdims=True)
+        scale = scale_of(mean[None, :, 0])[0][:, None]
+        # Deviations from a mean are smaller than those from the true value.
+        short = np.sqrt(count / np.maximum(count - 1, 1))[:, None]
+        deviation = ((values - mean) / scale * short)[count > 1]
+        drawn = mean + scale * rng.choice(deviation[np.isfinite(deviation)], (n, *values.shape))
+    return np.where(np.isfinite(values), drawn, np.nan)
+
+
+def _single(values: Array, error: Array, rng: np.random.Generator) -> Array:
+    """Draw values anew, each draw with its own relative error.
+
+    Parameters
+    ----------
+    values : array, shape (n_points,)
+    error : array, shape (n,)
+
+    Returns
+    -------
+    array, shape (n, n_points)
+        The signs stay.
+
+    Examples
+    --------
+    >>> _single(np.array([1.0, 2.0]), np.zeros(3), np.random.default_rng(0)).shape
+    (3, 2)
+    """
+    drawn = rng.standard_normal((error.size, values.size)) * error[:, None]
+    return np.asarray(values * np.exp(drawn))
+
+
+def _misfits(
+    values: Array, fitted: Array, n_chosen: int, n: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw how far a model may be off: in total, and beyond the noise of the means.
+
+    Without repetitions, noise and misfit cannot be told apart, and both are the same.
+
+    Parameters
+    ----------
+    values : array, shape (n_points, n_repetitions)
+        NaN stands for a repetition that is missing.
+    fitted : array, shape (n_points,)
+        Values of a model with `n_chosen` coefficients and exponents.
+    n_chosen, n : int
+
+    Returns
+    -------
+    error, beyond_noise : array, shape (n,)
+        Root mean squares, relative to the values.
+
+    Examples
+    --------
+    >>> values = np.array([[9.0, 11.0], [18.0, 22.0]])
+    >>> _misfits(values, np.array([10.0, 20.0]), 1, 2, np.random.default_rng(0))
+    (array([0., 0.]), array([0., 0.]))
+    """
+    count = np.isfinite(values).sum(axis=1)
+    mean = np.nanmean(values, axis=1)
+    scale = scale_of(mean[None])[0]
+    freedom = max(mean.size - n_chosen, 1)
+    # Draws are evenly spaced quantiles in random order; otherwise one extreme draw of a few would
+    # determine the interval.
+    lengths = rng.permutation(chdtri(freedom, (np.arange(n) + 0.5) / n))
+    square = (((mean - fitted) / scale) ** 2).sum() / lengths
+    squares = np.nansum(((values - mean[:, None]) / scale[:, None]) ** 2)
+    noise = squares / max((count - 1).sum(), 1) * (1 / count).mean()
+    beyond = np.sqrt(np.maximum(square - noise, 0.0))
+    return np.minimum(np.sqrt(square), _LARGEST), np.minimum(beyond, _LARGEST)
+
+
+def _reach(points: Array, places: Array) -> Array:
+    """Return the factor by which a misfit may grow at each place; shape (m,).
+
+    It is 1 in the measured range, and grows by 1 for each quarter of that range beyond it, the
+    usual step, on a logarithmic scale. With several parameters, the factors are multiplied.
+
+    Parameters
+    ----------
+    points : array, shape (n_points, n_parameters)
+    places : array, shape (m, n_parameters)
+
+    Examples
+    --------
+    >>> _reach(np.array([[4.0], [64.0]]), np.array([[32.0], [128.0], [2.0]])).round(6).tolist()
+    [1.0, 2.0, 2.0]
+    """
+    # A parameter that was never varied is taken to change nothing.
+    varied = np.flatnonzero(np.ptp(points, axis=0) > 0)
+    points, places = points[:, varied], places[:, varied]
+    here, there = np.log(off_zero(points, points)), np.log(off_zero(points, places))
+    low, high = here.min(axis=0), here.max(axis=0)
+    beyond = np.maximum(np.maximum(there - high, low - there), 0.0) / (high - low)
+    result: Array = np.prod(1.0 + _A_RANGE * beyond, axis=1)
+    return result
