@@ -25,8 +25,8 @@ from toruscast.typing import Routing
 from toruscast.validation import job_count, real_number, whole_number
 
 from ._anneal_kernels import anneal
-from ._contest import TIME, Contest
 from .annealing_runs import AnnealingRuns
+from .contest import TIME, Contest
 from .lower_bounds import least_loads, least_time
 from .partitioners import placed_by
 from .starts import starts

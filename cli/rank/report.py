@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _NO_BOUND = (
     "No lower bound is shown: times of the machine lie below that of the network as it is given."
 )
+# Share above the lower bound over all mappings from which a search is worth its time.
+_FAR = 0.05
 _SCORES = ("rcc", "tau_b", "r2", "regret_1")
 
 
@@ -48,6 +50,22 @@ def print_answer(
         console.print()
     console.print(answer(found), style="bold")
     console.print(trust(found))
+    if not found.table["lower_bound"].isna().all():
+        console.print(_room_for_search(found), end="")
+
+
+def _room_for_search(found: Forecast) -> str:
+    """Say how far the best is from the lower bound over all mappings, if that is far."""
+    from toruscast.search.lower_bounds import least_time
+
+    bound = least_time(found.workload, found.torus, found.best.tasks_per_node).total
+    above = float(found.table["time"].iloc[0]) / bound - 1 if bound > 0 else 0.0
+    if above <= _FAR:
+        return ""
+    return (
+        f"No mapping of these tasks takes less than {seconds(bound)}: the first is "
+        f"{percent(above)} above that, so 'toruscast search' may find a faster one.\n"
+    )
 
 
 def _header(application: Application, found: Forecast, basis: Basis) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from toruscast.features.reasons import explain
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.routing.routing import ways_are_open
-from toruscast.search._contest import TIME
+from toruscast.search.contest import TIME
 from toruscast.search.search import Found
 from toruscast.simulation import Simulation, simulate
 from toruscast.typing import Routing

@@ -268,6 +268,20 @@ def test_rank_says_where_the_mapping_hardly_matters(run, folder):
     assert "hardly matters" not in run(f"{line} --model default").stdout
 
 
+def test_rank_tells_where_a_search_may_help(run, folder):
+    """Tasks of a ring in random order, and in order: the second is at the bound of all mappings."""
+    ring = "16\n" + "".join(f"{t} {(t + 1) % 16} 50000\n" for t in range(16))
+    (folder / "ring.edges").write_text(ring)
+    words = f"rank --comm {folder / 'ring.edges'} --torus 16 --mappings {folder / 'one.map'}"
+    mixed = np.random.default_rng(1).permutation(16)
+    (folder / "one.map").write_text("\n".join(map(str, mixed)) + "\n")
+    said = " ".join(run(words).stdout.split())
+    above = re.search(r"No mapping of these tasks takes less than .* 'toruscast search' may", said)
+    assert above is not None
+    (folder / "one.map").write_text("\n".join(map(str, range(16))) + "\n")
+    assert "toruscast search" not in run(words).stdout
+
+
 def test_rank_of_a_single_mapping(run):
     write_mapping(strategies.make("identity", HALO, TORUS), "one.map", torus=TORUS)
     text = run("rank --comm halo.csv --torus 4x4 --mappings one.map --model m.npz --check").stdout
