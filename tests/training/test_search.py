@@ -13,6 +13,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping.patterns import halo_2d
 from toruscast.mapping.strategies import make
+from toruscast.search.annealing_runs import AnnealingRuns
 from toruscast.search.lower_bounds import least_time
 from toruscast.search.search import search
 from toruscast.simulation import simulate
@@ -106,7 +107,7 @@ def test_an_interruption_while_it_compiles_ends_it(monkeypatch):
     monkeypatch.setattr(
         import_module("toruscast.search.search"), "is_compiled", lambda kernel: False
     )
-    monkeypatch.setattr("toruscast.search.annealing_runs.AnnealingRuns.improve", stop)
+    monkeypatch.setattr(AnnealingRuns, "improve", stop)
     with pytest.raises(KeyboardInterrupt):
         search(shuffled(halo_2d((4, 4), 5e5)), Torus((4, 4)), seconds=5)
 
@@ -197,4 +198,4 @@ def test_tori_of_several_sizes_are_searched_in_one_process():
     for shape in ((2, 2), (4, 4, 4), (2, 2), (4,)):
         torus = Torus(shape)
         ring = CommGraph(4, range(4), [1, 2, 3, 0], [100, 50, 9, 5])
-        assert search(ring, torus, turns=2).best.n_tasks == 4
+        assert search(ring, torus, turns=2).mapping.n_tasks == 4
