@@ -33,6 +33,7 @@ def all_tables(results: Path) -> dict[str, str]:
         "known": known_table(results / "pmnf-uniform-1.csv"),
         "held-out": real_table(results / "pmnf-real.csv"),
         "ms2": ms2_table(results / "ms2.csv"),
+        "ablations": ablation_table(results / "pmnf-ablations.csv"),
     }
 
 
@@ -85,6 +86,15 @@ def ms2_table(file: Path) -> str:
     table = text.groupby(["model", "fitter"], sort=False)["text"].agg(" / ".join)
     view = table.unstack(sort=False).reset_index()
     return markdown.table(view.assign(model=[f"T({name})" for name in view["model"]]))
+
+
+def ablation_table(file: Path) -> str:
+    """Return the errors without each part of the fitter, in percent."""
+    rows = pd.read_csv(file)
+    for name in ("grids", "few points", "real"):
+        rows[name] = (100 * rows[name]).map("{:.3g}".format)
+    rows.loc[0, "without"] = "nothing"
+    return markdown.table(rows)
 
 
 def _percent(own: float, peer: float) -> str:

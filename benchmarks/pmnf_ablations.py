@@ -1,0 +1,107 @@
+"""What each part of the scaling fitter is worth: errors without it, and write CSV.
+
+    python benchmarks/pmnf_ablations.py --out FOLDER --real FOLDER [--seed N] [--page PAGE]
+
+Functions are drawn as in `benchmarks/pmnf.py`, with noise of 2 and 10 %, and the largest values of
+real measurements are held out. An error is the median at four times the largest values, over the
+cases a, b and c (whole grids) and bs, cs and ds (few points), joined by their geometric mean. A
+part stays in the fitter if an error rises by more than 5 % without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+# First of all, since it fixes the number of threads before numpy is loaded.
+import pmnf  # isort: split
+
+import numpy as np
+from pmnf_tables import ablation_table
+
+from report import fill
+from toruscast.scaling.pmnf import models, search, select
+
+PARTS = {
+    "everything": ("", None),
+    "law of bounded noise": ("noise", "normal"),
+    "prior against negative coefficients": ("select.PRICE", 0.0),
+    "any negative coefficient": ("select.PRICE", 1e9),
+    "range of open coefficients": ("range", None),
+    "growth between the nearest points": ("growth", None),
+    "2,401 combinations where points are few (256)": ("search._COMBINATIONS_SPARSE", 256),
+}
+
+
+@contextmanager
+def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
+    """Options of a fit while a part is switched off."""
+    if what == "noise":
+        yield {"noise": value}
+    elif what.startswith(("select.", "search.")):
+        module, name = what.split(".")
+        with mock.patch.object({"select": select, "search": search}[module], name, value):
+            yield {}
+    elif what == "range":
+        with (
+            mock.patch.object(search, "open_range", lambda total, widest, k: 0.0 * total),
+            mock.patch.object(select, "open_range", lambda total, widest, k: 0.0 * total),
+        ):
+            yield {}
+    elif what == "growth":
+        with mock.patch.object(models, "followed", lambda *given: given[3]):
+            yield {}
+    else:
+        yield {}
+
+
+def drawn(cases: str, seed: int, options: dict[str, Any]) -> float:
+    """Geometric mean of the median errors on drawn functions."""
+    logs = []
+    for case, noise in itertools.product(cases.split(","), (0.02, 0.1)):
+        data = pmnf.sample(case, noise, "uniform", seed)
+        got = pmnf.fit_toruscast(data["points"], data["values"], data["far"], **options)
+        logs.append(np.log(np.median(np.abs(got["prediction"] / data["truth"] - 1)[:, 1])))
+    return float(np.exp(np.mean(logs)))
+
+
+def real(folder: Path, options: dict[str, Any]) -> float:
+    """Geometric mean of the median errors at the largest values of real measurements."""
+    fit = {"toruscast": lambda *data: pmnf.fit_toruscast(*data, **options)}
+    errors = [float(row["median_error"]) for row in pmnf.held_out(fit, folder)]
+    return float(np.exp(np.mean(np.log(errors))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--real", type=Path, required=True, help="folder of real measurements")
+    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--page", type=Path)
+    args = parser.parse_args()
+    pmnf.SECONDS = 1e-9
+    pmnf.COUNT.update(a=300, b=300)
+    rows = []
+    for name, (what, value) in PARTS.items():
+        with without(what, value) as options:
+            rows.append(
+                {
+                    "without": name,
+                    "grids": drawn("a,b,c", args.seed, options),
+                    "few points": drawn("bs,cs,ds", args.seed, options),
+                    "real": real(args.real, options),
+                }
+            )
+    args.out.mkdir(parents=True, exist_ok=True)
+    pmnf.write(args.out / "pmnf-ablations.csv", rows)
+    if args.page:
+        fill(args.page, {"ablations": ablation_table(args.out / "pmnf-ablations.csv")})
+
+
+if __name__ == "__main__":
+    main()
