@@ -124,6 +124,14 @@ def trust(found: Forecast) -> str:
         )
     if cost.sketched:
         text += " The model also read a coarser simulation of every candidate."
+    if found.unlearned and (found.table["how"] == "forecast").any():
+        text += (
+            f" The model learned from no {' and no '.join(found.unlearned)}: forecast intervals "
+            "are as wide as those of such applications that it never saw."
+            if found.model.provenance_.get("default")
+            else f" The model learned from no {' and no '.join(found.unlearned)}: its intervals "
+            "do not hold there."
+        )
     return text
 
 

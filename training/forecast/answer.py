@@ -80,6 +80,9 @@ class Forecast:
         Quality of the forecast where all candidates were simulated to check it, else empty.
     learned : Measured or None
         What the measured times taught, where there are some.
+    unlearned : tuple of str
+        Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
+        default model are then those of generated applications of that kind.
     """
 
     workload: Workload
@@ -93,6 +96,7 @@ class Forecast:
     cost: Cost
     scores: dict[str, float]
     learned: Measured | None = None
+    unlearned: tuple[str, ...] = ()
 
     @property
     def best(self) -> TaskMapping:

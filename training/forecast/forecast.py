@@ -24,6 +24,7 @@ from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import SKETCHED
 from toruscast.training.predictor.model_file import load_predictor
 from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.predictor.unlearned import unlearned_kinds, widened
 from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
@@ -99,8 +100,9 @@ def forecast(
     Warns
     -----
     UserWarning
-        If the model learned from times under another routing, or plain times of mappings far from
-        these, or its intervals rest on too few samples.
+        If the model learned from times under another routing or of another kind of traffic, or
+        plain times of mappings far from these, or its intervals rest on too few samples. The
+        default model knows how far off it is on such kinds: `Forecast.unlearned` names them.
 
     Examples
     --------
@@ -165,8 +167,11 @@ def forecast(
         progress=routed,
     )
     checks.warn_of_routing(chosen, routing, workload, torus)
-    checks.warn_of_distance(chosen, features)
+    unlearned = unlearned_kinds(chosen, workload, torus, routing)
+    checks.warn_of_distance(chosen, features, unlearned)
     outlook = chosen.outlook(features)
+    if chosen.provenance_.get("default"):
+        outlook = widened(outlook, unlearned)
     race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
     simulate = Simulate(workload, torus, several, routing, n_jobs)
     tell = None if progress is None else partial(progress, "simulations")
@@ -219,6 +224,7 @@ def forecast(
         verdict=verdict,
         cost=cost,
         scores=scores,
+        unlearned=unlearned,
     )
 
 

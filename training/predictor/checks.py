@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -65,13 +66,21 @@ def warn_of_routing(
         warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=3)
 
 
-def warn_of_distance(model: TimePredictor, table: pd.DataFrame) -> None:
+def warn_of_distance(
+    model: TimePredictor, table: pd.DataFrame, unlearned: Sequence[str] = ()
+) -> None:
     """Warn if a model is asked for mappings far from all that it learned from.
 
-    The default model, which learned from many applications, is corrected by the race.
+    ``unlearned`` are kinds of traffic that it never saw. The default model, which learned from many
+    applications, is corrected by the race.
     """
     if model.provenance_.get("default"):
         return
+    if unlearned:
+        warnings.warn(
+            f"the model learned from no {' or '.join(unlearned)}: its intervals do not hold there",
+            stacklevel=3,
+        )
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
     least, most = model.feature_least_, model.feature_most_

@@ -126,6 +126,7 @@ def noted(
         "coarsening": _all(before.get("coarsening", how.coarsening), how.coarsening),
         **provenance,
         "level": max(before.get("level", 1), provenance["level"]),
+        "kinds": sorted({*before.get("kinds", []), *provenance["kinds"]}),
         "marks": dict(marks),
         "graphs": sorted(set(samples["workload"])),
         "tori": sorted(set(samples["torus"])),

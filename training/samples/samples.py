@@ -14,6 +14,7 @@ from toruscast.errors import InputError
 from toruscast.features.registry import select
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
+from toruscast.routing.routing import ways_are_open
 from toruscast.validation import job_count
 from toruscast.workers import Task
 
@@ -22,6 +23,9 @@ from ._keys import How, Job, job_of
 from ._parts import Part, compute, known, labels_of, marks_of, parts_of
 
 logger = logging.getLogger(__name__)
+ROUNDS = "dependent rounds"
+PHASES = "phases between barriers"
+ADAPTIVE = "packets that choose their way"
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
@@ -119,6 +123,8 @@ def build_samples(
             progress(n_done, rows)
     table = _assembled(jobs, how, known(tables))
     told = {"level": level, **(provenance or {})}
+    kinds = {kind for job in jobs for kind in kinds_of(job.workload, job.torus, routing)}
+    told["kinds"] = sorted(kinds)
     if iterations > 1:
         told["iterations"] = iterations
     if files is None:
@@ -129,6 +135,24 @@ def build_samples(
     own |= {"iterations": iterations} if iterations > 1 else {}
     table.attrs["provenance"] = origin | own
     return table
+
+
+def kinds_of(workload: Workload, torus: Torus, routing: Routing) -> tuple[str, ...]:
+    """Return of which kinds traffic is, besides one exchange in dimension order.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import patterns
+    >>> twice = Workload([patterns.ring(4, 8)] * 2, dependent=True)
+    >>> kinds_of(twice, Torus((4,)), "adaptive")
+    ('dependent rounds', 'packets that choose their way')
+    """
+    kinds = []
+    if len(workload) > 1:
+        kinds.append(ROUNDS if workload.dependent else PHASES)
+    if ways_are_open(workload, torus, routing):
+        kinds.append(ADAPTIVE)
+    return tuple(kinds)
 
 
 def _computed(
