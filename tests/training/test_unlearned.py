@@ -66,7 +66,7 @@ def test_what_a_model_never_saw_is_named_and_widens_its_intervals():
     twice = forecast(Workload([HALO, HALO], dependent=True), TORUS, maps, budget=0)
     assert twice.unlearned == (ROUNDS,)
     width = np.log(plain.table["high"] / plain.table["low"]).median()
-    assert np.log(twice.table["high"] / twice.table["low"]).median() > 2 * width
+    assert np.log(twice.table["high"] / twice.table["low"]).median() > 1.5 * width
     assert twice.verdict.kind == "open"
 
 
