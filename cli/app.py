@@ -133,6 +133,7 @@ COMMANDS = {
     "doctor": "Say what files are, what is in them and what is wrong with them.",
     "convert": "Convert communication graphs and mappings between formats.",
     "machines": "List the machines that --torus knows, with the source of their numbers.",
+    "calibrate": "Find the constants of a machine's network from microbenchmarks.",
     "pmnf": "Fit scaling models to measured values, and predict with them.",
     "interconnect": "Fit what latency and bandwidth cost, and ask what others would give.",
     "codesign": "Tell what an upgrade or a machine offers an application.",

@@ -121,6 +121,7 @@ from .training import (
 from .training import (
     train_for as train_for,
 )
+from .training.measured.calibrate import calibrate as calibrate
 from .training.mesh import MeshForecast as MeshForecast
 from .training.mesh import mesh as mesh
 
