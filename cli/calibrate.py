@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from . import options
-from .output import Output, check_writable, records
-from .tables import new_table, print_table
+from .output import Output, check_writable, new_table, print_table, records
 
 
 @click.command("calibrate")
