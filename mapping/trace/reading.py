@@ -79,10 +79,14 @@ class Trace:
 
 def is_trace(folder: Path) -> bool:
     """Whether a folder holds the trace of a run."""
+    first = folder / "rank-0.trace"
     try:
-        with (folder / "rank-0.trace").open("rb") as file:
+        # Opening a pipe would wait for its writer.
+        if not first.is_file():
+            return False
+        with first.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have
         return False
 
 

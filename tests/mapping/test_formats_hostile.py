@@ -253,6 +253,9 @@ def test_bad_places(tmp_path, reader, monkeypatch):
         reader(tmp_path / "nul\0")
     os.mkfifo(tmp_path / "pipe")
     check_refused(reader, tmp_path / "pipe", "not a regular file")
+    (tmp_path / "traced").mkdir()
+    os.mkfifo(tmp_path / "traced" / "rank-0.trace")
+    check_refused(reader, tmp_path / "traced", "no monitoring files|no mappings|folder in place")
 
     def deny(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
