@@ -168,7 +168,7 @@ def _content(
     if "graph" in kinds:
         workload = read_workload(source.path, include=reading.include, **reading.how)
         about = [line for fit in fits for line in fit.describe(source)]
-        facts = graph_facts(workload.total) | {"phases": len(workload)} | no_mapping
+        facts = graph_facts(workload) | {"phases": len(workload)} | no_mapping
         return facts | ({"about": about} if about else {})
     if "torus" in kinds:
         host = read_torus(source.path)

@@ -69,4 +69,11 @@ reading_options = (
         callback=read_pairs,
         help="How collectives of a trace are sent, such as allreduce=rabenseifner.",
     ),
+    click.option(
+        "--gathered",
+        type=click.Choice(["each", "whole"]),
+        default="each",
+        show_default=True,
+        help="Of Chakra traces: whether the size of a gather is what each rank puts in, or all.",
+    ),
 )

@@ -34,6 +34,8 @@ class Reading:
     duplicates: Literal["refuse", "sum"] = "refuse"
     collectives: Mapping[str, str] = field(default_factory=dict)
     """Algorithms of collectives by their names."""
+    gathered: Literal["each", "whole"] = "each"
+    """What the size of a gather in a trace is."""
 
     @property
     def how(self) -> dict[str, Any]:
@@ -43,6 +45,7 @@ class Reading:
             "columns": self.columns,
             "duplicates": self.duplicates,
             "collectives": self.collectives,
+            "gathered": self.gathered,
         }
 
 

@@ -76,7 +76,7 @@ def load_sent(traffic: Traffic) -> Sent:
 def _stream(traffic: Traffic) -> GraphStream | None:
     from toruscast.errors import InputError
     from toruscast.mapping.formats import stream_comm
-    from toruscast.mapping.formats.graphs.options import GraphOptions
+    from toruscast.mapping.formats.graphs.build import GraphOptions
     from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
     from toruscast.mapping.formats.graphs.streaming import n_rows
     from toruscast.memory import available
@@ -88,7 +88,7 @@ def _stream(traffic: Traffic) -> GraphStream | None:
     edges = n_rows(path)
     if edges <= MOST_HELD and edges * HELD_BYTES <= available():
         return None
-    GraphOptions(include=traffic.include).refuse_include(path)
+    GraphOptions(include=traffic.include).only(path)
     if traffic.duplicates == "sum":
         raise InputError(
             "a graph that is read in pieces does not add pairs up",

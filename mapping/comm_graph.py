@@ -81,7 +81,7 @@ class CommGraph(PickledByFields):
         name: str = "",
     ) -> None:
         n_tasks = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
-        ends = [whole_array(src, "src"), whole_array(dst, "dst")]
+        ends = [_ends(src, "src", n_tasks), _ends(dst, "dst", n_tasks)]
         amounts = [_amounts(nbytes, "nbytes")]
         n_edges = ends[0].size
         amounts.append(
@@ -93,19 +93,9 @@ class CommGraph(PickledByFields):
                 found=[array.size for array in ends + amounts],
                 expected="one value of src, dst, nbytes and n_messages for each edge",
             )
-        for name_, array in zip(("src", "dst"), ends, strict=True):
-            bad = np.flatnonzero((array < 0) | (array >= n_tasks))
-            if bad.size:
-                raise InputError(
-                    f"{name_} of edge {bad[0]} out of range",
-                    found=array[bad[0]],
-                    expected=f"0 to {n_tasks - 1}",
-                )
-        # Half the memory while edges are sorted.
-        ends = [array.astype(np.int32) for array in ends]
-        key = ends[0] * np.int64(n_tasks)
-        key += ends[1]
-        if n_edges and not (key[1:] > key[:-1]).all():
+        if not _are_sorted(*ends):
+            key = ends[0] * np.int64(n_tasks)
+            key += ends[1]
             rank = np.argsort(key, kind="stable")
             key = key[rank]
             twice = np.flatnonzero(key[1:] == key[:-1])
@@ -121,7 +111,7 @@ class CommGraph(PickledByFields):
             if math.prod(grid) != n_tasks:
                 expected = f"a product of {n_tasks}"
                 raise TaskGridError("bad task grid", found=grid, expected=expected)
-        columns = [*ends, *amounts]
+        columns: list[NDArray[Any]] = [*ends, *amounts]
         for column in columns:
             column.setflags(write=False)
         values = (n_tasks, *columns, grid, name)
@@ -291,6 +281,29 @@ def _added(
     return np.bincount(group, weights=amounts, minlength=n_groups).astype(np.float64, copy=False)
 
 
+def _ends(values: ArrayLike, name: str, n_tasks: int) -> NDArray[np.int32]:
+    """Tasks at one end of the edges; half the memory of longer numbers while edges are sorted."""
+    # What nobody can write to may be shared.
+    shared = isinstance(values, np.ndarray) and values.dtype == np.int32 and values.ndim == 1
+    shared = shared and not values.flags.writeable  # type: ignore[union-attr]
+    array: NDArray[Any] = np.asarray(values) if shared else whole_array(values, name)
+    if array.size and not (array.min() >= 0 and array.max() < n_tasks):
+        bad = np.flatnonzero((array < 0) | (array >= n_tasks))
+        raise InputError(
+            f"{name} of edge {bad[0]} out of range",
+            found=array[bad[0]],
+            expected=f"0 to {n_tasks - 1}",
+        )
+    return array if shared else array.astype(np.int32)
+
+
+def _are_sorted(src: NDArray[np.int32], dst: NDArray[np.int32]) -> bool:
+    """Whether edges stand in order, each pair once."""
+    onward = src[1:] > src[:-1]
+    onward |= (src[1:] == src[:-1]) & (dst[1:] > dst[:-1])
+    return bool(onward.all())
+
+
 def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
     """Bytes or message counts: finite and not negative."""
     array = as_array(values, name, "one number per edge")
@@ -298,10 +311,13 @@ def _amounts(values: ArrayLike, name: str) -> NDArray[np.float64]:
         return np.zeros(0)
     if array.ndim != 1 or array.dtype.kind not in "iufb":
         raise InputError(f"bad {name}", found=array.dtype, expected="one number per edge")
-    array = array.astype(np.float64)
+    # An amount that stands once for all edges is kept so.
+    if array.strides != (0,) or array.dtype != np.float64:
+        array = array.astype(np.float64)
     # The limit keeps sums over many edges finite.
-    bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))
-    if bad.size:
+    few = array[:1] if array.strides == (0,) else array
+    if not (few.min() >= 0 and few.max() <= MAX_AMOUNT):
+        bad = np.flatnonzero(~((array >= 0) & (array <= MAX_AMOUNT)))
         raise InputError(
             f"bad {name} of edge {bad[0]}", found=array[bad[0]], expected=f"0 to {MAX_AMOUNT:g}"
         )

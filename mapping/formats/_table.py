@@ -21,6 +21,7 @@ from ._source import Text
 LARGEST = 2**63 - 1
 BLOCK = 10000
 WHOLE = re.compile(r"\+?[0-9]+|-0+")
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -62,7 +63,39 @@ class Table:
 
 def fields(line: str) -> list[str]:
     """Split a line at its commas, if it has any, or else at blanks."""
-    return [field.strip() for field in line.split(",")] if "," in line else line.split()
+    return [field.strip() for field in line.split(",")] if comma(line) else line.split()
+
+
+def comma(line: str) -> str | None:
+    """Return the comma where it separates; None where blanks do, decimal commas or not.
+
+    Examples
+    --------
+    >>> comma("0, 1, 8"), comma("0 1 8"), comma("0 1 8,5")
+    (',', None, None)
+    """
+    if "," not in line or (" " not in line and "\t" not in line):
+        return "," if "," in line else None
+    parts = line.split()
+    decimal = len(parts) > 2 and all(
+        DECIMAL_COMMA.fullmatch(p) or NUMBER.fullmatch(p) for p in parts
+    )
+    return None if decimal else ","
+
+
+def cells(line: str) -> tuple[str | None, list[str]]:
+    """Return separator and cells of a line, without quotes; None for blanks.
+
+    Examples
+    --------
+    >>> cells('"src";"dst"'), cells("0 1")
+    ((';', ['src', 'dst']), (None, ['0', '1']))
+    """
+    # Blanks and tabs between numbers are alike; names may hold blanks.
+    tab = None if all(map(NUMBER.fullmatch, line.split())) or "\t" not in line else "\t"
+    separator = ";" if ";" in line else comma(line) or tab
+    parts = line.split() if separator is None else line.split(separator)
+    return separator, [part.strip().strip("\"'") for part in parts]
 
 
 def whole(text: Text, line: int, name: str, value: str, most: int | None = None) -> int:
@@ -87,7 +120,7 @@ def read_table(
     if (first := next(text.lines(skip=skip), None)) is None:
         dtypes = [np.int64 if column.whole else np.float64 for column in columns]
         return Table(text, skip, [np.zeros(0, dtype) for dtype in dtypes])
-    separator = "," if "," in first[1] else None
+    separator = comma(first[1])
     try:
         arrays = _fast(text, columns, skip, separator, max_rows)
     except (ValueError, DeprecationWarning, OverflowError):

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any, get_args
 
+import numpy as np
+
+from toruscast.errors import InputError
 from toruscast.files import note_read
 from toruscast.validation import one_of, whole_number
 
-from ..comm_graph import MAX_TASKS, CommGraph
+from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..workload import Workload, as_workload
 from ._atomic import atomic_path
 from ._source import Progress, check_path, label
-from .graphs.options import AnyPath, GraphOptions, Include
-from .registry import dialect_to_write, identify, reader_of
+from .graphs._collectives import check_algorithms
+from .graphs.build import AnyPath, Duplicates, Gathered, GraphOptions, Include
+from .registry import dialect_of, dialect_to_write, identify, reader_of
 from .source import Source
+
+# Dialects whose values may be message counts as well.
+_MATRICES = ("matrix", "labelled-matrix", "npy", "matrix-market", "npz")
 
 
 def read_comm(
@@ -27,8 +35,9 @@ def read_comm(
     format: str = "auto",
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
-    duplicates: Literal["refuse", "sum"] = "refuse",
+    duplicates: Duplicates = "refuse",
     collectives: Mapping[str, str] | None = None,
+    gathered: Gathered = "each",
     progress: Progress | None = None,
 ) -> CommGraph:
     r"""Read a communication graph; the content decides the format. Any file may be gzip.
@@ -53,11 +62,14 @@ def read_comm(
         Name of the graph; the file's name without its suffix if not given.
     columns : mapping of str to str, optional
         Of tables: the file's names of src, dst, nbytes and n_messages; of lists of edges without
-        names, their positions from "1".
+        names, their positions from "1"; of .npz archives the names of arrays.
     duplicates : {"refuse", "sum"}
         Whether pairs that stand on several lines are added up, as in a trace of messages.
     collectives : mapping of str to str, optional
         Of traces with collectives: the algorithm of each, such as ``{"allreduce": "ring"}``.
+    gathered : {"each", "whole"}
+        Of Chakra traces: whether the size of a gather or all-gather is what each rank puts in, or
+        the whole gathered buffer.
     progress : callable, optional
         Called with the bytes of a long text that were read, and all of them.
 
@@ -88,6 +100,7 @@ def read_comm(
         columns=columns,
         duplicates=duplicates,
         collectives=collectives,
+        gathered=gathered,
         progress=progress,
     ).total
 
@@ -114,27 +127,64 @@ def _read(
     path: AnyPath,
     include: Include = "all",
     n_tasks: int | None = None,
+    messages: AnyPath | None = None,
     format: str = "auto",
     name: str | None = None,
-    duplicates: Literal["refuse", "sum"] = "refuse",
+    columns: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "refuse",
+    collectives: Mapping[str, str] | None = None,
+    gathered: Gathered = "each",
     progress: Progress | None = None,
-    **others: Any,
 ) -> Workload:
     began = time.perf_counter()
     check_path(path)
     one_of(include, "include", get_args(Include))
-    one_of(duplicates, "duplicates", ("refuse", "sum"))
+    one_of(duplicates, "duplicates", get_args(Duplicates))
+    one_of(gathered, "gathered", get_args(Gathered))
+    algorithms = dict(collectives or {})
+    check_algorithms(algorithms)
     if n_tasks is not None:
         n_tasks = whole_number(n_tasks, "number of tasks", 0, MAX_TASKS)
-    for option in ("columns", "collectives"):
-        others[option] = dict(others.get(option) or {})
-    name = label(path) if name is None else name
+    options = GraphOptions(
+        label(path) if name is None else name,
+        n_tasks,
+        include,
+        dict(columns or {}),
+        duplicates,
+        algorithms,
+        format != "auto",
+        gathered,
+    )
     source = Source(path, n_tasks=n_tasks, progress=progress)
-    options = GraphOptions(name, n_tasks, include, duplicates=duplicates, **others)
-    workload = as_workload(reader_of(identify(source, "graph", format))(source, options))
+    dialect = identify(source, "graph", format)
+    workload = as_workload(reader_of(dialect)(source, options))
+    if messages is not None:
+        counted = dialect.name == "npz" and b"n_messages.npy" in source.data
+        if dialect.name not in _MATRICES or counted:
+            raise InputError("message counts stand apart for matrices only", file=messages)
+        workload = as_workload(_with_counts(workload.total, messages, options))
     edges = sum(phase.n_edges for phase in workload)
     note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
     return workload
+
+
+def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:
+    """Return the graph with the message counts of a second matrix."""
+    source = Source(path)
+    known = [dialect_of(name, "graph") for name in _MATRICES]
+    dialect = next((each for each in known if each.recognise(source)), known[0])
+    second = reader_of(dialect)(source, replace(options, n_tasks=None))
+    if second.n_tasks != graph.n_tasks:
+        found, expected = second.n_tasks, graph.n_tasks
+        raise InputError("matrices differ in size", file=path, found=found, expected=expected)
+    return sum_edges(
+        graph.n_tasks,
+        np.concatenate([graph.src, second.src]),
+        np.concatenate([graph.dst, second.dst]),
+        np.concatenate([graph.nbytes, np.zeros(second.n_edges)]),
+        np.concatenate([np.zeros(graph.n_edges), second.nbytes]),
+        name=options.name,
+    )
 
 
 def write_comm(comm: CommGraph, path: AnyPath, dialect: str | None = None) -> None:

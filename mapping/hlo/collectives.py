@@ -36,6 +36,12 @@ _COMMENT = re.compile(r"/\*(?>[^*/]|\*(?!/)|/(?!\*))*+\*/")
 _HEAD = re.compile(r"\b(num_partitions|replica_count)\s*=\s*([0-9]{1,9})")
 
 
+# Of one collective, of all groups together, and of a loop: more is no program's.
+_MOST_BYTES = 1e18
+_MOST_LISTED = 2**24
+_MOST_TIMES = 10**15
+
+
 @dataclass(frozen=True, eq=False)
 class HloCollective:
     """A collective of a program.
@@ -63,7 +69,8 @@ class HloCollective:
     def alike(self, other: HloCollective) -> bool:
         """Whether both send the same."""
         same = (self.kind, self.nbytes) == (other.kind, other.nbytes)
-        return same and np.array_equal(self.groups, other.groups)
+        alike = self.groups is other.groups or np.array_equal(self.groups, other.groups)
+        return same and alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +123,8 @@ def step_of(text: Lines) -> HloStep:
     calls: list[tuple[str, str, int]] = []
     left_out: list[str] = []
     known = False
+    # Programs repeat the same groups; together they must not claim more than a program has.
+    groups: dict[tuple[str, int], NDArray[np.int64] | None] = {}
     for number, raw in enumerate(text.raw_lines(), start=1):
         line = _COMMENT.sub("", raw).rstrip()
         if line.lstrip().startswith("HloModule"):
@@ -141,19 +150,23 @@ def step_of(text: Lines) -> HloStep:
         if plain in _LEFT_OUT:
             left_out.append(name)
         if plain in KINDS:
-            everyone = sizes["num_partitions"] * sizes["replica_count"]
-            found.append(
-                (where, _collective(text, number, line, (name, kind, operation), everyone))
-            )
+            one = _collective(text, number, line, (name, kind, operation), sizes, groups)
+            found.append((where, one))
+            if sum(each.size for each in groups.values() if each is not None) > _MOST_LISTED:
+                expected = f"groups of at most {_MOST_LISTED} devices together"
+                raise text.fault("groups too large", number, line.strip()[:60], expected)
     if not known and not found:
         first, line = text.first_line()
         raise text.fault("no HLO text", first, line[:60], "HloModule, or lines %x = f32[8] ...")
     often = _counts(calls, order, entry)
     collectives: list[HloCollective] = []
     for where, each in found:
+        if often[where] > _MOST_TIMES:
+            expected = f"at most {_MOST_TIMES:.0e} runs in a step"
+            raise text.fault(f"loops round {each.name} run too often", None, None, expected)
         if often[where]:
             _add(collectives, replace(each, times=often[where]))
-    most = max((int(each.groups.max()) + 1 for each in collectives), default=0)
+    most = max((int(each.groups.max(initial=-1)) + 1 for each in collectives), default=0)
     n_devices = max(sizes["num_partitions"] * sizes["replica_count"], most)
     return HloStep(n_devices, tuple(collectives), tuple(left_out))
 
@@ -167,27 +180,73 @@ def _called(line: str) -> list[str]:
 
 
 def _collective(
-    text: Lines, number: int, line: str, instruction: tuple[str, str, str], n_devices: int
+    text: Lines,
+    number: int,
+    line: str,
+    instruction: tuple[str, str, str],
+    sizes: dict[str, int],
+    known: dict[tuple[str, int], NDArray[np.int64] | None],
 ) -> HloCollective:
     name, shape, operation = instruction
     starts = operation.endswith("-start")
     kind = KINDS[operation.removesuffix("-start")]
     key = "source_target_pairs" if kind == "permute" else "replica_groups"
-    said = after(line, key)
-    groups = read_groups(said or "{}", 0 if kind == "permute" else n_devices)
+    # Without a list everybody takes part, but a permute says who.
+    said = after(line, key) or ("none" if kind == "permute" else "{}")
+    n_devices = 0 if kind == "permute" else sizes["num_partitions"] * sizes["replica_count"]
+    if (said, n_devices) not in known:
+        known[said, n_devices] = read_groups(said, n_devices)
+    groups = known[said, n_devices]
     if groups is None or (kind == "permute" and groups.shape[1] != 2):
-        if kind == "permute" and (said or "").replace(" ", "") == "{}":
+        if kind == "permute" and said.replace(" ", "") == "{}":
             return HloCollective(name, kind, 0.0, np.zeros((0, 2), dtype=np.int64))
-        expected = "groups of one size: {{0,1},{2,3}} or [2,2]<=[4]"
+        expected = "groups of one size: {{0,1},{2,3}}, [2,2]<=[4] or mesh['a'=2,'b'=2] {'a'}"
         if kind == "permute":
             expected = "{{0,1},{1,0}}"
-        raise text.fault(f"bad {key} of {name}", number, (said or "none")[:60], expected)
+        raise text.fault(f"bad {key} of {name}", number, said[:60], expected)
+    groups = _devices(groups, kind, line, sizes)
     if starts:
         shape = _of_start(kind, shape)
     size = nbytes(shape)
+    if size > _MOST_BYTES:
+        expected = f"at most {_MOST_BYTES:.0e} bytes"
+        raise text.fault(f"type of {name} too large", number, shape[:60], expected)
+    # An all-gather gives the whole buffer, a reduce-scatter one piece of it.
     if kind == "reduce_scatter":
         size *= groups.shape[1]
     return HloCollective(name, kind, size, groups)
+
+
+def _devices(
+    groups: NDArray[np.int64], kind: str, line: str, sizes: dict[str, int]
+) -> NDArray[np.int64]:
+    """Devices of groups, which may list replicas or partitions instead.
+
+    As XLA's GetCollectiveOpGroupMode has it. With one replica and no channel ids are taken as
+    devices, as there is nothing else to communicate among.
+    """
+    replicas, partitions = sizes["replica_count"], sizes["num_partitions"]
+    channel = after(line, "channel_id") is not None
+    if partitions == 1 or "use_global_device_ids=true" in line:
+        return groups
+    in_pairs = kind in ("permute", "alltoall")
+    if channel and not in_pairs:
+        # Groups of replicas, all partitions of each.
+        if groups.max(initial=0) >= replicas:
+            return groups
+        each = groups[:, :, None] * partitions + np.arange(partitions)
+        return each.reshape(groups.shape[0], -1)
+    if replicas == 1:
+        return groups
+    if channel:
+        if groups.max(initial=0) >= partitions:
+            return groups
+        each = groups[None] + (partitions * np.arange(replicas))[:, None, None]
+    else:
+        if groups.max(initial=0) >= replicas:
+            return groups
+        each = groups[None] * partitions + np.arange(partitions)[:, None, None]
+    return each.reshape(-1, groups.shape[1])
 
 
 def _of_start(kind: str, shape: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 _ARRAY = re.compile(r"(?<![a-z0-9])([a-z][a-z0-9]*+)\[([<=0-9,\s]*)\]")
 _BITS = re.compile(r"[a-z]+([0-9]+)")
+_MOST = 10**30
 _NO_DIGITS = {"pred": 1.0, "token": 0.0, "opaque": 0.0}
 
 
@@ -36,7 +36,7 @@ def parts(text: str) -> list[str]:
 
 
 def nbytes(text: str) -> float:
-    """Return the bytes of a type, of all arrays in it together.
+    """Return the bytes of a type, of all arrays in it together, up to about 1e30.
 
     Examples
     --------
@@ -45,8 +45,12 @@ def nbytes(text: str) -> float:
     """
     total = 0.0
     for kind, dims in _ARRAY.findall(text):
-        sizes = [int(size.strip("<= ")) for size in dims.split(",") if size.strip("<= ")]
-        total += math.prod(sizes) * _width(kind)
+        count = 1
+        for size in dims.split(","):
+            # Longer numbers are no sizes; they must not overflow either.
+            if digits := size.strip("<= "):
+                count = min(count * int(digits[:20]), _MOST)
+        total += count * _width(kind)
     return total
 
 
@@ -55,4 +59,4 @@ def _width(kind: str) -> float:
     if kind in _NO_DIGITS:
         return _NO_DIGITS[kind]
     match = _BITS.match(kind)
-    return int(match[1]) / 8 if match else 0.0
+    return int(match[1][:4]) / 8 if match else 0.0

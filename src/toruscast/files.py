@@ -25,6 +25,9 @@ _STDIN = "/dev/stdin"
 # A packed file may hold this many times its own size, or this many bytes if that is more.
 _MAX_RATIO = 100
 _LEAST_LIMIT = 2**25
+# What is made of a file may take this many bytes, or this many times its size if that is more.
+_LEAST_CLAIM = 400e6
+_MAX_CLAIM = 1000
 _MAX_DOTS = 16
 # Members of an archive of arrays; the directory of a million takes seconds.
 _MAX_MEMBERS = 1000
@@ -126,6 +129,29 @@ def most_unpacked(path: str | os.PathLike[str], most: int) -> int:
     Real files are packed to a tenth, and a small file must not fill the memory.
     """
     return min(most, max(_LEAST_LIMIT, _MAX_RATIO * Path(path).stat().st_size))
+
+
+def check_claim(path: str | os.PathLike[str], nbytes: float, found: str) -> None:
+    """Raise unless a file may claim so many bytes of memory, before they are taken.
+
+    That is 400 MB, or a thousand times the file's own size if that is more: a text of a few lines
+    must not fill the memory, and real tables are packed less than that.
+
+    Raises
+    ------
+    InputError
+        With what was ``found``.
+    """
+    place = Path(path)
+    size = place.stat().st_size if place.is_file() else 0
+    most = max(_LEAST_CLAIM, _MAX_CLAIM * size)
+    if nbytes > most:
+        raise InputError(
+            "file claims too much",
+            file=path,
+            found=f"{found}, {nbytes / 1e9:.3g} GB",
+            expected=f"at most {most / 1e9:.3g} GB for a file of {counted(size, 'byte')}",
+        )
 
 
 def check_text(data: bytes, path: str | os.PathLike[str], line: int | None = None) -> None:
@@ -258,6 +284,22 @@ def arrays_of_npz(data: bytes, path: str | os.PathLike[str], most: int) -> dict[
     # Hostile bytes give errors of many kinds: struct.error, zlib.error, KeyError, ...
     except (Exception, MemoryError) as error:
         raise InputError("damaged .npz file", file=path, found=type(error).__name__) from None
+
+
+def array_of_npy(data: bytes, path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file; nothing is unpickled.
+
+    Raises
+    ------
+    InputError
+        If it is damaged, or its header promises another size than the file has.
+    """
+    try:
+        return _array(data)
+    except (Exception, MemoryError) as error:
+        # Hostile bytes give errors of many kinds.
+        found = error if isinstance(error, ValueError) else type(error).__name__
+        raise InputError("damaged NumPy array", file=path, found=found) from None
 
 
 def _array(raw: bytes) -> NDArray[Any]:

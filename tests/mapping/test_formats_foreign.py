@@ -21,8 +21,6 @@ from toruscast.scaling.formats import read_measurements
 from toruscast.scaling.interconnect.jobs import read_jobs
 
 FOREIGN = [
-    ("0;1;100\n1;2;50\n", "values separated by ; (0;1;100)"),
-    ("0;1;64,5\n1;2;8\n", "values separated by ; (0;1;64,5)"),
     ("0,5; 1;,5\n", "values separated by ; (0,5; 1;,5)"),
     ('["a", 1]\n', 'JSON (["a", 1])'),
     ('{"process_ids": [0, 1]}', 'JSON ({"process_ids": [0, 1]})'),

@@ -33,7 +33,7 @@ def trace(tmp_path):
         writers[2].mpi_isend(2, 1, part, 0, 64, 7)
         for writer in writers:
             writer.mpi_collective_begin(3)
-            writer.mpi_collective_end(4, enums.CollectiveOp.ALLREDUCE, world, 0, 300, 300)
+            writer.mpi_collective_end(4, enums.CollectiveOp.ALLREDUCE, world, 0, 900, 900)
     return path
 
 

@@ -15,21 +15,44 @@ ID, NAME, TYPE, ATTRIBUTE = 1, 2, 3, 10
 DOUBLE, FLOAT, TEXT = 3, 5, 29
 ZIGZAG = (15, 17)
 WHOLE = (7, 9, 11, 13, 27)
-VERSIONS = (b"0.", b"1.")
-NAME_OF_VERSION = 1 << 3 | BYTES
+BOOLS = 28
+# Wire types of the fields of GlobalMetadata and of Node.
+_OF_METADATA = {1: BYTES, 2: BYTES}
+_OF_NODE = dict.fromkeys((1, 3, 4, 5, 6, 7), VARINT) | dict.fromkeys((2, 8, 9, 10), BYTES)
 
 
 def is_chakra_start(data: bytes) -> bool:
-    """Whether the first message is Chakra's metadata: its only text is a version."""
+    """Whether the first message is Chakra's metadata, and a node follows if so much is there.
+
+    The metadata may be empty or long: Chakra's generator writes a version, its converters write
+    attributes, among them the whole text that they convert.
+    """
     try:
         size, at = _varint(data, 0)
-        if not 2 < size < 4096 or data[at] != NAME_OF_VERSION:
+        end = at + size
+        whole = end <= len(data)
+        fields = list(_fields(data[at:end], cut=not whole))
+        if not all(_is_metadata(*field) for field in fields):
             return False
-        length, at = _varint(data, at + 1)
+        if not whole or end == len(data):
+            return bool(fields)
+        size, at = _varint(data, end)
+        node = list(_fields(data[at : at + size], cut=at + size > len(data)))
     except (IndexError, ValueError):
         return False
-    text = data[at : at + length]
-    return 0 < length < 20 and text.startswith(VERSIONS)
+    known = all(_OF_NODE.get(number) == kind or kind == BYTES for number, kind, _ in node)
+    numbers = {number for number, _, _ in node}
+    return known and bool(numbers & {NAME, TYPE, ATTRIBUTE}) and numbers <= set(_OF_NODE)
+
+
+def _is_metadata(number: int, kind: int, value: int | bytes) -> bool:
+    """Whether a field is a version, or an attribute with a name."""
+    if _OF_METADATA.get(number) != kind or not isinstance(value, bytes):
+        return False
+    if number == 1:
+        return value.decode().isprintable()
+    first = next(iter(_fields(value, cut=True)), None)
+    return first is not None and first[:2] == (1, BYTES)
 
 
 def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str, Any]]:
@@ -56,7 +79,7 @@ def chakra_nodes(path: str | os.PathLike[str], data: bytes) -> Iterator[dict[str
 
 def _node(data: bytes) -> dict[str, Any]:
     node: dict[str, Any] = {"attr": []}
-    for key, value in _fields(data):
+    for key, _, value in _fields(data):
         if key == ID:
             node["id"] = value
         elif key == NAME and isinstance(value, bytes):
@@ -70,7 +93,7 @@ def _node(data: bytes) -> dict[str, Any]:
 
 def _attribute(data: bytes) -> dict[str, Any]:
     attribute: dict[str, Any] = {}
-    for key, value in _fields(data):
+    for key, _, value in _fields(data):
         if key == 1 and isinstance(value, bytes):
             attribute["name"] = value.decode(errors="replace")
         elif key in WHOLE and isinstance(value, int):
@@ -81,6 +104,8 @@ def _attribute(data: bytes) -> dict[str, Any]:
             attribute["value"] = struct.unpack("<d", value)[0]
         elif key == FLOAT and isinstance(value, bytes):
             attribute["value"] = struct.unpack("<f", value)[0]
+        elif key == BOOLS and isinstance(value, bytes):
+            attribute["value"] = _bools(value)
         elif key == TEXT and isinstance(value, bytes):
             attribute["value"] = value.decode(errors="replace")
         elif isinstance(value, bytes) and len(value) in (4, 8) and key in (19, 21, 23, 25):
@@ -88,22 +113,38 @@ def _attribute(data: bytes) -> dict[str, Any]:
     return attribute
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field of a message."""
+def _bools(data: bytes) -> list[bool]:
+    """The values of a list, packed or one by one."""
+    values: list[bool] = []
+    for _, kind, value in _fields(data):
+        if isinstance(value, bytes) and kind == BYTES:
+            values += map(bool, value)
+        else:
+            values.append(bool(value))
+    return values
+
+
+def _fields(data: bytes, *, cut: bool = False) -> Iterator[tuple[int, int, int | bytes]]:
+    """Number, wire type and value of each field of a message; of a cut one those that are whole."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == VARINT:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        length = {FIXED64: 8, FIXED32: 4}.get(kind)
-        if kind == BYTES:
-            length, at = _varint(data, at)
-        if length is None or length > len(data) - at:
+        try:
+            tag, at = _varint(data, at)
+            kind = tag & 7
+            if kind == VARINT:
+                value, at = _varint(data, at)
+                yield tag >> 3, kind, value
+                continue
+            length = {FIXED64: 8, FIXED32: 4}.get(kind)
+            if kind == BYTES:
+                length, at = _varint(data, at)
+        except IndexError:
+            if cut:
+                return
+            raise
+        if length is None or (length > len(data) - at and not cut):
             raise ValueError(f"bad field {tag >> 3}")
-        yield tag >> 3, data[at : at + length]
+        yield tag >> 3, kind, data[at : at + length]
         at += length
 
 

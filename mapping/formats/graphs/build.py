@@ -1,10 +1,13 @@
-"""From the rows of a file to a graph; a row at fault is named by its line."""
+"""What the readers and writers of graphs share: options, from rows to a graph, rows to a file."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +16,58 @@ from toruscast.errors import DuplicateEdgeError, InputError, InputWarning
 from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._source import Text, at_file
+from .._source import at_file
 from .._table import Table
-from .options import GraphOptions
 
+Include = Literal["all", "point_to_point", "collective"]
+Duplicates = Literal["refuse", "sum"]
+Gathered = Literal["each", "whole"]
+AnyPath = str | os.PathLike[str]
 Array = NDArray[Any]
+# What is said of an option that a format does not use.
+_UNUSED = {
+    "include": "no monitoring output, so there is nothing to select",
+    "columns": "no table with named columns",
+    "collectives": "no trace with collectives, so there is no algorithm to choose",
+    "gathered": "no trace whose gathers have two readings",
+}
+_DEFAULTS = {"include": "all", "gathered": "each"}
 # So many tasks are believed only of as many edges, or where they are stated.
 _MANY = 2**20
 _FEW_TASKS_AN_EDGE = 16
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Options of `read_comm`; a dialect that cannot use one refuses it."""
+
+    name: str = ""
+    n_tasks: int | None = None
+    include: Include = "all"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of the file's columns by ours, for tables."""
+    duplicates: Duplicates = "refuse"
+    """Whether pairs that stand several times are added up."""
+    collectives: Mapping[str, str] = field(default_factory=dict)
+    """Algorithms by collective, such as {"allreduce": "ring"}."""
+    named: bool = False
+    """Whether the caller has named the format, so that nothing is asked."""
+    gathered: Gathered = "each"
+    """Whether the size of a gather or all-gather is what each rank puts in, or the whole."""
+
+    def only(self, path: AnyPath, *used: str) -> None:
+        """Raise `InputError` if an option is set that the file's format does not use."""
+        for option, message in _UNUSED.items():
+            value = getattr(self, option)
+            if option not in used and value and value != _DEFAULTS.get(option):
+                found = value if isinstance(value, str) else ", ".join(value.values())
+                raise InputError(message, file=path, found=found, expected=_DEFAULTS.get(option))
+
+    def agree(self, count: int | None, path: AnyPath) -> int | None:
+        """Return the one task count that the file and the caller give."""
+        if count is not None and self.n_tasks is not None and count != self.n_tasks:
+            raise InputError("wrong number of tasks", file=path, found=count, expected=self.n_tasks)
+        return count if self.n_tasks is None else self.n_tasks
 
 
 @dataclass(frozen=True)
@@ -33,19 +80,12 @@ class Told:
     """Whether it says that the fourth column holds message counts."""
 
 
-def agree(text: Text, count: int | None, n_tasks: int | None) -> int | None:
-    """Return the one task count that the file and the caller give."""
-    if count is not None and n_tasks is not None and count != n_tasks:
-        raise text.fault("wrong number of tasks", None, count, n_tasks)
-    return count if n_tasks is None else n_tasks
-
-
 def graph_of(
     table: Table, values: dict[str, Array], told: Told, options: GraphOptions
 ) -> CommGraph:
     """Return the graph of the columns src, dst, nbytes and maybe n_messages."""
     src, dst = values["src"], values["dst"]
-    n_tasks = agree(table.text, told.n_tasks, options.n_tasks)
+    n_tasks = options.agree(told.n_tasks, table.text.file)
     most = MAX_TASKS if n_tasks is None else n_tasks
     for what, ends in (("source", src), ("destination", dst)):
         if ends.size and ends.max() >= most:
@@ -118,3 +158,21 @@ def _refuse_twice(table: Table, src: Array, dst: Array, n_tasks: int) -> None:
             found=found,
             expected=expected,
         ) from None
+
+
+def write_rows(path: Path, head: str, columns: Sequence[Array], separator: str) -> None:
+    """Write a line for each row below ``head``; whole numbers without a point."""
+    import pandas as pd
+
+    table = pd.DataFrame({i: short(column) for i, column in enumerate(columns)})
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(head)
+        table.to_csv(stream, sep=separator, header=False, index=False, lineterminator="\n")
+
+
+def short(values: Array) -> Array:
+    """Return numbers that are all whole as such, so that they are written without a point."""
+    if values.dtype.kind != "f":
+        return values
+    exact = (values == np.floor(values)) & (values < 2**53)
+    return values.astype(np.int64) if exact.all() else values

@@ -1,4 +1,8 @@
-"""Chakra execution traces: a file for each rank, JSON or length-delimited protobuf."""
+"""Chakra execution traces: a file for each rank, JSON or length-delimited protobuf.
+
+Patterns were `generator.py`, `text_converter.py` and `pytorch_converter.py` of mlcommons/chakra
+(21585d8, 2026-05-20), and the traces in `examples/` of ASTRA-sim (518bd51, 2026-03-25).
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,22 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from toruscast.errors import InputError
+from toruscast.files import check_claim
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import at_file
 from ..dialect import Dialect
 from ..source import Source
-from ._chakra_groups import Groups, group_name, members
-from ._collectives import collective_total
+from ._collectives import added, collective_of, collective_total, edges_of
 from ._protobuf import chakra_nodes, is_chakra_start
-from .options import GraphOptions
+from .build import GraphOptions
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
 TYPES = (
@@ -32,22 +36,20 @@ COLLECTIVES = (
     *("ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST"),
     *("ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"),
 )
-# Collective of ours, and the algorithm if none is named.
-OURS = {
-    "ALL_REDUCE": ("allreduce", "ring"),
-    "REDUCE": ("reduce", "binomial"),
-    "ALL_GATHER": ("allgather", "ring"),
-    "GATHER": ("gather", "linear"),
-    "SCATTER": ("scatter", "linear"),
-    "BROADCAST": ("bcast", "binomial"),
-    "ALL_TO_ALL": ("alltoall", "pairwise"),
-    "REDUCE_SCATTER": ("reduce_scatter", "ring"),
-    "REDUCE_SCATTER_BLOCK": ("reduce_scatter", "ring"),
-}
+# comm_size is what each rank puts in. So ASTRA-sim reads it (Workload.cc hands it on, Ring.cc sends
+# messages of all of it in an all-gather, and of an n-th of it in an all-reduce, a reduce-scatter
+# and an all-to-all), and so Chakra's converter writes it (PyTorchNode.comm_size adds up the input
+# tensors). Of these collectives the buffer of all ranks is n times as long.
+_OF_EACH = ("allgather", "gather")
 JSON_START = re.compile(
     rb'\s*[\[{].{0,4000}?("COMM_(SEND|RECV|COLL)_NODE"|"comm_size"|"comm_type")', re.S
 )
 Node = dict[str, Any]
+# Kind and size of each collective, by rank, by the name of its process group.
+Groups = dict[str, dict[int, Counter[tuple[str, float]]]]
+# Names of the group of all ranks.
+EVERYONE = ("", "0", "default_pg", "None")
+LISTS = "comm_group.json"
 
 
 def is_chakra(source: Source) -> bool:
@@ -59,8 +61,7 @@ def is_chakra(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the traffic of all ranks, collectives sent by a named algorithm."""
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path, "include", "collectives", "gathered")
     files = _files(source)
     if len(files) > 1 and sorted(files) != list(range(len(files))):
         missing = next(rank for rank in range(max(files)) if rank not in files)
@@ -73,36 +74,43 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
                 src = _number(file, node, "comm_src", rank)
                 rows.append((src, _number(file, node, "comm_dst"), _size(file, node), 1.0))
             elif node["type"] == "COMM_COLL_NODE":
-                here = seen.setdefault(group_name(file, node), {}).setdefault(rank, Counter())
+                here = seen.setdefault(_group_name(file, node), {}).setdefault(rank, Counter())
                 here[_kind(file, node), _size(file, node)] += 1
     most = max((max(s, d) for s, d, *_ in rows), default=-1) + 1
     n_tasks = options.n_tasks or max(most, len(files) if len(files) > 1 else 0)
-    if options.include == "collective":
-        rows = []
+    parts = []
+    if options.include != "collective" and rows:
+        parts.append(sum_edges(max(n_tasks, most), *zip(*rows, strict=True)))
     if options.include != "point_to_point":
-        for ranks, shared in members(source, files, seen, n_tasks, options):
+        for ranks, shared in _members(source, files, seen, n_tasks, options):
             for (kind, size), times in shared.items():
-                rows += _expanded(source, kind, size, times, ranks, options)
-    if not rows:
+                parts += _expanded(source, kind, size, times, ranks, n_tasks, options)
+    if not any(part.n_edges for part in parts):
         raise InputError("Chakra trace without a message", file=source.path)
     with at_file(source.path):
-        return sum_edges(n_tasks, *zip(*rows, strict=True), name=options.name)
+        return added(source.path, parts, n_tasks, options.name)
 
 
 def _expanded(
-    source: Source, kind: str, size: float, times: int, ranks: list[int], options: GraphOptions
-) -> list[tuple[int, int, float, float]]:
+    source: Source,
+    kind: str,
+    size: float,
+    times: int,
+    ranks: list[int],
+    n_tasks: int,
+    options: GraphOptions,
+) -> list[CommGraph]:
     """Messages of a collective of some ranks that stands ``times`` in the trace."""
-    if kind == "BARRIER":
+    collective = collective_of(kind)
+    # A barrier carries no bytes.
+    if collective is None:
         return []
-    collective, algorithm = OURS[kind]
+    if collective in _OF_EACH and options.gathered == "each":
+        size *= len(ranks)
+    group = np.array([ranks])
+    check_claim(source.path, 24 * edges_of(collective, group), f"{kind} of {len(ranks)} ranks")
     with at_file(source.path):
-        total = collective_total(
-            collective, len(ranks), size, options.collectives.get(collective, algorithm)
-        )
-    of = np.array(ranks)
-    columns = (of[total.src], of[total.dst], total.nbytes * times, total.n_messages * times)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+        return [collective_total(collective, group, size, options.collectives, n_tasks, times)]
 
 
 def _files(source: Source) -> dict[int, Source]:
@@ -201,6 +209,100 @@ def _kind(source: Source, node: Node) -> str:
     return word
 
 
+def _group_name(source: Source, node: Mapping[str, Any]) -> str:
+    """Return the process group of a collective; "" for all ranks.
+
+    Raises
+    ------
+    InputError
+        If it goes along some dimensions of the simulator's network only.
+    """
+    dims = node.get("involved_dim")
+    if isinstance(dims, dict):
+        dims = dims.get("values")
+    if isinstance(dims, list) and not all(dims):
+        raise InputError(
+            "Chakra collective along some dimensions only, which ASTRA-sim's network file tells",
+            file=source.path,
+            found=f"node {node.get('id', '?')}: involved_dim {dims}",
+            expected="process groups (pg_name)",
+        )
+    name = node.get("pg_name", node.get("comm_group"))
+    return "" if name is None or str(name) in EVERYONE else str(name)
+
+
+def _members(
+    source: Source,
+    files: Mapping[int, Source],
+    seen: Groups,
+    n_tasks: int,
+    options: GraphOptions,
+) -> list[tuple[list[int], Counter[tuple[str, float]]]]:
+    """Return the ranks of each group and its collectives.
+
+    Raises
+    ------
+    InputError
+        If nothing tells who takes part, or the ranks of a group differ in their collectives.
+    """
+    alone = len(files) < 2
+    lists = _lists(source) if set(seen) - {""} else {}
+    found = []
+    for name, by_rank in seen.items():
+        if alone and not name and (n_tasks < 2 or options.n_tasks is None):
+            raise InputError(
+                "Chakra trace of one rank: nothing tells how many take part in its collectives",
+                file=source.path,
+                expected="the traces of all ranks (folder or NAME of NAME.0.et, NAME.1.et, ...), "
+                "or the number of tasks (n_tasks=, --tasks)",
+            )
+        ranks = [*range(n_tasks)] if not name else lists.get(name, sorted(by_rank))
+        if alone and name and name not in lists:
+            raise InputError(
+                "Chakra trace of one rank: nothing tells who is in its process groups",
+                file=source.path,
+                found=f"pg_name {name}",
+                expected=f"the traces of all ranks, or {LISTS} beside it",
+            )
+        if not ranks or ranks[-1] >= n_tasks:
+            raise InputError(
+                "rank of a process group out of range",
+                file=source.path,
+                found=f"{ranks[-1:]} of pg_name {name}",
+                expected=f"0 to {n_tasks - 1}",
+            )
+        shared = next(iter(by_rank.values()))
+        for rank in ranks if not alone else by_rank:
+            if by_rank.get(rank) != shared:
+                where = f"rank {rank}" + (f", pg_name {name}" if name else "")
+                raise InputError("collectives of the ranks differ", file=source.path, found=where)
+        found.append((ranks, shared))
+    return found
+
+
+def _lists(source: Source) -> dict[str, list[int]]:
+    """The ranks of groups that a file beside the traces lists."""
+    place = Path(source.path)
+    file = (place if place.is_dir() else place.parent) / LISTS
+    if not file.is_file():
+        return {}
+    listed = Source(file)
+    try:
+        content = json.loads(listed.text.data)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise listed.text.fault("damaged JSON", line, None, '{"1": [0, 2]}') from None
+    lists = content.items() if isinstance(content, dict) else ()
+    good = {
+        str(name): sorted(set(ranks))
+        for name, ranks in lists
+        if isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)
+    }
+    if not isinstance(content, dict) or len(good) < len(content):
+        raise listed.text.fault("bad groups", 1, str(content)[:60], '{"1": [0, 2]}')
+    return good
+
+
 def _fault(source: Source, node: Node, message: str, found: Any, expected: str) -> InputError:
     where = f"node {node.get('id', '?')}: {'none' if found is None else found}"
     return InputError(message, file=os.fspath(source.path), found=where, expected=expected)
@@ -217,7 +319,9 @@ The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`),
 or one file, which stands for all where `--tasks` says how many. Sends go from `comm_src` to
 `comm_dst`. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
 binomial tree (broadcast, reduce), pairwise (all-to-all) or directly (gather, scatter);
-`--collectives allreduce=rabenseifner` names another algorithm. Collectives of a process group
+`--collectives allreduce=rabenseifner` names another algorithm. `comm_size` is what each rank puts
+in, as ASTRA-sim and Chakra's converters take it; where it is the whole gathered buffer, as in
+SimAI, say `--gathered whole`. Collectives of a process group
 (`pg_name`) go among the ranks in whose traces it stands, or those that `comm_group.json` beside
 them lists (`{"1": [0, 2]}`). In JSON the attributes of a node may
 stand in `attr` or beside its `type`.

@@ -14,7 +14,7 @@ from .._source import Text
 from .._table import whole
 from ..dialect import Dialect
 from ..source import Source
-from .options import GraphOptions
+from .build import GraphOptions
 
 HEAD = re.compile(r"num_ranks\s+([0-9]+)")
 RANK = re.compile(r"rank\s+([0-9]+)\s*\{?")
@@ -47,9 +47,7 @@ def is_goal(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return a workload: messages whose chains of dependencies are equally long share a round."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path)
     text = source.text
     n, tasks, ends = _tasks(text)
     if options.n_tasks not in (None, n):

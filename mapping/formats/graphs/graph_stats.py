@@ -11,7 +11,7 @@ from .._source import at_file
 from .._table import NUMBER, whole
 from ..dialect import Dialect
 from ..source import Source
-from .options import GraphOptions
+from .build import GraphOptions
 
 PAIR = re.compile(r"\s*([0-9]{1,18})\s*,\s*([0-9]{1,18})\s*=\s*(\S+)\s*")
 TITLE = re.compile(r"-+\s*Graph Information\s*-+")
@@ -27,9 +27,7 @@ def is_graph_stats(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph: half of the bytes of a pair go each way, in one message."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path)
     text = source.text
     seen: dict[tuple[int, int], int] = {}
     amounts: list[float] = []

@@ -1,27 +1,29 @@
-"""HLO text: a phase for each collective of a compiled program."""
+"""HLO text: a phase for each collective of a compiled program.
+
+Patterns were programs that JAX 0.4 to 0.9 compiled, and the printers of XLA (replica_group.cc and
+mesh_and_axis.cc of 2026, named meshes as JAX 0.10 has them).
+"""
 
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
+
+from toruscast.errors import InputWarning
+from toruscast.files import check_claim
+from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...hlo import HloCollective, step_of
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source
-from ._collectives import collective_total
-from .options import GraphOptions
+from ._collectives import collective_total, edges_of
+from .build import GraphOptions
 
 START = re.compile(rb"\s*HloModule\s")
-# Algorithms where none is named.
-USUAL = {
-    "allreduce": "ring",
-    "allgather": "ring",
-    "reduce_scatter": "ring",
-    "alltoall": "pairwise",
-}
 
 
 def is_hlo(source: Source) -> bool:
@@ -31,9 +33,7 @@ def is_hlo(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return a phase for each collective; those that run several times send as much more."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path, "collectives")
     text = source.text
     step = step_of(text)
     if not step.collectives:
@@ -42,7 +42,18 @@ def read(source: Source, options: GraphOptions) -> Workload:
     if n > MAX_TASKS or options.n_tasks not in (None, n):
         most = options.n_tasks or MAX_TASKS
         raise text.fault("too many devices", None, step.n_devices, f"at most {most}")
-    phases = [_phase(one, n, options) for one in step.collectives]
+    if step.left_out:
+        warnings.warn(
+            f"{source.path}: left out, as it is not known what they send: "
+            f"{', '.join(step.left_out[:8])}",
+            InputWarning,
+            stacklevel=2,
+        )
+    # Sender and receiver of an all-to-all take eight bytes; its amounts are alike.
+    held = sum(8 * edges_of(one.kind, one.groups) for one in step.collectives)
+    n_edges = counted(held // 8, "message")
+    check_claim(source.path, held, f"{counted(len(step.collectives), 'collective')} of {n_edges}")
+    phases = [_phase(one, n, options).renamed(options.name) for one in step.collectives]
     return Workload(phases, name=options.name)
 
 
@@ -51,18 +62,9 @@ def _phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph
         src, dst = one.groups.T
         sizes = np.full(src.size, one.nbytes * one.times)
         counts = np.full(src.size, float(one.times))
-        return sum_edges(n_tasks, src, dst, sizes, counts, name=options.name)
-    algorithm = options.collectives.get(one.kind, USUAL[one.kind])
-    total = collective_total(one.kind, one.groups.shape[1], one.nbytes, algorithm)
-    groups = len(one.groups)
-    return sum_edges(
-        n_tasks,
-        one.groups[:, total.src].ravel(),
-        one.groups[:, total.dst].ravel(),
-        np.tile(total.nbytes * one.times, groups),
-        np.tile(total.n_messages * one.times, groups),
-        name=options.name,
-    )
+        return sum_edges(n_tasks, src, dst, sizes, counts)
+    chosen = options.collectives
+    return collective_total(one.kind, one.groups, one.nbytes, chosen, n_tasks, one.times)
 
 
 DIALECT = Dialect(

@@ -12,7 +12,7 @@ from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from .._source import Text, at_file
 from ..dialect import Dialect
 from ..source import Source
-from .options import GraphOptions
+from .build import GraphOptions
 
 START = re.compile(
     rb"\s*+(?><\?xml[^>]*\?>\s*+)?(?><!--.*?-->\s*+)*+<ipm(_job_profile)?[\s>]", re.S
@@ -29,9 +29,7 @@ def is_ipm(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of all sends in the hash tables of the tasks."""
-    options.refuse_messages()
-    options.refuse_columns(source.path)
-    options.refuse_include(source.path)
+    options.only(source.path)
     text = source.text
     rows: list[tuple[int, int, int, int]] = []
     size, left_out = 0, 0.0

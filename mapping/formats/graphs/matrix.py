@@ -1,25 +1,60 @@
-"""Communication graphs as dense matrices: a line for each source."""
+"""Communication graphs as dense matrices: a line for each source, with or without labels.
+
+The pattern of labelled ones was `DataFrame.to_csv` of pandas. R's `write.table` leaves out the cell
+above the labels of the rows.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import array_of_npy
+from toruscast.wording import counted
 
-from ...comm_graph import CommGraph
-from .._table import NUMBER, fields
+from ...comm_graph import CommGraph, sum_edges
+from .._source import Text, at_file
+from .._table import NUMBER, Column, cells, fields, read_table, row_of
 from ..dialect import Dialect
 from ..source import LINES, Source
-from .build import Told
-from .counts import matrix_graph
-from .dense import read_dense, square
+from .build import Array, GraphOptions, Told
 from .edges import EDGE_COLUMNS, is_edge_list, stated
-from .options import GraphOptions
 
+# A dense matrix of this many tasks takes 2 GiB.
+MAX_DENSE_TASKS = 16384
 # Of a matrix that is written.
 MOST = 2**13
+# Size of a matrix, and its entries: source, destination, value.
+Entries = tuple[int, tuple[Array, Array, Array]]
+_LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,9})")
+
+
+def graph_of_matrix(source: Source, matrix: Entries, options: GraphOptions) -> CommGraph:
+    """Return the graph of the entries of a square matrix; pairs may stand twice if summed."""
+    n_tasks, (src, dst, values) = matrix
+    options.agree(n_tasks, source.path)
+    build = sum_edges if options.duplicates == "sum" else CommGraph
+    with at_file(source.path):
+        return build(n_tasks, src, dst, values, name=options.name)
+
+
+def entries_of(dense: NDArray[np.float64]) -> Entries:
+    """Return the entries of a dense matrix that are not 0, row = source.
+
+    Raises
+    ------
+    InputError
+        If it is not square.
+    """
+    if dense.ndim != 2 or dense.shape[0] != dense.shape[1] or not dense.size:
+        shape = "x".join(map(str, dense.shape))
+        raise InputError("matrix is not square", found=shape, expected="as many rows as columns")
+    src, dst = np.nonzero(dense)
+    return dense.shape[0], (src, dst, dense[src, dst])
 
 
 def is_matrix(source: Source) -> bool:
@@ -28,20 +63,22 @@ def is_matrix(source: Source) -> bool:
     Three lines of three numbers, or four of four, may be a list of edges too: a comment with the
     number of tasks or the grid, which stands above edges, tells them apart.
     """
-    if not _starts_like_one(source):
+    if not _starts_like_one(source) or is_labelled(source):
         return False
     if len(source.fields) > max(EDGE_COLUMNS):
         widths = {len(fields(line)) for _, line in source.lines}
         return len(source.lines) in (len(source.fields), LINES) or len(widths) > 1
-    if (width := square(source)) is None:
+    width = len(source.fields)
+    if not width == len(source.lines) < LINES:
         return False
     if width not in EDGE_COLUMNS:
-        return True
+        # A single number is a matrix of one task as well as the number of tasks or a node.
+        return width > 1
     try:
         above = stated(source.text)
         if not {source.n_tasks, above.n_tasks} <= {None, width}:
             return False
-        read_dense(source.text)
+        _dense(source.text)
     except InputError:
         return False
     return above == Told() or not is_edge_list(source)
@@ -58,9 +95,140 @@ def _starts_like_one(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a dense matrix."""
-    options.refuse_include(source.path)
-    options.refuse_columns(source.path)
-    return matrix_graph(source, read_dense(source.text), options)
+    options.only(source.path)
+    return graph_of_matrix(source, _dense(source.text), options)
+
+
+def _dense(text: Text) -> Entries:
+    """Size and positive entries of a dense matrix of numbers."""
+    number, line = text.first_line()
+    width = len(fields(line))
+    _check_width(text, number, width)
+    columns = [Column(f"entry for task {task}") for task in range(width)]
+    table = read_table(text, columns, max_rows=width + 1)
+    _check_rows(text, table.n_rows, width)
+    return entries_of(np.array(table.columns, np.float64).T)
+
+
+def _check_width(text: Text, number: int, width: int) -> None:
+    if width > MAX_DENSE_TASKS:
+        limit = f"at most {MAX_DENSE_TASKS}; write it as an edge list"
+        raise text.fault("dense matrix too large", number, f"{width} columns", limit)
+
+
+def _check_rows(text: Text, n_rows: int, width: int) -> None:
+    if n_rows != width:
+        found = counted(n_rows, "row") if n_rows < width else f"more than {width} rows"
+        raise text.fault("matrix is not square", None, found, f"{width}, as many as columns")
+
+
+def is_labelled(source: Source) -> bool:
+    """Whether the first line holds the labels of columns, which stand before the rows as well."""
+    rows = [cells(line)[1] for _, line in source.lines]
+    if len(rows) < 2:
+        return False
+    labels = _labels(rows[0], len(rows[1]))
+    before = [row[0] for row in rows[1:]]
+    return (
+        labels is not None
+        and len(set(labels)) == len(labels)
+        and len(before) <= len(labels)
+        and set(before) <= set(labels)
+        and (len(rows) == LINES or len(before) == len(labels))
+        and all(len(row) == len(rows[1]) for row in rows[1:])
+        and all(NUMBER.fullmatch(cell) for cell in rows[1][1:])
+        # A corner of numbers would be a matrix of numbers.
+        and (len(rows[0]) < len(rows[1]) or not NUMBER.fullmatch(rows[0][0]))
+    )
+
+
+def _labels(head: list[str], width: int) -> list[str] | None:
+    """Labels of the columns; the cell above the labels of the rows may be missing."""
+    if width < 2 or not width - 1 <= len(head) <= width:
+        return None
+    return head[1:] if len(head) == width else head
+
+
+def read_labelled(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a matrix whose labels say which task a row and a column is."""
+    options.only(source.path)
+    text = source.text
+    number, line = text.first_line()
+    rows = text.lines(skip=number)
+    first = next(rows, None)
+    if first is None:
+        raise text.fault("matrix without rows", number, line)
+    separator, parts = cells(first[1])
+    labels = _labels(cells(line)[1], len(parts)) or []
+    width = len(labels)
+    _check_width(text, number, width)
+    task = _tasks_of(text, number, labels)
+    columns = [None, *(Column(f"entry for {label}") for label in labels)]
+    dense = np.zeros((width, width))
+    seen: dict[int, int] = {}
+    for at, row in text.lines(skip=number):
+        label = row.split(separator)[0].strip().strip("\"'")
+        if label not in task or (at_before := seen.setdefault(task[label], at)) != at:
+            known = label in task
+            found = f"{label}, also on line {at_before}" if known else label
+            message = "row stands twice" if known else "row of no column"
+            raise text.fault(message, at, found, "a row for each column")
+        dense[task[label], list(task.values())] = row_of(text, at, row, columns, separator)
+    _check_rows(text, len(seen), width)
+    return graph_of_matrix(source, entries_of(dense), options)
+
+
+def _tasks_of(text: Text, number: int, labels: list[str]) -> dict[str, int]:
+    """The task of each label: its number where all have one, else its place."""
+    matches = [_LAST_NUMBER.fullmatch(label) for label in labels]
+    before = {match[1] for match in matches if match}
+    if not all(matches) or len(before) != 1:
+        return {label: place for place, label in enumerate(labels)}
+    numbers = [int(match[2]) for match in matches if match]
+    least = min(numbers)
+    if sorted(numbers) != list(range(least, least + len(numbers))) or least > 1:
+        expected = f"the tasks 0 to {len(labels) - 1}, or 1 to {len(labels)}, each once"
+        raise text.fault("bad labels of a matrix", number, ", ".join(labels)[:80], expected)
+    return {label: value - least for label, value in zip(labels, numbers, strict=True)}
+
+
+def is_npy(source: Source) -> bool:
+    """Whether the file starts as every array of NumPy does."""
+    return source.start.startswith(b"\x93NUMPY")
+
+
+def read_npy(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a square array, or of an array of records with a field a column."""
+    array = array_of_npy(source.data, source.path)
+    with at_file(source.path):
+        if array.dtype.names is None:
+            options.only(source.path)
+            return graph_of_matrix(source, entries_of(numbers_of(array)), options)
+        options.only(source.path, "columns")
+        return graph_of_columns({n: array[n] for n in array.dtype.names}, options, source)
+
+
+def graph_of_columns(arrays: dict[str, Array], options: GraphOptions, source: Source) -> CommGraph:
+    """Return the graph of arrays under the names of columns, as in a table."""
+    from .table import names_of
+
+    theirs = names_of(list(arrays), options.columns, source.path)
+    columns = {name: arrays[their] for name, their in theirs.items()}
+    src, dst = columns["src"], columns["dst"]
+    for name in ("src", "dst"):
+        if columns[name].ndim != 1 or columns[name].dtype.kind not in "iu":
+            raise InputError(f"bad {name}", found=columns[name].dtype, expected="whole numbers")
+    n_tasks = options.n_tasks or int(max(src.max(initial=0), dst.max(initial=0))) + 1
+    build = sum_edges if options.duplicates == "sum" else CommGraph
+    values = [columns.get(name) for name in ("nbytes", "n_messages")]
+    return build(n_tasks, src, dst, *values, name=options.name)  # type: ignore[arg-type]
+
+
+def numbers_of(array: Array) -> NDArray[np.float64]:
+    """Return an array of numbers as floats."""
+    if array.dtype.kind not in "iufb":
+        raise InputError("bad matrix", found=array.dtype, expected="numbers")
+    return array.astype(np.float64)
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -76,17 +244,18 @@ def write(comm: CommGraph, path: Path) -> None:
             file.write(" ".join(values) + "\n")
 
 
-DIALECT = Dialect(
-    name="matrix",
-    holds="graph",
-    title="dense matrix of bytes",
-    recognise=is_matrix,
-    read=read,
-    write=write,
-    suffixes=(".mat",),
-    plain=True,
-    near=_is_wide,
-    documentation="""
+DIALECTS = (
+    Dialect(
+        name="matrix",
+        holds="graph",
+        title="dense matrix of bytes",
+        recognise=is_matrix,
+        read=read,
+        write=write,
+        suffixes=(".mat",),
+        plain=True,
+        near=_is_wide,
+        documentation="""
 N lines of N numbers: the bytes from the task of the line to the task of the column. Commas or
 blanks separate. A second matrix with the message counts may be given (`convert --messages FILE`,
 `messages=` in Python); without it every edge is one message.
@@ -94,5 +263,34 @@ blanks separate. A second matrix with the message counts may be given (`convert 
 Three lines of three numbers, or four of four, may be edges as well. toruscast does not guess:
 `--format edges` or `--format matrix` says which.
 """,
-    example="0 100.5 0 0 8\n100 0 100 0 0\n0 100 0 100 0\n0 0 100 0 100\n8 0 0 100 0\n",
+        example="0 100.5 0 0 8\n100 0 100 0 0\n0 100 0 100 0\n0 0 100 0 100\n8 0 0 100 0\n",
+    ),
+    Dialect(
+        name="labelled-matrix",
+        holds="graph",
+        title="dense matrix of bytes with labels of rows and columns",
+        recognise=is_labelled,
+        read=read_labelled,
+        documentation="""
+What `DataFrame.to_csv` of pandas writes of a matrix: a line with the labels of the columns, then a
+line for each row behind its label. Labels that end in numbers (`0`, `rank3`) say which task it is;
+other labels count in their order. Commas, semicolons, tabs or blanks separate.
+""",
+        example=",0,2,1\n0,0.0,64.0,100.0\n1,8.0,0.0,0.0\n2,0.0,0.0,0.0\n",
+    ),
+    Dialect(
+        name="npy",
+        holds="graph",
+        title="NumPy array: a dense matrix of bytes, or records",
+        recognise=is_npy,
+        read=read_npy,
+        documentation="""
+What `numpy.save` writes: a square array, row = source, or an array of records whose fields are
+named as the columns of a `table`; `--columns` gives others. Nothing is unpickled.
+""",
+        example=b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }"
+        + b" " * 58
+        + b"\n"
+        + np.array([[0, 64], [8, 0]], "<f8").tobytes(),
+    ),
 )

@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from ...comm_graph import MAX_TASKS, CommGraph
-from .._source import Text, at_file
+from .._source import at_file
 from .._table import Column, fields, read_table, whole
 from ..dialect import Dialect
 from ..source import Source
-from .build import Told, agree, graph_of
-from .counts import matrix_graph
-from .options import GraphOptions
-from .writing import write_rows
+from .build import GraphOptions, Told, graph_of, write_rows
 
 BANNER = re.compile(
     rb"%%MatrixMarket\s+matrix\s+coordinate\s+(real|integer)\s+(general|symmetric)\s*", re.I
@@ -29,17 +26,8 @@ def is_matrix_market(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a Matrix Market file."""
-    options.refuse_include(source.path)
-    options.refuse_columns(source.path)
-    graph = read_matrix_market(source.text, options)
-    if options.messages is None:
-        return graph
-    entries = (graph.src.astype(np.int64), graph.dst.astype(np.int64), graph.nbytes)
-    return matrix_graph(source, (graph.n_tasks, entries), options)
-
-
-def read_matrix_market(text: Text, options: GraphOptions) -> CommGraph:
-    """Return the graph of a Matrix Market file: row = source, one message an entry."""
+    options.only(source.path)
+    text = source.text
     banner = text.data[: text.data.find(b"\n")]
     if not (match := BANNER.fullmatch(banner)):
         found = banner.decode(errors="replace")
@@ -71,7 +59,7 @@ def read_matrix_market(text: Text, options: GraphOptions) -> CommGraph:
             row = int(outside[0])
             raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
     src, dst = src - 1, dst - 1
-    agree(text, rows, options.n_tasks)
+    options.agree(rows, text.file)
     values = {"src": src, "dst": dst, "nbytes": nbytes}
     bare = GraphOptions(options.name, duplicates=options.duplicates)
     graph = graph_of(table, values, Told(rows), bare)

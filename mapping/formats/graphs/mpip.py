@@ -15,7 +15,7 @@ from .._source import Text, at_file
 from .._table import whole
 from ..dialect import Dialect
 from ..source import Source
-from .options import GraphOptions
+from .build import GraphOptions
 
 START = re.compile(r"[@\s-]*Start Communication Matrix[\s-]*", re.I)
 END = re.compile(r"[@\s-]*End\b.*", re.I)
@@ -30,8 +30,7 @@ def is_mpip(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of the matrix; what is booked as rooted collectives can be chosen."""
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path, "include")
     rows, stated = _rows(source.text)
     src, dst, nbytes, messages = np.array(rows, np.int64).reshape(-1, 4).T
     n_tasks = max(int(max(src.max(initial=0), dst.max(initial=0))) + 1, stated)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.files import arrays_of_npz, most_unpacked
 
-from ...comm_graph import CommGraph
+from ...comm_graph import CommGraph, sum_edges
 from .. import _source
 from .._source import at_file
 from ..dialect import Dialect
 from ..source import Source
-from .counts import Entries, matrix_graph
-from .options import GraphOptions
+from .build import Array, GraphOptions
+from .matrix import Entries, graph_of_columns, graph_of_matrix
+
+_OURS = {"n_tasks", "src", "dst", "nbytes", "n_messages"}
 
 
 def is_npz(source: Source) -> bool:
@@ -27,17 +27,27 @@ def is_npz(source: Source) -> bool:
 
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the graph of an archive."""
-    options.refuse_include(source.path)
-    options.refuse_columns(source.path)
-    content = read_npz(source.path, source.data)
-    if not isinstance(content, CommGraph):
-        return matrix_graph(source, content, options)
-    options.refuse_messages()
-    if options.n_tasks not in (None, content.n_tasks):
-        found, expected = content.n_tasks, options.n_tasks
-        raise InputError("wrong number of tasks", file=source.path, found=found, expected=expected)
-    return content.renamed(options.name)
+    """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
+    options.only(source.path, "columns")
+    most = most_unpacked(source.path, _source.MAX_BYTES)
+    arrays = arrays_of_npz(source.data, source.path, most)
+    with at_file(source.path):
+        if options.columns:
+            return graph_of_columns(arrays, options, source)
+        if {"format", "shape", "data"} <= arrays.keys():
+            return graph_of_matrix(source, _sparse(source.path, arrays), options)
+        if not arrays.keys() >= _OURS:
+            raise InputError(
+                "unknown arrays",
+                found=", ".join(sorted(arrays)) or "none",
+                expected=f"{', '.join(sorted(_OURS))}, or a SciPy sparse matrix, or "
+                "--columns src=NAME,dst=NAME,nbytes=NAME",
+            )
+        grid = tuple(_whole(source.path, arrays, "grid").tolist()) if "grid" in arrays else ()
+        n_tasks = options.agree(_single(source.path, arrays, "n_tasks"), source.path) or 0
+        build = sum_edges if options.duplicates == "sum" else CommGraph
+        columns = (arrays[key] for key in ("src", "dst", "nbytes", "n_messages"))
+        return build(n_tasks, *columns, grid=grid or None, name=options.name)
 
 
 def write(comm: CommGraph, path: Path) -> None:
@@ -52,25 +62,7 @@ def write(comm: CommGraph, path: Path) -> None:
         )
 
 
-def read_npz(path: str | os.PathLike[str], data: bytes) -> tuple[int, Entries] | CommGraph:
-    """Return the graph of our own archive, or size and entries of SciPy's."""
-    arrays = arrays_of_npz(data, path, most_unpacked(path, _source.MAX_BYTES))
-    if {"n_tasks", "src", "dst", "nbytes", "n_messages"} <= arrays.keys():
-        grid = tuple(_whole(path, arrays, "grid").tolist()) if "grid" in arrays else ()
-        n_tasks = _single(path, arrays, "n_tasks")
-        with at_file(path):
-            return CommGraph(
-                n_tasks,
-                *(arrays[key] for key in ("src", "dst", "nbytes", "n_messages")),
-                grid=grid or None,
-            )
-    if not {"format", "shape", "data"} <= arrays.keys():
-        expected = "n_tasks, src, dst, nbytes, n_messages, or a SciPy sparse matrix"
-        raise InputError("unknown arrays", file=path, found=sorted(arrays), expected=expected)
-    return _sparse(path, arrays)
-
-
-def _sparse(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> tuple[int, Entries]:
+def _sparse(path: str | os.PathLike[str], arrays: dict[str, Array]) -> Entries:
     """Size and entries of SciPy's coo, csr or csc."""
     word = arrays["format"].ravel()[:1].tolist()
     kind = word[0].decode(errors="replace") if word and isinstance(word[0], bytes) else str(*word)
@@ -101,9 +93,7 @@ def _sparse(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> tu
     return size, (first, second, values.astype(np.float64))
 
 
-def _whole(
-    path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]], key: str
-) -> NDArray[np.int64]:
+def _whole(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> Array:
     """Return a one-dimensional array of whole numbers."""
     array = arrays[key]
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -111,7 +101,7 @@ def _whole(
     return array.astype(np.int64)
 
 
-def _single(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]], key: str) -> int:
+def _single(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> int:
     array = arrays[key]
     if array.size != 1 or array.dtype.kind not in "iu":
         raise InputError(f"bad {key}", file=path, found=array.dtype, expected="one whole number")
@@ -128,7 +118,7 @@ DIALECT = Dialect(
     suffixes=(".npz",),
     documentation="""
 SciPy's sparse matrices of bytes (`scipy.sparse.save_npz`: coo, csr, csc; row = source), or the
-arrays `n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes. Nothing is
-unpickled.
+arrays `n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes, or others
+that `--columns` names. Entries that stand twice need `--duplicates sum`. Nothing is unpickled.
 """,
 )

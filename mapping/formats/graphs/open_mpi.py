@@ -17,8 +17,8 @@ from ...trace.reading import is_trace
 from .._source import Text, at_file, read_text
 from ..dialect import Dialect
 from ..source import Source
+from .build import GraphOptions, Include
 from .chakra import is_chakra
-from .options import GraphOptions, Include
 from .otf2 import is_otf2
 
 # E: sent by the application; I: sent within collectives; S, R: one-sided, put and got.
@@ -51,8 +51,7 @@ def is_open_mpi(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a folder, of a prefix, or of all ranks in one file."""
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path, "include")
     if source.is_file:
         return read_all_ranks(source.text, options.include, options.n_tasks, options.name)
     return read_rank_files(Path(source.path), options.include, options.n_tasks, options.name)

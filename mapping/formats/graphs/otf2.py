@@ -1,4 +1,8 @@
-"""Communication graphs from OTF2 traces, read with the package ``otf2``."""
+"""Communication graphs from OTF2 traces, read with the package ``otf2``.
+
+What amounts mean was read in Score-P (scorep_mpi_coll.c, 2022), in the writer of sst-dumpi, which
+follows it, and in TraceR's reader, which divides in the same way.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +13,17 @@ from typing import Any
 import numpy as np
 
 from toruscast.errors import InputError
+from toruscast.files import check_claim
 
 from ...comm_graph import CommGraph, sum_edges
 from .._source import at_file
 from ..dialect import Dialect
 from ..source import Source
-from ._collectives import collective_total
-from .options import GraphOptions
+from ._collectives import USUAL, added, collective_of, collective_total, edges_of
+from .build import GraphOptions
 
 MAGIC = b"\x03BOTF2"
 SENDS = ("MpiSend", "MpiIsend")
-# Collective of ours and the algorithm if none is named, by OTF2's word.
-OURS = {
-    "ALLREDUCE": ("allreduce", "ring"),
-    "REDUCE": ("reduce", "binomial"),
-    "ALLGATHER": ("allgather", "ring"),
-    "GATHER": ("gather", "linear"),
-    "SCATTER": ("scatter", "linear"),
-    "BCAST": ("bcast", "binomial"),
-    "ALLTOALL": ("alltoall", "pairwise"),
-    "REDUCE_SCATTER": ("reduce_scatter", "ring"),
-    "REDUCE_SCATTER_BLOCK": ("reduce_scatter", "ring"),
-}
-Row = tuple[int, int, float, float]
 
 
 def is_otf2(source: Source) -> bool:
@@ -53,8 +45,7 @@ def _anchor(source: Source) -> Path | None:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return all sends, and collectives sent by a named algorithm."""
-    options.refuse_messages()
-    options.refuse_columns(source.path)
+    options.only(source.path, "include", "collectives")
     try:
         import otf2
     except ImportError:
@@ -70,18 +61,18 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
         # The package raises errors of its own for each fault.
         found = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError("damaged OTF2 trace", file=source.path, found=found) from None
-    rows: list[Row] = []
-    if options.include != "collective":
-        rows += [(*pair, float(b), float(m)) for pair, (b, m) in sends.items()]
-    if options.include != "point_to_point":
-        with at_file(source.path):
-            for (ranks, word, size), times in collectives.items():
-                rows += _expanded(ranks, word, size, times, options)
-    if not rows:
-        raise InputError("OTF2 trace without a message", file=source.path)
+    n_tasks = options.n_tasks or n_tasks
+    parts = []
     with at_file(source.path):
-        columns = zip(*rows, strict=True)
-        return sum_edges(options.n_tasks or n_tasks, *map(np.array, columns), name=options.name)
+        if options.include != "collective" and sends:
+            src, dst = np.array(list(sends)).T
+            parts.append(sum_edges(n_tasks, src, dst, *np.array(list(sends.values()), float).T))
+        if options.include != "point_to_point":
+            for (ranks, word, *amounts), times in collectives.items():
+                parts.append(_expanded(source, ranks, word, amounts, times, n_tasks, options))
+        if not any(part.n_edges for part in parts):
+            raise InputError("OTF2 trace without a message")
+        return added(source.path, parts, n_tasks, options.name)
 
 
 def _events(trace: Any) -> tuple[int, dict[tuple[int, int], list[int]], Counter[Any]]:
@@ -94,7 +85,7 @@ def _events(trace: Any) -> tuple[int, dict[tuple[int, int], list[int]], Counter[
     if not rank_of:
         raise InputError("OTF2 trace without ranks of MPI", expected="a trace of an MPI program")
     sends: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-    sizes: dict[Any, list[int]] = {}
+    calls: dict[Any, list[tuple[int, int]]] = {}
     seen: Counter[Any] = Counter()
     for location, event in trace.events:
         kind = type(event).__name__
@@ -108,15 +99,42 @@ def _events(trace: Any) -> tuple[int, dict[tuple[int, int], list[int]], Counter[
             root = event.root if 0 <= event.root < len(ranks) else 0
             key = (ranks[root:] + ranks[:root], _word(event.collective_op))
             turn = (key, location)
-            # The same call of every rank stands once; the largest amount is the buffer's.
-            calls = sizes.setdefault(key, [])
-            if seen[turn] == len(calls):
-                calls.append(0)
-            size = max(event.size_sent, event.size_received)
-            calls[seen[turn]] = max(calls[seen[turn]], size)
+            # The same call of every rank stands once, with the most that a rank sent and received.
+            of_key = calls.setdefault(key, [])
+            if seen[turn] == len(of_key):
+                of_key.append((0, 0))
+            sent, received = of_key[seen[turn]]
+            amounts = max(sent, event.size_sent), max(received, event.size_received)
+            of_key[seen[turn]] = amounts
             seen[turn] += 1
-    calls_of = Counter((*key, size) for key, calls in sizes.items() for size in calls)
+    calls_of = Counter((*key, *amounts) for key, each in calls.items() for amounts in each)
     return len(rank_of), dict(sends), calls_of
+
+
+def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> float:
+    """Return the size of a collective's whole buffer.
+
+    ``sent`` and ``received`` are the most that one of its ranks has written. Score-P counts the
+    vector of an all-reduce, and that of the root of a broadcast or reduction, once for each rank.
+    With MPI_IN_PLACE a rank leaves its own block out.
+
+    Examples
+    --------
+    >>> buffer_size("allreduce", 4, 4096, 4096), buffer_size("bcast", 4, 4096, 1024)
+    (1024.0, 1024.0)
+    """
+    if collective == "bcast":
+        return float(received or sent / n_ranks)
+    if collective == "reduce":
+        return float(sent or received / n_ranks)
+    if collective == "gather":
+        return float(sent * n_ranks if sent else received)
+    if collective == "scatter":
+        return float(received * n_ranks if received else sent)
+    size = float(sent if collective == "reduce_scatter" else max(sent, received))
+    if size % n_ranks and n_ranks > 1 and size % (n_ranks - 1) == 0:
+        size += size / (n_ranks - 1)
+    return size / n_ranks if collective == "allreduce" else size
 
 
 def _word(constant: Any) -> str:
@@ -125,22 +143,27 @@ def _word(constant: Any) -> str:
 
 
 def _expanded(
-    ranks: tuple[int, ...], word: str, size: int, times: int, options: GraphOptions
-) -> list[Row]:
+    source: Source,
+    ranks: tuple[int, ...],
+    word: str,
+    amounts: list[int],
+    times: int,
+    n_tasks: int,
+    options: GraphOptions,
+) -> CommGraph:
     """Messages of a collective of some ranks, the root first."""
-    if word not in OURS:
-        known = ", ".join(OURS)
+    collective = collective_of(word)
+    if collective is None:
         raise InputError(
             "collective of no known algorithm",
             found=word,
-            expected=f'one of {known}, or include="point_to_point" (--traffic point_to_point)',
+            expected=f'one of {", ".join(sorted(USUAL))}, or include="point_to_point" '
+            "(--traffic point_to_point)",
         )
-    collective, usual = OURS[word]
-    algorithm = options.collectives.get(collective, usual)
-    total = collective_total(collective, len(ranks), size, algorithm)
-    columns = (total.src, total.dst, total.nbytes * times, total.n_messages * times)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [(ranks[s], ranks[d], b, m) for s, d, b, m in rows]
+    group = np.array([ranks])
+    check_claim(source.path, 24 * edges_of(collective, group), f"{word} of {len(ranks)} ranks")
+    size = buffer_size(collective, len(ranks), *amounts)
+    return collective_total(collective, group, size, options.collectives, n_tasks, times)
 
 
 DIALECT = Dialect(
@@ -153,8 +176,8 @@ DIALECT = Dialect(
     documentation="""
 The anchor file `traces.otf2`, or its folder. Sends of MPI count as they are. A collective is sent
 by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast, reduce), pairwise
-(all-to-all) or directly (gather, scatter), with the largest amount that a rank of it sent or
-received; `--collectives allreduce=rabenseifner` names another algorithm, and `--traffic
-point_to_point` leaves collectives out.
+(all-to-all) or directly (gather, scatter). Amounts are read as Score-P writes them: those of an
+all-reduce are as many vectors as there are ranks. `--collectives allreduce=rabenseifner` names
+another algorithm, and `--traffic point_to_point` leaves collectives out.
 """,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.files import check_claim
 from toruscast.memory import available
 from toruscast.validation import whole_array
+from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._source import MAX_BYTES, at_file
+from .._source import at_file
 from ..dialect import Dialect
 from ..source import Source
-from .options import AnyPath, GraphOptions
-from .table import COLUMNS
+from .build import AnyPath, GraphOptions
+from .table import names_of
 
 FIELDS = ("src", "dst", "nbytes", "n_messages")
 # Bytes an edge at most while a graph is read and looked at (docs/guide/large-graphs.md).
@@ -33,8 +35,7 @@ def is_parquet(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
+    options.only(source.path, "columns")
     with damage_told(source.path):
         values, told = _columns(source, options)
         n_tasks, grid = told_by(told)
@@ -54,10 +55,10 @@ def _columns(source: Source, options: GraphOptions) -> tuple[dict[str, Any], dic
 
     file = parquet.ParquetFile(pa.BufferReader(source.data))
     schema = file.schema_arrow
-    if file.metadata.num_rows * 8 * len(schema.names) > MAX_BYTES * 8:
-        raise InputError("table too large", file=source.path, found=file.metadata.num_rows)
-    check_memory(file.metadata.num_rows, source.path)
-    wanted = columns_of(schema.names, options.columns, source.path)
+    n_rows = file.metadata.num_rows
+    check_claim(source.path, n_rows * HELD_BYTES, counted(n_rows, "row"))
+    check_memory(n_rows, source.path)
+    wanted = names_of(schema.names, options.columns, source.path)
     table = file.read(columns=list(wanted.values()))
     values = {name: numbers(table.column(theirs), theirs) for name, theirs in wanted.items()}
     return values, dict(schema.metadata or {})
@@ -72,16 +73,6 @@ def check_memory(n_edges: int, path: AnyPath) -> None:
             found=f"{n_edges:,} edges, {n_edges * HELD_BYTES / 1e9:.3g} GB",
             expected=f"at most {left / 1e9:.3g} GB; 'toruscast features' reads it in pieces",
         )
-
-
-def columns_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
-    """Return the table's names of src, dst, nbytes and, where it is there, n_messages."""
-    known = {alias: name for name, aliases in COLUMNS.items() for alias in aliases}
-    theirs = dict(chosen) or {known.get(name.lower(), name): name for name in names}
-    if missing := [n for n in FIELDS[:3] if theirs.get(n) not in names]:
-        found = ", ".join(names)
-        raise InputError("missing columns", file=path, found=found, expected=missing[0])
-    return {name: theirs[name] for name in FIELDS if name in theirs}
 
 
 def numbers(column: Any, name: str) -> NDArray[Any]:

@@ -18,8 +18,9 @@ from toruscast.validation import real_number, whole_array, whole_number
 from ...comm_graph import MAX_TASKS, CommGraph
 from ...graph_stream import GraphStream
 from .._source import Progress, at_file, check_path, label
-from .options import AnyPath
-from .parquet import columns_of, damage_told, numbers, told_by
+from .build import AnyPath
+from .parquet import damage_told, numbers, told_by
+from .table import names_of
 
 # Rows that are read together, and most edges of a task, which are all in one piece.
 _PIECE = 2**21
@@ -79,7 +80,7 @@ def stream_comm(
     with damage_told(path):
         file = _opened(path)
         told, grid = told_by(file.schema_arrow.metadata)
-        wanted = columns_of(file.schema_arrow.names, columns or {}, path)
+        wanted = names_of(file.schema_arrow.names, columns or {}, path)
         n_rows = file.metadata.num_rows
     read = partial(_pieces, path, _stamp(path), wanted, factor)
     n_edges, nbytes, n_messages, longest, last = 0, 0.0, 0.0, 0.0, -1

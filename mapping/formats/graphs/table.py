@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from toruscast.errors import InputError
 
 from ...comm_graph import CommGraph
 from .._rows import read_rows
 from .._source import Text
-from .._table import NUMBER, Column, fields
+from .._table import NUMBER, Column, cells
 from ..dialect import Dialect
 from ..source import Source
-from .build import Array, graph_of
+from .build import AnyPath, Array, GraphOptions, graph_of, write_rows
 from .edges import ORDER, stated
-from .options import GraphOptions
-from .writing import write_rows
 
 COLUMNS = {
     "src": ("src", "source", "from", "sender", "rank_from", "from_rank", "src_rank", "source_rank"),
@@ -32,7 +33,7 @@ def is_table(source: Source) -> bool:
     """Whether the first line names columns, two of which are sender and receiver."""
     if not source.lines:
         return False
-    names = _split(source.lines[0][1])[1]
+    names = cells(source.lines[0][1])[1]
     ends = {"src", "dst"} <= set(_names(names))
     return not any(NUMBER.fullmatch(name) for name in names) and ends
 
@@ -41,8 +42,8 @@ def _may_be_table(source: Source) -> bool:
     """Whether the first line may name columns in words that are not ours."""
     if not source.lines or source.start[:1] in (b"<", b"{", b"["):
         return False
-    names = _split(source.lines[0][1])[1]
-    rows = [_split(line)[1] for _, line in source.lines[1:3]]
+    names = cells(source.lines[0][1])[1]
+    rows = [cells(line)[1] for _, line in source.lines[1:3]]
     same = all(len(row) == len(names) and any(map(NUMBER.fullmatch, row)) for row in rows)
     words = all(name and not NUMBER.fullmatch(name) for name in names)
     return len(names) > 2 and bool(rows) and same and words
@@ -50,11 +51,10 @@ def _may_be_table(source: Source) -> bool:
 
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of a table."""
-    options.refuse_include(source.path)
-    options.refuse_messages()
+    options.only(source.path, "columns")
     text = source.stream
     number, line = text.first_line()
-    separator, names = _split(line)
+    separator, names = cells(line)
     order = _chosen(text, number, names, options)
     columns = [None if name is None else Column(name, name in ORDER[:2]) for name in order]
     table = read_rows(text, columns, number, separator)
@@ -70,18 +70,19 @@ def write(comm: CommGraph, path: Path) -> None:
     write_rows(path, head, [comm.src, comm.dst, comm.nbytes, comm.n_messages], ",")
 
 
-def _split(line: str) -> tuple[str | None, list[str]]:
-    """Separator and cells of a line; None for blanks."""
-    for separator in (";", "\t"):
-        if separator in line and "," not in line:
-            return separator, [cell.strip().strip("\"'") for cell in line.split(separator)]
-    return "," if "," in line else None, [cell.strip("\"'") for cell in fields(line)]
-
-
 def _names(parts: list[str]) -> list[str]:
     """Our names of the columns; those that are not known as they stand."""
     known = {alias: column for column, aliases in COLUMNS.items() for alias in aliases}
     return [known.get(part.lower().replace(" ", "_"), part) for part in parts]
+
+
+def names_of(names: Sequence[str], chosen: Mapping[str, str], path: AnyPath) -> dict[str, str]:
+    """Return a table's names of src, dst, nbytes and, where it is there, n_messages."""
+    theirs = dict(chosen) or dict(zip(_names(list(names)), names, strict=True))
+    if missing := [name for name in ORDER[:3] if theirs.get(name) not in names]:
+        found = ", ".join(names)
+        raise InputError("missing columns", file=path, found=found, expected=missing[0])
+    return {name: theirs[name] for name in ORDER if name in theirs}
 
 
 def _chosen(text: Text, number: int, names: list[str], options: GraphOptions) -> list[str | None]:

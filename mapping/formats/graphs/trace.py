@@ -14,16 +14,14 @@ from ...workload import Workload
 from .._source import at_file
 from ..dialect import Dialect
 from ..source import Source
-from .options import GraphOptions
+from .build import GraphOptions
 
 REGIONS = ("iteration", "all", "marked")
 
 
 def read(source: Source, options: GraphOptions) -> Workload:
     """Return the rounds of the region that the trace was made for."""
-    options.refuse_messages()
-    options.refuse_columns(source.path)
-    options.refuse_include(source.path)
+    options.only(source.path, "collectives")
     trace, rounds = rounds_of_folder(Path(source.path), options)
     if options.n_tasks not in (None, trace.events.n_tasks):
         expected = f"{trace.events.n_tasks}, as traced"

@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from ...task_mapping import TaskMapping
 from .._foreign import are_numbers
 from .._source import Text, label
-from .._table import WHOLE, Column, fields, read_table, whole
+from .._table import NUMBER, WHOLE, Column, fields, read_table, whole
 from ..dialect import Dialect
 from ..source import LINES, Source
 from .build import (
@@ -129,10 +129,10 @@ def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word may name a mapping: no number, nor such with semicolons, no range or label."""
+    """Whether a word may name a mapping: no numbers, with semicolons or not, no range or label."""
     labelled = word.rpartition(":")
     label_and_number = bool(labelled[1]) and bool(WHOLE.fullmatch(labelled[2].strip()))
-    bare = WHOLE.fullmatch(word) or are_numbers(word)
+    bare = not word or all(map(NUMBER.fullmatch, word.split())) or are_numbers(word)
     ranged = bool(RANGE.fullmatch(word))
     return not (bare or "\t" in word or label_and_number or ranged)
 

@@ -1,0 +1,233 @@
+"""What files of other tools mean: sizes of collectives, labels, and rows with two readings."""
+
+import json
+
+import numpy as np
+import pytest
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, Workload, sum_edges
+from toruscast.mapping.formats import read_comm, read_workload, write_comm
+from toruscast.mapping.formats.facts import graph_facts
+from toruscast.mapping.formats.graphs.otf2 import buffer_size
+from toruscast.mapping.formats.hlo import parse_hlo
+from toruscast.mapping.hlo.groups import read_groups
+
+
+def write(folder, content, name="app.txt"):
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def edges(comm):
+    columns = (comm.src.tolist(), comm.dst.tolist(), comm.nbytes.tolist())
+    return {(s, d): b for s, d, b in zip(*columns, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "each", "whole"),
+    [
+        ("ALL_GATHER", 4 * 3 * 1000, 3 * 1000),
+        ("GATHER", 3 * 1000, 3 * 250),
+        ("ALL_REDUCE", 6 * 1000, 6 * 1000),
+        ("REDUCE_SCATTER", 3 * 1000, 3 * 1000),
+        ("ALL_TO_ALL", 4 * 3 * 250, 4 * 3 * 250),
+        ("BROADCAST", 3 * 1000, 3 * 1000),
+        ("SCATTER", 3 * 250, 3 * 250),
+    ],
+)
+def test_sizes_of_chakra_are_what_a_rank_puts_in(tmp_path, kind, each, whole):
+    node = {"id": 1, "type": "COMM_COLL_NODE", "comm_type": kind, "comm_size": 1000}
+    path = write(tmp_path, json.dumps({"nodes": [node]}), "run.json")
+    assert read_comm(path, n_tasks=4).nbytes.sum() == each
+    assert read_comm(path, n_tasks=4, gathered="whole").nbytes.sum() == whole
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def message(*fields):
+    parts = []
+    for number, value in fields:
+        if isinstance(value, int):
+            parts.append(varint(number << 3) + varint(value))
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"",
+        message((1, "0.0.4")),
+        message((2, message((1, "schema"), (29, "1.1.0"))), (2, message((1, "pid"), (13, 7)))),
+        message((2, message((1, "input_file"), (29, "<algo>\n" * 20_000)))),
+    ],
+    ids=["empty", "version", "attributes", "long"],
+)
+def test_chakra_is_known_whatever_its_metadata(tmp_path, metadata):
+    attributes = ((1, "comm_dst"), (9, 1)), ((1, "comm_size"), (9, 64))
+    node = message((1, 5), (2, "s"), (3, 5), *((10, message(*each)) for each in attributes))
+    parts = [metadata, node]
+    path = write(tmp_path, b"".join(varint(len(p)) + p for p in parts), "run.0.et")
+    assert edges(read_comm(path)) == {(0, 1): 64.0}
+
+
+@pytest.mark.parametrize(
+    ("collective", "sent", "received", "size"),
+    [
+        # Four ranks with a vector or block of 100 bytes, as Score-P writes them.
+        ("allreduce", 400, 400, 100),
+        ("bcast", 400, 100, 100),
+        ("reduce", 100, 400, 100),
+        ("gather", 100, 400, 400),
+        ("scatter", 400, 100, 400),
+        ("allgather", 400, 400, 400),
+        ("alltoall", 400, 400, 400),
+        ("reduce_scatter", 400, 400, 400),
+        # In place: without a rank's own block of 99 bytes.
+        ("allreduce", 297, 297, 99),
+        ("allgather", 297, 297, 396),
+    ],
+)
+def test_sizes_of_otf2_are_those_of_score_p(collective, sent, received, size):
+    assert buffer_size(collective, 4, sent, received) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("mesh['a'=2,'b'=4] {'b'}", [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        ("mesh['a'=2,'b'=4] {'b':(1)2,'a'}", [[0, 4, 2, 6], [1, 5, 3, 7]]),
+        ("mesh['a'=8] {'a':(1)2,'a':(4)2}", [[0, 1, 4, 5], [2, 3, 6, 7]]),
+        ("mesh['x'=2,'y'=2], device_ids=(0,2,1,3) {'x'}", [[0, 1], [2, 3]]),
+        ("mesh[a=2,b=4], device_ids=([4,2]T(1,0)) {b}", [[0, 2, 4, 6], [1, 3, 5, 7]]),
+        ("@mesh<u=2,v=2>(devices=[2,2]<=[2,2]T(1,0)) {v}", [[0, 2], [1, 3]]),
+        ("mesh['a'=1,'b'=2] {'a'}", [[0], [1]]),
+    ],
+)
+def test_groups_of_named_meshes(text, groups):
+    assert read_groups(text, 8).tolist() == groups
+    line = f"a = f32[8] all-reduce(x), channel_id=1, replica_groups={text}, to_apply=add"
+    assert parse_hlo(line).collectives[0].groups.tolist() == groups
+
+
+def test_hlo_that_claims_too_much_is_refused(tmp_path):
+    head = "HloModule m, num_partitions=4\n"
+    line = "a = f32[{}] all-reduce(x), replica_groups={{}}\n"
+    with pytest.raises(InputError, match=r"app\.txt:2: type of a too large"):
+        read_comm(write(tmp_path, head + line.format("9" * 5000)))
+    many = "".join(
+        f"a{i} = f32[{i + 1}000] all-to-all(x), replica_groups=[1,4096]<=[4096]\n" for i in range(9)
+    )
+    with pytest.raises(InputError, match="file claims too much: found 9 collectives"):
+        read_workload(write(tmp_path, head + many))
+
+
+def test_facts_are_of_all_phases_together():
+    rng, phases = np.random.default_rng(1), []
+    for _ in range(3):
+        src, dst = rng.integers(0, 9, (2, 40))
+        phases.append(sum_edges(12, src, dst, rng.integers(1, 9, 40)))
+    workload = Workload(phases)
+    facts, total = graph_facts(workload), workload.total
+    assert (facts["edges"], facts["bytes"]) == (total.n_edges, total.nbytes.sum())
+    both = sum_edges(
+        12, *(np.concatenate(c) for c in ((total.src, total.dst), (total.dst, total.src))),
+        np.tile(total.nbytes, 2),
+    )  # fmt: skip
+    assert not facts["symmetric"]
+    assert graph_facts(both)["symmetric"]
+    assert facts["isolated"] == 12 - np.unique([total.src, total.dst]).size
+
+
+def test_labels_order_the_tasks(tmp_path):
+    text = ",0,2,1\n0,0.0,5.0,7.0\n2,0.0,0.0,3.0\n1,1.0,0.0,0.0\n"
+    expected = {(0, 1): 7.0, (0, 2): 5.0, (1, 0): 1.0, (2, 1): 3.0}
+    for mark in ",;\t":
+        assert edges(read_comm(write(tmp_path, text.replace(",", mark)))) == expected
+    names = text.replace(",0,2,1\n", ",a,c,b\n").replace("\n0,", "\na,")
+    names = names.replace("\n2,", "\nc,").replace("\n1,", "\nb,")
+    assert edges(read_comm(write(tmp_path, names)))[0, 1] == 5.0
+    with pytest.raises(InputError, match="bad labels of a matrix"):
+        read_comm(write(tmp_path, ",3,7\n3,0,1\n7,1,0\n"))
+
+
+def test_arrays_of_numpy(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.array([[0, 64], [8, 0]]))
+    assert edges(read_comm(path)) == {(0, 1): 64.0, (1, 0): 8.0}
+    np.save(path, np.zeros((2, 3)))
+    with pytest.raises(InputError, match="not square: found 2x3"):
+        read_comm(path)
+    np.savez(tmp_path / "b.npz", i=[0, 0], j=[1, 1], v=[3, 4])
+    names = {"src": "i", "dst": "j", "nbytes": "v"}
+    with pytest.raises(InputError, match="edge stands twice"):
+        read_comm(tmp_path / "b.npz", columns=names)
+    summed = read_comm(tmp_path / "b.npz", columns=names, duplicates="sum")
+    assert edges(summed) == {(0, 1): 7.0}
+
+
+def test_labels_of_scotch_number_the_neighbours(tmp_path):
+    text = "0\n3 4\n0 110\n2 1 5 0\n0 2 5 2 7 1\n1 1 7 0\n"
+    assert edges(read_comm(write(tmp_path, text))) == {
+        (0, 1): 7, (0, 2): 5, (1, 0): 7, (2, 0): 5,
+    }  # fmt: skip
+
+
+MAP = "".join(f"{x} {y} {z}\n" for x in range(3) for y in range(3) for z in range(3))
+MESH = "4\n1 2 4\n5 4 2\n2 3 5\n6 5 3\n"
+NEIGHBOURS = "0 1 2\n1 2 3\n2 3 0\n3 0 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (MAP, "--mappings"),
+        (MESH, "m2gmetis.*--format edges"),
+        (NEIGHBOURS, "list of neighbours.*--format edges"),
+    ],
+)
+def test_rows_with_two_readings_are_asked_about(tmp_path, text, other):
+    path = write(tmp_path, text)
+    with pytest.raises(InputError, match=other):
+        read_comm(path, duplicates="sum")
+    if text is not MESH:
+        assert read_comm(path, format="edges", duplicates="sum").n_edges
+    assert read_comm(write(tmp_path, "# n_tasks 8\n" + NEIGHBOURS)).n_edges == 4
+
+
+@pytest.mark.parametrize("text", ["0 1 8,5\n1 2 3\n", "0;1;8,5\n1;2;3\n", "# x\n0\t1\t8,5\n"])
+def test_decimal_commas_are_named_with_their_line(tmp_path, text):
+    line = text.count("#") + 1
+    with pytest.raises(InputError, match=rf":{line}: .*found 8,5.*decimal point"):
+        read_comm(write(tmp_path, text))
+
+
+def test_semicolons_separate_edges(tmp_path):
+    assert edges(read_comm(write(tmp_path, "0;1;64\n1;2;8.5\n"))) == {(0, 1): 64.0, (1, 2): 8.5}
+
+
+@pytest.mark.parametrize("dialect", ["edges", "table", "npz", "matrix-market", "parquet"])
+@pytest.mark.parametrize("n_tasks", [1, 5])
+@pytest.mark.parametrize("ends", [[], [(0, 0)]])
+def test_small_graphs_come_back(tmp_path, dialect, n_tasks, ends):
+    graph = CommGraph(n_tasks, *np.array(ends, int).reshape(-1, 2).T, [3.0] * len(ends))
+    path = tmp_path / "app.bin"
+    write_comm(graph, path, dialect)
+    assert read_comm(path, format=dialect).equals(graph)
+
+
+def test_options_that_a_format_does_not_use_are_refused(tmp_path):
+    path = write(tmp_path, "0 1 5\n")
+    with pytest.raises(InputError, match="no trace with collectives"):
+        read_comm(path, collectives={"allreduce": "ring"})
+    with pytest.raises(InputError, match="unknown collective: found all_reduce"):
+        read_comm(path, collectives={"all_reduce": "ring"})
