@@ -43,7 +43,7 @@ def read_traffic(comm: str, include: Include, **how: Any) -> tuple[Workload, flo
         return _read(comm, include, how), None
     if comm in known:
         for option, value in how.items():
-            if value not in (None, "auto", "refuse", {}):
+            if value not in (None, "auto", "refuse", "each", {}):
                 name = "--tasks" if option == "n_tasks" else f"--{option}"
                 raise InputError(f"a shipped dataset takes no {name}", file=comm, found=value)
         iterations = datasets.provenance(comm).get("iterations")
