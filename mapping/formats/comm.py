@@ -125,6 +125,7 @@ def read_workload(path: AnyPath, **how: Any) -> Workload:
 
 def _read(
     path: AnyPath,
+    *,
     include: Include = "all",
     n_tasks: int | None = None,
     messages: AnyPath | None = None,
