@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from toruscast.report.units import part_of
@@ -69,6 +70,9 @@ def load_sent(traffic: Traffic) -> Sent:
         "messages": stream.n_messages,
         "traffic": traffic.include,
         "iterations": traffic.iterations,
+        "phases": [Path(traffic.comms[0]).name],
+        "n_phases": 1,
+        "dependent": False,
     }
     return Sent(stream, stream.tasks_alone, LOOK_AT_NO_MESSAGES, about)
 

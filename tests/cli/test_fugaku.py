@@ -89,7 +89,7 @@ def test_the_command_writes_a_vcoordfile(capsys, tmp_path):
         (["4x4xx", "--comm", "lammps-lj-64"], "bad job shape"),
         (["4x4x4x4", "--comm", "lammps-lj-64"], "bad Fugaku job shape"),
         (["4x4x4"], "Missing option '--comm'"),
-        (["4x4x4", "--comm", "lammps-lj-64", "--coords", "none.txt"], "none.txt: cannot be read"),
+        (["4x4x4", "--comm", "lammps-lj-64", "--coords", "none.txt"], "none.txt: no such file"),
     ],
 )
 def test_wrong_words(capsys, words, fault):

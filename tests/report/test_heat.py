@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 import toruscast as tc
-from toruscast.cli.rank.command import print_heat
+from toruscast.cli.rank.report import print_heat
 from toruscast.features import RoutedTraffic
 from toruscast.report.heat import STEPS, heat_lines
 

@@ -235,7 +235,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError):
         read_measurements(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is text in UTF-16"):
+    with pytest.raises(InputError, match="UTF-16 text"):
         read_measurements(tmp_path / "binary")
     (tmp_path / "deep").write_text("{" + '"a":[' * 200_000)
     with pytest.raises(InputError):

@@ -96,7 +96,10 @@ def test_a_model_of_the_sketch_may_be_raced():
     answer = forecast(COMM, TORUS, CANDIDATES[:8], model=model.model)
     assert answer.cost.sketched
     assert answer.verdict.kind == "proved"
-    with pytest.warns(UserWarning, match="learned from deterministic routing, not adaptive"):
+    with (
+        pytest.warns(UserWarning, match="learned from no packets that choose their way"),
+        pytest.warns(UserWarning, match="learned from deterministic routing, not adaptive"),
+    ):
         forecast(COMM, TORUS, CANDIDATES[:2], model=model.model, routing="adaptive")
 
 
