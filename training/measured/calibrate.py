@@ -129,7 +129,7 @@ def calibrate(
     ...         time = simulate(comm, torus, TaskMapping([0, hops], torus)).time
     ...         rows.append(Timed(0, hops, nbytes, time, "message", 1, ""))
     >>> found = calibrate(rows, Torus((8,), bandwidth=1e9))
-    >>> found.torus.network.hop_latency, round(found.torus.bandwidth[0] / 1e9, 2)
+    >>> round(found.torus.network.hop_latency, 9), round(found.torus.bandwidth[0] / 1e9, 2)
     (4e-08, 2.0)
     """
     if isinstance(times, str | os.PathLike):
