@@ -4,7 +4,7 @@ import re
 
 from toruscast.mapping import CommGraph
 from toruscast.mapping.formats.dialect import Dialect
-from toruscast.mapping.formats.graphs.options import GraphOptions
+from toruscast.mapping.formats.graphs.build import GraphOptions
 from toruscast.mapping.formats.source import Source
 
 LINE = re.compile(r"(\d+) -> (\d+): (\d+)")
