@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast.answers.machine import describe_machine
 from toruscast.features import RoutedTraffic
-from toruscast.report.machine import describe_machine
 from toruscast.workers import Task
 
 # Task grid and node grid.

@@ -19,7 +19,6 @@ from pmnf import fit_elsewhere, fit_toruscast, write  # isort: split
 import numpy as np
 from ms2_models import VARIATIONS, PublishedModel, published_models, sample
 from pmnf_tables import ms2_table
-
 from report import fill
 
 # As T(n,c) is printed its logarithm moves it by a thousandth of a second; with a factor n it moves

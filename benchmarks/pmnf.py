@@ -481,7 +481,6 @@ def main() -> None:
         write(args.out / "pmnf-real.csv", rows)
         if args.page:
             from pmnf_tables import real_table
-
             from report import fill
 
             fill(args.page, {"held-out": real_table(args.out / "pmnf-real.csv")})
@@ -491,7 +490,6 @@ def main() -> None:
     synthetic(fitters, args.seed, args.cases.split(","), noises, args.law, file)
     if args.page:
         from pmnf_tables import known_table
-
         from report import fill
 
         fill(args.page, {"known": known_table(file)})

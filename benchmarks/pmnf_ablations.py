@@ -23,8 +23,8 @@ import pmnf  # isort: split
 
 import numpy as np
 from pmnf_tables import ablation_table
-
 from report import fill
+
 from toruscast.scaling.pmnf import models, search, select
 
 PARTS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from toruscast.report import markdown
+from toruscast.answers import markdown
 
 REAL = {
     "relearn_2p.txt": "RELeARN, 2 parameters",

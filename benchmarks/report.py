@@ -14,7 +14,7 @@ import pandas as pd
 import pmnf_tables
 from targets import not_reached
 
-from toruscast.report import markdown
+from toruscast.answers import markdown
 
 
 def main(results: str, docs: str) -> None:

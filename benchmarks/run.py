@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 
 from toruscast._jit import kernel, prefetch
+from toruscast.answers.machine import describe_machine
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns
 from toruscast.mapping.network import Arbitration
-from toruscast.report.machine import describe_machine
 from toruscast.routing import Routing, dilations, injection_fifos, link_loads
 from toruscast.routing._run_kernels import BLOCK_NODES, TASKS_AHEAD
 from toruscast.routing.routing import grid_of

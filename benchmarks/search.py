@@ -28,11 +28,11 @@ import numpy as np
 import pandas as pd
 
 from toruscast import datasets
+from toruscast.answers.machine import describe_machine
 from toruscast.errors import InputError
 from toruscast.features import FEATURES, RoutedTraffic
 from toruscast.mapping import CommGraph, TaskMapping, Torus, as_workload, patterns, strategies
 from toruscast.mapping.allocation import Allocation
-from toruscast.report.machine import describe_machine
 from toruscast.search._delta_kernels import evaluate_exchanges
 from toruscast.search.moving import MovingLoads
 from toruscast.search.partitioners import placed_by

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import toruscast as tc
-from toruscast.report.machine import describe_machine
+from toruscast.answers.machine import describe_machine
 
 N_TASKS = 2**20
 SHAPE = (16, 16, 16, 8, 2)

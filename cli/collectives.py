@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toruscast.report.units import seconds
+from toruscast.answers.units import seconds
 
 from . import options
 from .inputs import load_torus

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.report.units import nbytes, seconds
+from toruscast.answers.units import nbytes, seconds
 from toruscast.wording import printable
 
 from . import options

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.report.units import number
+from toruscast.answers.units import number
 from toruscast.wording import counted
 
 from . import options

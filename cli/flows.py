@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.report.units import part_of
+from toruscast.answers.units import part_of
 
 from . import options
 from .inputs import load_application, load_mappings, load_torus

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.report.units import seconds
+from toruscast.answers.units import seconds
 
 from . import options
 from .inputs import load_application

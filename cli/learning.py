@@ -43,7 +43,7 @@ def learned(found: Measured | None) -> dict[str, Any] | None:
 
 def print_learned(found: Measured, console: Console) -> None:
     """Print it, a sentence a line."""
-    from toruscast.report.measured import learned_lines
+    from toruscast.answers.measured import learned_lines
 
     for line in learned_lines(found):
         console.print(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from toruscast.report.units import nbytes, percent, seconds
+from toruscast.answers.units import nbytes, percent, seconds
 from toruscast.wording import shown_name
 
 from . import options

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toruscast.report.units import nbytes
+from toruscast.answers.units import nbytes
 from toruscast.wording import counted, printable
 
 from .progress import working
 
 if TYPE_CHECKING:
+    from toruscast.answers.page.write import Answer
     from toruscast.mapping import TaskMapping, Torus
-    from toruscast.report.page.write import Answer
 
     from .inputs import Application
     from .records import Traffic
@@ -152,7 +152,7 @@ def report_option(function: F) -> F:
 def check_page(path: str | None) -> None:
     """Raise before the work what writing the page would raise after it."""
     if path is not None:
-        from toruscast.report.page.write import check_report
+        from toruscast.answers.page.write import check_report
 
         check_report(path)
 
@@ -160,7 +160,7 @@ def check_page(path: str | None) -> None:
 def write_page(answer: Answer, path: str | None) -> None:
     """Write the page, if one is asked for; it tells the command that made it."""
     if path is not None:
-        from toruscast.report.page.write import write_report
+        from toruscast.answers.page.write import write_report
 
         command = shlex.join(["toruscast", *sys.argv[1:]])
         with working("Writing the report"):

@@ -60,9 +60,9 @@ def command(
     toruscast plot answer.html
     toruscast plot answer.html --out figures --form pdf --view candidate-times --view torus
     """  # noqa: D301
+    from toruscast.answers.page.figures import Views
     from toruscast.errors import InputError
     from toruscast.mapping.formats import folder_to_fill
-    from toruscast.report.page.figures import Views
 
     found = Views(report)
     unknown = [view for view in views if view not in found.names]

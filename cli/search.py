@@ -177,7 +177,7 @@ def command(
         )
 
     if report is not None:
-        from toruscast.report.page.summary import of_search
+        from toruscast.answers.page.summary import of_search
 
         write_page(of_search(found, workload, torus, given, work.routing), report)
     output.write(content(found), found.table)

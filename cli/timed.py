@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toruscast.report.units import number, percent, seconds, time_unit
-from toruscast.report.words import alike, bound_line, gains, link_note
+from toruscast.answers.units import number, percent, seconds, time_unit
+from toruscast.answers.words import alike, bound_line, gains, link_note
 from toruscast.wording import printable
 
 from .output import new_table, print_table, records, top_and_bottom

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.report.units import percent
+from toruscast.answers.units import percent
 
 from . import options
 from .learning import (

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pandas as pd
 
-from toruscast.report.drawing import figure, save
+from toruscast.answers.drawing import figure, save
 
 from .study import Chart
 

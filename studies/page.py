@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from toruscast.report.markdown import cell, number, table
+from toruscast.answers.markdown import cell, number, table
 
 from .study import Findings, Study, Target
 

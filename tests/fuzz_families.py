@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast.answers.page.figures import Views
 from toruscast.cli.places import change_links, only_nodes
 from toruscast.errors import InputError
 from toruscast.mapping import parse_torus
@@ -32,7 +33,6 @@ from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
 from toruscast.mapping.formats.source import Source
 from toruscast.mapping.mesh.axes import parse_axes
 from toruscast.mapping.mesh.traffic import parse_traffic
-from toruscast.report.page.figures import Views
 from toruscast.scaling import read_jobs, read_measurements
 from toruscast.scaling.codesign.application_files import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
+from toruscast.answers.page.summary import of_search
 from toruscast.mapping.mesh import MeshTraffic
-from toruscast.report.page.summary import of_search
 
 HOSTILE = '<script>alert("1")</script>&\u202e]]>' + "x" * 10_000
 

@@ -12,7 +12,7 @@ ROOMS = (
     "training",
     "search",
     "scaling",
-    "report",
+    "answers",
     "cli",
     "datasets",
 )

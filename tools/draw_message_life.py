@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from toruscast.answers.drawing import figure, save
 from toruscast.mapping import CommGraph, TaskMapping, Torus
-from toruscast.report.drawing import figure, save
 from toruscast.simulation import simulate
 from toruscast.simulation.message_life import (
     BUFFER,

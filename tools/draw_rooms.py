@@ -16,10 +16,10 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[1]
 # From the user's words at the top to graphs and tori at the bottom.
-LADDER = ("cli", "report", "search", "training", "features", "simulation", "routing", "mapping")
+LADDER = ("cli", "answers", "search", "training", "features", "simulation", "routing", "mapping")
 ABOUT = {
     "cli": "the toruscast command",
-    "report": "answers as text, pages and figures",
+    "answers": "answers as blocks; terminal, page, figures",
     "search": "better mappings, reasons, bounds",
     "training": "samples, predictor, forecast, plan, mesh",
     "features": "routed traffic, named metrics",

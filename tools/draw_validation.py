@@ -9,7 +9,7 @@ import sys
 
 import pandas as pd
 
-from toruscast.report.drawing import figure, save
+from toruscast.answers.drawing import figure, save
 
 TITLES = {
     "flit-level": "flit-level engine",

@@ -33,7 +33,7 @@ READERS = [
     "toruscast.training.predictor.model_file",
     "toruscast.training.predictor._forest_arrays",
     "toruscast.training.samples.store",
-    "toruscast.report.page.figures",
+    "toruscast.answers.page.figures",
 ]
 KERNELS = ["toruscast.mapping.formats._row_kernels"]
 AMPLIFIED = 300_000

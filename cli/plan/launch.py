@@ -120,7 +120,7 @@ class Launch:
         output: Output,
     ) -> None:
         """Run the script until the runs are enough, and say how each of them went."""
-        from toruscast.report.units import percent, seconds
+        from toruscast.answers.units import percent, seconds
         from toruscast.training.plan.run_loop import drive, folder_of, take_left
         from toruscast.training.plan.script import Script
 

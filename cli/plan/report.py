@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toruscast.report.planned import besides, runs_made, standing_line
-from toruscast.report.units import number, percent, time_unit
+from toruscast.answers.planned import besides, runs_made, standing_line
+from toruscast.answers.units import number, percent, time_unit
 from toruscast.wording import counted, printable
 
 from ..output import new_table, print_table, records, top_and_bottom

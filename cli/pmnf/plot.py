@@ -47,8 +47,8 @@ def plot(
     toruscast pmnf plot times.txt model.svg --callpath main
     toruscast pmnf plot times.txt model.png --callpath main --at n=5000
     """  # noqa: D301
-    from toruscast.report.drawing import SUFFIXES
-    from toruscast.report.scaling.figure import save_model_figure
+    from toruscast.answers.drawing import SUFFIXES
+    from toruscast.answers.scaling.figure import save_model_figure
     from toruscast.scaling import FitOptions
 
     Output().check({"FIGURE": figure})

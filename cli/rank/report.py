@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toruscast.report.units import byte_unit, nbytes, number, percent, seconds, time_unit
-from toruscast.report.words import answer, bound_line, link_note, trust
+from toruscast.answers.units import byte_unit, nbytes, number, percent, seconds, time_unit
+from toruscast.answers.words import answer, bound_line, link_note, trust
 from toruscast.wording import printable, shown_name
 
 from ..learning import METRICS, print_learned, score
@@ -189,8 +189,8 @@ def print_heat(found: Forecast, console: Console) -> None:
     utf = (console.encoding or "").lower().replace("-", "").startswith("utf8")
     if not console.is_terminal or console.width < _LEAST or not utf:
         return
+    from toruscast.answers.heat import heat_lines
     from toruscast.features import RoutedTraffic
-    from toruscast.report.heat import heat_lines
 
     ends = found.table[["mapping", "time"]].iloc[[0, -1]].drop_duplicates("mapping")
     for place, (name, time) in zip(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toruscast.report.units import part_of
+from toruscast.answers.units import part_of
 from toruscast.wording import printable
 
 from .. import options

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from toruscast.report.units import part_of
+from toruscast.answers.units import part_of
 from toruscast.typing import Routing
 
 from ..output import Output, records

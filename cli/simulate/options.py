@@ -62,8 +62,8 @@ def read_interval(text: str) -> float:
 
 def check_interval(interval: float, least_time: float, torus: Torus) -> None:
     """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
+    from toruscast.answers.units import seconds
     from toruscast.errors import InputError
-    from toruscast.report.units import seconds
     from toruscast.simulation.run import most_snapshots
 
     least = least_time / most_snapshots(torus)

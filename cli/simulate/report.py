@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from toruscast.report.units import nbytes, number, percent, seconds
-from toruscast.report.words import bound_line, link_note
+from toruscast.answers.units import nbytes, number, percent, seconds
+from toruscast.answers.words import bound_line, link_note
 
 from ..output import new_table, print_table, records
 from .files import labelled

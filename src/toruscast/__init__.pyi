@@ -5,6 +5,7 @@ from . import mapping as mapping
 from . import routing as routing
 from . import simulation as simulation
 from . import training as training
+from .answers.page.write import write_report as write_report
 from .errors import InputError as InputError
 from .features import extract as extract
 from .mapping import (
@@ -86,7 +87,6 @@ from .mapping.formats import (
     write_torus as write_torus,
 )
 from .mapping.formats.hlo import read_hlo as read_hlo
-from .report.page.write import write_report as write_report
 from .search.explain import explain as explain
 from .search.search import search as search
 from .simulation import simulate as simulate

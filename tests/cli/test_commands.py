@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from toruscast import datasets
+from toruscast.answers.units import part_of
 from toruscast.cli import main
 from toruscast.cli.inputs import load_application
 from toruscast.cli.output import Output
@@ -24,7 +25,6 @@ from toruscast.mapping.formats import (
     write_mapping,
     write_mappings,
 )
-from toruscast.report.units import part_of
 from toruscast.simulation import simulate
 from toruscast.training import (
     TimePredictor,

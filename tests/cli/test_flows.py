@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from toruscast.answers.units import part_of
 from toruscast.cli import main
 from toruscast.cli.flows import OF_PACKETS
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload, patterns, strategies
 from toruscast.mapping.formats import write_comm, write_mapping
-from toruscast.report.units import part_of
 from toruscast.routing import time_bounds
 from toruscast.simulation import simulate_flows
 

@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
+from toruscast.answers.units import large, part_of
 from toruscast.cli import main
 from toruscast.cli.phrases import occupancy
 from toruscast.mapping import CommGraph, TaskMapping
-from toruscast.report.units import large, part_of
 from toruscast.wording import counted
 
 EDGES = "0 1 100\n1 2 50\n2 3 60\n3 0 70\n0 2 7\n"

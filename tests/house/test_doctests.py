@@ -6,7 +6,7 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ["mapping", "features", "training", "scaling", "report", "cli", "datasets"]
+PACKAGES = ["mapping", "features", "training", "scaling", "answers", "cli", "datasets"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Examples of a package read as its user writes them: its public names are there.
 EVERYWHERE = {"np": "numpy", "nx": "networkx"}

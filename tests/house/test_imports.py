@@ -20,13 +20,13 @@ FOUNDATIONS = {
     "_scratch",
     "__version__",
 }
-LADDER = ["mapping", "routing", "simulation", "features", "training", "search", "report", "cli"]
+LADDER = ["mapping", "routing", "simulation", "features", "training", "search", "answers", "cli"]
 MAY_IMPORT = {
     "scaling": set(),
     "datasets": {"mapping"},
     **{room: {*LADDER[:floor]} for floor, room in enumerate(LADDER)},
 }
-for room in ("training", "search", "report", "cli"):
+for room in ("training", "search", "answers", "cli"):
     MAY_IMPORT[room] |= {"datasets", "scaling"}
 FORBIDDEN = {
     "pickle",

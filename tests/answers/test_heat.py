@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 import toruscast as tc
+from toruscast.answers.heat import STEPS, heat_lines
 from toruscast.cli.rank.report import print_heat
 from toruscast.features import RoutedTraffic
-from toruscast.report.heat import STEPS, heat_lines
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from toruscast.answers.scaling.figure import save_model_figure
+from toruscast.answers.scaling.labels import ticks_at
+from toruscast.answers.scaling.slice import ModelSlice
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.report.scaling.figure import save_model_figure
-from toruscast.report.scaling.labels import ticks_at
-from toruscast.report.scaling.slice import ModelSlice
 from toruscast.scaling import FitOptions, Measurements, fit_many
 
 GRID = {"p": (4, 8, 16, 32, 64), "n": (10, 20, 30, 40, 50), "q": (1, 2, 3, 4, 5), "r": (1, 2)}

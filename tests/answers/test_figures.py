@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
+from toruscast.answers.page.figures import FORMS, Views
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.report.page.figures import FORMS, Views
 
 pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
 HEADS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}

@@ -11,10 +11,8 @@ import pytest
 from report_answers import HOSTILE, answers
 
 import toruscast as tc
-from toruscast.errors import InputError
-from toruscast.features import RoutedTraffic
-from toruscast.report.page.html import json_block, table, text
-from toruscast.report.page.network import (
+from toruscast.answers.page.html import json_block, table, text
+from toruscast.answers.page.network import (
     PAIRS,
     Candidate,
     binned,
@@ -22,8 +20,10 @@ from toruscast.report.page.network import (
     link_uses,
     network_data,
 )
-from toruscast.report.page.summary import of_search
-from toruscast.report.page.write import write_report
+from toruscast.answers.page.summary import of_search
+from toruscast.answers.page.write import write_report
+from toruscast.errors import InputError
+from toruscast.features import RoutedTraffic
 from toruscast.routing.routing import routes
 from toruscast.training.evaluate.learning_curve import growth, kept_out
 from toruscast.training.mesh import link_seconds

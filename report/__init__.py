@@ -1,1 +1,0 @@
-"""Figures and pages made of results."""
