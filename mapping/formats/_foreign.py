@@ -346,7 +346,10 @@ _MANY = 64
 def _jobs(source: Source, _: bytes) -> Foreign | None:
     """Rising numbers of nodes, each once, on lines of different lengths."""
     rows = [_numbers(line) for _, line in source.lines]
-    if len(rows) < 2 or len({len(row) for row in rows}) == 1 or not all(rows):
+    # One number above the others may be the number of tasks above edges.
+    body = rows[1:] if rows and len(rows[0]) == 1 else rows
+    widths = {len(row) for row in body}
+    if len(rows) < 2 or not all(rows) or (len(widths) == 1 and widths <= {1, 3, 4}):
         return None
     nodes = [node for row in rows for node in row]
     rising = all(row == sorted(row) for row in rows) and max(map(len, rows)) > 3

@@ -1,4 +1,5 @@
 import gzip
+import re
 
 import numpy as np
 import pytest
@@ -43,6 +44,24 @@ def test_round_trip(tmp_path_factory, comm, suffix):
         comm = CommGraph(comm.n_tasks, comm.src, comm.dst, comm.nbytes)
     assert back.equals(comm)
     assert back.name == "graph.v1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # As jobs of an allocation, a node each.
+        "2\n0 1 3 4\n",
+        "# src dst nbytes n_messages\n9\n0 1 3 4\n5 6 7 8\n",
+        # As Chakra's metadata of 53 bytes with a version of 49.
+        "5\n1 0 11842104000000000 1\n",
+        "5\n1 0 1.1842104e16 2.28e-175\n",
+    ],
+)
+def test_edges_that_look_like_something_else(tmp_path, text):
+    *_, count, rows = re.split(r"(?m)^([0-9]+)\n", text)
+    comm = read_comm(write(tmp_path, "a.txt", text))
+    assert comm.n_tasks == int(count)
+    assert comm.n_edges == len(rows.splitlines())
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])

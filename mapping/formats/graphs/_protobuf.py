@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,8 @@ DOUBLE, FLOAT, TEXT = 3, 5, 29
 ZIGZAG = (15, 17)
 WHOLE = (7, 9, 11, 13, 27)
 BOOLS = 28
+# Tags of nodes and of attributes are such bytes, which no text holds.
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 # Wire types of the fields of GlobalMetadata and of Node.
 _OF_METADATA = {1: BYTES, 2: BYTES}
 _OF_NODE = dict.fromkeys((1, 3, 4, 5, 6, 7), VARINT) | dict.fromkeys((2, 8, 9, 10), BYTES)
@@ -27,6 +30,8 @@ def is_chakra_start(data: bytes) -> bool:
     The metadata may be empty or long: Chakra's generator writes a version, its converters write
     attributes, among them the whole text that they convert.
     """
+    if not _CONTROL.search(data):
+        return False
     try:
         size, at = _varint(data, 0)
         end = at + size

@@ -97,7 +97,7 @@ def graph_of(
     if n_tasks is None:
         n_tasks = int(max(src.max(initial=0), dst.max(initial=0))) + 1
         _check_filled(table, np.maximum(src, dst), n_tasks)
-    _warn_of_one(table.text.file, src, dst, n_tasks)
+        _warn_of_one(table.text.file, src, dst, n_tasks)
     build = sum_edges if options.duplicates == "sum" else CommGraph
     messages = values.get("n_messages")
     try:
