@@ -92,7 +92,7 @@ def trust(found: Forecast) -> str:
     n_others = cost.candidates - 1
     if not n_others:
         return "There is no other candidate."
-    if found.model.target == "measured":
+    if found.fitted.target == "measured":
         return _trust_machine(found)
     if verdict.kind == "proved":
         text = "Proved: the lower bound or the simulated time of every other candidate is no less."
@@ -128,7 +128,7 @@ def trust(found: Forecast) -> str:
         text += (
             f" The model learned from no {' and no '.join(found.unlearned)}: forecast intervals "
             "are as wide as those of such applications that it never saw."
-            if found.model.provenance_.get("default")
+            if found.fitted.provenance_.get("default")
             else f" The model learned from no {' and no '.join(found.unlearned)}: its intervals "
             "do not hold there."
         )

@@ -51,12 +51,12 @@ def races(samples: pd.DataFrame) -> Iterator[Raced]:
     """Race the mappings of each workload and torus."""
     for model, table in kept_out(samples):
         times = table["time"].to_numpy()
-        outlook = model.outlook(table)
-        contest = Race(belief_of(outlook), table["release_bound"].to_numpy())
+        prior = model.prior_prediction(table)
+        contest = Race(belief_of(prior), table["release_bound"].to_numpy())
         run(contest, lambda which, times=times: times[which], Budget())
         if np.ptp(np.log(times)) >= LEAST_SPREAD and len(contest.order) < times.size:
             order = np.array(contest.order)
-            yield Raced(np.log(times), *outlook.logs(), outlook.features, order)
+            yield Raced(np.log(times), *prior.logs(), prior.features, order)
 
 
 def score(all_races: list[Raced], kernel: Kernel) -> dict[str, Any]:

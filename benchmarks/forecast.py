@@ -46,9 +46,9 @@ from toruscast.training import (
     read_samples,
 )
 from toruscast.training.forecast.forecast import belief_of, interval
-from toruscast.training.forecast.prior_prediction import Outlook
 from toruscast.training.forecast.race import REGRET, Race, run
 from toruscast.training.forecast.simulate_rest import affordable, sketched
+from toruscast.training.predictor.fitted import PriorPrediction
 
 Floats = NDArray[np.float64]
 # Stored bounds do not know the clock of the simulations, which shortens times by so much.
@@ -148,8 +148,8 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
     """Race candidates as `toruscast.forecast` does, and compare with what is known."""
     table, times = candidates.table, candidates.table["time"].to_numpy()
     bounds = table["release_bound"]
-    outlook = model.outlook(table)
-    contest = Race(belief_of(outlook), bounds.to_numpy(), candidates.seed)
+    prior = model.prior_prediction(table)
+    contest = Race(belief_of(prior), bounds.to_numpy(), candidates.seed)
     run(contest, lambda which: times[which], Budget())
     kind, certainty = contest.verdict()
     row = {
@@ -161,8 +161,8 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
         "verdict": kind,
         "certainty": certainty,
         "regret": contest.best_time / times.min() - 1,
-        "forecast_rcc": rcc(times, outlook.times()),
-        **order(contest, outlook, times),
+        "forecast_rcc": rcc(times, prior.times()),
+        **order(contest, prior, times),
     }
     row["ordered_rcc"], row["ordered_coverage"], row["ordering"] = row["rcc"], row["coverage"], 0.0
     if candidates.coarsening == 1:
@@ -170,9 +170,9 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
         row["ordering"] = float(len(table) - len(contest.order))
     elif candidates.rough is not None:
         least = table["lower_bound"].to_numpy()
-        contest.believe(sketched(candidates.rough, candidates.coarsening, least, outlook.features))
+        contest.believe(sketched(candidates.rough, candidates.coarsening, least, prior.features))
         run(contest, lambda which: times[which], Budget())
-        found = order(contest, outlook, times)
+        found = order(contest, prior, times)
         row |= {f"ordered_{name}": found[name] for name in ("rcc", "coverage")}
         more = len(contest.order) - row["simulations"]
         row["ordering"] = more + candidates.share * len(table)
@@ -182,9 +182,9 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
     return row
 
 
-def order(contest: Race, outlook: Outlook, times: Floats) -> dict[str, float]:
+def order(contest: Race, prior: PriorPrediction, times: Floats) -> dict[str, float]:
     """Return how well all are ordered, and how many times lie in their interval."""
-    forecast, low, high = interval(contest, outlook, COVERAGE)
+    forecast, low, high = interval(contest, prior, COVERAGE)
     rest = ~contest.is_simulated
     held = (low * (1 - ROUNDED) <= times) & (times <= high * (1 + ROUNDED))
     return {

@@ -34,7 +34,7 @@ from toruscast import datasets
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, parse_torus, strategies
 from toruscast.training import Plan, load_predictor
-from toruscast.training.forecast.prior_prediction import Outlook
+from toruscast.training.predictor.fitted import PriorPrediction
 
 Floats = NDArray[np.float64]
 STARTS = 50
@@ -56,19 +56,19 @@ class Machine:
     name: str
     run: str
     mappings: tuple[TaskMapping, ...]
-    outlook: Outlook
+    prior: PriorPrediction
     true: Floats
     is_right: NDArray[np.bool_]
     draw: Callable[[int, np.random.Generator], float]
 
 
-def outlook_of(
+def prior_of(
     traffic: CommGraph | Workload, torus: Torus, mappings: list[TaskMapping]
-) -> tuple[Outlook, pd.DataFrame]:
+) -> tuple[PriorPrediction, pd.DataFrame]:
     """Return what the default model says, and the features with simulated times."""
     model = load_predictor()
     table = extract(traffic, torus, mappings, level=2, n_jobs=-1)
-    return model.outlook(table), table
+    return model.prior_prediction(table), table
 
 
 def measured(folder: Path) -> Iterator[Machine]:
@@ -79,7 +79,7 @@ def measured(folder: Path) -> Iterator[Machine]:
         here = times[(times["pattern"] == pattern) & (times["msg_bytes"] == int(nbytes))]
         numbers = sorted(case.mappings)
         mappings = [case.mappings[number] for number in numbers]
-        outlook, _ = outlook_of(case.workload, case.torus, mappings)
+        prior, _ = prior_of(case.workload, case.torus, mappings)
         every = [here.loc[here["mapping_id"] == i, "time_s"].to_numpy() for i in numbers]
         clean = here[here["retrans"] == 0].groupby("mapping_id")["time_s"]
         true, error = clean.mean()[numbers].to_numpy(), clean.sem()[numbers].to_numpy()
@@ -90,7 +90,7 @@ def measured(folder: Path) -> Iterator[Machine]:
             name,
             "one repetition",
             tuple(mappings),
-            outlook,
+            prior,
             true,
             right,
             lambda i, rng, each=every: float(rng.choice(each[i])),
@@ -100,7 +100,7 @@ def measured(folder: Path) -> Iterator[Machine]:
             name,
             "mean of all",
             tuple(mappings),
-            outlook,
+            prior,
             true,
             right,
             lambda i, _rng, each=means: float(each[i]),
@@ -113,7 +113,7 @@ def simulated() -> Iterator[Machine]:
         comm = datasets.load(name).scaled(1 / datasets.provenance(name)["iterations"])
         torus = parse_torus(host)
         mappings = strategies.sample(comm, torus, n=84, seed=1)
-        outlook, table = outlook_of(comm, torus, mappings)
+        prior, table = prior_of(comm, torus, mappings)
         network = table["time"].to_numpy()
         true = network + np.median(network)
         for noise in NOISES:
@@ -121,7 +121,7 @@ def simulated() -> Iterator[Machine]:
                 f"{name} on {host}",
                 f"noise of {noise:.0%}",
                 tuple(mappings),
-                outlook,
+                prior,
                 true,
                 true <= true.min() * (1 + noise),
                 lambda i, rng, t=true, s=noise: float(t[i] * np.exp(s * rng.standard_normal())),
@@ -131,7 +131,7 @@ def simulated() -> Iterator[Machine]:
 def answer(machine: Machine, seed: int) -> dict[str, Any]:
     """Plan from one random start."""
     rng = np.random.default_rng([seed, zlib.crc32((machine.name + machine.run).encode())])
-    runs = Plan(machine.mappings, machine.outlook, seed=seed)
+    runs = Plan(machine.mappings, machine.prior, seed=seed)
     place = {name: i for i, name in enumerate(runs.names)}
     n = len(place)
     quarter = n // 4

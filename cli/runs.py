@@ -80,7 +80,7 @@ def scored(
 ) -> pd.DataFrame:
     """Score the line alone, and with each set of features, on the same splits."""
     from toruscast.training import TimePredictor, repeated_splits
-    from toruscast.training.evaluate.evaluate import METRICS_OF_RUNS
+    from toruscast.training.evaluate.metrics import METRICS_OF_RUNS
     from toruscast.training.measured.measured import line_in
 
     reference = found.model.reference

@@ -125,7 +125,7 @@ def _train_on_runs(
 ) -> Measured:
     """Learn from times of a machine, and save the model that is worth it."""
     from toruscast.training import repeated_splits, save_predictor, summarise
-    from toruscast.training.evaluate.evaluate import METRICS_OF_RUNS
+    from toruscast.training.evaluate.metrics import METRICS_OF_RUNS
 
     found = learn_from_runs(traffic, source, names, (), work, output)
     table = found.table.assign(time=found.runs.times)

@@ -31,7 +31,7 @@ READERS = [
     "toruscast.scaling.codesign",
     "toruscast.scaling.interconnect.jobs",
     "toruscast.training.predictor.model_file",
-    "toruscast.training.predictor._forest_arrays",
+    "toruscast.training.predictor._forest",
     "toruscast.training.samples.store",
     "toruscast.answers.page.figures",
 ]

@@ -24,12 +24,12 @@ def main(samples_path: str, model_path: str) -> None:
     held = 0
     for model, table in kept_out(samples):
         observed = table["time"].to_numpy()
-        outlook = model.outlook(table)
+        prior = model.prior_prediction(table)
         bound = table["release_bound"].to_numpy()
-        scores.append(rcc(observed, outlook.times()))
+        scores.append(rcc(observed, prior.times()))
         bounds.append(rcc(observed, bound))
-        explained.append((r2(observed, outlook.times()), r2(observed, bound)))
-        low, high = outlook.interval(0.9).T
+        explained.append((r2(observed, prior.times()), r2(observed, bound)))
+        low, high = prior.interval(0.9).T
         held += int(((low <= observed) & (observed <= high)).sum())
     print(f"{len(samples)} samples, {len(scores)} pairs of workload and torus, each left out:")
     print(

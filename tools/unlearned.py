@@ -144,7 +144,7 @@ def main(path: str) -> None:
                 routing=routing,  # type: ignore[arg-type]
                 features=[*model.required_columns, "lower_bound"],
             )
-            centre, _ = model.outlook(table).logs()
+            centre, _ = model.prior_prediction(table).logs()
             groups.append(np.log(table["time"].to_numpy()) - centre)
         found[kind] = residuals(groups)
         held = []

@@ -138,9 +138,9 @@ def _content(application: Application, found: Forecast, basis: Basis) -> dict[st
         "routing": found.routing,
         "model": {
             "source": basis.times or basis.model,
-            "n_samples": found.model.n_samples_,
-            "features": list(found.model.required_columns),
-            "target": found.model.target,
+            "n_samples": found.fitted.n_samples_,
+            "features": list(found.fitted.required_columns),
+            "target": found.fitted.target,
         },
         "verdict": {
             "kind": found.verdict.kind,

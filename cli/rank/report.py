@@ -77,11 +77,11 @@ def _header(application: Application, found: Forecast, basis: Basis) -> str:
     }.get(found.routing, "")
     model = basis.model
     origin = "the default model" if model == "default" else f"the model {printable(model)}"
-    origin += f" ({found.model.n_samples_} samples)"
+    origin += f" ({found.fitted.n_samples_} samples)"
     decided = " and simulated where it decides"
     if basis.times is not None:
         origin, decided = f"measured times of {found.cost.measured} of them", ""
-    elif found.model.target == "measured":
+    elif found.fitted.target == "measured":
         decided = ", which learned from times of a machine"
     return (
         f"{application_line(application)}; on torus {found.torus}{routing}; "

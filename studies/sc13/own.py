@@ -99,7 +99,7 @@ def _one(
         scored[name] = rcc(seen, told)
     scored["sketch_apart"] = rcc_told_apart(seen, told, _APART)
     # No bound holds for an iteration that others overlap.
-    race = Race(belief_of(learner.outlook(wanted)), np.zeros(seen.size))
+    race = Race(belief_of(learner.prior_prediction(wanted)), np.zeros(seen.size))
     run(race, seen.__getitem__, Budget(_RACED))
     middle, _ = race.belief.marginal()
     times = np.where(race.is_simulated, race.times, np.exp(middle))

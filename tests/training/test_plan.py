@@ -144,7 +144,7 @@ def test_what_noise_blurs_is_told():
 
 def test_sure_answers_are_right_as_often_as_they_say():
     right, certainties = [], []
-    prior = plan(COMM, TORUS, CANDIDATES)._outlook
+    prior = plan(COMM, TORUS, CANDIDATES)._prediction
     from toruscast.training.plan.next_run import Plan
 
     for seed in range(15):

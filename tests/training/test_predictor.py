@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
 from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
-from toruscast.training.forecast import prior_prediction
+from toruscast.training.predictor import fitted
 from toruscast.training.predictor._calibration import Calibration
 
 
@@ -286,7 +286,7 @@ def test_draws_in_blocks_are_the_same_draws(monkeypatch, groups):
     X, y = made_up(40, 10)
     model = small().fit(X, y, groups=groups)
     whole = model.draw(X, 7)
-    monkeypatch.setattr(prior_prediction, "_BLOCK", 100)
+    monkeypatch.setattr(fitted, "_BLOCK", 100)
     assert (model.draw(X, 7) == whole).all()
     assert model.probability_of_best(X, 1000).sum() == pytest.approx(1)
 

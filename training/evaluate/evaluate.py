@@ -20,20 +20,11 @@ from toruscast.validation import job_count, whole_number
 from toruscast.workers import Task
 
 from .feature_set_gain import gains
-from .metrics import r2, rcc, rcc_ties_halved, rcc_told_apart, regret, tau_b
+from .metrics import METRICS, rcc_ties_halved, tau_b
 
 logger = logging.getLogger(__name__)
 Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, TimePredictor]
 
-METRICS: dict[str, Callable[[Any, Any], float]] = {
-    "rcc": rcc,
-    "tau_b": tau_b,
-    "r2": r2,
-    "regret_1": lambda observed, predicted: regret(observed, predicted, 1),
-    "regret_5": lambda observed, predicted: regret(observed, predicted, 5),
-}
-METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
-"""The same of measured times: pairs that took the same time are no success."""
 PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
 INTERVAL_SPLITS = 5
@@ -117,34 +108,6 @@ def repeated_splits(
     logger.info(words, ", ".join(named), n_splits, seconds, extra=scored)
     labels = [{"predictor": name, "split": split} for name, _, split, _ in work]
     return pd.DataFrame([label | row for label, row in zip(labels, rows, strict=True)])
-
-
-def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, float]:
-    """Score a forecast whose candidates were all simulated afterwards.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Columns ``time, low, high, how`` and ``observed_time``, as `Forecast.table` has them.
-    bound : ndarray
-        Release bound of each row, seconds: what ranks without any learning.
-
-    Returns
-    -------
-    dict
-        `METRICS` of ``time``, those simulated before counted with their times; ``rcc_of_bound``;
-        ``within_interval``, the share of the forecast rows whose interval holds the time.
-    """
-    observed, predicted = table["observed_time"], table["time"]
-    scores: dict[str, float] = {}
-    if len(table) > 1:
-        scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
-        scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
-    rows = table[table["how"] == "forecast"]
-    if len(rows):
-        within = rows["observed_time"].between(rows["low"], rows["high"])
-        scores["within_interval"] = float(within.mean())
-    return scores
 
 
 def random_splits(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from toruscast.errors import InputError
@@ -222,6 +226,45 @@ def regret(observed: ArrayLike, predicted: ArrayLike, k: int = 1) -> float:
         raise InputError("bad observed time", found=x.min(), expected="positive seconds")
     tried = np.argsort(y, kind="stable")[: int(k)]
     return float(x[tried].min() / x.min() - 1.0)
+
+
+METRICS: dict[str, Callable[[Any, Any], float]] = {
+    "rcc": rcc,
+    "tau_b": tau_b,
+    "r2": r2,
+    "regret_1": lambda observed, predicted: regret(observed, predicted, 1),
+    "regret_5": lambda observed, predicted: regret(observed, predicted, 5),
+}
+METRICS_OF_RUNS = METRICS | {"rcc": rcc_told_apart}
+"""The same of measured times: pairs that took the same time are no success."""
+
+
+def score_answer(table: pd.DataFrame, bound: NDArray[np.float64]) -> dict[str, float]:
+    """Score a forecast whose candidates were all simulated afterwards.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``time, low, high, how`` and ``observed_time``, as `Forecast.table` has them.
+    bound : ndarray
+        Release bound of each row, seconds: what ranks without any learning.
+
+    Returns
+    -------
+    dict
+        `METRICS` of ``time``, those simulated before counted with their times; ``rcc_of_bound``;
+        ``within_interval``, the share of the forecast rows whose interval holds the time.
+    """
+    observed, predicted = table["observed_time"], table["time"]
+    scores: dict[str, float] = {}
+    if len(table) > 1:
+        scores = {name: metric(observed, predicted) for name, metric in METRICS.items()}
+        scores["rcc_of_bound"] = rcc_ties_halved(observed, bound)
+    rows = table[table["how"] == "forecast"]
+    if len(rows):
+        within = rows["observed_time"].between(rows["low"], rows["high"])
+        scores["within_interval"] = float(within.mean())
+    return scores
 
 
 def _inversions(values: Floats) -> int:

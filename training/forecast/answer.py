@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -13,10 +13,13 @@ from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import TaskMapping, Torus, Workload
 from toruscast.notebook import html_facts, html_rows
 from toruscast.routing import Routing
-from toruscast.training.measured.measured import Measured
-from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.predictor.fitted import FittedModel
 
 from .race import Kind
+
+if TYPE_CHECKING:
+    from toruscast.training.measured.measured import Measured
+    from toruscast.training.predictor.predictor import TimePredictor
 
 SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", "max_FIFO")
 """Features that stand in the table of an answer."""
@@ -74,6 +77,8 @@ class Forecast:
         (probability of being the fastest), ``how``, the lower bound and the main metrics; with
         ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
         ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
+    fitted : FittedModel
+        What forecast; `model` is the same as an estimator of scikit-learn.
     verdict : Verdict
     cost : Cost
     scores : dict of str to float
@@ -89,7 +94,7 @@ class Forecast:
     torus: Torus
     mappings: tuple[TaskMapping, ...]
     routing: Routing
-    model: TimePredictor
+    fitted: FittedModel
     coverage: float
     table: pd.DataFrame
     verdict: Verdict
@@ -97,6 +102,13 @@ class Forecast:
     scores: dict[str, float]
     learned: Measured | None = None
     unlearned: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> TimePredictor:
+        """The model as an estimator of scikit-learn, which takes a second to start."""
+        from toruscast.training.predictor.predictor import TimePredictor
+
+        return TimePredictor.of(self.fitted)
 
     @property
     def best(self) -> TaskMapping:

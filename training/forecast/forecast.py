@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from toruscast.errors import InputError
 from toruscast.features import extract
@@ -17,20 +18,18 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.routing.routing import ways_are_open
-from toruscast.training.evaluate.evaluate import score_answer
-from toruscast.training.measured.machine import forecast_machine, learn_runs
+from toruscast.training.evaluate.metrics import score_answer
 from toruscast.training.measured.runs import Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import SKETCHED
-from toruscast.training.predictor.model_file import load_predictor
-from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
+from toruscast.training.predictor.model_file import load_fitted
 from toruscast.training.predictor.unlearned import unlearned_kinds, widened
 from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
 from .answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
 from .posterior import Belief, Kernel
-from .prior_prediction import Outlook
 from .race import Budget, Race, run
 from .simulate_rest import affordable, simulate_rest, sketched
 
@@ -45,7 +44,7 @@ def forecast(
     torus: Torus,
     mappings: TaskMapping | Sequence[TaskMapping],
     *,
-    model: TimePredictor | str = "default",
+    model: FittedModel | str = "default",
     times: Times | None = None,
     budget: Budget | int | None = None,
     routing: Routing = "deterministic",
@@ -125,6 +124,8 @@ def forecast(
     if times is not None:
         if model != "default":
             raise InputError("a model and times", expected="one of them: times make their own")
+        from toruscast.training.measured.machine import learn_runs
+
         learned = learn_runs(
             workload,
             torus,
@@ -137,12 +138,14 @@ def forecast(
             progress=routed,
         )
         model = learned.model
-    chosen = load_predictor(model) if isinstance(model, str) else model
+    chosen = load_fitted(model) if isinstance(model, str) else model
     checks.check_model(chosen)
     if chosen.target == "measured":
         if check:
             expected = "no check, or a model of simulated times"
             raise InputError("a simulation cannot check times of a machine", expected=expected)
+        from toruscast.training.measured.machine import forecast_machine
+
         return forecast_machine(
             workload,
             torus,
@@ -169,10 +172,10 @@ def forecast(
     checks.warn_of_routing(chosen, routing, workload, torus)
     unlearned = unlearned_kinds(chosen, workload, torus, routing)
     checks.warn_of_distance(chosen, features, unlearned)
-    outlook = chosen.outlook(features)
+    prior = chosen.prior_prediction(features)
     if chosen.provenance_.get("default"):
-        outlook = widened(outlook, unlearned)
-    race = Race(belief_of(outlook), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
+        prior = widened(prior, unlearned)
+    race = Race(belief_of(prior), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
     simulate = Simulate(workload, torus, several, routing, n_jobs)
     tell = None if progress is None else partial(progress, "simulations")
     began = time.monotonic()
@@ -190,10 +193,10 @@ def forecast(
         elif coarsening is not None:
             rough = simulate(np.arange(len(several)), coarsening)
             least = features["lower_bound"].to_numpy(dtype=np.float64)
-            race.believe(sketched(rough, coarsening, least, outlook.features))
+            race.believe(sketched(rough, coarsening, least, prior.features))
             run(race, simulate, limit, batch=n_jobs, progress=tell)
             to_answer = len(race.order)
-    table, verdict = _answer(race, outlook, several, coverage, coarsening is not None)
+    table, verdict = _answer(race, prior, several, coverage, coarsening is not None)
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()[table.index]
     if not ways_are_open(workload, torus, routing):
@@ -218,7 +221,7 @@ def forecast(
         torus=torus,
         mappings=tuple(several),
         routing=routing,
-        model=chosen,
+        fitted=chosen,
         coverage=coverage,
         table=table,
         verdict=verdict,
@@ -228,24 +231,24 @@ def forecast(
     )
 
 
-def belief_of(outlook: Outlook) -> Belief:
+def belief_of(prior: PriorPrediction) -> Belief:
     """What a model's forecast says before anything is simulated."""
-    centre, width = outlook.logs()
-    calibration = outlook.calibrated
+    centre, width = prior.logs()
+    calibration = prior.calibrated
     kernel = Kernel.of(float(calibration.common.var()), float(calibration.deviations.var()))
-    return Belief(centre, width, outlook.features, kernel)
+    return Belief(centre, width, prior.features, kernel)
 
 
 def _answer(
     race: Race,
-    outlook: Outlook,
+    prior: PriorPrediction,
     mappings: Sequence[TaskMapping],
     coverage: float,
     is_sketched: bool,
 ) -> tuple[pd.DataFrame, Verdict]:
     """Return the candidates' times, best first and indexed by number, and the verdict."""
-    seconds, low, high = interval(race, outlook, coverage)
-    p_best = race.probability_of_best() if race.order else outlook.probability_of_best(4000, 0)
+    seconds, low, high = interval(race, prior, coverage)
+    p_best = race.probability_of_best() if race.order else prior.probability_of_best(4000, 0)
     how = np.where(race.is_simulated, "simulated", "sketched" if is_sketched else "forecast")
     table = pd.DataFrame(
         {
@@ -273,22 +276,20 @@ def _answer(
     return table, Verdict(kind, certainty, tuple(rivals))
 
 
-def interval(race: Race, outlook: Outlook, coverage: float) -> tuple[Floats, Floats, Floats]:
+def interval(race: Race, prior: PriorPrediction, coverage: float) -> tuple[Floats, Floats, Floats]:
     """Return time, low and high end of each candidate, seconds; exact where simulated.
 
     No end lies below the bound that holds for the candidate, and a low end that the model puts at
     the lower bound lies at that one.
     """
-    from scipy.stats import norm, t
-
     if race.order:
         centre, scale = race.belief.marginal()
         nu = race.belief.freedom
-        reach = norm.ppf((1 + coverage) / 2) if np.isinf(nu) else t.ppf((1 + coverage) / 2, nu)
+        reach = ndtri((1 + coverage) / 2) if np.isinf(nu) else stdtrit(nu, (1 + coverage) / 2)
         ends = [np.exp(centre + way * reach * scale) for way in (0.0, -1.0, 1.0)]
     else:
-        ends = [outlook.times(), *outlook.interval(coverage).T]
-        ends[1] = np.where(outlook.is_at_bound(ends[1]), 0.0, ends[1])
+        ends = [prior.times(), *prior.interval(coverage).T]
+        ends[1] = np.where(prior.is_at_bound(ends[1]), 0.0, ends[1])
     floor = race.bounds
     middle, low, high = (
         np.where(race.is_simulated, race.times, np.maximum(end, floor)) for end in ends

@@ -10,6 +10,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtr
+
+from toruscast.training.predictor.fitted import wins_of
 
 from .posterior import Belief
 
@@ -129,8 +132,7 @@ class Race:
         drawn = np.maximum(drawn, self.bounds[candidates])
         least = drawn.min(axis=1)
         wins = least < best
-        first = drawn[wins] == least[wins][:, None]
-        shares[candidates] = (first / first.sum(axis=1, keepdims=True)).sum(axis=0) / _DRAWS
+        shares[candidates] = wins_of(drawn[wins]) / _DRAWS
         if known.size:
             shares[known] = (1 - wins.mean()) / known.size
         return shares
@@ -167,12 +169,10 @@ class Race:
 
     def _below(self, which: Indices, seconds: float) -> Floats:
         """Probability that each takes less than so many seconds."""
-        from scipy.stats import norm, t
-
         middle, scale = self.belief.marginal(which)
         score = (np.log(seconds) - middle) / np.maximum(scale, 1e-12)
         nu = self.belief.freedom
-        chance = norm.cdf(score) if np.isinf(nu) else t.cdf(score, nu)
+        chance = ndtr(score) if np.isinf(nu) else stdtr(nu, score)
         return np.where(self.bounds[which] < seconds, chance, 0.0)
 
 

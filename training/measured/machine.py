@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict
-from toruscast.training.forecast.prior_prediction import Outlook
 from toruscast.training.forecast.race import REGRET, SURE
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
-from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, wins_of
 
 from .measured import Measured, learn
 from .references import SIMULATED, in_words, references_to_try, with_references
@@ -126,7 +126,7 @@ def forecast_machine(
     workload: Workload,
     torus: Torus,
     mappings: Sequence[TaskMapping],
-    model: TimePredictor,
+    model: FittedModel,
     learned: Measured | None,
     *,
     routing: Routing,
@@ -142,15 +142,15 @@ def forecast_machine(
         workload, torus, mappings, names, routing=routing, n_jobs=n_jobs, progress=progress
     )
     checks.warn_of_distance(model, features)
-    outlook = model.outlook(features)
+    prior = model.prior_prediction(features)
     runs = None if learned is None else learned.runs
-    found = join(outlook, list(features.index), runs, coverage=coverage, seed=seed)
+    found = join(prior, list(features.index), runs, coverage=coverage, seed=seed)
     how = np.where(found.is_measured, "measured", "forecast")
     ends = {"time": found.time, "low": found.low, "high": found.high, "p_best": found.p_best}
     table = pd.DataFrame({"mapping": features.index, **ends, "how": how})
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()
-    if not outlook.is_bounded or (found.time < table["lower_bound"]).any():
+    if not prior.is_bounded or (found.time < table["lower_bound"]).any():
         # Measured times below it show that it is none.
         table["lower_bound"] = np.nan
     table = table.iloc[np.lexsort((-found.p_best, found.time))].reset_index(drop=True)
@@ -163,7 +163,7 @@ def forecast_machine(
         torus=torus,
         mappings=tuple(mappings),
         routing=routing,
-        model=model,
+        fitted=model,
         coverage=coverage,
         table=table,
         verdict=Verdict(
@@ -201,7 +201,7 @@ class Joined(NamedTuple):
 
 
 def join(
-    outlook: Outlook,
+    prior: PriorPrediction,
     names: Sequence[str],
     runs: Runs | None,
     *,
@@ -213,10 +213,8 @@ def join(
     A measured time is as sure as its runs agree. Where no mapping ran twice, nobody knows the
     noise: the whole miss of the model counts as such.
     """
-    from scipy.stats import norm
-
-    time, (low, high) = outlook.times(), outlook.interval(coverage).T
-    error = _miss(outlook)
+    time, (low, high) = prior.times(), prior.interval(coverage).T
+    error = _miss(prior)
     is_measured = np.zeros(len(names), dtype=bool)
     if runs is not None:
         place = {name: i for i, name in enumerate(names)}
@@ -226,34 +224,33 @@ def join(
         time[which] = runs.times
         known = np.isfinite(runs.errors)
         error[which] = np.where(known, np.maximum(runs.errors, _LEAST_ERROR), error[which])
-        reach = norm.ppf((1 + coverage) / 2) * error[which]
+        reach = ndtri((1 + coverage) / 2) * error[which]
         low[which], high[which] = runs.times * np.exp(-reach), runs.times * np.exp(reach)
-        if outlook.scale is not None and outlook.is_bounded:
-            low[which] = np.maximum(low[which], np.minimum(outlook.scale.least[which], time[which]))
+        if prior.scale is not None and prior.is_bounded:
+            low[which] = np.maximum(low[which], np.minimum(prior.scale.least[which], time[which]))
     leads = np.flatnonzero(time == time.min())
     wins, regretted = np.zeros(len(names)), np.zeros(leads.size)
-    for block in _draws(outlook, time, error, is_measured, seed):
+    for block in _draws(prior, time, error, is_measured, seed):
         least = block.min(axis=1)
-        is_least = block == least[:, None]
-        wins += (is_least / is_least.sum(axis=1, keepdims=True)).sum(axis=0)
+        wins += wins_of(block)
         regretted += (block[:, leads] > (1 + REGRET) * least[:, None]).sum(axis=0)
     first = int(np.argmax(wins[leads]))
     certainty = float(1 - regretted[first] / _DRAWS)
     return Joined(time, low, high, wins / _DRAWS, is_measured, int(leads[first]), certainty)
 
 
-def _miss(outlook: Outlook) -> Floats:
+def _miss(prior: PriorPrediction) -> Floats:
     """Relative miss to expect of each forecast."""
-    known = outlook.calibrated
-    return np.asarray(outlook.logs()[1] * float(np.sqrt(np.mean(known.misses**2))))
+    known = prior.calibrated
+    return np.asarray(prior.logs()[1] * float(np.sqrt(np.mean(known.misses**2))))
 
 
 def _draws(
-    outlook: Outlook, time: Floats, error: Floats, is_measured: NDArray[np.bool_], seed: int
+    prior: PriorPrediction, time: Floats, error: Floats, is_measured: NDArray[np.bool_], seed: int
 ) -> Iterator[Floats]:
     rng = np.random.default_rng(seed)
     measured = np.flatnonzero(is_measured)
-    for block in outlook.draws(_DRAWS, seed):
+    for block in prior.draws(_DRAWS, seed):
         spread = rng.standard_normal((len(block), measured.size)) * error[measured]
         block[:, measured] = time[measured] * np.exp(spread)
         yield block

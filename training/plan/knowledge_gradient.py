@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Equally likely outcomes of a run that stand for all.
-_OUTCOMES = norm.ppf((np.arange(32) + 0.5) / 32)
+_OUTCOMES = ndtri((np.arange(32) + 0.5) / 32)
 
 
 def knowledge_gradient(mean: Floats, covariance: Floats, variance: float) -> Floats:
@@ -55,7 +55,7 @@ def best_batch(mean: Floats, covariance: Floats, variance: float, n: int) -> Ind
         behind = mean - mean[best]
         apart = covariance.diagonal() + covariance[best, best] - 2 * covariance[best]
         # Chance of being faster than the best; of the best itself, one half.
-        chance = norm.sf(behind / np.sqrt(np.maximum(apart, 1e-300)))
+        chance = ndtr(-behind / np.sqrt(np.maximum(apart, 1e-300)))
         unsure = chance * np.sqrt(np.maximum(covariance.diagonal(), 0.0))
         order = np.lexsort((-unsure, -np.where(gain > _NOTHING, gain, 0.0), ~left))
         one = int(order[0])

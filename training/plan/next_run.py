@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
@@ -17,10 +18,10 @@ from toruscast.mapping import TaskMapping, Workload
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import names_of
 from toruscast.training.forecast.forecast import belief_of
-from toruscast.training.forecast.prior_prediction import Outlook
 from toruscast.training.forecast.race import REGRET, SURE
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, Times
+from toruscast.training.predictor.fitted import PriorPrediction, wins_of
 from toruscast.validation import real_number, repeated, whole_number
 
 from .knowledge_gradient import best_batch
@@ -89,7 +90,7 @@ class Plan:
     ----------
     mappings : sequence of TaskMapping
         The candidates.
-    outlook : Outlook
+    prior : PriorPrediction
         What a model forecasts of them.
     noise : float, optional
         Standard deviation of a run's time as a share of it; learned from the runs if not given.
@@ -106,7 +107,7 @@ class Plan:
     def __init__(
         self,
         mappings: Sequence[TaskMapping],
-        outlook: Outlook,
+        prior: PriorPrediction,
         *,
         noise: float | None = None,
         goal: float | None = None,
@@ -124,8 +125,8 @@ class Plan:
             raise InputError("name of a mapping stands twice", found=repeated(self.names)[0])
         self.workload = workload
         self.routing: Routing = routing
-        self._outlook = outlook
-        self._prior = Hypotheses(belief_of(outlook), self.noise)
+        self._prediction = prior
+        self._prior = Hypotheses(belief_of(prior), self.noise)
         self.runs: Runs | None = None
         """Runs made so far; None before the first."""
 
@@ -149,7 +150,7 @@ class Plan:
 
         Seconds, ``(n_mappings,)``, in the order of `mappings`.
         """
-        return self._outlook.times()
+        return self._prediction.times()
 
     def name_of(self, mapping: TaskMapping) -> str:
         """Return the name of a candidate in the table and in files of runs."""
@@ -204,7 +205,7 @@ class Plan:
         n = whole_number(n, "number of mappings", 1)
         if self.runs is None:
             # Nothing tells them apart but the forecast.
-            order = np.argsort(self._outlook.times(), kind="stable")[:n]
+            order = np.argsort(self._prediction.times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
         mean, covariance = self._believed.joint(self._likely)
         chosen = best_batch(mean, covariance, self._believed.noise_share() ** 2, n)
@@ -258,18 +259,15 @@ class Plan:
         mean, ``measured``; ``how``: measured or forecast. Before the first run times are those of
         the network alone, as the model forecasts them.
         """
-        from scipy.stats import norm
-
         if self.runs is not None:
             mean, scale = self._believed.marginal()
-            reach = norm.ppf((1 + COVERAGE) / 2)
+            reach = ndtri((1 + COVERAGE) / 2)
             time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
             p_best = np.zeros(mean.size)
-            first = self._drawn.argmin(axis=1)
-            p_best[self._likely] = np.bincount(first, minlength=self._likely.size) / first.size
+            p_best[self._likely] = wins_of(self._drawn) / len(self._drawn)
         else:
-            time, (low, high) = self._outlook.times(), self._outlook.interval(COVERAGE).T
-            p_best = self._outlook.probability_of_best(_DRAWS, self.seed)
+            time, (low, high) = self._prediction.times(), self._prediction.interval(COVERAGE).T
+            p_best = self._prediction.probability_of_best(_DRAWS, self.seed)
         counts = np.bincount(self._which, minlength=time.size)
         seconds = np.empty(0) if self.runs is None else self.runs.seconds
         sums = np.bincount(self._which, seconds, minlength=time.size)
@@ -318,12 +316,10 @@ class Plan:
 
     def _chance_of_rest(self, log: float) -> float:
         """Chance, at most, that one of the less likely candidates takes less than this."""
-        from scipy.stats import norm
-
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
         mean, scale = self._believed.marginal()
-        chance = norm.cdf((log - mean) / np.maximum(scale, 1e-12))
+        chance = ndtr((log - mean) / np.maximum(scale, 1e-12))
         return float(np.delete(chance, self._likely).sum())
 
     @property

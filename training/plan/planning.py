@@ -13,8 +13,8 @@ from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.training.measured.runs import Times
 from toruscast.training.predictor import checks
-from toruscast.training.predictor.model_file import load_predictor
-from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.training.predictor.fitted import FittedModel
+from toruscast.training.predictor.model_file import load_fitted
 from toruscast.validation import job_count
 
 from .next_run import Plan
@@ -28,7 +28,7 @@ def plan(
     *,
     noise: float | None = None,
     goal: float | None = None,
-    model: TimePredictor | str = "default",
+    model: FittedModel | str = "default",
     routing: Routing = "deterministic",
     n_jobs: int | None = None,
     seed: int = 0,
@@ -99,7 +99,7 @@ def plan(
     several = as_mappings(mappings)
     if not several:
         raise InputError("no mapping to plan runs of")
-    chosen = load_predictor(model) if isinstance(model, str) else model
+    chosen = load_fitted(model) if isinstance(model, str) else model
     checks.check_model(chosen)
     workload = as_workload(traffic)
     checks.check_sends(workload)
@@ -116,7 +116,7 @@ def plan(
     checks.warn_of_distance(chosen, features)
     made = Plan(
         several,
-        chosen.outlook(features),
+        chosen.prior_prediction(features),
         noise=noise,
         goal=goal,
         seed=seed,

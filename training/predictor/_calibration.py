@@ -6,15 +6,17 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesRegressor
-from sklearn.model_selection import GroupKFold, KFold
 
 from toruscast.errors import InputError
+
+from ._forest import Forest
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import ExtraTreesRegressor
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +67,7 @@ class Calibration:
 
 def calibrate(
     forest: ExtraTreesRegressor,
-    centre: Callable[[ExtraTreesRegressor, Floats], tuple[Floats, Floats]],
+    centre: Callable[[Forest, Floats], tuple[Floats, Floats]],
     matrix: Floats,
     goal: Floats,
     score: Floats,
@@ -74,6 +76,9 @@ def calibrate(
     seed: int,
 ) -> Calibration:
     """Fit ``forest`` without each fold in turn; collect how far ``centre`` misses its ``score``."""
+    from sklearn.base import clone
+    from sklearn.model_selection import GroupKFold, KFold
+
     if n_folds < 2:
         raise InputError("bad number of folds", found=n_folds, expected="0, or 2 or more")
     folds: Any
@@ -97,7 +102,7 @@ def calibrate(
     middle, spread = np.empty_like(score), np.empty_like(score)
     for kept, left_out in folds.split(matrix, groups=members):
         middle[left_out], spread[left_out] = centre(
-            clone(forest).fit(matrix[kept], goal[kept]), matrix[left_out]
+            Forest.of(clone(forest).fit(matrix[kept], goal[kept])), matrix[left_out]
         )
     # Without a floor, trees that happen to agree would claim certainty; of few samples most do.
     root = np.sqrt(np.mean((score - middle) ** 2) / score.size)

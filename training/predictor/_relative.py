@@ -10,20 +10,9 @@ from numpy.typing import NDArray
 
 from toruscast.training.samples._table import seconds_of
 
-from .feature_sets import Target
+from .feature_sets import LOWER_BOUND, Target
 
 Floats = NDArray[np.float64]
-LOWER_BOUND = "lower_bound"
-SKETCH_TIME = "sketch_time"
-TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
-    "time": (),
-    "slowdown": (LOWER_BOUND,),
-    "correction": (LOWER_BOUND, SKETCH_TIME),
-    "measured": (LOWER_BOUND,),
-}
-"""Columns that a table must have for a target, besides the ``reference`` of measured times."""
-REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": SKETCH_TIME}
-"""What times are taken relative to, where the target says it."""
 # Simulated times are rounded: they may fall below their bound by so much.
 _ROUNDED = 0.999
 # By how much of the lower bound the sketch lies off it where misses reach half of their full size,

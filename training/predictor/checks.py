@@ -16,7 +16,7 @@ from toruscast.routing.routing import phase_routings
 from toruscast.training.measured.references import SIMULATED
 
 from .feature_sets import KNOWS_PLACE
-from .predictor import TimePredictor
+from .fitted import FittedModel
 
 # By how much more or less than all values of a feature learned from others are far from them.
 _FAR = 2.0
@@ -26,7 +26,7 @@ _NEAR = 0.05
 
 def check_model(model: object) -> None:
     """Raise `InputError` if this is no model of named features that are known."""
-    if not isinstance(model, TimePredictor):
+    if not isinstance(model, FittedModel):
         raise InputError(
             "bad model", found=model, expected="a TimePredictor, such as load_predictor()"
         )
@@ -48,9 +48,7 @@ def check_sends(workload: Workload) -> None:
         raise InputError("at most half a message on every edge: no times to learn")
 
 
-def warn_of_routing(
-    model: TimePredictor, routing: Routing, workload: Workload, torus: Torus
-) -> None:
+def warn_of_routing(model: FittedModel, routing: Routing, workload: Workload, torus: Torus) -> None:
     """Warn if a model of one application learned under a routing that sends these otherwise.
 
     What learned from many applications, the default model, serves every routing: the race corrects
@@ -67,7 +65,7 @@ def warn_of_routing(
 
 
 def warn_of_distance(
-    model: TimePredictor, table: pd.DataFrame, unlearned: Sequence[str] = ()
+    model: FittedModel, table: pd.DataFrame, unlearned: Sequence[str] = ()
 ) -> None:
     """Warn if a model is asked for mappings far from all that it learned from.
 

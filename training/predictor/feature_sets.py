@@ -7,10 +7,22 @@ from types import MappingProxyType
 from typing import Literal
 
 from toruscast.errors import InputError
+from toruscast.features import FEATURES
 from toruscast.validation import repeated
 
 Target = Literal["time", "slowdown", "correction", "measured"]
 """What is learned from features; see `TimePredictor`."""
+LOWER_BOUND = "lower_bound"
+SKETCH_TIME = "sketch_time"
+TARGET_COLUMNS: dict[Target, tuple[str, ...]] = {
+    "time": (),
+    "slowdown": (LOWER_BOUND,),
+    "correction": (LOWER_BOUND, SKETCH_TIME),
+    "measured": (LOWER_BOUND,),
+}
+"""Columns that a table must have for a target, besides the ``reference`` of measured times."""
+REFERENCE: dict[Target, str] = {"slowdown": LOWER_BOUND, "correction": SKETCH_TIME}
+"""What times are taken relative to, where the target says it."""
 KNOWS_PLACE: tuple[Target, ...] = ("time", "measured")
 """Targets of which a model knows little where features are far from those learned from."""
 
@@ -127,3 +139,15 @@ def feature_set(features: str | Sequence[str]) -> tuple[str, ...]:
     if twice:
         raise InputError("feature named twice", found=twice[0], expected="each name once")
     return names
+
+
+def needed_level(names: Iterable[str], target: Target | None = None) -> int:
+    """Return 2 where one of the features, or the target, needs the simulator, else 1.
+
+    Examples
+    --------
+    >>> needed_level(["max_bytes"]), needed_level(["max_bytes"], "correction")
+    (1, 2)
+    """
+    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
+    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)

@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import fields
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pandas as pd
-import sklearn
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 import toruscast
 from toruscast.errors import InputError
@@ -28,11 +27,14 @@ from toruscast.training.samples._keys import changed_since, mark_of
 from toruscast.validation import one_of, whole_number
 
 from ._calibration import Calibration
-from ._forest_arrays import FOREST_ARRAYS, forest_from_arrays, forest_to_arrays
+from ._forest import FOREST_ARRAYS, Forest
 from ._parameters import check_parameters
 from ._relative import Line, Relative
 from .feature_sets import Target, feature_set
-from .predictor import TimePredictor
+from .fitted import FittedModel
+
+if TYPE_CHECKING:
+    from .predictor import TimePredictor
 
 FORMAT = "toruscast predictor"
 VERSION = 4
@@ -65,19 +67,10 @@ _ZIP = b"PK\x03\x04"
 _OLD_MEMBER, _DIRECTORY = b"schema.json", 2**16
 # Mappings that a model is tried on when it is read.
 _PROBES = 32
-_PARAMETERS = (
-    "features",
-    "target",
-    "reference",
-    "n_estimators",
-    "min_samples_leaf",
-    "max_leaf_nodes",
-    "calibration_folds",
-)
 
 
 def save_predictor(
-    model: TimePredictor,
+    model: FittedModel,
     path: str | os.PathLike[str],
     provenance: dict[str, Any] | None = None,
 ) -> None:
@@ -97,15 +90,17 @@ def save_predictor(
     Examples
     --------
     >>> import tempfile
+    >>> from toruscast import TimePredictor
     >>> model = TimePredictor(n_estimators=10).fit(np.eye(6), np.arange(1.0, 7.0))
     >>> path = Path(tempfile.mkdtemp()) / "model.npz"
     >>> save_predictor(model, path, provenance={"command": "by hand"})
     >>> bool((load_predictor(path).predict(np.eye(6)) == model.predict(np.eye(6))).all())
     True
     """
-    check_is_fitted(model, "forest_")
+    if not hasattr(model, "trees_"):
+        raise InputError("a model that is not fitted", expected="one that has learned (fit)")
     names = getattr(model, "feature_names_in_", None)
-    parameters = {name: getattr(model, name) for name in _PARAMETERS}
+    parameters = {name: getattr(model, name) for name in model.PARAMETERS}
     # NumPy's numbers are none of JSON's.
     parameters |= {k: v.item() for k, v in parameters.items() if isinstance(v, np.generic)}
     if parameters["features"] is not None and not isinstance(parameters["features"], str):
@@ -116,7 +111,7 @@ def save_predictor(
         "format": FORMAT,
         "version": VERSION,
         "toruscast": toruscast.__version__,
-        "scikit_learn": sklearn.__version__,
+        "scikit_learn": version("scikit-learn"),
         "parameters": parameters | {"random_state": seed if isinstance(seed, int) else None},
         "features": None if names is None else [str(name) for name in names],
         "marks": _marks(names),
@@ -130,7 +125,7 @@ def save_predictor(
         text = json.dumps(metadata)
     except (TypeError, ValueError) as error:
         raise InputError("provenance cannot be stored", found=error, expected="JSON") from None
-    arrays = {
+    arrays: dict[str, Any] = {
         "metadata": np.array(text),
         "feature_shift": model.feature_shift_,
         "feature_scale": model.feature_scale_,
@@ -139,7 +134,7 @@ def save_predictor(
         "target_shift": np.array([model.target_shift_]),
         "target_scale": np.array([model.target_scale_]),
         "importances": model.feature_importances_,
-        **forest_to_arrays(model.forest_),
+        **model.trees_.to_arrays(),
     }
     if model.relative_ is not None:
         arrays["relative"] = np.array(model.relative_[-2:])
@@ -173,6 +168,13 @@ def load_predictor(path: str | os.PathLike[str] = "default") -> TimePredictor:
     InputError
         If the file is missing, damaged, too large, of another kind, or its forecasts are absurd.
     """
+    from .predictor import TimePredictor
+
+    return TimePredictor.of(load_fitted(path))
+
+
+def load_fitted(path: str | os.PathLike[str] = "default") -> FittedModel:
+    """Read what `load_predictor` does, without scikit-learn, which takes a second to start."""
     began = time.perf_counter()
     file = _default_file() if path == "default" else Path(path)
     try:
@@ -252,10 +254,15 @@ def _check_marks(metadata: dict[str, Any]) -> None:
         )
 
 
-def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> TimePredictor:
-    """Return the predictor of a file."""
-    model = TimePredictor(**metadata["parameters"])
-    check_parameters(model.get_params(deep=False))
+def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
+    """Return the model of a file."""
+    parameters = metadata["parameters"]
+    if not isinstance(parameters, dict) or set(parameters) != set(FittedModel.PARAMETERS):
+        expected = ", ".join(FittedModel.PARAMETERS)
+        raise InputError("bad parameters in a model file", expected=expected)
+    parameters = parameters | {"n_jobs": None}
+    check_parameters(parameters)
+    model = FittedModel(parameters)
     if not isinstance(model.features, str | None):
         feature_set(model.features)
     n_features = whole_number(metadata["n_features"], "number of features", 1, _MAX_FEATURES)
@@ -277,7 +284,7 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> TimePredictor:
     model.relative_ = None
     if model.target != "time":
         model.relative_ = _relative(model.target, arrays["relative"].tolist())
-    model.forest_ = forest_from_arrays(arrays, n_features)
+    model.trees_ = Forest.from_arrays(arrays, n_features)
     model.calibration_ = None
     if "calibration_floor" in arrays:
         floor, *parts = (arrays[name] for name in _CALIBRATION)
@@ -317,7 +324,7 @@ def _check_arrays(arrays: dict[str, Any], metadata: dict[str, Any], n_features: 
             raise InputError(f"bad array {name} in a model file", expected=expected)
 
 
-def _check_ranges(model: TimePredictor, values: NDArray[np.float64]) -> None:
+def _check_ranges(model: FittedModel, values: NDArray[np.float64]) -> None:
     """Raise where numbers are finite but no fit gives them: forecasts would be absurd."""
     scales = (*model.feature_scale_, model.target_scale_)
     if min(scales) <= 0 or min(model.feature_importances_) < 0:
@@ -345,7 +352,7 @@ def _check_ranges(model: TimePredictor, values: NDArray[np.float64]) -> None:
         )
 
 
-def _probed(model: TimePredictor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _probed(model: FittedModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return times and 90 % intervals of mappings like those learned from, and what may surprise.
 
     The latter are the times that the largest residuals would give.
@@ -357,16 +364,15 @@ def _probed(model: TimePredictor) -> tuple[NDArray[np.float64], NDArray[np.float
     if model.required_columns:
         probe = pd.DataFrame(probe, columns=model.feature_names_in_)
         probe = probe.assign(**{name: 1.0 for name in model.required_columns if name not in probe})
-    outlook = model.outlook(probe)
-    times = outlook.times()
+    prior = model.prior_prediction(probe)
+    times = prior.times()
     known = model.calibration_
     if known is None:
         return times, times
     half, most = known.quantile(0.9), np.abs(known.misses).max()
     most = max(most, np.abs(known.common).max() + np.abs(known.deviations).max())
     ends = [
-        outlook.times(outlook.centre + factor * outlook.width)
-        for factor in (-half, half, -most, most)
+        prior.times(prior.centre + factor * prior.width) for factor in (-half, half, -most, most)
     ]
     return np.array([times, *ends[:2]]), np.array(ends[2:])
 

@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toruscast.errors import InputError
-from toruscast.training.forecast.prior_prediction import Outlook
 from toruscast.training.measured._seconds import ask_for_seconds
 from toruscast.training.samples._table import (
     check_order,
@@ -27,16 +26,18 @@ from toruscast.training.samples._table import (
 )
 
 from ._calibration import calibrate
+from ._forest import Forest
 from ._parameters import check_parameters
-from ._relative import REFERENCE, TARGET_COLUMNS, Line, Relative, Scale
-from .feature_sets import Target, feature_set
+from ._relative import Line, Relative
+from .feature_sets import REFERENCE, Target, feature_set
+from .fitted import FittedModel
 
 Floats = NDArray[np.float64]
 # Most of a correction is chance of the single mapping.
 _LEAF_OF_CORRECTIONS = 5
 
 
-class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TimePredictor(FittedModel, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Forecasts the time of task mappings from their features; a scikit-learn regressor.
 
     Extremely randomised trees learn from normalised features and a normalised target [1]_. How far
@@ -77,7 +78,9 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     forest_ : ExtraTreesRegressor
-        The trees, in normalised units.
+        What `fit` grew, in normalised units; a file keeps its ``trees_`` only.
+    trees_ : Forest
+        Its trees as arrays, which forecasts are made from.
     feature_importances_ : ndarray, shape (n_features,)
         Share of each feature in the reduction of variance; they sum to 1, or are 0 if no tree
         splits, as of corrections with fewer than ten samples.
@@ -128,13 +131,20 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @classmethod
+    def of(cls, model: FittedModel) -> Self:
+        """Return a fitted model as an estimator of scikit-learn."""
+        if isinstance(model, cls):
+            return model
+        predictor = cls()
+        predictor.__dict__.update(vars(model))
+        return predictor
+
     @property
     def required_columns(self) -> tuple[str, ...]:
         """Columns that a table needs for a forecast; empty if the model was fitted on an array."""
-        check_is_fitted(self, "forest_")
-        names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
-        own = (self.reference,) if self.target == "measured" else ()
-        return tuple(dict.fromkeys((*names, *TARGET_COLUMNS[self.target], *own)))
+        check_is_fitted(self, "trees_")
+        return super().required_columns
 
     def fit(
         self, X: pd.DataFrame | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
@@ -171,7 +181,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if relative and y.min() <= 0:
             raise InputError("bad observed time", found=y.min(), expected="positive seconds")
         scale = self._scale(X) if relative else None
-        self.relative_: Relative | Line | None = None
+        self.relative_ = None
         learned = y
         if scale is not None:
             if self.target == "measured":
@@ -198,6 +208,7 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         # Trees are too small to be sent to other processes.
         with parallel_config("threading", n_jobs=self.n_jobs or 1):
             self.forest_ = self._forest(self.n_estimators, int(seeds[0])).fit(matrix, goal)
+            self.trees_ = Forest.of(self.forest_)
             self.feature_importances_ = self.forest_.feature_importances_
             self.calibration_ = None
             if self.calibration_folds:
@@ -208,105 +219,6 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                     fewer, self._centre, matrix, goal, score, groups, n_folds, seeds[1]
                 )
         return self
-
-    def predict(self, X: pd.DataFrame | ArrayLike) -> Floats:
-        """Return the expected times, seconds, shape ``(n_samples,)``.
-
-        Raises
-        ------
-        InputError
-            If a value is not finite or a column missing.
-        """
-        return self.outlook(X).times()
-
-    def predict_interval(self, X: pd.DataFrame | ArrayLike, coverage: float = 0.9) -> Floats:
-        """Return intervals that hold the observed time in a share ``coverage`` of cases.
-
-        The half width is a quantile of the cross-validated misses, scaled mapping by mapping with
-        the disagreement of the trees: the coverage is met on average, without the guarantee of
-        conformal prediction. Fewer than nine samples are too few for 90 %, than nineteen for 95 %.
-        Where times are relative and none of the samples took less than its lower bound, no end
-        lies below it.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, 2)
-            Low and high ends, seconds.
-
-        Raises
-        ------
-        InputError
-            If a value is not finite, a column missing, or the coverage not between 0 and 1.
-
-        Warns
-        -----
-        UserWarning
-            If the samples are too few for the coverage.
-        """
-        return self.outlook(X).interval(coverage)
-
-    def draw(self, X: pd.DataFrame | ArrayLike, n_draws: int = 1000, seed: int = 0) -> Floats:
-        """Return possible times of each mapping, shape ``(n_draws, n_samples)``, seconds.
-
-        Each draw adds a cross-validated miss to the forecast. Mappings miss independently, except
-        for the part common to all mappings of an application where the model knows it (``groups``).
-
-        Raises
-        ------
-        InputError
-            If a value is not finite or a column missing.
-        """
-        return np.concatenate(list(self.outlook(X).draws(n_draws, seed)))
-
-    def probability_of_best(
-        self, X: pd.DataFrame | ArrayLike, n_draws: int = 4000, seed: int = 0
-    ) -> Floats:
-        """Return the probability that each mapping is the fastest of them all; sums to 1.
-
-        Mappings that draw the same time share the win.
-
-        Raises
-        ------
-        InputError
-            If a value is not finite or a column missing.
-        """
-        return self.outlook(X).probability_of_best(n_draws, seed)
-
-    def outlook(self, X: pd.DataFrame | ArrayLike) -> Outlook:
-        """Return all that the model says of mappings, from one pass through the forest.
-
-        Raises
-        ------
-        InputError
-            If a value is not finite or a column missing.
-        """
-        matrix = self._checked(X)
-        centre, spread = self._centre(self.forest_, matrix)
-        floor = 0.0 if self.calibration_ is None else self.calibration_.floor
-        return Outlook(
-            features=matrix,
-            centre=centre,
-            width=spread + floor,
-            calibration=self.calibration_,
-            relative=self.relative_,
-            scale=None if self.relative_ is None else self._scale(X),
-            is_log=self.log_,
-            is_bounded=self.bounded_,
-        )
-
-    def _scale(self, X: Any) -> Scale:
-        """What the times of these mappings are relative to."""
-        return Scale.of(X, self.target, REFERENCE.get(self.target, self.reference))
-
-    def _centre(self, forest: ExtraTreesRegressor, matrix: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation over the trees, on the scale of the misses."""
-        single = matrix.astype(np.float32)
-        trees = np.stack([tree.tree_.predict(single).ravel() for tree in forest.estimators_])
-        mean = trees.mean(axis=0) * self.target_scale_ + self.target_shift_
-        spread = trees.std(axis=0) * self.target_scale_
-        if self.log_ and self.target == "time":
-            return np.log(mean), spread / mean
-        return mean, spread
 
     def _forest(self, n_estimators: int, seed: int) -> ExtraTreesRegressor:
         smallest = self.min_samples_leaf
@@ -337,17 +249,14 @@ class TimePredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             raise InputError(str(error)) from None
 
-    def _checked(self, X: Any) -> Floats:
-        """Normalised features of mappings to forecast."""
-        check_is_fitted(self, "forest_")
+    def _matrix(self, X: Any) -> Floats:
+        """Features of the mappings to forecast, checked as scikit-learn does."""
+        check_is_fitted(self, "trees_")
         if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
             X = finite(columns_of(X, self.feature_names_in_))
         try:
-            return self._normal(validate_data(self, X, dtype=np.float64, reset=False))
+            return validate_data(  # type: ignore[no-any-return]
+                self, X, dtype=np.float64, reset=False
+            )
         except ValueError as error:
             raise InputError(str(error)) from None
-
-    def _normal(self, matrix: Floats) -> Floats:
-        normal: Floats = (matrix - self.feature_shift_) / self.feature_scale_
-        # A feature far beyond what was seen must stay a number in single precision.
-        return np.clip(normal, -1e30, 1e30)

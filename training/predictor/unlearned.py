@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
-from toruscast.training.forecast.prior_prediction import Outlook
 from toruscast.training.samples.samples import kinds_of
 
 from ._calibration import Calibration
-from .predictor import TimePredictor
+from .fitted import FittedModel, PriorPrediction
 
 Floats = NDArray[np.float64]
 # Quantiles by which a distribution is stored.
@@ -83,7 +82,7 @@ def _known() -> dict[str, Residuals]:
 
 
 def unlearned_kinds(
-    model: TimePredictor, workload: Workload, torus: Torus, routing: Routing
+    model: FittedModel, workload: Workload, torus: Torus, routing: Routing
 ) -> tuple[str, ...]:
     """Return the kinds of this traffic that a model never saw, as far as it tells its own."""
     learned = model.provenance_.get("kinds")
@@ -94,15 +93,15 @@ def unlearned_kinds(
     return tuple(kind for kind in kinds_of(workload, torus, routing) if kind not in learned)
 
 
-def widened(outlook: Outlook, kinds: tuple[str, ...]) -> Outlook:
+def widened(prior: PriorPrediction, kinds: tuple[str, ...]) -> PriorPrediction:
     """Return a forecast whose distribution is that of applications of the widest of these kinds."""
     if not kinds:
-        return outlook
+        return prior
     found = max((_known()[kind] for kind in kinds), key=lambda each: each.calibration.quantile(0.9))
-    scale = 1.0 if outlook.scale is None or outlook.relative is None else outlook.scale.reach
+    scale = 1.0 if prior.scale is None or prior.relative is None else prior.scale.reach
     return replace(
-        outlook,
-        centre=outlook.centre + found.centre / scale,
-        width=np.ones(outlook.centre.size) / scale,
+        prior,
+        centre=prior.centre + found.centre / scale,
+        width=np.ones(prior.centre.size) / scale,
         calibration=found.calibration,
     )

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 from sklearn.base import clone
 
-from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.strategies.sampling import most_mappings
 from toruscast.mapping.strategies.twins import unlike
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.training.evaluate.evaluate import repeated_splits, summarise
-from toruscast.training.predictor._relative import TARGET_COLUMNS
 from toruscast.training.predictor.checks import check_sends
-from toruscast.training.predictor.feature_sets import Target, feature_set
+from toruscast.training.predictor.feature_sets import feature_set, needed_level
 from toruscast.training.predictor.predictor import TimePredictor
 
 from .samples import build_samples
@@ -166,15 +164,3 @@ def train_on(
         samples, model, n_splits=n_splits, seed=seed, n_jobs=n_jobs, progress=progress
     )
     return Training(model.fit(samples, samples["time"]), samples, summarise(scores))
-
-
-def needed_level(names: Iterable[str], target: Target | None = None) -> int:
-    """Return 2 where one of the features, or the target, needs the simulator, else 1.
-
-    Examples
-    --------
-    >>> needed_level(["max_bytes"]), needed_level(["max_bytes"], "correction")
-    (1, 2)
-    """
-    needed = (*names, *(TARGET_COLUMNS[target] if target is not None else ()))
-    return max((FEATURES[name].level for name in needed if name in FEATURES), default=1)
