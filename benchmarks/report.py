@@ -46,7 +46,11 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "bisection": columns(results, "bisection", BISECTION),
             "kernels": kernels(results),
         },
-        "studies/meshes.md": {"steps": mesh_steps(results), "meshes": meshes(results)},
+        "studies/meshes.md": {
+            "steps": mesh_steps(results),
+            "meshes": meshes(results),
+            "make_mesh": make_mesh(results),
+        },
         "studies/search.md": {"search": searches(results), "weights": search_weights(results)},
         "studies/large-plan.md": {
             "cost": columns(results, "cost", COST),
@@ -359,6 +363,19 @@ def meshes(results: Path) -> str:
     rows = rows.sort_values("jax_over_ours", ascending=False, kind="stable")
     rows = rows.drop_duplicates("slice").sort_index()
     return markdown.table(rows[list(MESHES)].rename(columns=MESHES))
+
+
+def make_mesh(results: Path) -> str:
+    """Return how many times as fast steps are on our mesh as on JAX's, both simulated."""
+    rows = pd.read_csv(results / "make_mesh.csv")
+    found = rows.groupby("step")[["mesh"]].count()
+    for how in ("packets", "flows"):
+        each = rows.groupby("step")[f"gain_{how}"].agg(["min", "mean", "max"])
+        found[[f"{how}: least", "mean", "most"]] = each
+        found = found.rename(columns={"mean": f"{how}: mean", "most": f"{how}: most"})
+    found.index = found.index.map(STEPS)
+    found = found.rename(columns={"mesh": "meshes"})
+    return markdown.table(found.rename_axis("each axis sends").reset_index())
 
 
 def searches(results: Path) -> str:

@@ -6,6 +6,8 @@ import inspect
 
 import toruscast
 
+# Modules that are imported by their own names, for a framework each.
+FRAMEWORKS = ("toruscast.jax.make_mesh", "toruscast.torch_xla.mesh_ids")
 HEAD = """# Python
 
 What `import toruscast as tc` offers. The rooms `tc.mapping`, `tc.routing`, `tc.simulation`,
@@ -20,4 +22,5 @@ def page() -> str:
         value = getattr(toruscast, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             places.append(f"\n::: {value.__module__}.{value.__qualname__}\n")
+    places += [f"\n::: {name}\n" for name in FRAMEWORKS]
     return "".join(places)

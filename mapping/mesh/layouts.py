@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ties import TIE_RULES
-from ..torus import Torus
+from ..torus import Holes, Torus
 from .axes import MeshAxes
 
 
@@ -325,3 +325,41 @@ def cut_curves(
                     inner = axes.names[nest[-1]] if nest else axes.names[-1]
                     letters = "".join(torus.axes[d] for d in reversed(order))
                     yield f"{name} over {letters}, {inner} fastest", folded
+
+
+def boxes_in(
+    torus: Torus, n: int, ours: NDArray[np.int64]
+) -> Iterator[tuple[Torus, NDArray[np.int64]]]:
+    """Give the boxes of n nodes that are all ours, each as a torus of its own and its nodes.
+
+    A box stands at the first place where all of its nodes are ours. The most compact come first.
+
+    Examples
+    --------
+    >>> for box, nodes in boxes_in(Torus((4, 4), wrap=False), 4, np.arange(2, 16)):
+    ...     print(box, nodes.tolist())
+    2mx2m [2, 3, 6, 7]
+    1mx4m [4, 5, 6, 7]
+    4mx1m [2, 6, 10, 14]
+    """
+    is_ours = np.zeros(torus.n_nodes, dtype=np.bool_)
+    is_ours[ours] = True
+    shapes = [
+        shape
+        for shape in product(*([b for b in divisors(n) if b <= s] for s in torus.shape))
+        if math.prod(shape) == n
+    ]
+    for shape in sorted(shapes, key=lambda shape: (max(shape), shape)):
+        whole = [b == s for b, s in zip(shape, torus.shape, strict=True)]
+        wrap = tuple(w and full for w, full in zip(torus.wrap, whole, strict=True))
+        inside = np.stack(np.unravel_index(np.arange(n), shape), axis=1)
+        free = [
+            range(1 if full else s if w else s - b + 1)
+            for b, s, w, full in zip(shape, torus.shape, torus.wrap, whole, strict=True)
+        ]
+        for corner in product(*free):
+            nodes = torus.node((inside + corner) % torus.shape).astype(np.int64)
+            if is_ours[nodes].all():
+                plain = replace(torus, shape=shape, wrap=wrap, zones=(), twist=(), holes=Holes())
+                yield plain, nodes
+                break

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from toruscast.mapping import Torus
 from toruscast.mapping.mesh import Laid, MeshAxes, MeshTraffic, along, cut_curves, lines_along
 from toruscast.mapping.mesh.devices import Devices
-from toruscast.mapping.mesh.layouts import Pieces, cell_of, curves, link_in, mesh_of, splits
+from toruscast.mapping.mesh.layouts import (
+    Pieces,
+    boxes_in,
+    cell_of,
+    curves,
+    link_in,
+    mesh_of,
+    splits,
+)
 from toruscast.workers import Task
 
 from .closed_form import PARTS, RingSteps, Score, box_score, ring_seconds, score
@@ -21,6 +29,8 @@ from .closed_form import PARTS, RingSteps, Score, box_score, ring_seconds, score
 MOST_SPLITS = 100_000
 # Layouts that a worker looks at in one go.
 _BLOCK = 500
+# Boxes of the torus that a smaller mesh may fill, and layouts of pieces in each.
+_BOXES, _SPLITS_IN_BOX = 24, 2_000
 # Layouts whose times differ by less are told apart by none.
 ALIKE = 1e-6
 Cut = Sequence[Pieces]
@@ -49,12 +59,17 @@ class LaidMesh:
 
 @dataclass(eq=False)
 class Scored:
-    """Scores of layouts; what is sent along an axis depends on where that axis lies alone."""
+    """Scores of layouts; what is sent along an axis depends on where that axis lies alone.
+
+    Where the host of each node is given, ``(n_nodes,)``, only layouts count in which the nodes of a
+    host form a box of the mesh.
+    """
 
     torus: Torus
     axes: MeshAxes
     traffic: tuple[MeshTraffic, ...]
     overlap: bool
+    hosts: NDArray[np.int64] | None = None
     _best: dict[tuple[int, Pieces], Laid] = field(default_factory=dict)
     _seen: dict[tuple[int, tuple[Pieces, ...]], Score] = field(default_factory=dict)
     _to_all: dict[tuple[float, tuple[int, ...], bytes], Score] = field(default_factory=dict)
@@ -123,6 +138,8 @@ class Scored:
         name = self.axes.names[axis]
         alone = [i for i, t in enumerate(self.traffic) if t.axes == (name,)]
         walks = self._walked(pieces)
+        if self.hosts is not None:
+            walks = [walk for walk in walks if self._in_a_row(walk[0])] or walks
         boxes = {i: self._box(i, walks[0][0]) for i in alone}
         times = []
         for _, (lines, cell), steps in walks if alone else walks[:1]:
@@ -140,6 +157,14 @@ class Scored:
             self._seen[(i, (pieces,))] = seen
         self._best[key] = laid
         return laid
+
+    def _in_a_row(self, laid: Laid) -> bool:
+        """Whether the nodes of each host follow each other along every line of an axis."""
+        assert self.hosts is not None
+        hosts = self.hosts[lines_along(self.torus, [laid])]
+        runs = (np.diff(hosts, axis=1) != 0).sum(axis=1)
+        different = (np.diff(np.sort(hosts, axis=1), axis=1) != 0).sum(axis=1)
+        return bool((runs == different).all())
 
     def _lines_of(self, laid: Sequence[Laid]) -> tuple[NDArray[np.int64], Torus]:
         """Nodes of the groups along axes, in the part of the torus that repeats, and this part."""
@@ -225,6 +250,8 @@ def best_layouts(
     found = Task(best_of_pieces, scored, n).in_order(list(_blocks(cuts)), n_jobs, progress=progress)
     walks = cut_curves(torus, axes, devices.nodes)
     found.append(_best(scored, (_walked(scored, *walk) for walk in walks), n))
+    if axes.n_tasks < torus.n_nodes:
+        found.append(_best(scored, _in_boxes(scored, devices, n), n))
     kept: dict[tuple[int, ...], tuple[float, LaidMesh]] = {}
     for each in found:
         for times, layout in each.kept.items():
@@ -250,6 +277,8 @@ def total(candidate: LaidMesh, traffic: Sequence[MeshTraffic], overlap: bool) ->
 def _best(scored: Scored, layouts: Iterable[LaidMesh], n: int) -> Best:
     found = Best(0, {})
     for number, layout in enumerate(layouts, start=1):
+        if scored.hosts is not None and not is_together(layout.nodes(scored.torus), scored.hosts):
+            continue
         pairs = zip(layout.scores, scored.traffic, strict=True)
         times = [score.time * each.times for score, each in pairs]
         seconds = total(layout, scored.traffic, scored.overlap)
@@ -263,6 +292,39 @@ def _best(scored: Scored, layouts: Iterable[LaidMesh], n: int) -> Best:
 
 def _walked(scored: Scored, name: str, mesh: NDArray[np.int64]) -> LaidMesh:
     return LaidMesh(scored.of_mesh(mesh), mesh=mesh, name=name)
+
+
+def _in_boxes(scored: Scored, devices: Devices, n: int) -> Iterator[LaidMesh]:
+    """Give the fastest layouts of pieces in each box of the torus that the mesh fills."""
+    sizes = scored.axes.sizes
+    for box, nodes in islice(boxes_in(scored.torus, scored.axes.n_tasks, devices.nodes), _BOXES):
+        hosts = None if scored.hosts is None else scored.hosts[nodes]
+        inside = Scored(box, scored.axes, scored.traffic, scored.overlap, hosts)
+        cuts = list(islice(splits(box.shape, sizes), _SPLITS_IN_BOX))
+        for _, layout in best_of_pieces(inside, n, cuts).kept.values():
+            corner = ",".join(map(str, scored.torus.coords[nodes[0]].tolist()))
+            size = "x".join(map(str, box.shape))
+            name = f"{layout.in_words(box, scored.axes)}, in {size} from ({corner})"
+            yield _walked(scored, name, nodes[layout.nodes(box)])
+
+
+def is_together(mesh: NDArray[np.int64], hosts: NDArray[np.int64]) -> bool:
+    """Whether the nodes of each host form a box of a mesh.
+
+    Examples
+    --------
+    >>> hosts = np.array([0, 0, 1, 1])
+    >>> is_together(np.array([0, 1, 2, 3]), hosts), is_together(np.array([0, 2, 1, 3]), hosts)
+    (True, False)
+    """
+    _, of_place, count = np.unique(hosts[mesh].ravel(), return_inverse=True, return_counts=True)
+    box = np.ones(count.size, dtype=np.int64)
+    for place in np.unravel_index(np.arange(mesh.size), mesh.shape):
+        low, high = np.full(count.size, mesh.size), np.zeros(count.size, dtype=np.int64)
+        np.minimum.at(low, of_place, place)
+        np.maximum.at(high, of_place, place)
+        box *= high - low + 1
+    return bool((box == count).all())
 
 
 def _blocks(cuts: Iterable[Cut]) -> Iterator[list[Cut]]:

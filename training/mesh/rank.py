@@ -16,11 +16,11 @@ from toruscast.mapping.mesh.devices import Devices, chips_as_devices, usual_devi
 from toruscast.mapping.mesh.from_hlo import hlo_traffic
 from toruscast.mapping.mesh.traffic import parse_traffic
 from toruscast.mapping.task_mapping import check_torus
-from toruscast.validation import job_count
+from toruscast.validation import job_count, whole_array
 from toruscast.workers import Task
 
 from .answer import CollectiveTime, MeshForecast, RankedLayout
-from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, total
+from .candidates import ALIKE, MOST_SPLITS, LaidMesh, Scored, best_layouts, is_together, total
 from .closed_form import Score
 from .rounds import simulated_time
 
@@ -37,6 +37,7 @@ def mesh(
     *,
     devices: Devices | None = None,
     compare: TaskMapping | ArrayLike | None = None,
+    hosts: ArrayLike | None = None,
     overlap: bool = False,
     top: int = 5,
     simulate: int = 3,
@@ -66,6 +67,9 @@ def mesh(
         The devices that are there; all, numbered as the machine does, if not given.
     compare : TaskMapping or array-like of int, optional
         A layout of the caller's own: tasks in C order of the mesh, or the node at each place.
+    hosts : array-like of int, shape (n_nodes,), optional
+        The host of each node: only layouts count in which the nodes of a host form a box of the
+        mesh.
     overlap : bool
         Whether the collectives of a step run at once and share the links; else one after another.
         Times of such steps are never simulated.
@@ -86,7 +90,8 @@ def mesh(
     Raises
     ------
     InputError
-        If the mesh has more places than there are devices, or the traffic names no axis of it.
+        If the mesh has more places than there are devices, the traffic names no axis of it, or no
+        layout keeps the nodes of a host together.
 
     Examples
     --------
@@ -97,7 +102,8 @@ def mesh(
     """
     torus, axes, sends, devices = _asked(torus, axes, traffic, devices, compare)
     n_jobs, tell = job_count(n_jobs), progress or (lambda stage, done, total: None)
-    scored = Scored(torus, axes, sends, overlap)
+    together = None if hosts is None else _hosts(hosts, torus)
+    scored = Scored(torus, axes, sends, overlap, together)
     best = best_layouts(
         scored,
         devices,
@@ -106,6 +112,9 @@ def mesh(
         progress=lambda done, total: tell("layouts", done, total),
     )
     candidates = [layout for _, layout in best.kept.values()]
+    if not candidates:
+        found = f"{axes} on {torus}"
+        raise InputError("no layout keeps hosts together", found=found, expected="another mesh")
     plain = devices.nodes[: axes.n_tasks].reshape(axes.sizes)
     others = [LaidMesh(scored.of_mesh(plain), mesh=plain, name="devices in order")]
     if compare is not None:
@@ -117,7 +126,8 @@ def mesh(
         simulations.until_the_first(candidates)
     layouts = sorted(map(simulations.ranked, candidates), key=lambda each: each.time)
     in_order, *asked = map(simulations.ranked, others)
-    if in_order.time < layouts[0].time * (1 - ALIKE):
+    allowed = together is None or is_together(plain, together)
+    if allowed and in_order.time < layouts[0].time * (1 - ALIKE):
         layouts.insert(0, in_order)
     return MeshForecast(
         torus=torus,
@@ -262,6 +272,13 @@ def _traffic(traffic: Sequence[MeshTraffic] | MeshTraffic | str) -> tuple[MeshTr
     if not sends or not all(isinstance(each, MeshTraffic) for each in sends):
         raise InputError("bad traffic", found=repr(traffic), expected="MeshTraffic, one or several")
     return sends
+
+
+def _hosts(hosts: ArrayLike, torus: Torus) -> NDArray[np.int64]:
+    found = whole_array(np.ravel(hosts), "host of a node")
+    if found.size != torus.n_nodes:
+        raise InputError("hosts of other nodes", found=found.size, expected=torus.n_nodes)
+    return found
 
 
 def _own(compare: TaskMapping | ArrayLike, torus: Torus, axes: MeshAxes) -> NDArray[np.int64]:

@@ -1,0 +1,147 @@
+"""`toruscast.jax.make_mesh` beside `jax.make_mesh`, both simulated; writes make_mesh.csv.
+
+python benchmarks/make_mesh.py --out FOLDER [--slices SLICE ...]
+
+For each slice and mesh, and for what a step sends one way or another: the time of a step on the
+mesh of each, by simulated packets and by flows. Where `jax.make_mesh` refuses a mesh, that of
+`jax.experimental.mesh_utils.create_device_mesh(..., allow_split_physical_axes=True)` stands for it.
+Devices are faked. JAX must be installed. Rows that are there already are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import meshes
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import toruscast as tc
+import toruscast.jax
+from toruscast.mapping.mesh import MeshAxes, MeshTraffic, along
+from toruscast.mapping.mesh.devices import usual_devices
+from toruscast.training.mesh import rounds
+from toruscast.training.mesh.closed_form import score
+from toruscast.training.mesh.rounds import simulated_time, workload
+
+MORE: dict[str, list[tuple[int, ...]]] = {
+    "tpu_v4:2x4x4": [(32,), (8, 4), (2, 16), (4, 2, 4)],
+    "tpu_v5p:4x4x4": [(64,), (16, 4), (4, 4, 4), (2, 32)],
+    "tpu_v6e:2x4": [(8,), (4, 2), (2, 4)],
+    "tpu_v6e:4x8": [(32,), (8, 4), (2, 16), (4, 8)],
+    "tpu7x:2x4x4": [(64,), (16, 4), (2, 32), (8, 8), (4, 4, 4)],
+}
+SLICES = {**meshes.SLICES, **MORE}
+NAMES = ("x", "y", "z")
+STEPS = ("two-way-ring", "training", "exchange")
+# Rings round 256 devices have more messages than a ranking simulates.
+rounds.MOST_MESSAGES = 600_000
+
+
+def times(
+    nodes: NDArray[np.int64], torus: tc.Torus, axes: MeshAxes, sends: list[MeshTraffic]
+) -> dict[str, float]:
+    """Return the seconds of a step by packets and by flows; nan where it has too many messages."""
+    found = {"packets": 0.0, "flows": 0.0}
+    for traffic in sends:
+        lines = along(nodes, axes, traffic.axes)
+        if lines.shape[1] == 1:
+            continue
+        plan = score(traffic, lines, torus)
+        packets = simulated_time(traffic, lines, torus, plan)
+        sent = workload(traffic, lines, torus, plan.algorithm)
+        found["packets"] += np.nan if packets is None else packets
+        mapping = tc.TaskMapping(np.arange(torus.n_nodes), torus)
+        found["flows"] += np.nan if sent is None else tc.simulate_flows(sent, torus, mapping).time
+    return found
+
+
+def theirs(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple[str, NDArray[Any]]:
+    """Return the function of JAX that makes a mesh, and its devices."""
+    import jax
+    from jax.experimental import mesh_utils
+
+    try:
+        return "make_mesh", jax.make_mesh(shape, NAMES[: len(shape)], devices=devices).devices
+    except NotImplementedError:
+        mesh = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+        return "create_device_mesh", mesh
+
+
+def theirs_of_two(devices: list[meshes.Device], shape: tuple[int, ...]) -> tuple[str, NDArray[Any]]:
+    """Return the mesh of JAX over two slices, the first axis cut between them."""
+    from jax.experimental import mesh_utils
+
+    outer = (2, *(1 for _ in shape[1:]))
+    mesh = mesh_utils.create_hybrid_device_mesh(
+        shape, outer, devices, allow_split_physical_axes=True
+    )
+    return "create_hybrid_device_mesh", mesh
+
+
+def compare(text: str, shape: tuple[int, ...], *, hybrid: bool = False) -> Iterator[dict[str, Any]]:
+    """Give a row for each kind of step; of a mesh over two slices, times within the first."""
+    torus = tc.machine(text)
+    axes = MeshAxes(NAMES[: len(shape)], shape)
+    devices = [each for number in range(1 + hybrid) for each in meshes.devices(torus, number)]
+    whole = (shape[0] * (1 + hybrid), *shape[1:])
+    by, other = (theirs_of_two if hybrid else theirs)(devices, shape)
+    for step, sends in meshes.steps(axes.names):
+        # What is sent decides which axis is cut between slices, if it is said.
+        said = None if step == STEPS[0] else sends
+        if step not in STEPS or (hybrid and said):
+            continue
+        begin = time.perf_counter()
+        ours = toruscast.jax.make_mesh(whole, axes.names, devices=devices, traffic=said).devices
+        row: dict[str, Any] = {
+            "slice": text,
+            "mesh": named(shape, hybrid=hybrid),
+            "step": step,
+            "jax": by,
+            "seconds": time.perf_counter() - begin,
+        }
+        both = {}
+        for name, mesh in (("jax", other), ("ours", ours)):
+            first = mesh[: shape[0]].ravel()
+            assert {device.slice_index for device in first} == {0}
+            ids = np.array([device.id for device in first]).reshape(shape)
+            both[name] = times(usual_devices(torus).nodes[ids], torus, axes, sends)
+            row |= {f"{name}_{how}_us": 1e6 * value for how, value in both[name].items()}
+        gains = {f"gain_{how}": both["jax"][how] / both["ours"][how] for how in both["ours"]}
+        yield {**row, **gains}
+
+
+def named(shape: tuple[int, ...], *, hybrid: bool) -> str:
+    """Return the shape of a mesh as the table has it."""
+    return "x".join(map(str, shape)) + (" in each of 2" if hybrid else "")
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--slices", nargs="*", default=list(SLICES))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / "make_mesh.csv"
+    rows = pd.read_csv(path).to_dict("records") if path.exists() else []
+    done = {(row["slice"], row["mesh"]) for row in rows}
+    asked = [(text, shape, False) for text in arguments.slices for shape in SLICES[text]]
+    asked += [(text, shape, True) for text, shape in meshes.HYBRIDS.items()]
+    for text, shape, hybrid in asked:
+        if (text, named(shape, hybrid=hybrid)) in done:
+            continue
+        rows += compare(text, shape, hybrid=hybrid)
+        print(rows[-1], flush=True)
+        pd.DataFrame(rows).to_csv(path, index=False, float_format="%.6g")
+    gains = pd.DataFrame(rows)[["gain_packets", "gain_flows"]]
+    print(f"{len(rows)} rows of {len({row['slice'] for row in rows})} slices", gains.describe())
+
+
+if __name__ == "__main__":
+    main()
