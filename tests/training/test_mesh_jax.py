@@ -54,3 +54,13 @@ def test_all_orders_are_as_many_as_there_are():
     orders = list(load("meshes").all_orders((2, 3)))
     # 6! orders, each as one of 2 * 6 that turn or mirror an axis of it.
     assert len(orders) == 720 // 12
+
+
+def test_make_mesh_is_never_slower_than_that_of_jax_and_faster_on_average():
+    rows = pd.read_csv(BENCHMARKS / "results" / "make_mesh.csv")
+    assert rows["slice"].nunique() >= 24
+    assert len(rows[["slice", "mesh"]].drop_duplicates()) >= 93
+    gains = rows[["gain_packets", "gain_flows"]]
+    assert gains.notna().all(axis=None)
+    assert gains.min(axis=None) >= 0.99
+    assert (gains.mean() >= 1.25).all()
