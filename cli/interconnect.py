@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Runs:
+class JobFile:
     """A file of runs, and the units of its columns."""
 
     file: str
@@ -47,11 +47,12 @@ def command() -> None:
     FILE is CSV with a row a run, and columns job, interconnect, latency (s), bandwidth (bytes/s),
     messages, message_bytes (mean size), elapsed (s); or lsdyna-interconnect, which is shipped; "-"
     is stdin.
-    Both write their tables with --json and --csv.
+    All write their tables with --json and --csv.
 
     \b
     toruscast interconnect fit lsdyna-interconnect
     toruscast interconnect what-if lsdyna-interconnect --latency 1e-6 --bandwidth 12e9
+    toruscast interconnect speed-up lsdyna-interconnect
     """  # noqa: D301
 
 
@@ -59,7 +60,7 @@ def _file_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the file of runs, as the record ``runs``, and where the result goes."""
     return as_record(
         "runs",
-        Runs,
+        JobFile,
         options.file_argument,
         click.option(
             "--latency-unit", metavar="UNIT", help="Unit of latencies in FILE: s, ms, us, ns."
@@ -85,7 +86,7 @@ _level_option = click.option(
 @_file_options
 @_level_option
 @options.output_record
-def fit(runs: Runs, level: float, output: Output) -> None:
+def fit(runs: JobFile, level: float, output: Output) -> None:
     """Fit the constants, and split the time of every run into communication and computation.
 
     A job must be there on two interconnects at least.
@@ -122,7 +123,7 @@ def fit(runs: Runs, level: float, output: Output) -> None:
 @click.option("--beta", type=float, metavar="N", help="Use this constant and --alpha, fit none.")
 @options.output_record
 def what_if(
-    runs: Runs,
+    runs: JobFile,
     net: str | None,
     latency: float | None,
     bandwidth: float | None,
@@ -160,6 +161,44 @@ def what_if(
     if output.for_people:
         _print_constants(output, model)
         _print_times(output, table, {})
+    _remark(output, model)
+
+
+@command.command("speed-up")
+@_file_options
+@click.option("--figure", metavar="FILE", help="Draw the curves to FILE (.svg, .png or .pdf).")
+@options.output_record
+def speed_up(runs: JobFile, figure: str | None, output: Output) -> None:
+    """Split every run into communication and computation, and give its speed-up and the limit.
+
+    FILE needs a column tasks. The speed-up is relative to the run with the fewest tasks. The limits
+    are those of interconnects without latency, and of infinite speed.
+
+    \b
+    toruscast interconnect speed-up lsdyna-interconnect --figure speedup.svg
+    """  # noqa: D301
+    output.check({"--figure": figure})
+    import pandas as pd
+
+    from toruscast import datasets
+    from toruscast.scaling import fit_interconnect, speedups
+
+    jobs = runs.read()
+    model = fit_interconnect(jobs)
+    table = speedups(jobs, model)
+    if runs.file == "lsdyna-interconnect":
+        known = pd.read_csv(datasets.table_path("lsdyna-published"), comment="#")
+        limit = known[known["scenario"] == "speed-up limit"].set_index("job")["elapsed"]
+        table["published"] = table["job"].map(limit).where(table["interconnect"] == "HF2")
+    if figure is not None:
+        from toruscast.report.scaling.speedup import save_speedup_figure
+
+        save_speedup_figure(table, figure)
+    output.write({"constants": _constants(model), "runs": records(table)}, table)
+    if output.for_people:
+        _print_constants(output, model)
+        ratios = dict.fromkeys(("speed_up", "zero_latency", "infinite_speed"), "{:.2f}")
+        _print_times(output, table.drop(columns="base"), {**ratios, "published": "{:.0f}"})
     _remark(output, model)
 
 
@@ -201,7 +240,7 @@ def _print_times(output: Output, table: pd.DataFrame, formats: dict[str, str]) -
     for row in table.itertuples(index=False):
         view.add_row(
             *(
-                formats.get(name, f"{{:.{digits}f}}").format(cell)
+                ("" if math.isnan(cell) else formats.get(name, f"{{:.{digits}f}}").format(cell))
                 if isinstance(cell, float)
                 else str(cell)
                 for name, cell in zip(table.columns, row, strict=True)

@@ -22,7 +22,7 @@ from .formats import read_measurements
 from .formula import Formula, read_formulas
 from .interconnect.constants import Interconnect, fit_interconnect
 from .interconnect.jobs import JOB_COLUMNS, read_jobs
-from .interconnect.what_if import SCENARIOS, Scenario, communication_times, what_if
+from .interconnect.what_if import SCENARIOS, Scenario, communication_times, speedups, what_if
 from .pmnf.fit import FitOptions, fit_many
 from .pmnf.measurements import Measurements, from_rows
 from .pmnf.models import Models
@@ -65,6 +65,7 @@ __all__ = [
     "read_jobs",
     "read_measurements",
     "sequential",
+    "speedups",
     "tpool",
     "upgrade_ratios",
     "what_if",

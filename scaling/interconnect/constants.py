@@ -100,7 +100,8 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     jobs : DataFrame
         A row for each run, as `read_jobs` returns: ``job``, ``interconnect``, ``latency`` (s),
         ``bandwidth`` (bytes/s), ``messages``, ``message_bytes`` (mean), ``elapsed`` (s). Repeated
-        runs and more than two interconnects may be given.
+        runs and more than two interconnects may be given. A job on one interconnect that sends
+        nothing is left out.
     level : float
         Probability of the intervals.
 
@@ -136,6 +137,11 @@ def fit_interconnect(jobs: pd.DataFrame, level: float = 0.95) -> Interconnect:
     if not 0 < level < 1:
         raise InputError("bad level", found=level, expected="between 0 and 1")
     checked = check_jobs(jobs)
+    # A run that sends nothing, such as one on a single task, says nothing about interconnects.
+    alone = checked.groupby("job", sort=False)["interconnect"].transform("nunique") < 2
+    checked = checked[~(alone & (checked["messages"] == 0))].reset_index(drop=True)
+    if checked.empty:
+        raise InputError("no job sends a message", expected="jobs on two interconnects")
     check_pairs(checked)
     inside = checked.groupby("job", sort=False)
     terms = np.stack(

@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 
 from ..warning import ScalingWarning
 from .constants import Interconnect
-from .jobs import check_jobs
+from .jobs import JOB_COLUMNS, check_jobs
 
 
 @dataclass(frozen=True)
@@ -179,3 +179,66 @@ def what_if(
         elapsed = parts["computation"] + checked["messages"] * per_message
         table[scenario.name] = elapsed.where(parts["computation"] >= 0)
     return table
+
+
+def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
+    """Speed-up of every run, and the limits that faster interconnects would reach.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        As `read_jobs` returns, with a column ``tasks``. Further columns, such as a precision, tell
+        which runs belong together.
+    model : Interconnect
+
+    Returns
+    -------
+    DataFrame
+        A row for each run, by the number of its tasks: ``job``, ``interconnect``, ``tasks``,
+        ``communication``, ``computation`` (s), ``base`` (tasks of the run that speed-ups are
+        relative to: the one with the fewest), ``speed_up``, and two limits: ``zero_latency``, which
+        is [LSDYNA03]'s limit, and ``infinite_speed``, where bandwidth is infinite too.
+
+    Raises
+    ------
+    InputError
+        If the runs are not as `read_jobs` returns, or ``tasks`` are not whole numbers above 0.
+
+    Examples
+    --------
+    >>> jobs = pd.DataFrame(
+    ...     [("a-1", "fast", 20e-6, 200e6, 0.0, 0.0, 90.0, "1"),
+    ...      ("a-4", "fast", 20e-6, 200e6, 1e4, 1000.0, 30.0, "4")], columns=[*JOB_COLUMNS, "tasks"])
+    >>> table = speedups(jobs, Interconnect(40.0, 10.0))
+    >>> table.iloc[1, -3:].astype(float).round(3).tolist()
+    [3.0, 4.091, 4.186]
+    """
+    checked = check_jobs(jobs)
+    if "tasks" not in checked:
+        raise InputError("speed-ups need the tasks of every run", expected="a column tasks")
+    tasks = pd.to_numeric(checked["tasks"], errors="coerce")
+    if not ((tasks > 0) & (tasks % 1 == 0)).all():
+        row = int((~((tasks > 0) & (tasks % 1 == 0))).to_numpy().argmax())
+        raise InputError(
+            f"bad tasks of job {checked['job'][row]}",
+            found=checked["tasks"][row],
+            expected="a whole number above 0",
+        )
+    kinds = [name for name in checked.columns if name not in (*JOB_COLUMNS, "tasks")]
+    kind = checked.groupby(kinds, sort=False, dropna=False).ngroup() if kinds else tasks * 0
+    parts = communication_times(checked, model)
+    limits = what_if(checked, model, SCENARIOS[1::2])
+    table = parts[["job", "interconnect"]].assign(tasks=tasks.astype(int))
+    table = table.assign(communication=parts["communication"], computation=parts["computation"])
+    fewest = tasks.groupby(kind).transform("min")
+    base = checked["elapsed"].where(tasks == fewest)
+    # A run on one task is the base on every interconnect.
+    own = base.groupby([kind, checked["interconnect"]]).transform("mean")
+    own = own.fillna(base.groupby(kind).transform("mean"))
+    table = table.assign(base=fewest.astype(int), speed_up=own / checked["elapsed"])
+    for scenario in SCENARIOS[1::2]:
+        table[scenario.name.replace(" ", "_")] = own / limits[scenario.name]
+    by_size = pd.DataFrame({"kind": kind, "net": checked["interconnect"], "tasks": tasks})
+    return table.loc[
+        by_size.sort_values(["kind", "net", "tasks"], kind="stable").index
+    ].reset_index(drop=True)

@@ -18,6 +18,7 @@ from toruscast.scaling import (
     communication_times,
     fit_interconnect,
     read_jobs,
+    speedups,
     what_if,
 )
 
@@ -45,12 +46,13 @@ def lsdyna():
 @pytest.fixture(scope="module")
 def published():
     table = pd.read_csv(datasets.table_path("lsdyna-published"), comment="#")
+    table = table[table["scenario"] != "speed-up limit"]
     return table.pivot(index="job", columns="scenario", values="elapsed")
 
 
 def on_hf2(jobs, model):
     double = jobs[(jobs["interconnect"] == "HF2") & (jobs["precision"] == "DP")]
-    return what_if(double, model).set_index("job")
+    return what_if(double[double["messages"] > 0], model).set_index("job")
 
 
 def test_published_constants(lsdyna):
@@ -63,7 +65,7 @@ def test_published_constants(lsdyna):
 def test_differences_of_pairs_give_the_same(lsdyna):
     # The textbook way, with its covariance matrix.
     slow = lsdyna[lsdyna["interconnect"] == "GigE"].reset_index()
-    fast = lsdyna[lsdyna["interconnect"] == "HF2"].reset_index()
+    fast = lsdyna[(lsdyna["interconnect"] == "HF2") & (lsdyna["messages"] > 0)].reset_index()
     X = np.stack(
         [
             slow["messages"] * (43e-6 - 22e-6),
@@ -85,6 +87,38 @@ def test_differences_of_pairs_give_the_same(lsdyna):
 def test_published_what_if_is_ours_cut_to_seconds(lsdyna, published):
     table = on_hf2(lsdyna, fit_interconnect(lsdyna))[published.columns].loc[published.index]
     assert (np.floor(table) == published).all(axis=None)
+
+
+def test_published_limit_of_the_speed_up(lsdyna):
+    table = speedups(lsdyna, fit_interconnect(lsdyna))
+    last = table[(table["job"] == "DP-32") & (table["interconnect"] == "HF2")].iloc[0]
+    assert last["speed_up"] == pytest.approx(41407 / 2119)
+    # The paper divides by the time without latency, in whole seconds.
+    assert last["zero_latency"] == pytest.approx(41407 / 1829, rel=1e-3)
+    assert round(last["zero_latency"]) == round(last["infinite_speed"]) == 23
+
+
+def test_speed_ups_are_over_the_fewest_tasks_of_a_kind(lsdyna):
+    table = speedups(lsdyna, fit_interconnect(lsdyna)).set_index(["job", "interconnect"])
+    assert table.loc["SP-32", "base"].tolist() == [4, 4]
+    assert table.loc[("SP-32", "GigE"), "speed_up"] == pytest.approx(9913 / 2094)
+    # A run on one task is the base on both interconnects.
+    assert table.loc[("DP-4", "GigE"), "speed_up"] == pytest.approx(41407 / 11827)
+
+
+def test_speed_ups_need_tasks(lsdyna):
+    model = Interconnect(3.6, 1.6)
+    with pytest.raises(InputError, match="a column tasks"):
+        speedups(lsdyna.drop(columns="tasks"), model)
+    with pytest.raises(InputError, match="bad tasks of job SP-4"):
+        speedups(lsdyna.assign(tasks="many"), model)
+
+
+def test_a_run_that_sends_nothing_is_left_out_of_the_fit(lsdyna):
+    model = fit_interconnect(lsdyna)
+    assert model == fit_interconnect(lsdyna[lsdyna["messages"] > 0])
+    with pytest.raises(InputError, match="no job sends a message"):
+        fit_interconnect(lsdyna[lsdyna["messages"] == 0])
 
 
 def test_infinite_speed_counts_bandwidth_too(lsdyna):
