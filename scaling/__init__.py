@@ -14,8 +14,9 @@ from .codesign.requirements import Application
 from .codesign.systems import STRAW_MEN, System, compare_systems
 from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios
 from .composition.expression import Expression
-from .composition.patterns import pipe, sequential, tpool
+from .composition.patterns import pipe, sequential, shared, tpool
 from .composition.range import Piece
+from .composition.replication import replicate
 from .composition.stage import Stage
 from .composition.text import composed
 from .formats import read_measurements
@@ -64,7 +65,9 @@ __all__ = [
     "read_formulas",
     "read_jobs",
     "read_measurements",
+    "replicate",
     "sequential",
+    "shared",
     "speedups",
     "tpool",
     "upgrade_ratios",

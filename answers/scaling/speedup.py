@@ -54,14 +54,8 @@ def save_speedup_figure(table: pd.DataFrame, file: str | os.PathLike[str]) -> No
                     ("zero_latency", "--", "without latency"),
                     ("infinite_speed", "-.", "of infinite speed"),
                 ):
-                    axes.plot(
-                        own["tasks"],
-                        own[column],
-                        style,
-                        color=f"C{k}",
-                        lw=1,
-                        label=f"{name} {what}",
-                    )
+                    shown = {"color": f"C{k}", "lw": 1, "label": f"{name} {what}"}
+                    axes.plot(own["tasks"], own[column], style, **shown)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log", base=2)
             ticks_at(axes.xaxis, sizes.tolist())

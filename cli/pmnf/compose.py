@@ -24,8 +24,10 @@ LEFT = (
     "expression",
     "normal_form",
     "formula",
+    "latency_formula",
     "at",
     "slowest",
+    "stage",
     "task",
     "pattern",
     "composed",
@@ -89,6 +91,12 @@ _measuring_options = as_record(
     help="Say which stage is the slowest where in this range.",
 )
 @click.option(
+    "--workers",
+    type=POSITIVE,
+    metavar="N",
+    help="With --at: give N more workers to the slowest stages, and say what each gains.",
+)
+@click.option(
     "--against", metavar="FORMULA", help="With --at: the error from this model, in percent."
 )
 @_measuring_options
@@ -98,14 +106,17 @@ def compose(
     tasks: tuple[str, ...],
     places: tuple[str, ...],
     span: str | None,
+    workers: int | None,
     against: str | None,
     measuring: Measuring,
     output: Output,
 ) -> None:
     """Compose models of sequential tasks into those of task pools and pipelines.
 
-    EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, or pipe(EXPRESSION, ...).
-    Times are per item in the steady state. --csv holds the last table of those shown.
+    EXPRESSION is a task, tpool_T(EXPRESSION) for a pool of T workers, pipe(EXPRESSION, ...), or a
+    pattern in which T workers share an item of size n: scan_T(SCAN, COMBINE) or dac_T(DIVIDE,
+    SOLVE, MERGE). Times are per item in the steady state; the latency is the time of one item
+    that never waits. --csv holds the last table of those shown.
 
     \b
     toruscast pmnf compose 'pipe(tpool_4(qsort), inc)' --at n=1024
@@ -114,8 +125,10 @@ def compose(
     """  # noqa: D301
     output.check()
     if measuring.measure:
-        if tasks or places or span is not None or against is not None:
-            raise click.UsageError("--measure takes no --task, --at, --range or --against")
+        if tasks or places or not span is against is workers is None:
+            raise click.UsageError(
+                "--measure takes no --task, --at, --range, --workers or --against"
+            )
         _measure(output, expressions, measuring)
         return
     if not expressions:
@@ -126,7 +139,9 @@ def compose(
         raise click.UsageError("--against needs --at, and takes no --range")
     if span is not None and len(places) > 1:
         raise click.UsageError("--range takes one --at, with the other parameters")
-    _compose(output, expressions, tasks, places, span, against)
+    if workers is not None and (span is not None or len(places) != 1):
+        raise click.UsageError("--workers needs one --at, and takes no --range")
+    _compose(output, expressions, tasks, places, span, workers, against)
 
 
 def _compose(
@@ -135,9 +150,10 @@ def _compose(
     tasks: tuple[str, ...],
     places: tuple[str, ...],
     span: str | None,
+    workers: int | None,
     against: str | None,
 ) -> None:
-    from toruscast.scaling import composed, sequential
+    from toruscast.scaling import composed, replicate, sequential
     from toruscast.scaling.composition.stage import check_names
 
     known: dict[str, Expression] = {}
@@ -151,7 +167,12 @@ def _compose(
     reference = None if against is None else sequential("reference", against)
     tables: dict[str, list[dict[str, Any]]] = {
         "models": [
-            {"expression": str(p), "normal_form": str(p.simplified()), "formula": p.formula()}
+            {
+                "expression": str(p),
+                "normal_form": str(p.simplified()),
+                "formula": p.formula(),
+                "latency_formula": p.passage().formula(),
+            }
             for p in programs
         ]
     }
@@ -177,6 +198,12 @@ def _compose(
         tables["predictions"] = [
             _prediction(p, text, reference) for p in programs for text in places
         ]
+    if workers is not None:
+        tables["workers"] = []
+        for p in programs:
+            better, steps = replicate(p, workers, _of(by_name(places[0]), p))
+            tables["workers"] += [{"expression": str(p), **row} for row in records(steps)]
+            output.message(f"{p} with {len(steps)} more workers: {better}")
     _finish(output, dict(tables), {name: _frame(rows) for name, rows in tables.items()})
 
 
@@ -202,6 +229,7 @@ def _prediction(program: Expression, text: str, reference: Expression | None) ->
     row: dict[str, Any] = {"expression": str(program), "at": text}
     row["prediction"] = float(program.predict(own))
     row["asymptotic"] = float(program.predict(own, "asymptotic"))
+    row["latency"] = float(program.latency(own))
     if reference:
         row["error"] = 100 * float(program.relative_error(reference, own | _of(at, reference)))
     return row

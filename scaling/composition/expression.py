@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 
 from .order import slowest
 from .range import Piece, pieces
-from .stage import Stage, acting, check_names, columns_of
+from .stage import Stage, acting, added, check_names, columns_of
 
 Array = NDArray[np.float64]
 DEEPEST = 100
@@ -117,6 +117,30 @@ class Expression:
         """
         check_names(self.parameters, at)
         return self._values(at, maximum)
+
+    def latency(self, at: Mapping[str, ArrayLike]) -> Array:
+        """Time from the arrival of an item to its departure, if it never waits.
+
+        It runs through every stage of a pipeline, and through one worker of a pool, so that pools
+        do not shorten it. It obeys the same laws as the time per item.
+
+        Parameters
+        ----------
+        at : mapping or DataFrame
+            As for `predict`.
+
+        Examples
+        --------
+        >>> program = tpool(pipe(sequential("a", "2 n"), sequential("b", "n + 5")), 4)
+        >>> program.latency({"n": 10}).item(), program.predict({"n": 10}).item()
+        (35.0, 5.0)
+        """
+        check_names(self.parameters, at)
+        return self.passage().values(columns_of(self.stages, at))
+
+    def passage(self) -> Stage:
+        """Return all stages one after the other, on one worker each: the model of the latency."""
+        return added(str(self), [(1.0, stage) for stage in self._normal])
 
     def _values(self, at: Mapping[str, ArrayLike], maximum: str = "point") -> Array:
         if maximum not in MAXIMA:

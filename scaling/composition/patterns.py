@@ -1,9 +1,16 @@
-"""The patterns that compositions are built from: sequential tasks, task pools, pipelines."""
+"""The patterns that compositions are built from: sequential tasks, task pools, pipelines.
+
+Patterns in which several workers share one item are data: a list of steps, each a task that runs a
+number of times on a part of the item.
+"""
 
 from __future__ import annotations
 
+import math
 import operator
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +19,48 @@ from toruscast.errors import InputError
 
 from ..formula import Fitted, Formula, Term, joined
 from .expression import Expression
-from .stage import Stage
+from .stage import Stage, added
 
 MOST_WORKERS = 2**53
 MOST_STAGES = 10_000
-_RESERVED = re.compile(r"pipe|tpool(_\d+)?|log2")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern in which T workers share an item.
+
+    Attributes
+    ----------
+    tasks : tuple of str
+        What its tasks do, in the order in which they are given.
+    steps : callable
+        Returns for T the steps that follow each other: how often a step runs, the number of its
+        task, and the part of the item that it works on; 0 stands for a single element.
+    doubles : bool
+        T must be a power of two.
+    """
+
+    tasks: tuple[str, ...]
+    steps: Callable[[int], list[tuple[float, int, float]]]
+    doubles: bool = False
+
+
+PATTERNS = {
+    # Each worker scans its part; the T totals are combined in a tree; each adds what comes before.
+    "scan": Pattern(
+        ("scan", "combine"),
+        lambda t: [(1, 0, 1 / t)] + [(math.ceil(math.log2(t)), 1, 0), (1, 1, 1 / t)] * (t > 1),
+    ),
+    # At every level of the tree the item is divided, and merged again later; leaves are solved.
+    "dac": Pattern(
+        ("divide", "solve", "merge"),
+        lambda t: (
+            [(1, k, 1 / 2**level) for level in range(t.bit_length() - 1) for k in (0, 2)]
+            + [(1, 1, 1 / t)]
+        ),
+        doubles=True,
+    ),
+}
 
 
 def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expression:
@@ -45,6 +89,86 @@ def sequential(name: str, model: str | Formula | Fitted, path: int = 0) -> Expre
     return Expression(name, (_reduced(name, parameters, terms),), 0)
 
 
+def shared(name: str, workers: int, *tasks: Expression, size: str = "n") -> Expression:
+    """Return a pattern in which workers share every item.
+
+    Parameters
+    ----------
+    name : str
+        A key of `PATTERNS`: "scan" (of the parts of an item, and combining them) or "dac" (divide
+        and conquer: dividing, solving and merging).
+    workers : int
+        For divide and conquer a power of two.
+    *tasks : Expression
+        The tasks of the pattern. A part of an item goes through all stages of a task.
+    size : str
+        Parameter that is the size of an item, at least the number of workers.
+
+    Raises
+    ------
+    InputError
+        If there is no such pattern, its tasks or workers are others, or a task has a fractional
+        power of a logarithm of the size, of which no part can be taken.
+
+    Examples
+    --------
+    >>> split, sort, merge = (sequential(name, model) for name, model in (
+    ...     ("split", "3"), ("sort", "n log2(n)"), ("merge", "n")))
+    >>> print(shared("dac", 4, split, sort, merge).formula())
+    6 + n + 0.25 n log2(n)
+    """
+    if name not in PATTERNS:
+        raise InputError("unknown pattern", found=name, expected=" or ".join(PATTERNS))
+    pattern, count = PATTERNS[name], _workers(workers)
+    if len(tasks) != len(pattern.tasks):
+        raise InputError(
+            f"{name} takes {len(pattern.tasks)} tasks",
+            found=len(tasks),
+            expected=", ".join(pattern.tasks),
+        )
+    if pattern.doubles and count & (count - 1):
+        raise InputError(
+            f"{name} halves the item", found=f"{count} workers", expected="2, 4, 8, .."
+        )
+    for task in tasks:
+        _check_expression(task)
+    parts = [
+        (times, _part(tasks[k].passage(), size, part)) for times, k, part in pattern.steps(count)
+    ]
+    text = f"{name}_{count}({', '.join(map(str, tasks))})"
+    depth = 1 + max(task.depth for task in tasks)
+    return Expression(text, (added(text, parts),), depth)
+
+
+def _part(task: Stage, size: str, part: float) -> Stage:
+    """Return the model of a task on a part of an item, multiplied out."""
+    if size not in task.parameters or part == 1:
+        return task
+    q = task.parameters.index(size)
+    terms: list[Term] = []
+    for coefficient, exponents in task.terms:
+        i, j = exponents[q]
+        if j != int(j):
+            raise InputError(
+                f"no part of {task.name} can be taken",
+                found=f"log2({size})^{j:g}",
+                expected="a whole power of the logarithm",
+            )
+        if part == 0:
+            powers = [(1.0, (0.0, 0.0))] if j == 0 else []
+        else:
+            # (log2(n) + log2(part))^j
+            powers = [
+                (math.comb(int(j), k) * math.log2(part) ** (j - k) * part**i, (i, float(k)))
+                for k in range(int(j) + 1)
+            ]
+        terms += [
+            (coefficient * factor, (*exponents[:q], pair, *exponents[q + 1 :]))
+            for factor, pair in powers
+        ]
+    return Stage(task.name, task.parameters, tuple(terms))
+
+
 def tpool(task: Expression, workers: int) -> Expression:
     """Return a pool of workers, each of which runs all of `task` for the items it takes.
 
@@ -54,14 +178,7 @@ def tpool(task: Expression, workers: int) -> Expression:
     tpool_4(inc)
     """
     _check_expression(task)
-    try:
-        count = operator.index(workers)
-    except TypeError:
-        count = 0
-    if isinstance(workers, bool | np.bool_) or count < 1:
-        raise InputError(
-            "a task pool needs workers", found=workers, expected="a whole number, 1 or more"
-        )
+    count = _workers(workers)
     if count * max(stage.workers for stage in task.stages) > MOST_WORKERS:
         raise InputError("too many workers", found=workers)
     stages = tuple(Stage(s.name, s.parameters, s.terms, s.workers * count) for s in task.stages)
@@ -98,6 +215,20 @@ def pipe(*tasks: Expression) -> Expression:
     return Expression(text, stages, 1 + max(task.depth for task in tasks))
 
 
+def _workers(workers: int) -> int:
+    try:
+        count = operator.index(workers)
+    except TypeError:
+        count = 0
+    if isinstance(workers, bool | np.bool_) or count < 1:
+        raise InputError(
+            "a pattern needs workers", found=workers, expected="a whole number, 1 or more"
+        )
+    if count > MOST_WORKERS:
+        raise InputError("too many workers", found=workers)
+    return count
+
+
 def _check_expression(task: object) -> None:
     if not isinstance(task, Expression):
         raise InputError(
@@ -108,7 +239,7 @@ def _check_expression(task: object) -> None:
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise InputError("bad name of a task", found=name, expected="letters and digits")
-    if _RESERVED.fullmatch(name):
+    if re.fullmatch(rf"pipe|log2|({'|'.join(['tpool', *PATTERNS])})(_\d+)?", name):
         raise InputError("a task cannot have the name of a pattern", found=name)
 
 

@@ -78,6 +78,30 @@ class Stage:
         return value.reshape(shape)
 
 
+def added(name: str, stages: Sequence[tuple[float, Stage]]) -> Stage:
+    """Return a stage that takes as long as others together, each a number of times.
+
+    Examples
+    --------
+    >>> inc = Stage("inc", ("n",), ((2.0, ((1.0, 0.0),)),))
+    >>> added("both", [(1.0, inc), (3.0, inc)]).formula()
+    '8 n'
+    """
+    names = acting([stage for _, stage in stages])
+    terms = [
+        (
+            times * coefficient,
+            tuple(
+                dict(zip(stage.parameters, e, strict=True)).get(name, (0.0, 0.0)) for name in names
+            ),
+        )
+        for times, stage in stages
+        for coefficient, e in stage.terms
+    ]
+    kept = [term for term in formula.joined(terms, len(names)) if term[0]]
+    return Stage(name, names, tuple(kept or formula.joined([], len(names))))
+
+
 def acting(stages: Sequence[Stage]) -> tuple[str, ...]:
     """All parameters that the models depend on, in alphabetical order."""
     return tuple(sorted({name for stage in stages for name in stage.parameters}))

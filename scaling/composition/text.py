@@ -10,10 +10,11 @@ from itertools import accumulate
 from toruscast.errors import InputError
 
 from .expression import DEEPEST, Expression
-from .patterns import pipe, tpool
+from .patterns import PATTERNS, pipe, shared, tpool
 
 _LONGEST = 10_000
 _POOL = re.compile(r"tpool(?:_(\d+))?")
+_SHARED = re.compile(rf"({'|'.join(PATTERNS)})_(\d{{1,20}})")
 
 
 def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
@@ -22,7 +23,9 @@ def composed(text: str, tasks: Mapping[str, Expression]) -> Expression:
     Parameters
     ----------
     text : str
-        ``tpool_4(task)`` or ``tpool(task, 4)``, ``pipe(task, task, ...)``, nested at will.
+        ``tpool_4(task)`` or ``tpool(task, 4)``, ``pipe(task, task, ...)``, and the patterns
+        in which workers share an item, ``scan_4(scan, combine)`` and ``dac_4(divide, solve,
+        merge)``; nested at will.
     tasks : mapping
         The expressions that names stand for.
 
@@ -57,7 +60,7 @@ def _composed(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Exp
         case ast.Name(id=name) if name in tasks:
             return tasks[name]
         case ast.Name(id=name):
-            if _POOL.fullmatch(name):
+            if _POOL.fullmatch(name) or _SHARED.fullmatch(name):
                 raise _fault(text, node.col_offset, "tpool_T(..) with a whole number T of workers")
             raise InputError(
                 f"unknown task in {text[:60]!r}",
@@ -66,6 +69,11 @@ def _composed(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Exp
             )
         case ast.Call(func=ast.Name(id="pipe"), args=[_, *_] as parts, keywords=[]):
             return pipe(*(_composed(part, text, tasks) for part in parts))
+        case ast.Call(func=ast.Name(id=name), args=[*parts], keywords=[]) if (
+            of_shared := _SHARED.fullmatch(name)
+        ):
+            inner = [_composed(part, text, tasks) for part in parts]
+            return shared(of_shared[1], int(of_shared[2]), *inner)
         case ast.Call(func=ast.Name(id=name), args=[part, *rest], keywords=[]) if (
             pool := _POOL.fullmatch(name)
         ):
@@ -79,7 +87,11 @@ def _composed(node: ast.expr, text: str, tasks: Mapping[str, Expression]) -> Exp
                 raise InputError("too many workers", found=workers)
             return tpool(_composed(part, text, tasks), int(workers))
         case _:
-            raise _fault(text, node.col_offset, "a task, tpool_T(..) or pipe(.., ..)")
+            raise _fault(
+                text,
+                node.col_offset,
+                f"a task, tpool_T(..), pipe(.., ..), {', '.join(f'{n}_T(..)' for n in PATTERNS)}",
+            )
 
 
 def _fault(text: str, place: int, expected: str) -> InputError:

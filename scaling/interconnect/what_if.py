@@ -208,7 +208,8 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     --------
     >>> jobs = pd.DataFrame(
     ...     [("a-1", "fast", 20e-6, 200e6, 0.0, 0.0, 90.0, "1"),
-    ...      ("a-4", "fast", 20e-6, 200e6, 1e4, 1000.0, 30.0, "4")], columns=[*JOB_COLUMNS, "tasks"])
+    ...      ("a-4", "fast", 20e-6, 200e6, 1e4, 1000.0, 30.0, "4")],
+    ...     columns=[*JOB_COLUMNS, "tasks"])
     >>> table = speedups(jobs, Interconnect(40.0, 10.0))
     >>> table.iloc[1, -3:].astype(float).round(3).tolist()
     [3.0, 4.091, 4.186]
@@ -238,7 +239,6 @@ def speedups(jobs: pd.DataFrame, model: Interconnect) -> pd.DataFrame:
     table = table.assign(base=fewest.astype(int), speed_up=own / checked["elapsed"])
     for scenario in SCENARIOS[1::2]:
         table[scenario.name.replace(" ", "_")] = own / limits[scenario.name]
-    by_size = pd.DataFrame({"kind": kind, "net": checked["interconnect"], "tasks": tasks})
-    return table.loc[
-        by_size.sort_values(["kind", "net", "tasks"], kind="stable").index
-    ].reset_index(drop=True)
+    order = pd.DataFrame({"kind": kind, "net": checked["interconnect"], "tasks": tasks})
+    order = order.sort_values(["kind", "net", "tasks"], kind="stable")
+    return table.loc[order.index].reset_index(drop=True)

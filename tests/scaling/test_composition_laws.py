@@ -5,7 +5,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from toruscast.scaling import composed, pipe, sequential, tpool
+from toruscast.errors import InputError
+from toruscast.scaling import composed, pipe, replicate, sequential, shared, tpool
 from toruscast.scaling.composition.crossings import crossings, value
 from toruscast.scaling.formula import Formula, text
 
@@ -215,3 +216,107 @@ def test_crossings_against_a_fine_grid(drawn, low, ratio):
     for part in np.split(np.arange(grid.size), np.searchsorted(grid, found)):
         signs = np.sign(y[part][sure[part]])
         assert np.all(signs == signs[:1]), (sums, found)
+
+
+def passed(tree, n, p):
+    """Latency of a tree from its definition: one item goes through all stages, on one worker."""
+    if isinstance(tree, str):
+        return naive(tree, n, p)
+    if tree[0] == "tpool":
+        return passed(tree[1], n, p)
+    return sum(passed(part, n, p) for part in tree[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees, places, places)
+def test_latency_is_the_definition_and_obeys_the_laws(tree, n, p):
+    program = built(tree)
+    at = place(program, n, p)
+    assert program.latency(at) == pytest.approx(passed(tree, n, p), rel=1e-9)
+    assert tpool(program, 3).latency(at) == program.latency(at)
+    assert program.simplified().latency(at) == program.latency(at)
+    assert (program.latency(at) >= program.predict(at) * (1 - 1e-12)).all()
+
+
+ITEM = {
+    "split": sequential("split", "3 + 0.1 n"),
+    "sort": sequential("sort", "2 + n log2(n) + 0.01 n log2(n)^2"),
+    "merge": sequential("merge", "n"),
+}
+
+
+def at(task, n):
+    return ITEM[task].predict({"n": n}).item()
+
+
+def test_divide_and_conquer_halves_the_item_at_every_level():
+    parts = ITEM.values()
+    assert shared("dac", 1, *parts).predict({"n": 999.0}) == pytest.approx(at("sort", 999.0))
+    for workers in (2, 4, 64):
+        whole, half = shared("dac", workers, *parts), shared("dac", workers // 2, *parts)
+        for n in (64.0, 1000.0, 2.0**20):
+            inner = half.predict({"n": n / 2}).item()
+            assert whole.predict({"n": n}) == pytest.approx(
+                at("split", n) + at("merge", n) + inner, rel=1e-9
+            )
+
+
+def test_a_scan_takes_a_part_a_tree_and_the_offsets():
+    scan, combine = ITEM["sort"], ITEM["merge"]
+    assert shared("scan", 1, scan, combine).predict({"n": 777.0}) == pytest.approx(at("sort", 777))
+    for workers, rounds in ((2, 1), (5, 3), (64, 6)):
+        n = 4096.0
+        time = at("sort", n / workers) + rounds * at("merge", 1.0) + at("merge", n / workers)
+        found = shared("scan", workers, scan, combine)
+        assert found.predict({"n": n}) == pytest.approx(time, rel=1e-9)
+
+
+def test_patterns_are_read_and_nest():
+    program = composed("pipe(tpool_2(dac_4(split, sort, merge)), split)", ITEM)
+    inner = shared("dac", 4, *ITEM.values())
+    assert program == pipe(tpool(inner, 2), ITEM["split"])
+    # A part goes through all stages of a task.
+    both = shared("scan", 4, pipe(ITEM["split"], ITEM["sort"]), ITEM["merge"])
+    apart = shared("scan", 4, ITEM["sort"], ITEM["merge"]).predict({"n": 100.0})
+    assert both.predict({"n": 100.0}) == pytest.approx(apart + at("split", 25.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dac_3(split, sort, merge)", "dac halves the item: found 3 workers"),
+        ("dac_4(split, sort)", "dac takes 3 tasks: found 2, expected divide, solve, merge"),
+        ("scan_0(sort, merge)", "a pattern needs workers: found 0"),
+        ("scan_4", "a whole number T of workers"),
+        ("scan_2(root, merge)", "no part of root can be taken"),
+    ],
+)
+def test_wrong_patterns(text, message):
+    tasks = ITEM | {"root": sequential("root", "n log2(n)^(1/2)")}
+    with pytest.raises(InputError) as error:
+        composed(text, tasks)
+    assert message in str(error.value)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=3), st.integers(1, 5))
+def test_no_other_shares_of_workers_are_faster(times, workers):
+    tasks = [sequential(f"t{k}", f"{time}") for k, time in enumerate(times)]
+    program, steps = replicate(pipe(*tasks), workers, {})
+    shares = [[]]
+    for _ in times:
+        shares = [[*some, n] for some in shares for n in range(1, workers + 2)]
+    fits = [some for some in shares if sum(some) <= len(times) + workers]
+    best = min(max(t / n for t, n in zip(times, some, strict=True)) for some in fits)
+    assert steps["time"].iloc[-1] == pytest.approx(best)
+    assert program.predict({}) == pytest.approx(best)
+    assert steps["gain"].prod() == pytest.approx(steps["speed_up"].iloc[-1])
+
+
+def test_a_fixed_stage_ends_the_replication():
+    program = pipe(sequential("io", "4"), sequential("solve", "9"))
+    better, steps = replicate(program, 5, {}, fixed=["io"])
+    assert str(better) == "pipe(io, tpool_3(solve))"
+    assert steps["time"].tolist() == [4.5, 4.0]
+    with pytest.raises(InputError, match="bad number of workers"):
+        replicate(program, 0, {})
