@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,13 @@ import click
 from . import options
 from .app import SubCommands
 from .output import Output, new_table, print_table, records
+from .records import as_record
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from toruscast.scaling import Application
+    from toruscast.scaling import Application, Upgrade
 
 # Half of the last digit that ratios are published with.
 RATIO_ROUNDING = 0.05
@@ -30,7 +32,7 @@ def with_published(table: pd.DataFrame, name: str) -> pd.DataFrame:
     from toruscast import datasets
 
     published = pd.read_csv(datasets.table_path(name), comment="#")
-    if "upgrade" in table:
+    if "system" not in table:
         keys = ["application", "requirement"]
         published = published.melt(keys, var_name="upgrade", value_name="published")
         keys.append("upgrade")
@@ -47,11 +49,12 @@ def print_upgrades(console: Console, table: pd.DataFrame) -> None:
     """Print a row a requirement, and for each upgrade the ratio, its growth, the published one."""
     upgrades = list(dict.fromkeys(table["upgrade"]))
     known = "published" in table and table["published"].notna().any()
-    headings = ["application", "requirement"]
+    headings = ["application", "requirement", *(["by"] if "by" in table else [])]
+    keyed = headings.copy()
     for name in upgrades:
         headings += [name, "growth", *(["published"] if known else [])]
     rows = []
-    for keys, part in table.groupby(["application", "requirement"], sort=False):
+    for keys, part in table.groupby(keyed, sort=False):
         cells = [str(key).replace("_", " ") for key in keys]
         by_upgrade = part.set_index("upgrade")
         for name in upgrades:
@@ -61,7 +64,7 @@ def print_upgrades(console: Console, table: pd.DataFrame) -> None:
                 far = abs(row["growth_ratio"] - row["published"]) > RATIO_ROUNDING
                 cells.append(_number(row["published"]) + ("*" if far else " "))
         rows.append(cells)
-    _print(console, headings, rows, left=2)
+    _print(console, headings, rows, left=len(keyed))
     console.print("growth: the ratio with logarithms held at their value before the upgrade")
     if known:
         console.print(
@@ -90,8 +93,8 @@ def print_systems(console: Console, table: pd.DataFrame) -> None:
                 computed = float(row[name.removeprefix("published_")])
                 mark = " " if agrees(computed, value) else "*"
             cells.append(_number(value) + mark)
-        rows.append(cells)
-    _print(console, headings, rows, left=2)
+        rows.append([*cells, str(row["bound_by"]).replace("_", " ")])
+    _print(console, [*headings, "bound by"], rows, left=2)
     if known:
         console.print("* farther away than its rounding; docs/scaling/codesign.md tells why")
 
@@ -143,9 +146,10 @@ def _number(value: float) -> str:
 def command() -> None:
     """Tell from requirement models what an upgrade or a machine offers an application.
 
-    Applications are kripke, lulesh, milc, relearn, icofoam (published models), or files in TOML or
-    JSON with a table of expressions in p (processes) and n (problem size a process), such as below.
-    All write their tables with --json and --csv.
+    Applications are kripke, lulesh, milc, relearn, icofoam (published models), files in TOML or
+    JSON with a table of expressions in p (processes) and n (problem size a process), such as below,
+    what pmnf fit --json wrote, or measurements, to which models are fitted. All write their tables
+    with --json and --csv.
 
     \b
     [requirements]
@@ -154,12 +158,53 @@ def command() -> None:
     """  # noqa: D301
 
 
-_app_option = click.option(
-    "--app",
-    "apps",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="Published application, or file with models; again for more.  [default: the five]",
+@dataclass(frozen=True)
+class Chosen:
+    """The applications that are asked about."""
+
+    apps: tuple[str, ...]
+    metrics: tuple[str, ...]
+    callpath: str | None
+
+    def read(self) -> list[Application]:
+        """Return the applications; the five with published models if none is named."""
+        from toruscast.scaling import application, application_names, read_application
+
+        metrics = dict(_pair(text, "--metric", "REQUIREMENT=NAME") for text in self.metrics)
+        chosen = []
+        for name in self.apps or application_names():
+            # A folder or an extension tells a file from a name.
+            is_file = Path(name).name != name or Path(name).suffix
+            if is_file:
+                chosen.append(read_application(name, metrics, self.callpath))
+            else:
+                chosen.append(application(name))
+        seen = [app.name for app in chosen]
+        if len(set(seen)) < len(seen):
+            raise click.UsageError(f"applications need different names: found {', '.join(seen)}")
+        return chosen
+
+
+_app_option = as_record(
+    "chosen",
+    Chosen,
+    click.option(
+        "--app",
+        "apps",
+        multiple=True,
+        metavar="NAME|FILE",
+        help="Published application, file with models, or measurements of one; again for more.  "
+        "[default: the five]",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="REQUIREMENT=NAME",
+        help="Metric of the measurements that stands for a requirement, such as bytes_used=VmPeak; "
+        "again for more.",
+    ),
+    click.option("--callpath", metavar="NAME", help="Call path of the measurements to take."),
 )
 
 
@@ -182,12 +227,19 @@ _app_option = click.option(
     help="Factors of processes and of memory a process; again for more.  [default: A=2,1 (double "
     "racks), B=2,0.5 (double sockets), C=1,2 (double memory)]",
 )
+@click.option(
+    "--by",
+    "factors",
+    metavar="K,K,..",
+    help="Instead: the three default upgrades by other factors than 2, such as 2,4,8.",
+)
 @options.output_record
 def upgrade(
-    apps: tuple[str, ...],
+    chosen: Chosen,
     processes: float | None,
     memory: float | None,
     upgrades: tuple[str, ...],
+    factors: str | None,
     output: Output,
 ) -> None:
     """Ratios of a process's requirements, after to before an upgrade.
@@ -197,21 +249,43 @@ def upgrade(
 
     \b
     toruscast codesign upgrade --app solver.toml --processes 4096 --memory 4e9
+    toruscast codesign upgrade --app runs.csv --metric bytes_used=VmPeak --by 2,4,8
     """  # noqa: D301
     output.check()
     import pandas as pd
 
-    from toruscast.scaling import LARGE_BASE, UPGRADES, System, Upgrade, upgrade_ratios
+    from toruscast.scaling import (
+        LARGE_BASE,
+        UPGRADES,
+        System,
+        Upgrade,
+        upgrade_ratios,
+        upgrades_by,
+    )
 
+    if factors is not None and upgrades:
+        raise click.UsageError("--by and --upgrade exclude each other")
     base = System(
         "before",
         LARGE_BASE.processes if processes is None else processes,
         LARGE_BASE.memory if memory is None else memory,
     )
     wanted = [Upgrade(name, *numbers) for name, numbers in (_named(u, 2) for u in upgrades)]
-    ratios = [upgrade_ratios(app, base, wanted or UPGRADES) for app in _applications(apps)]
+    sets: dict[str, Sequence[Upgrade]] = {"": wanted or UPGRADES}
+    if factors is not None:
+        sets = {f"{k:g}": upgrades_by(k) for k in _named(f"by={factors}", 1, 100)[1]}
+    ratios = [
+        upgrade_ratios(app, base, each).assign(**({"by": by} if by else {}))
+        for app in chosen.read()
+        for by, each in sets.items()
+    ]
     table = pd.concat(ratios, ignore_index=True)
-    if not wanted and base.processes == LARGE_BASE.processes and base.memory == LARGE_BASE.memory:
+    if (
+        factors is None
+        and not wanted
+        and base.processes == LARGE_BASE.processes
+        and base.memory == LARGE_BASE.memory
+    ):
         table = with_published(table, "codesign-upgrades")
     output.write(
         {"processes": base.processes, "memory": base.memory, "ratios": records(table)}, table
@@ -227,20 +301,21 @@ def upgrade(
     "--system",
     "systems",
     multiple=True,
-    metavar="NAME=P,M,F",
-    help="Processes, bytes a process, flop/s a process; again for more.  [default: three straw-man "
-    "systems of 10 PB]",
+    metavar="NAME=P,M,F,..",
+    help="Processes, bytes a process, flop/s a process; then, if known, bytes/s that a process "
+    "sends, loads and stores a second, and locations that its cache holds; again for more.  "
+    "[default: three straw-man systems of 10 PB]",
 )
 @options.output_record
 def systems(
-    apps: tuple[str, ...],
+    chosen: Chosen,
     systems: tuple[str, ...],
     output: Output,
 ) -> None:
     """Largest problem and least wall time on each system.
 
-    The wall time is that of the floating-point operations, for the largest problem that all of the
-    systems hold.
+    The wall time is that of the requirement that takes longest at the full rate of the system, for
+    the largest problem that all of the systems hold.
 
     \b
     toruscast codesign systems --app milc --system now=1e5,4e9,5e10 --system next=1e6,2e9,1e11
@@ -250,8 +325,8 @@ def systems(
 
     from toruscast.scaling import STRAW_MEN, System, compare_systems
 
-    wanted = [System(name, *numbers) for name, numbers in (_named(s, 3) for s in systems)]
-    compared = [compare_systems(app, wanted or STRAW_MEN) for app in _applications(apps)]
+    wanted = [System(name, *numbers) for name, numbers in (_named(s, 3, 6) for s in systems)]
+    compared = [compare_systems(app, wanted or STRAW_MEN) for app in chosen.read()]
     table = pd.concat(compared, ignore_index=True)
     if not wanted:
         table = with_published(table, "codesign-systems")
@@ -261,49 +336,90 @@ def systems(
     _reasons(output, table["reason"].tolist())
 
 
+@command.command("share")
+@_app_option
+@click.option(
+    "--system",
+    required=True,
+    metavar="NAME=P,M,..",
+    help="Processes, bytes a process, and, if known, its rates, as for systems.",
+)
+@click.option(
+    "--of",
+    type=click.Choice(["processes", "memory"]),
+    default="processes",
+    show_default=True,
+    help="What is shared: each application has processes of its own, or both run on all of them.",
+)
+@click.option(
+    "--shares",
+    default="0.1,0.25,0.5,0.75,0.9",
+    show_default=True,
+    metavar="S,S,..",
+    help="Parts that the first application gets.",
+)
+@options.output_record
+def share(chosen: Chosen, system: str, of: str, shares: str, output: Output) -> None:
+    """Say what two applications can do side by side on one system.
+
+    \b
+    toruscast codesign share --app kripke --app milc --system now=1e5,4e9,5e10
+    """  # noqa: D301
+    output.check()
+    from toruscast.scaling import System, share_system
+
+    name, numbers = _named(system, 2, 6)
+    parts = _named(f"shares={shares}", 1, 100)[1]
+    table = share_system(chosen.read(), System(name, *numbers), parts, of)
+    output.write({"shares": records(table)}, table)
+    if output.for_people:
+        shown = ["application", "processes", "memory", "n", "largest_problem", "of_alone"]
+        rows = [
+            [f"{row['share']:g}", str(row["application"]), *(_number(row[c]) for c in shown[1:])]
+            for row in table.to_dict("records")
+        ]
+        headings = ["share", *(each.replace("_", " ") for each in shown)]
+        _print(output.console(), headings, rows, left=2)
+    _reasons(output, table["reason"].tolist())
+
+
 @command.command("models")
 @_app_option
 @options.output_record
-def models(apps: tuple[str, ...], output: Output) -> None:
+def models(chosen: Chosen, output: Output) -> None:
     """Show requirement models, and notes on them."""
     output.check()
     import pandas as pd
 
-    chosen = _applications(apps)
+    found = chosen.read()
     rows = [
         {"application": app.name, "requirement": name, "model": model.text}
-        for app in chosen
+        for app in found
         for name, model in app.requirements.items()
     ]
-    notes = {app.name: app.notes for app in chosen}
+    notes = {app.name: app.notes for app in found}
     output.write({"models": rows, "notes": notes}, pd.DataFrame(rows))
     if output.for_people:
-        print_models(output.console(), chosen)
+        print_models(output.console(), found)
 
 
-def _applications(names: tuple[str, ...]) -> list[Application]:
-    from toruscast.scaling import application, application_names, read_application
-
-    chosen = []
-    for name in names or application_names():
-        # A folder or an extension tells a file from a name.
-        is_file = Path(name).name != name or Path(name).suffix
-        chosen.append(read_application(name) if is_file else application(name))
-    seen = [app.name for app in chosen]
-    if len(set(seen)) < len(seen):
-        raise click.UsageError(f"applications need different names: found {', '.join(seen)}")
-    return chosen
+def _pair(text: str, option: str, expected: str) -> tuple[str, str]:
+    name, mark, value = (part.strip() for part in text.partition("="))
+    if not (name and mark and value):
+        raise click.UsageError(f"bad {option}: found {text}, expected {expected}")
+    return name, value
 
 
-def _named(text: str, count: int) -> tuple[str, list[float]]:
+def _named(text: str, count: int, most: int | None = None) -> tuple[str, list[float]]:
     """Name and numbers of "name=1,2"."""
     name, _, rest = text.partition("=")
     try:
         numbers = [float(part) for part in rest.split(",")]
     except ValueError:
         numbers = []
-    if not name.strip() or len(numbers) != count:
-        raise click.UsageError(f"bad value: found {text}, expected NAME= and {count} numbers")
+    if not name.strip() or not count <= len(numbers) <= (most or count):
+        wanted = f"{count} to {most}" if most else count
+        raise click.UsageError(f"bad value: found {text}, expected NAME= and {wanted} numbers")
     return name.strip(), numbers
 
 

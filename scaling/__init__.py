@@ -11,8 +11,8 @@ tell what a machine offers an application [Calotoiu18].
 from .codesign.application_files import read_application
 from .codesign.applications import application, application_names
 from .codesign.requirements import Application
-from .codesign.systems import STRAW_MEN, System, compare_systems
-from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios
+from .codesign.systems import STRAW_MEN, System, compare_systems, share_system
+from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios, upgrades_by
 from .composition.expression import Expression
 from .composition.patterns import pipe, sequential, shared, tpool
 from .composition.range import Piece
@@ -67,9 +67,11 @@ __all__ = [
     "read_measurements",
     "replicate",
     "sequential",
+    "share_system",
     "shared",
     "speedups",
     "tpool",
     "upgrade_ratios",
+    "upgrades_by",
     "what_if",
 ]

@@ -125,7 +125,7 @@ def compose(
     """  # noqa: D301
     output.check()
     if measuring.measure:
-        if tasks or places or not span is against is workers is None:
+        if tasks or places or any(each is not None for each in (span, workers, against)):
             raise click.UsageError(
                 "--measure takes no --task, --at, --range, --workers or --against"
             )

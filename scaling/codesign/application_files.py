@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,21 @@ from toruscast.errors import InputError
 from toruscast.files import as_string, parse_toml, read_limited
 
 from ..formats.extrap_json import decoded
-from ..formula import Formula, read_formulas
+from ..formats.reading import read_measurements
+from ..formula import MAX_BYTES, Formula, read_formulas
+from ..pmnf.fit import fit_many
 from .requirements import REQUIREMENTS, Application
 
 _KEYS = {"name": str, "requirements": dict, "notes": list, "smallest": (int, float)}
-MAX_BYTES = 1_000_000
+_MOST_TOML = 1_000_000
 
 
-def read_application(path: str | os.PathLike[str]) -> Application:
-    """Read the requirement models of one application.
+def read_application(
+    path: str | os.PathLike[str],
+    metrics: Mapping[str, str] | None = None,
+    callpath: str | None = None,
+) -> Application:
+    """Read the requirement models of one application, or fit them to measurements.
 
     Parameters
     ----------
@@ -28,7 +35,13 @@ def read_application(path: str | os.PathLike[str]) -> Application:
         ``name``, ``notes`` (texts) and ``smallest`` (least problem size a process). Instead of a
         formula a table ``{file, metric, callpath}`` names a model that ``toruscast pmnf fit
         --json`` wrote. Such a file is itself read too, if its metrics have the names of
-        requirements.
+        requirements, and so is any file of measurements that `read_measurements` reads, with
+        parameters p and n: its models are fitted.
+    metrics : mapping, optional
+        For the last two: requirements and the metrics that stand for them, such as
+        ``{"bytes_used": "VmPeak"}``.
+    callpath : str, optional
+        For the last two: the call path to take.
 
     Returns
     -------
@@ -53,8 +66,18 @@ def read_application(path: str | os.PathLike[str]) -> Application:
     """
     file = os.fspath(path)
     document = _document(Path(file), file)
-    if isinstance(document, dict) and "models" in document:
-        return Application(Path(file).stem, _of_models(path), file=file)
+    keys = {*document} if isinstance(document, dict) else set()
+    keys |= {"measurements"} if document is None else set()
+    if {"measurements", "models"} & keys:
+        known = read_formulas(path) if "models" in keys else _measured(path)
+        models = _of_models(known, file, metrics or {}, callpath)
+        return Application(Path(file).stem, models, file=file)
+    if metrics or callpath is not None:
+        raise InputError(
+            "metrics and call paths are those of measurements and fitted models",
+            file=file,
+            found="a file of requirements",
+        )
     if not isinstance(document, dict) or "requirements" not in document:
         raise InputError(
             "is no application",
@@ -82,27 +105,43 @@ def read_application(path: str | os.PathLike[str]) -> Application:
     )
 
 
-def _of_models(path: str | os.PathLike[str]) -> dict[str, Formula]:
-    """Return the requirements in a file of fitted models, by their metrics."""
-    formulas = read_formulas(path)
-    known = [key for key in formulas if key[1] in REQUIREMENTS]
-    for metric in {metric for _, metric in known}:
-        paths = [callpath for callpath, each in known if each == metric]
+def _measured(path: str | os.PathLike[str]) -> dict[tuple[str, str], Formula]:
+    """Return the models of measurements by call path and metric."""
+    found: dict[tuple[str, str], Formula] = {}
+    for data in read_measurements(path):
+        models = fit_many(data)
+        keys = zip(data.callpaths, data.metrics, strict=True)
+        found |= {key: models.formula(number) for number, key in enumerate(keys)}
+    return found
+
+
+def _of_models(
+    formulas: Mapping[tuple[str, str], Formula],
+    file: str,
+    metrics: Mapping[str, str],
+    callpath: str | None,
+) -> dict[str, Formula]:
+    """Return the models of requirements, by their metrics."""
+    wanted = {metric: name for name, metric in metrics.items()}
+    named = {key: wanted.get(key[1], key[1]) for key in formulas if callpath in (None, key[0])}
+    known = {key: name for key, name in named.items() if name in REQUIREMENTS}
+    for name in set(known.values()):
+        paths = [path for (path, _), each in known.items() if each == name]
         if len(paths) > 1:
             raise InputError(
-                f"several call paths have {metric}",
-                file=os.fspath(path),
+                f"several call paths have {name}",
+                file=file,
                 found=", ".join(paths),
-                expected="one: pmnf fit --callpath writes one alone",
+                expected="one: choose by --callpath",
             )
     if not known:
         raise InputError(
             "no model is of a requirement",
-            file=os.fspath(path),
-            found=", ".join(dict.fromkeys(metric for _, metric in formulas)),
-            expected=f"metrics called {', '.join(REQUIREMENTS)}",
+            file=file,
+            found=", ".join(dict.fromkeys(metric for _, metric in named)) or f"no {callpath}",
+            expected=f"metrics called {', '.join(REQUIREMENTS)}, or --metric bytes_used=NAME",
         )
-    return {key[1]: formulas[key] for key in known}
+    return {name: formulas[key] for key, name in known.items()}
 
 
 def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
@@ -132,11 +171,14 @@ def _fitted(table: dict[str, Any], key: str, path: Path) -> Formula:
 
 
 def _document(path: Path, file: str) -> Any:
-    if path.suffix not in (".toml", ".json"):
+    """Return what a file of TOML or JSON holds; None for another kind of file."""
+    if path.suffix in (".yaml", ".yml"):
         raise InputError(
-            "unknown suffix", file=file, found=path.suffix or "none", expected=".toml or .json"
+            "unknown suffix", file=file, found=path.suffix, expected=".toml, .json or measurements"
         )
-    raw = read_limited(path, MAX_BYTES)
+    if path.suffix not in (".toml", ".json"):
+        return None
+    raw = read_limited(path, MAX_BYTES if path.suffix == ".json" else _MOST_TOML)
     if path.suffix == ".toml":
         return parse_toml(raw, path)
     try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from toruscast.errors import InputError
+from toruscast.validation import one_of
 
 from .problem_size import DoesNotFitError
 from .requirements import Application, check_positive
@@ -24,7 +25,16 @@ class System:
     memory : float
         Bytes a process.
     flops : float, optional
-        Floating-point operations a second and process; without it there are no wall times.
+        Floating-point operations a second and process.
+    network : float, optional
+        Bytes that a process can send and receive a second.
+    accesses : float, optional
+        Loads and stores of a process that its memory can serve a second.
+    cache : float, optional
+        Distinct locations that the cache of a process holds. Loads and stores whose stack distance
+        is within it do not reach the memory.
+
+    Without any rate there are no wall times.
 
     Raises
     ------
@@ -41,12 +51,16 @@ class System:
     processes: float
     memory: float
     flops: float | None = None
+    network: float | None = None
+    accesses: float | None = None
+    cache: float | None = None
 
     def __post_init__(self) -> None:
         try:
             check_positive(processes=self.processes, memory=self.memory)
-            if self.flops is not None:
-                check_positive(flops=self.flops)
+            for name in ("flops", "network", "accesses", "cache"):
+                if getattr(self, name) is not None:
+                    check_positive(**{name: getattr(self, name)})
             if self.processes < 1:
                 raise InputError("bad processes", found=self.processes, expected="1 or more")
         except InputError as error:
@@ -56,6 +70,22 @@ class System:
     def total_memory(self) -> float:
         """Bytes of all processes together."""
         return self.processes * self.memory
+
+    def times(self, application: Application, n: float) -> dict[str, float]:
+        """Return the seconds that each requirement takes at the rate that the system has for it.
+
+        Examples
+        --------
+        >>> solver = Application("a", {"bytes_used": "n", "flop": "100 n", "bytes_sent": "n + p"})
+        >>> System("small", 64, 2e9, flops=1e10, network=1e8).times(solver, 1e8)
+        {'flop': 1.0, 'bytes_sent': 1.00000064}
+        """
+        rates = {"flop": self.flops, "bytes_sent": self.network, "loads_stores": self.accesses}
+        known = {k: rate for k, rate in rates.items() if rate and k in application.requirements}
+        distant = "stack_distance" in application.requirements and self.cache is not None
+        if distant and application.need("stack_distance", self.processes, n) <= (self.cache or 0):
+            known.pop("loads_stores", None)
+        return {k: application.need(k, self.processes, n) / rate for k, rate in known.items()}
 
 
 # 10 PB of memory each [Calotoiu18].
@@ -71,7 +101,8 @@ def compare_systems(
 ) -> pd.DataFrame:
     """Compare the largest problem of systems, and the wall time of the largest that all hold.
 
-    Wall time counts floating-point operations at the full rate only, so that it is a lower bound.
+    The wall time is that of the requirement that takes longest at the full rate of the system, so
+    that it is a lower bound.
 
     Parameters
     ----------
@@ -83,7 +114,8 @@ def compare_systems(
     DataFrame
         A row for each system: ``application``, ``system``, ``n`` (problem size of a process that
         fills the memory), ``largest_problem`` (n times processes), ``common_problem`` (the least of
-        these), ``wall_time`` (s) for it, and ``reason`` if there is none. A system that cannot hold
+        these), ``wall_time`` (s) for it, ``bound_by`` (the requirement that takes so long), and
+        ``reason`` if there is none. A system that cannot hold
         the common problem's share of at least the smallest n has no wall time.
 
     Raises
@@ -117,20 +149,19 @@ def compare_systems(
     common = min(held) if len(held) == len(systems) else None
     rows = []
     for system, n, total, reason in zip(systems, sizes, totals, reasons, strict=True):
-        time = None
+        time, bound = None, ""
         if common is None:
             reason = reason or "not every system holds a problem"
+        elif (share := common / system.processes) < application.smallest * (1 - 1e-12):
+            reason = f"the common problem leaves n = {share:.3g} a process"
+        elif times := system.times(application, share):
+            bound = max(times, key=lambda name: times[name])
+            time = times[bound]
         elif "flop" not in application.requirements:
             reason = f"{application.name} has no model of flop"
-        elif system.flops is None:
-            reason = f"the system {system.name} has no flops"
         else:
-            share = common / system.processes
-            if share >= application.smallest * (1 - 1e-12):
-                time = application.need("flop", system.processes, share) / system.flops
-            else:
-                reason = f"the common problem leaves n = {share:.3g} a process"
-        rows.append((application.name, system.name, n, total, common, time, reason))
+            reason = f"the system {system.name} has no flops"
+        rows.append((application.name, system.name, n, total, common, time, bound, reason))
     columns = [
         "application",
         "system",
@@ -138,8 +169,80 @@ def compare_systems(
         "largest_problem",
         "common_problem",
         "wall_time",
+        "bound_by",
         "reason",
     ]
     table = pd.DataFrame(rows, columns=columns)
     numbers = columns[2:6]
     return table.astype(dict.fromkeys(numbers, float))
+
+
+def share_system(
+    applications: Sequence[Application],
+    system: System,
+    shares: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
+    of: str = "processes",
+) -> pd.DataFrame:
+    """Say what two applications can do side by side on one system.
+
+    Parameters
+    ----------
+    applications : two Application
+    system : System
+    shares : sequence of float
+        Parts that the first application gets; the second gets the rest.
+    of : {"processes", "memory"}
+        Each application has processes of its own, or both run on all processes and share the memory
+        of each.
+
+    Returns
+    -------
+    DataFrame
+        Two rows for each share: ``share`` (of the first), ``application``, ``processes``,
+        ``memory`` (bytes a process), ``n``, ``largest_problem``, ``of_alone`` (that problem over
+        the one that it could do alone), ``wall_time`` (s) of it and ``bound_by``, as in
+        `compare_systems`; ``reason`` if it does not fit.
+
+    Raises
+    ------
+    InputError
+        If there are not two applications of different names, or a share is not between 0 and 1.
+
+    Examples
+    --------
+    >>> a = Application("a", {"bytes_used": "1e6 * n"})
+    >>> b = Application("b", {"bytes_used": "1e3 * n * p"})
+    >>> table = share_system([a, b], System("base", 1000, 1e9), [0.5])
+    >>> table[["application", "processes", "n", "of_alone"]].round(9)
+      application  processes       n  of_alone
+    0           a      500.0  1000.0       0.5
+    1           b      500.0  2000.0       1.0
+    """
+    one_of(of, "what is shared", ("processes", "memory"))
+    if len(applications) != 2 or applications[0].name == applications[1].name:
+        names = ", ".join(app.name for app in applications)
+        raise InputError("a system is shared by two applications", found=names or "none")
+    for share in shares:
+        check_positive(share=share)
+        if share >= 1:
+            raise InputError("bad share", found=share, expected="between 0 and 1")
+    rows = []
+    for share in shares:
+        for app, part in zip(applications, (share, 1 - share), strict=True):
+            row = {"share": share, "application": app.name}
+            try:
+                own = replace(system, **{of: getattr(system, of) * part})
+                n = app.largest(own.processes, own.memory)
+                alone = app.largest(system.processes, system.memory) * system.processes
+            except DoesNotFitError as error:
+                rows.append({**row, of: getattr(system, of) * part, "reason": str(error)})
+                continue
+            times = own.times(app, n)
+            bound = max(times, key=lambda name: times[name], default="")
+            size = n * own.processes
+            row |= {"processes": own.processes, "memory": own.memory, "n": n}
+            row |= {"largest_problem": size, "of_alone": size / alone}
+            rows.append({**row, "wall_time": times.get(bound), "bound_by": bound, "reason": ""})
+    columns = ["share", "application", "processes", "memory", "n", "largest_problem", "of_alone"]
+    table = pd.DataFrame(rows, columns=[*columns, "wall_time", "bound_by", "reason"])
+    return table.astype(dict.fromkeys((*columns[2:], "wall_time"), float))

@@ -49,6 +49,20 @@ class Upgrade:
 
 # Double the racks, the sockets (which share their node's memory), the memory [Calotoiu18].
 UPGRADES = (Upgrade("A", 2.0, 1.0), Upgrade("B", 2.0, 0.5), Upgrade("C", 1.0, 2.0))
+
+
+def upgrades_by(factor: float) -> tuple[Upgrade, ...]:
+    """Return the three upgrades with another factor than 2.
+
+    Examples
+    --------
+    >>> [(upgrade.name, upgrade.processes, upgrade.memory) for upgrade in upgrades_by(4)]
+    [('A', 4, 1.0), ('B', 4, 0.25), ('C', 1.0, 4)]
+    """
+    check_positive(factor=factor)
+    return Upgrade("A", factor, 1.0), Upgrade("B", factor, 1 / factor), Upgrade("C", 1.0, factor)
+
+
 # The memory is so large that n dominates p in a sum of both.
 LARGE_BASE = System("base", 1e5, 1e12)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Pattern:
     """
 
     tasks: tuple[str, ...]
-    steps: Callable[[int], list[tuple[float, int, float]]]
+    steps: Callable[[int], Sequence[tuple[int, int, float]]]
     doubles: bool = False
 
 

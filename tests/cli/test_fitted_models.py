@@ -1,5 +1,7 @@
 """Fitted models go from pmnf into codesign and compose, as files and as objects."""
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,3 +101,42 @@ def test_damaged_files(tmp_path, content, message):
     file.write_text(content)
     with pytest.raises(InputError, match=message):
         read_formulas(file)
+
+
+def test_from_measurements_to_upgrades_in_one_command(models, tmp_path):
+    table = models.parent / "runs.csv"
+    given = ("codesign", "upgrade", "--app", table, "--processes", 64, "--memory", 1e9)
+    at_once = run(*given, "--csv", "-")
+    fitted = run(*given[:3], models, *given[4:], "--csv", "-")
+    assert at_once == fitted.replace("models", "runs")
+    rows = pd.read_csv(io.StringIO(run(*given, "--by", "2,4", "--csv", "-")))
+    assert rows.groupby("by")["ratio"].count().tolist() == [6, 6]
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(table.read_text().replace("bytes_used", "VmPeak").replace("main", "solve"))
+    named = run(*given[:3], renamed, *given[4:], "--metric", "bytes_used=VmPeak", "--csv", "-")
+    assert named.replace("renamed", "runs") == at_once
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--app", "{table}", "--metric", "bytes_used=nothing"], "lacks a requirement"),
+        (["--app", "{table}", "--callpath", "other"], "found no other"),
+        (["--app", "{table}", "--metric", "flop"], "expected REQUIREMENT=NAME"),
+        (["--app", "{table}", "--by", "2,x"], "expected NAME= and 1 to 100 numbers"),
+        (["--app", "{table}", "--by", "2", "--upgrade", "a=1,2"], "exclude each other"),
+        (["--app", "{table}", "--by", "0"], "bad factor"),
+        (["--app", "missing.csv"], "missing.csv"),
+        (["--app", "{toml}", "--callpath", "main"], "are those of measurements"),
+    ],
+)
+def test_wrong_measurements_of_an_application(models, more, message):
+    toml = models.parent / "app.toml"
+    toml.write_text('[requirements]\nbytes_used = "n"\n')
+    table = models.parent / "few.csv"
+    table.write_text("metric,p,n,value\n" + "".join(f"flop,2,{n},{n}\n" for n in range(1, 6)))
+    given = [text.format(table=table, toml=toml) for text in more]
+    result = CliRunner().invoke(main, ["codesign", "upgrade", *given])
+    assert result.exit_code == 2, result.output
+    assert message in result.output
+    assert "Traceback" not in result.output

@@ -12,6 +12,7 @@ from toruscast.cli.codesign import agrees, with_published
 from toruscast.errors import InputError
 from toruscast.scaling import (
     STRAW_MEN,
+    UPGRADES,
     Application,
     System,
     Upgrade,
@@ -19,7 +20,9 @@ from toruscast.scaling import (
     application_names,
     compare_systems,
     read_application,
+    share_system,
     upgrade_ratios,
+    upgrades_by,
 )
 from toruscast.scaling.codesign.problem_size import DoesNotFitError
 
@@ -307,7 +310,7 @@ def test_toml_and_json_say_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.yaml", "x", "unknown suffix: found .yaml, expected .toml or .json"),
+        ("a.yaml", "x", "unknown suffix: found .yaml, expected .toml, .json or measurements"),
         ("a.toml", "x", "no TOML"),
         ("a.toml", "", "is no application"),
         ("a.toml", 'requirements = "n"', "bad requirements: found n, expected a table"),
@@ -330,7 +333,7 @@ def test_toml_and_json_say_the_same(tmp_path):
             "a key stands twice: found bytes_used",
         ),
         ("a.json", '{"requirements": {"bytes_used": "n"}, "smallest": NaN}', "bad smallest"),
-        ("a.json", " " * 1_000_001, "too large"),
+        ("a.toml", " " * 1_000_001, "too large"),
     ],
 )
 def test_wrong_files(tmp_path, name, content, message):
@@ -351,3 +354,68 @@ def test_unreadable_files(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read_application(tmp_path / name)
+
+
+SOLVER = Application(
+    "solver",
+    {
+        "bytes_used": "10 * n",
+        "flop": "1e3 * n",
+        "bytes_sent": "2 * n",
+        "loads_stores": "100 * n",
+        "stack_distance": "0.01 * n",
+    },
+)
+
+
+def test_the_wall_time_is_that_of_the_slowest_rate():
+    base = {"processes": 10, "memory": 1e6}  # n = 1e5
+    systems = [
+        System("compute", **base, flops=1e6, network=1e6, accesses=1e6),
+        System("network", **base, flops=1e9, network=1e3, accesses=1e6),
+        System("memory", **base, flops=1e9, network=1e6, accesses=1e4),
+        System("cached", **base, flops=1e9, network=1e6, accesses=1e4, cache=1e3),
+        System("nothing", **base),
+    ]
+    table = compare_systems(SOLVER, systems)
+    assert table["bound_by"].tolist() == ["flop", "bytes_sent", "loads_stores", "bytes_sent", ""]
+    assert table["wall_time"][:4].tolist() == pytest.approx([100, 200, 1000, 0.2])
+    assert table["reason"].tolist() == [""] * 4 + ["the system nothing has no flops"]
+
+
+@pytest.mark.parametrize("factor", [2.0, 3.0, 8.0])
+def test_upgrades_by_a_factor(factor):
+    table = upgrade_ratios(SOLVER, System("base", 64, 1e6), upgrades_by(factor))
+    flop = table[table["requirement"] == "flop"].set_index("upgrade")["ratio"]
+    assert flop.tolist() == pytest.approx([1, 1 / factor, factor])
+    assert upgrades_by(2) == UPGRADES
+    with pytest.raises(InputError, match="bad factor"):
+        upgrades_by(0)
+
+
+@pytest.mark.parametrize("of", ["processes", "memory"])
+def test_two_applications_share_a_system(of):
+    other = Application("other", {"bytes_used": "5 * n * p", "flop": "n"})
+    system = System("base", 1000, 1e6, 1e3)
+    table = share_system([SOLVER, other], system, [0.25, 0.5], of)
+    first = table[table["application"] == "solver"]
+    # Its memory grows with n alone, so both kinds of sharing leave it a part of its problem.
+    assert first["of_alone"].tolist() == pytest.approx([0.25, 0.5])
+    second = table[table["application"] == "other"]
+    alone = [1.0, 1.0] if of == "processes" else [0.75, 0.5]
+    assert second["of_alone"].tolist() == pytest.approx(alone)
+    assert (table["largest_problem"] == table["n"] * table["processes"]).all()
+    assert first["wall_time"].tolist() == pytest.approx(first["n"].tolist())
+    assert set(table["bound_by"]) == {"flop"}
+
+
+def test_sharing_needs_two_applications_and_says_what_does_not_fit():
+    system = System("base", 4, 100.0)
+    with pytest.raises(InputError, match="shared by two applications: found solver"):
+        share_system([SOLVER], system)
+    with pytest.raises(InputError, match=r"bad share: found 1\.5"):
+        share_system([SOLVER, Application("b", {"bytes_used": "n"})], system, [1.5])
+    large = Application("large", {"bytes_used": "80 * n"})
+    table = share_system([SOLVER, large], system, [0.5], "memory")
+    assert table["reason"][1].startswith("large on 4 processes does not fit")
+    assert np.isnan(table["n"][1])
