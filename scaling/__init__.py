@@ -28,6 +28,7 @@ from .pmnf.fit import FitOptions, fit_many
 from .pmnf.measurements import Measurements, from_rows
 from .pmnf.models import Models
 from .pmnf.regressor import PMNFRegressor
+from .pmnf.runs import next_runs, run_plans, variations
 from .pmnf.terms import TermSpace
 from .warning import ScalingWarning
 
@@ -60,12 +61,14 @@ __all__ = [
     "fit_interconnect",
     "fit_many",
     "from_rows",
+    "next_runs",
     "pipe",
     "read_application",
     "read_formulas",
     "read_jobs",
     "read_measurements",
     "replicate",
+    "run_plans",
     "sequential",
     "share_system",
     "shared",
@@ -73,5 +76,6 @@ __all__ = [
     "tpool",
     "upgrade_ratios",
     "upgrades_by",
+    "variations",
     "what_if",
 ]

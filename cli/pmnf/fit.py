@@ -9,7 +9,7 @@ import click
 
 from .. import options
 from ..output import Output
-from .measured import Measured, fitted_tables, measured_options, search_options
+from .measured import MeasuredPart, fitted_tables, measured_options, search_options
 from .places import bounds_at, check_points, place
 from .tables import finish, say
 
@@ -25,7 +25,7 @@ TOP = 100
 @options.output_record
 def fit(
     file: str,
-    measured: Measured,
+    measured: MeasuredPart,
     top: int,
     output: Output,
     **how: Any,
@@ -86,7 +86,7 @@ def predict(
     file: str,
     places: tuple[str, ...],
     interval: float | None,
-    measured: Measured,
+    measured: MeasuredPart,
     top: int,
     output: Output,
     **how: Any,

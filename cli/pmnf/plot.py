@@ -8,7 +8,7 @@ import click
 
 from .. import options
 from ..output import Output, check_writable
-from .measured import Measured, fitted_tables, measured_options, search_options
+from .measured import MeasuredPart, fitted_tables, measured_options, search_options
 from .places import by_name
 
 
@@ -35,7 +35,7 @@ def plot(
     metric: str | None,
     fixed: str | None,
     interval: float,
-    measured: Measured,
+    measured: MeasuredPart,
     **how: Any,
 ) -> None:
     """Draw the model of one call path of FILE to FIGURE (.svg, .png or .pdf).

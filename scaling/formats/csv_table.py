@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ from fnmatch import fnmatchcase
 from toruscast.errors import InputError
 from toruscast.validation import repeated
 
-from .records import PathLike, Records, add, label, measured, place
+from .records import REDUCTIONS, PathLike, Point, Records, add, label, measured, place
 
 # Columns that are not parameters.
 _NAMED = ("value", "callpath", "metric", "repetition")
@@ -28,7 +29,7 @@ def separator_of(header: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class TableColumns:
     """The columns of a table by kind."""
 
     names: list[str]
@@ -39,7 +40,11 @@ class _Columns:
 
 
 def parse_csv(
-    content: str, file: PathLike, separator: str = ",", values: Sequence[str] = ()
+    content: str,
+    file: PathLike,
+    separator: str = ",",
+    values: Sequence[str] = (),
+    reduce: str | None = None,
 ) -> tuple[list[str], Records]:
     r"""Return the parameters and values of a table.
 
@@ -47,7 +52,8 @@ def parse_csv(
     pattern such as ``rep*``. Several columns are repetitions, and their cells may be empty. Every
     other column is a parameter, except value, callpath, metric and repetition, in capitals or not;
     the last is not read. Rows of the same point are repetitions. Empty rows, and lines above the
-    header that start with ``#``, are skipped.
+    header that start with ``#``, are skipped. With `reduce`, a column ``process`` tells the rows of
+    the processes of a run, which become one value.
 
     Raises
     ------
@@ -61,8 +67,10 @@ def parse_csv(
     >>> parse_csv("p,rep1,rep2\n2,1,1.5\n", "a.csv", values=["rep*"])
     (['p'], {('main', 'time'): {(2.0,): [1.0, 1.5]}})
     """
-    columns: _Columns | None = None
+    columns: TableColumns | None = None
     records: Records = {}
+    alike: dict[tuple[tuple[str, str], Point, int, str, int], list[float]] = {}
+    seen: Counter[tuple[object, ...]] = Counter()
     # Names may hold characters that end a line in other programs, such as U+2028.
     reader = csv.reader(io.StringIO(content), delimiter=separator, strict=True)
     try:
@@ -72,7 +80,7 @@ def parse_csv(
                 continue
             if columns is None:
                 if not row[0].startswith("#"):
-                    columns = _columns(row, values, file, line, separator)
+                    columns = _columns(row, values, file, line, separator, reduce is not None)
                 continue
             entry = dict(zip(columns.names, row, strict=False))
             found = [entry[name] for name in columns.values if entry.get(name)]
@@ -94,19 +102,34 @@ def parse_csv(
             )
             what = f"a number for {' and '.join(columns.values)}"
             key = entry.get("callpath", "main"), entry.get("metric", columns.metric)
-            add(records, key, point, [measured(cell, file, line, what) for cell in found])
+            numbers = [measured(cell, file, line, what) for cell in found]
+            if reduce is None:
+                add(records, key, point, numbers)
+                continue
+            for k, number in enumerate(numbers):
+                # Without a column of repetitions, those of a process stand one after the other.
+                process = key, point, k, entry["process"], entry.get("repetition", "")
+                seen[process] += 1
+                run = key, point, k, entry.get("repetition", ""), seen[process]
+                alike.setdefault(run, []).append(number)
     except csv.Error as error:
         raise InputError("bad line", file=file, line=reader.line_num, found=str(error)) from None
+    for (key, point, _, _, _), numbers in alike.items():
+        add(records, key, point, [float(REDUCTIONS[reduce or "mean"](numbers))])
     return columns.parameters if columns else [], records
 
 
 def _columns(
-    row: list[str], wanted: Sequence[str], file: PathLike, line: int, separator: str
-) -> _Columns:
+    row: list[str],
+    wanted: Sequence[str],
+    file: PathLike,
+    line: int,
+    separator: str,
+    by_process: bool,
+) -> TableColumns:
     """Sort the columns of a header by kind."""
-    names = [
-        name.lower() if name.lower() in _NAMED and name not in wanted else name for name in row
-    ]
+    known = (*_NAMED, "process") if by_process else _NAMED
+    names = [name.lower() if name.lower() in known and name not in wanted else name for name in row]
     header = separator.join(names)
     if "" in names:
         raise InputError(
@@ -133,8 +156,15 @@ def _columns(
                 found=header,
                 expected="a column that it names",
             )
-    known = {*values, *_NAMED}
-    parameters = [name for name in names if name not in known]
+    if by_process and "process" not in names:
+        raise InputError(
+            "has no values of single processes to reduce",
+            file=file,
+            line=line,
+            found=header,
+            expected="a column process",
+        )
+    parameters = [name for name in names if name not in {*values, *known}]
     if not values or not parameters:
         others = [name for name in names if name not in _NAMED]
         expected = "a column for each parameter and a column value"
@@ -144,7 +174,7 @@ def _columns(
             "is no table of measurements", file=file, line=line, found=header, expected=expected
         )
     named = len(values) == 1 and values[0].lower() not in _NAMED
-    return _Columns(names, parameters, values, values[0] if named else "time")
+    return TableColumns(names, parameters, values, values[0] if named else "time")
 
 
 def _guess(names: list[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from toruscast.errors import InputError
 
 from ._cube_size import check_unpacked_size
-from .records import Records, add, measured, place
+from .records import REDUCTIONS, Records, add, measured, place
 
 _RUN = re.compile(r"\.r\d+$")
 _PREFIX = re.compile(r"^[^.]*[^.\d]\.")
@@ -19,13 +19,13 @@ _PAIR = re.compile(r"([^\d.,]+)(\d+(?:[.,]\d+)?)[.,]?")
 _EXAMPLE = "app.p64.n100.r1"
 
 
-def parse_cube(folder: Path) -> tuple[list[str], Records]:
+def parse_cube(folder: Path, reduce: str = "mean") -> tuple[list[str], Records]:
     """Return the parameters and values of the profiles in a folder.
 
     The name of each inner folder holds the parameters, such as ``app.p64.n100.r1``: a prefix, the
     parameters with their values, and the number of the repetition. Parameters that never change are
-    left out. Every metric of every call path gives one value a profile: the mean over processes and
-    threads, without the functions that the call path calls.
+    left out. Every metric of every call path gives one value a profile: the mean, maximum or sum
+    over processes and threads, without the functions that the call path calls.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def parse_cube(folder: Path) -> tuple[list[str], Records]:
     records: Records = {}
     for path, values in zip(profiles, points, strict=True):
         point = place([values[k] for k in kept], parameters, path.parent)
-        for key, value in _read_profile(path).items():
+        for key, value in _read_profile(path, reduce).items():
             add(records, key, point, [measured(value, path, what=f"a number for {key[0]}")])
     return parameters, records
 
@@ -79,7 +79,7 @@ def _read_name(folder: Path) -> tuple[list[str], list[str]]:
     return names, [value.replace(",", ".") for _, value in pairs]
 
 
-def _read_profile(path: Path) -> dict[tuple[str, str], float]:
+def _read_profile(path: Path, reduce: str) -> dict[tuple[str, str], float]:
     """Return the value of each call path and metric of a profile."""
     try:
         from pycubexr import CubexParser
@@ -106,7 +106,7 @@ def _read_profile(path: Path) -> dict[tuple[str, str], float]:
                     # Metrics with several numbers a place, such as histograms, have no single
                     # value.
                     if np.asarray(values).dtype.kind in "iuf":
-                        result[paths[number], metric.name] = float(np.mean(values))
+                        result[paths[number], metric.name] = float(REDUCTIONS[reduce](values))
     except MemoryError:
         raise
     except Exception as error:  # the other package may raise anything for a damaged file

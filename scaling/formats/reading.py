@@ -10,6 +10,7 @@ from pathlib import Path
 
 from toruscast.errors import InputError
 from toruscast.files import as_string, note_read, read_limited
+from toruscast.validation import one_of
 
 from ..pmnf.measurements import Measurements
 from .csv_table import parse_csv, separator_of
@@ -18,7 +19,7 @@ from .extrap_json import decoded, parse_json
 from .extrap_project import parse_project
 from .extrap_text import FIELDS, parse_text
 from .json_lines import is_json_lines, parse_json_lines
-from .records import Records, assemble
+from .records import REDUCTIONS, Records, assemble, with_zeros
 
 _MAX_BYTES = 2**28
 _ZIP = b"PK\x03\x04"
@@ -33,7 +34,11 @@ _KNOWN = {
 
 
 def read_measurements(
-    path: str | os.PathLike[str], value: str | Sequence[str] = ()
+    path: str | os.PathLike[str],
+    value: str | Sequence[str] = (),
+    *,
+    absent: str = "omit",
+    reduce: str | None = None,
 ) -> list[Measurements]:
     r"""Read Extra-P's formats, TaLPas, Cube profiles, or a CSV table.
 
@@ -51,6 +56,12 @@ def read_measurements(
     value : str or sequence of str
         Columns of a table that hold measured values, in place of ``value``; a pattern such as
         ``rep*`` names several. Several columns are repetitions of a point.
+    absent : {"omit", "zero"}
+        A call path that some runs do not hold has fewer points, or the value 0 there, as where the
+        call trees of all runs are merged [Shudler18].
+    reduce : {"mean", "max", "sum"}, optional
+        How the values of the processes of a run become one: in Cube profiles (the mean if left
+        out), and in a table with a column ``process``.
 
     Returns
     -------
@@ -73,20 +84,27 @@ def read_measurements(
     """
     began = time.perf_counter()
     wanted = [value] if isinstance(value, str) else [*value]
-    parameters, records, is_table = _parsed(Path(path), wanted)
+    one_of(absent, "treatment of absent call paths", ("omit", "zero"))
+    if reduce is not None:
+        one_of(reduce, "reduction", tuple(REDUCTIONS))
+    parameters, records, is_table = _parsed(Path(path), wanted, reduce)
     if wanted and not is_table:
         raise InputError(
             "has no columns to choose from", file=path, found=", ".join(wanted), expected="a table"
         )
+    if absent == "zero":
+        with_zeros(records)
     found = assemble(parameters, records, file=path)
     note_read("measurements", path, began, paths=sum(each.n_paths for each in found))
     return found
 
 
-def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]:
+def _parsed(
+    path: Path, value: Sequence[str], reduce: str | None
+) -> tuple[list[str], Records, bool]:
     """Return parameters and values, and whether they came from columns."""
     if path.is_dir():
-        return *parse_cube(path), False
+        return *parse_cube(path, reduce or "mean"), False
     raw = read_limited(path, _MAX_BYTES)
     if raw.startswith(_ZIP):
         return *parse_project(raw, path), False
@@ -97,6 +115,13 @@ def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]
         if raw.startswith(signature):
             raise InputError(meaning, file=path)
     content = as_string(raw, path)
+    separator = _table_separator(content)
+    if reduce is not None and not separator:
+        raise InputError(
+            "has no values of single processes to reduce",
+            file=path,
+            expected="Cube profiles, or a table with a column process",
+        )
     start = content.lstrip()[:1]
     if not start:
         raise InputError("is empty", file=path)
@@ -109,9 +134,8 @@ def _parsed(path: Path, value: Sequence[str]) -> tuple[list[str], Records, bool]
         )
     if start == "{":
         return *_from_json(content, path), False
-    separator = _table_separator(content)
     if separator:
-        return *parse_csv(content, path, separator, value), True
+        return *parse_csv(content, path, separator, value, reduce), True
     return *parse_text(content, path), False
 
 

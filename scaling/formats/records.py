@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +115,29 @@ def label(value: object, what: str, file: PathLike, line: int | None = None) -> 
     if not isinstance(value, str):
         raise InputError(f"bad {what}", file=file, line=line, found=repr(value), expected="text")
     return value
+
+
+# How values of the processes of one run become one.
+REDUCTIONS: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "sum": np.sum}
+
+
+def with_zeros(records: Records) -> None:
+    """Merge call trees: a call path that a run does not hold took nothing there.
+
+    >>> records = {("a", "time"): {(2.0,): [5.0, 6.0]}, ("b", "time"): {(2.0,): [1.0]}}
+    >>> with_zeros(records)
+    >>> records["b", "time"]
+    {(2.0,): [1.0, 0.0]}
+    """
+    runs: dict[tuple[str, Point], int] = {}
+    for (_, metric), by_point in records.items():
+        for point, values in by_point.items():
+            runs[metric, point] = max(runs.get((metric, point), 0), len(values))
+    for (_, metric), by_point in records.items():
+        for (each, point), most in runs.items():
+            if each == metric:
+                values = by_point.setdefault(point, [])
+                values += [0.0] * (most - len(values))
 
 
 def assemble(parameters: Sequence[str], records: Records, *, file: PathLike) -> list[Measurements]:

@@ -185,6 +185,32 @@ class Models:
             )
         return self._spread(self._places(X), parts)
 
+    def hypotheses(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Values of all probable hypotheses, and their probabilities.
+
+        Returns
+        -------
+        values : array, shape (n_paths, n_kept, m)
+        probabilities : array, shape (n_paths, n_kept)
+        """
+        return self.sign[:, None, None] * self._values(self._places(X)), self.probabilities
+
+    def errors(self, left_out: bool = False) -> Array:
+        """Relative errors of the formulas at the measured points; shape (n_paths, n_points).
+
+        Parameters
+        ----------
+        left_out : bool
+            Errors at each point of the same terms fitted to all other points.
+        """
+        centre = self.sign[:, None] * self._centred.centre
+        scale = scale_of(centre)
+        relative: Array = (centre - self.evaluate(self.measurements.points)) / scale
+        if left_out:
+            models = [self.terms(p) for p in range(self.n_paths)]
+            relative = _left_out(self.measurements.points, relative, scale, models)
+        return relative
+
     def _values(self, places: Array, most: int | None = None) -> Array:
         """Values of each hypothesis, or of the `most` likeliest; shape (p, h, m)."""
         terms = [
@@ -348,7 +374,9 @@ def _quality(
         "rss": rss,
         "adjusted_r2": adjusted,
         "smape": smape,
-        "cross_validation": _leave_one_out(points, residual / scale, scale, models),
+        "cross_validation": np.sqrt(
+            np.mean(_left_out(points, residual / scale, scale, models) ** 2, axis=1)
+        ),
     }
 
 
@@ -365,15 +393,15 @@ def _farthest(centre: Array, fitted: Array) -> Array:
     return result
 
 
-def _leave_one_out(
+def _left_out(
     points: Array, residual: Array, scale: Array, models: Sequence[Sequence[Term]]
 ) -> Array:
-    """Return the root mean square of the errors at each point when it is left out."""
+    """Return the relative error at each point when it is left out."""
     value = {
         e: formula.evaluate([(1.0, e)], points) for e in {e for terms in models for _, e in terms}
     }
     count = np.array([len(terms) for terms in models])
-    result = np.empty(len(models))
+    result = np.empty(residual.shape)
     # Models with equally many terms are solved together; one at a time takes half as long as the
     # fit.
     for k in np.unique(count):
@@ -383,5 +411,5 @@ def _leave_one_out(
         columns /= np.maximum(np.linalg.norm(columns, axis=2, keepdims=True), 1e-300)
         q, _ = np.linalg.qr(columns.transpose(0, 2, 1))
         leverage = np.minimum((q**2).sum(axis=2), 1 - 1e-9)
-        result[which] = np.sqrt(np.mean((residual[which] / (1 - leverage)) ** 2, axis=1))
+        result[which] = residual[which] / (1 - leverage)
     return result
