@@ -191,7 +191,7 @@ def speed_up(runs: JobFile, figure: str | None, output: Output) -> None:
         limit = known[known["scenario"] == "speed-up limit"].set_index("job")["elapsed"]
         table["published"] = table["job"].map(limit).where(table["interconnect"] == "HF2")
     if figure is not None:
-        from toruscast.report.scaling.speedup import save_speedup_figure
+        from toruscast.answers.scaling.speedup import save_speedup_figure
 
         save_speedup_figure(table, figure)
     output.write({"constants": _constants(model), "runs": records(table)}, table)
