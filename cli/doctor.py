@@ -20,9 +20,9 @@ from toruscast.mapping.formats import (
     read_torus,
     read_workload,
 )
-from toruscast.mapping.formats._foreign import Foreign, foreign
 from toruscast.mapping.formats.dialect import NOUNS, Dialect
 from toruscast.mapping.formats.facts import graph_facts
+from toruscast.mapping.formats.foreign import Foreign, foreign
 from toruscast.mapping.formats.mapping import mapping_files
 from toruscast.mapping.formats.registry import identify, recognised
 from toruscast.mapping.formats.source import Source

@@ -20,7 +20,7 @@ from .learning import (
     score,
 )
 from .output import Output, new_table, records
-from .records import Source, Traffic, Work
+from .records import SampleSource, Traffic, Work
 from .runs import learn_from_runs, scored
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ BASELINE = "analytic"
 @options.output_record
 def command(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     chosen: tuple[str, ...],
     plugin: str | None,
     target: Target | None,
@@ -123,7 +123,7 @@ def command(
 
 def _evaluate_runs(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     chosen: tuple[str, ...],
     level: int,
     mine: tuple[str, ...],

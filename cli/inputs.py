@@ -112,7 +112,7 @@ DEFAULT_CANDIDATES = 84
 
 
 @dataclass(frozen=True)
-class Application:
+class LoadedTraffic:
     """What an application sends in one iteration, and how it came about."""
 
     workload: Workload
@@ -145,7 +145,7 @@ class Application:
         }
 
 
-def load_application(traffic: Traffic, *, simulated: bool = True) -> Application:
+def load_application(traffic: Traffic, *, simulated: bool = True) -> LoadedTraffic:
     """Read what is sent: of one file, of several as phases after each other, or of a collective.
 
     Of several files, some may have nothing to send.
@@ -175,7 +175,7 @@ def load_application(traffic: Traffic, *, simulated: bool = True) -> Application
     return found
 
 
-def _joined(parts: Sequence[Application], traffic: Traffic) -> Application:
+def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
     """Return the phases of all parts, one after the other."""
     from toruscast.errors import InputError
     from toruscast.mapping import Workload
@@ -201,7 +201,7 @@ def _joined(parts: Sequence[Application], traffic: Traffic) -> Application:
         )
     names = dict.fromkeys(part.workload.name for part in parts)
     divisors = {part.iterations for part in parts}
-    return Application(
+    return LoadedTraffic(
         Workload(phases, ", ".join(names), traffic.dependent),
         tuple(traffic.comms),
         traffic.include,
@@ -217,7 +217,7 @@ def check_any(n_messages: float, file: str) -> None:
         raise InputError("communication graph without a message", file=file)
 
 
-def _read_application(comm: str, traffic: Traffic) -> Application:
+def _read_application(comm: str, traffic: Traffic) -> LoadedTraffic:
     """The traffic of a file, whether or not there is something in it to send."""
     from toruscast.mapping import Workload
 
@@ -227,7 +227,7 @@ def _read_application(comm: str, traffic: Traffic) -> Application:
     if traffic.grid is not None:
         phases = [phase.renamed(phase.name, task_grid(traffic.grid)) for phase in phases]
     workload = Workload(phases, read.name, read.dependent)
-    return Application(workload, (comm,), traffic.include, iterations)
+    return LoadedTraffic(workload, (comm,), traffic.include, iterations)
 
 
 def per_iteration(graph: CommGraph, iterations: float | None) -> CommGraph:
@@ -274,7 +274,7 @@ def check_sends(workload: Workload, file: str) -> None:
         )
 
 
-def _load_collective(traffic: Traffic) -> Application:
+def _load_collective(traffic: Traffic) -> LoadedTraffic:
     """The rounds of a collective, in place of graphs."""
     from toruscast.mapping import parse_torus
 
@@ -282,7 +282,7 @@ def _load_collective(traffic: Traffic) -> Application:
         raise click.UsageError("give --comm or --collective, not both")
     text = traffic.collective or ""
     workload = load_collective(traffic, parse_torus(traffic.torus or "")).workload()
-    return Application(workload, (text,), traffic.include, None)
+    return LoadedTraffic(workload, (text,), traffic.include, None)
 
 
 def load_torus(traffic: Host, unused: Collection[str] = ()) -> Torus:

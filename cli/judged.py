@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .inputs import load_application, load_torus
 from .learning import obtain_samples
 from .output import Output, new_table, records
-from .records import Source, Traffic, Work, is_default, refuse
+from .records import SampleSource, Traffic, Work, is_default, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ SPLITS = 10
 
 def judge_metrics(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     mine: tuple[str, ...],
     level: int | None,
     splits: int,
@@ -65,7 +65,7 @@ def judge_metrics(
 
 
 def _from_table(
-    traffic: Traffic, source: Source, mine: tuple[str, ...], work: Work, output: Output
+    traffic: Traffic, source: SampleSource, mine: tuple[str, ...], work: Work, output: Output
 ) -> pd.DataFrame:
     """Return the samples of a file with the metrics of their traffic, routed again."""
     from toruscast.errors import InputError

@@ -12,7 +12,7 @@ from toruscast.wording import closest
 
 from .inputs import load_application, load_torus
 from .output import Output, check_writable, new_table, records
-from .records import Source, Traffic, Work, refuse
+from .records import SampleSource, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ def load_plugin(path: str | None) -> tuple[str, ...]:
 
 def obtain_samples(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     level: int,
     work: Work,
     output: Output,

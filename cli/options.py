@@ -14,7 +14,17 @@ from toruscast.typing import Routing
 from .output import Output
 from .placing_options import POSITIVE, Positive, holes_options, placing_options
 from .reading_options import include_option, iterations_option, reading_options
-from .records import Basis, Candidates, F, Limits, Source, Traffic, Work, as_record, with_options
+from .records import (
+    Basis,
+    Candidates,
+    F,
+    Limits,
+    SampleSource,
+    Traffic,
+    Work,
+    as_record,
+    with_options,
+)
 from .workers import on_workers
 
 TASKS = Positive(1, 2**31 - 1)
@@ -125,7 +135,7 @@ def sample_options(function: F) -> F:
         optional_traffic_options,
         as_record(
             "source",
-            Source,
+            SampleSource,
             *placing_options,
             click.option(
                 "-n",

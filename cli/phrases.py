@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from toruscast.answers.page.write import Answer
     from toruscast.mapping import TaskMapping, Torus
 
-    from .inputs import Application
+    from .inputs import LoadedTraffic
     from .records import Traffic
 
 # Share of the bytes that are left out.
 _WORTH_SAYING = 0.001
 
 
-def application_line(application: Application) -> str:
+def application_line(application: LoadedTraffic) -> str:
     """Return what is sent, in words."""
     import numpy as np
 
@@ -55,7 +55,7 @@ def application_line(application: Application) -> str:
 class Setting:
     """An application's phases, and the torus they go over."""
 
-    application: Application
+    application: LoadedTraffic
     traffic: Traffic
     torus: Torus
 

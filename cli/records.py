@@ -156,7 +156,7 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class Source(Placing):
+class SampleSource(Placing):
     """Where samples come from: simulated, measured, or read."""
 
     number: int | None = None

@@ -9,7 +9,7 @@ import click
 
 from .inputs import load_application, load_mappings, load_torus
 from .output import Output
-from .records import Candidates, Source, Traffic, Work, refuse
+from .records import Candidates, SampleSource, Traffic, Work, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def learn_from_runs(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     names: Sequence[str],
     more: Sequence[str],
     work: Work,

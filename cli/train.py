@@ -20,7 +20,7 @@ from .learning import (
 )
 from .output import Output, new_table, records
 from .phrases import check_page, report_option, write_page
-from .records import Source, Traffic, Work, is_default
+from .records import SampleSource, Traffic, Work, is_default
 from .runs import learn_from_runs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @options.output_record
 def command(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     out: str,
     chosen: str,
     plugin: str | None,
@@ -116,7 +116,7 @@ def command(
 
 def _train_on_runs(
     traffic: Traffic,
-    source: Source,
+    source: SampleSource,
     names: tuple[str, ...],
     out: str,
     splits: int,

@@ -191,8 +191,8 @@ class Compiling:
 
     def __init__(self, torus: Torus, routing: Routing, output: Output) -> None:
         from toruscast._jit import is_compiled
-        from toruscast.simulation._setup import is_special
         from toruscast.simulation.kernels.loop import run
+        from toruscast.simulation.setup import is_special
 
         self.process: subprocess.Popen[bytes] | None = None
         stats = getattr(run, "stats", None)

@@ -37,7 +37,7 @@ class _Tasks(Workload):
         _refuse(self.name, "its phases")
 
 
-class _Found(NamedTuple):
+class _EdgeTotals(NamedTuple):
     """What one reading of the edges finds."""
 
     tally: Tally
@@ -117,7 +117,7 @@ class StreamedTraffic(RoutedTraffic):
         _refuse(self._stream.name, "its release bound")
 
     @lazy
-    def _found(self) -> _Found:
+    def _found(self) -> _EdgeTotals:
         found, load = None, np.zeros(self.torus.n_links)
         for piece in self._stream.pieces():
             own = tally(piece, self.torus, self.mapping, routing=self.routing)
@@ -127,7 +127,7 @@ class StreamedTraffic(RoutedTraffic):
             load += link_loads(piece, self.torus, self.mapping, routing=self.routing)
         if found is None:
             raise InputError("communication graph without an edge", found=self._stream.name)
-        return _Found(found, load)
+        return _EdgeTotals(found, load)
 
     @property
     def _stream(self) -> GraphStream:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, trailing_zeros
 
-from ._route_kernels import Grid
 from .offsets import OffsetTable
+from .route_kernels import Grid
 
 
 @kernel

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, inner_kernel, kernel, prefetch
 
-from ._route_kernels import Grid, goes_plus, is_halved
+from .route_kernels import Grid, goes_plus, is_halved
 from .runs import RunTable
 
 BLOCK_NODES = 512

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, prefetch
 
-from ._route_kernels import BLUEGENE_Q, ROUND_ROBIN, Grid, goes_plus
 from ._run_kernels import TASKS_AHEAD, begin_runs, by_block, note_codes, run_to
 from .edges import Edges
+from .route_kernels import BLUEGENE_Q, ROUND_ROBIN, Grid, goes_plus
 from .runs import RunTable
 
 

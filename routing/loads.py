@@ -14,8 +14,8 @@ from toruscast.mapping.bluegene_routes import Groups
 from toruscast.typing import Routing
 from toruscast.validation import as_array
 
-from . import _route_kernels as kernels
 from . import _run_kernels as run_kernels
+from . import route_kernels as kernels
 from . import twisted
 from ._adaptive_kernels import add_adaptive_loads, merge_pairs, widen_reach
 from .edges import fixed_point

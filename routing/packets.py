@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Network, Torus, Workload
 
-from ._route_kernels import take_turns
+from .route_kernels import take_turns
 
 
 def packet_counts(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 
-from . import _route_kernels as kernels
+from . import route_kernels as kernels
 from . import twisted
 from .routing import grid_of
 

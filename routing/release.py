@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from toruscast._scratch import scratch
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 
-from ._release_kernels import (
+from ._sort_kernels import keys_of, sort_keys
+from .edges import prepare, queue_of
+from .loads import link_loads
+from .release_kernels import (
     A_BYTE,
     Crossing,
+    DimensionLines,
     Feeding,
-    Lines,
     choose,
     flag_runs,
     latest_link,
     latest_link_of_routes,
     release_from_fifos,
 )
-from ._route_kernels import ROUND_ROBIN
-from ._sort_kernels import keys_of, sort_keys
-from .edges import prepare, queue_of
-from .loads import link_loads
+from .route_kernels import ROUND_ROBIN
 from .routing import FIFO_RULES, check_fit, grid_of, injection_fifos
 from .runs import run_table, worthwhile_runs
 from .twisted import list_links
@@ -180,7 +180,7 @@ def _hot_runs(
 
 
 @lru_cache(maxsize=8)
-def _lines(torus: Torus) -> Lines:
+def _lines(torus: Torus) -> DimensionLines:
     """Return the consecutive links along each dimension."""
     link = []
     plus, minus = [], []
@@ -193,7 +193,7 @@ def _lines(torus: Torus) -> Lines:
         begin += 2 * along.size
         ports = 2 * torus.ndim
         link += [along * stride * ports + 2 * k, (size - 1 - along) * stride * ports + 2 * k + 1]
-    return Lines(
+    return DimensionLines(
         np.concatenate(link, dtype=np.int32, casting="same_kind"),
         np.array(plus),
         np.array(minus),

@@ -14,7 +14,7 @@ from toruscast.mapping.ties import TIE_RULES
 from toruscast.typing import Routing
 from toruscast.validation import one_of
 
-from . import _route_kernels as kernels
+from . import route_kernels as kernels
 from . import twisted
 
 FIFO_RULES = {

@@ -11,7 +11,7 @@ from toruscast._scratch import scratch
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.typing import Routing
 
-from . import _route_kernels as kernels
+from . import route_kernels as kernels
 from ._run_kernels import spread_runs
 from ._tally_kernels import HOP_BYTES, OFF_NODE, PACKET_HOPS, SLOWEST, Constants, Sums, add_up
 from .edges import Prepared, prepare

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from toruscast._jit import bare_kernel, kernel
 
 from ._delta_kernels import Change, Ends, Uses, accept, propose, withdraw
-from ._step_kernels import Places, Random, Steps, propose_step, uniform
+from ._step_kernels import Places, ProposedStep, Random, propose_step, uniform
 
 
 class Objective(NamedTuple):
@@ -37,7 +37,7 @@ class Walker(NamedTuple):
     uses: Uses
     change: Change
     places: Places
-    steps: Steps
+    steps: ProposedStep
     node: NDArray[np.int32]  # (T,)
     load: NDArray[np.int64]  # (P * R,)
     random: Random

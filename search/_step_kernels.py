@@ -36,7 +36,7 @@ class Places(NamedTuple):
     size: NDArray[np.int64]  # (D,) nodes along each dimension
 
 
-class Steps(NamedTuple):
+class ProposedStep(NamedTuple):
     """A proposed step: contents of places move to other places, all at once."""
 
     to: NDArray[np.int64]  # (S,)
@@ -75,7 +75,7 @@ def uniform(random: Random) -> float:
 @bare_kernel
 def propose_step(
     places: Places,
-    steps: Steps,
+    steps: ProposedStep,
     ends: Ends,
     uses: Uses,
     node: NDArray[np.int32],
@@ -122,7 +122,7 @@ def propose_step(
 
 
 @bare_kernel
-def _put(places: Places, steps: Steps, place: int, target: int) -> None:
+def _put(places: Places, steps: ProposedStep, place: int, target: int) -> None:
     """Add the move of one place's content to another place."""
     i = steps.count[0]
     steps.task[i] = places.content[place]
@@ -185,7 +185,7 @@ def _easiest(
 
 
 @bare_kernel
-def _permute_boxes(places: Places, steps: Steps, random: Random) -> None:
+def _permute_boxes(places: Places, steps: ProposedStep, random: Random) -> None:
     """Exchange two boxes of nodes; or mirror, turn or shift one box."""
     ndim = places.size.size
     n_nodes = places.first.size - 1
@@ -240,7 +240,7 @@ def _permute_boxes(places: Places, steps: Steps, random: Random) -> None:
 
 
 @bare_kernel
-def _list_box(places: Places, steps: Steps, corner: int) -> bool:
+def _list_box(places: Places, steps: ProposedStep, corner: int) -> bool:
     """List the nodes of a box; return False if it cannot be permuted."""
     n = 1
     steps.box[0, 0] = corner
@@ -267,7 +267,7 @@ def _list_box(places: Places, steps: Steps, corner: int) -> bool:
 
 
 @bare_kernel
-def _exchange_box(places: Places, steps: Steps, volume: int, along: int, shift: int) -> None:
+def _exchange_box(places: Places, steps: ProposedStep, volume: int, along: int, shift: int) -> None:
     """Exchange a box with another some hops away, unless they overlap or differ in places."""
     fits = True
     for i in range(volume):
@@ -296,7 +296,7 @@ def _exchange_box(places: Places, steps: Steps, volume: int, along: int, shift: 
 
 
 @bare_kernel
-def _put_node(places: Places, steps: Steps, source: int, target: int) -> None:
+def _put_node(places: Places, steps: ProposedStep, source: int, target: int) -> None:
     """Add the move of all of a node's content to another node."""
     for i in range(places.first[source + 1] - places.first[source]):
         _put(places, steps, places.first[source] + i, places.first[target] + i)

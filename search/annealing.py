@@ -12,7 +12,7 @@ from toruscast.typing import Routing
 
 from ._anneal_kernels import Objective, Walker, anneal, heat_of_tasks, sums_of_powers
 from ._delta_kernels import Ends, Uses
-from ._step_kernels import Places, Steps
+from ._step_kernels import Places, ProposedStep
 from .moving import MovingLoads
 from .uses import seconds_of_uses
 
@@ -101,7 +101,7 @@ class Annealer:
                 torus.neighbors,
                 np.array(torus.shape, dtype=np.int64),
             ),
-            Steps(
+            ProposedStep(
                 np.zeros(2 * place_node.size + 4, dtype=np.int64),
                 np.zeros(2 * place_node.size + 4, dtype=np.int32),
                 np.zeros(start.n_tasks, dtype=np.int64),

@@ -16,9 +16,9 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.allocation import Allocation
-from toruscast.mapping.strategies._bisect_kernels import bisect_both
+from toruscast.mapping.strategies.bisect_kernels import bisect_both
 from toruscast.mapping.task_mapping import as_mappings
-from toruscast.routing._release_kernels import latest_link
+from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.kernels.loop import run
 from toruscast.training.forecast.answer import Verdict
 from toruscast.typing import Routing

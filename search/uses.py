@@ -13,7 +13,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
 from toruscast.mapping.ties import TIE_RULES
 from toruscast.mapping.torus import Holes
-from toruscast.routing import _route_kernels as kernels
+from toruscast.routing import route_kernels as kernels
 from toruscast.routing.loads import link_loads
 from toruscast.routing.routing import FIFO_RULES, grid_of, routes
 from toruscast.typing import Routing

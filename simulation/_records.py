@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from toruscast.mapping import Torus
 from toruscast.routing import twisted
-from toruscast.routing._route_kernels import pick_fifos
 from toruscast.routing.messages import Messages
+from toruscast.routing.route_kernels import pick_fifos
 from toruscast.routing.routing import FIFO_RULES, grid_of
 
 from . import _state as records
@@ -23,7 +23,7 @@ from .kernels.field import pack_routes
 NONE = records.NONE
 
 
-class Rounds(NamedTuple):
+class TaskRounds(NamedTuple):
     """The messages that each task hands over and waits for; letters as in `_state`."""
 
     then: NDArray[np.int32]  # (E,) or (0,)
@@ -106,7 +106,7 @@ def _fifos_of_answers(
     return answer
 
 
-def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> Rounds:
+def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> TaskRounds:
     """Return the messages that each round of each task hands over and waits for."""
     asking = np.flatnonzero(messages.asks)
     n, dependent = messages.task.size, n_rounds > 1
@@ -125,7 +125,7 @@ def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> Rounds:
         receiver, sender = messages.receiver * np.int64(n_rounds) + messages.round, rows
         np.add.at(waits, receiver, 1)
         np.add.at(waits, rows[asking], 1)
-    return Rounds(
+    return TaskRounds(
         then,
         first.astype(np.int32),
         receiver.astype(np.int32),

@@ -242,7 +242,7 @@ class State(NamedTuple):
     task_queue: NDArray[np.int64]  # (rows, 3) the same for events that come in order
     log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
     clock: NDArray[np.int64]  # (11,)
-    special: int | None  # None on the usual network, 1 on others; see `_setup.is_special`
+    special: int | None  # None on the usual network, 1 on others; see `setup.is_special`
     fifos: int  # a node
     whole_places: int  # whether every packet takes the room of the largest
     virtual: int  # virtual channels of each channel, 1 where packets do not queue behind others

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus
-from toruscast.routing._route_kernels import take_turns
 from toruscast.routing.edges import prepare
 from toruscast.routing.messages import Messages
 from toruscast.routing.packets import packet_counts, software_times
+from toruscast.routing.route_kernels import take_turns
 
 from ._clock import _LONGEST_WAIT, carrying, clock_of
 from ._state import PARTS

@@ -31,7 +31,7 @@ _MANY = 16
 _ROOM = 1 / 8
 
 
-class Timed(Protocol):
+class HasTime(Protocol):
     """A result with a time in seconds."""
 
     @property
@@ -39,7 +39,7 @@ class Timed(Protocol):
         """Seconds."""
 
 
-T = TypeVar("T", bound=Timed)
+T = TypeVar("T", bound=HasTime)
 
 
 def attempts(longest: int, most: float = math.inf) -> list[int]:
@@ -119,6 +119,6 @@ def refine(
     return result, 0.0 if coarsening == 1 else change
 
 
-def _change(before: Timed, after: Timed) -> float:
+def _change(before: HasTime, after: HasTime) -> float:
     """Return the relative change of the time; 0 if the time is 0."""
     return abs(after.time - before.time) / after.time if after.time else 0.0

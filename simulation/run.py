@@ -16,8 +16,8 @@ from toruscast.typing import Routing
 
 from . import _state as records
 from ._clock import BETWEEN_LOOKS, waits_too_long
-from ._setup import build_state
 from .kernels.loop import run, start
+from .setup import build_state
 from .stall import check_finished
 from .stretch import Snapshot, Stretch
 

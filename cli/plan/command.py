@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
-from ..inputs import Application, load_application, load_mappings, load_torus
+from ..inputs import LoadedTraffic, load_application, load_mappings, load_torus
 from ..output import Output, check_writable, records
 from ..phrases import check_page, report_option, write_page
 from ..placing_options import POSITIVE
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RunLimits:
     """How many runs there may be, and what is worth one."""
 
     batch: int = 1
@@ -46,7 +46,7 @@ _SHARE = click.FloatRange(min=1e-4, max=1)
 )
 @as_record(
     "pace",
-    Pace,
+    RunLimits,
     click.option(
         "--batch",
         type=POSITIVE,
@@ -115,7 +115,7 @@ def command(
     traffic: Traffic,
     candidates: Candidates,
     times: str | None,
-    pace: Pace,
+    pace: RunLimits,
     launch: Launch,
     top: int,
     work: Work,
@@ -183,14 +183,14 @@ def command(
         print_plan(application, made, upcoming, written, times, top, output.console())
 
 
-def _next(made: Plan, pace: Pace) -> list[TaskMapping]:
+def _next(made: Plan, pace: RunLimits) -> list[TaskMapping]:
     """Return the mappings to run next: none if the runs are enough, or all that may be."""
     left = pace.batch if pace.runs is None else min(pace.batch, pace.runs - made.n_runs)
     return [] if made.is_enough or left < 1 else made.ask(left)
 
 
 def _content(
-    application: Application,
+    application: LoadedTraffic,
     torus: Torus,
     made: Plan,
     upcoming: list[TaskMapping],

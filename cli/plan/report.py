@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping
     from toruscast.training import Plan
 
-    from ..inputs import Application
+    from ..inputs import LoadedTraffic
 
 
 def print_plan(
-    application: Application,
+    application: LoadedTraffic,
     made: Plan,
     upcoming: Sequence[TaskMapping],
     written: Mapping[Path, str],

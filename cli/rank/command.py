@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import options
-from ..inputs import Application, load_application, load_mappings, load_torus
+from ..inputs import LoadedTraffic, load_application, load_mappings, load_torus
 from ..learning import COVERAGE, learned, load_plugin
 from ..mapping_files import MappingFile, is_folder, write_to_folder
 from ..output import Output, records
@@ -125,7 +125,7 @@ def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
         raise click.UsageError("--check simulates: it cannot check the times of a machine")
 
 
-def _content(application: Application, found: Forecast, basis: Basis) -> dict[str, Any]:
+def _content(application: LoadedTraffic, found: Forecast, basis: Basis) -> dict[str, Any]:
     """Return all of it for JSON."""
     from toruscast import __version__
 

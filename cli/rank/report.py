@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toruscast.training import Forecast
 
-    from ..inputs import Application
+    from ..inputs import LoadedTraffic
     from ..records import Basis
 
 _NO_BOUND = (
@@ -29,7 +29,7 @@ _SCORES = ("rcc", "tau_b", "r2", "regret_1")
 
 
 def print_answer(
-    application: Application, found: Forecast, basis: Basis, top: int, console: Console
+    application: LoadedTraffic, found: Forecast, basis: Basis, top: int, console: Console
 ) -> None:
     """Print what is ranked, the table, the reasons, the quality, and the answer in words."""
     from toruscast.routing.routing import ways_are_open
@@ -68,7 +68,7 @@ def _room_for_search(found: Forecast) -> str:
     )
 
 
-def _header(application: Application, found: Forecast, basis: Basis) -> str:
+def _header(application: LoadedTraffic, found: Forecast, basis: Basis) -> str:
     from toruscast.wording import counted
 
     routing = {

@@ -100,10 +100,12 @@ def command(
     host = load_torus(traffic)
     setting = Setting(application, traffic, host)
     if mapping is None:
-        from .many import How, rank_simulated
+        from .many import SimulationOptions, rank_simulated
 
         several = load_mappings(workload, host, candidates, work.seed)
-        how = How(work.routing, packets.coarsening or 1, packets.error, packets.repeat, work.seed)
+        how = SimulationOptions(
+            work.routing, packets.coarsening or 1, packets.error, packets.repeat, work.seed
+        )
         rank_simulated(setting, workload, several, how, work.jobs, top, output)
         return
     chosen = load_mapping(workload, host, mapping, candidates, work.seed)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class How:
+class SimulationOptions:
     """How each of the mappings is simulated."""
 
     routing: Routing
@@ -29,7 +29,7 @@ class How:
 
 
 @dataclass(frozen=True)
-class Sent(Timed):
+class SimulatedMapping(Timed):
     """What came out for a mapping whose messages were sent as packets."""
 
     coarsening: int
@@ -41,7 +41,7 @@ def rank_simulated(
     setting: Setting,
     workload: Workload,
     mappings: Sequence[TaskMapping],
-    how: How,
+    how: SimulationOptions,
     jobs: int,
     top: int,
     output: Output,
@@ -93,10 +93,10 @@ def _simulated(
     workload: Workload,
     torus: Torus,
     mappings: Sequence[TaskMapping],
-    how: How,
+    how: SimulationOptions,
     jobs: int,
     progress: Callable[[int, int], None],
-) -> dict[str, Sent]:
+) -> dict[str, SimulatedMapping]:
     """Simulate each mapping; progress is told in packet-hops of all, as if none were merged."""
     from toruscast.features import RoutedTraffic
     from toruscast.workers import Task
@@ -106,7 +106,9 @@ def _simulated(
     return time_all(mappings, hops, Task(_time_one, workload, torus, how), jobs, progress)
 
 
-def _time_one(workload: Workload, torus: Torus, how: How, item: tuple[TaskMapping, Tell]) -> Sent:
+def _time_one(
+    workload: Workload, torus: Torus, how: SimulationOptions, item: tuple[TaskMapping, Tell]
+) -> SimulatedMapping:
     from toruscast.features.reasons import explain
     from toruscast.simulation import StallError, simulate
 
@@ -125,7 +127,7 @@ def _time_one(workload: Workload, torus: Torus, how: How, item: tuple[TaskMappin
         raise StallError(f"{mapping.name}: {error}") from None
     busy = result.wire_bytes / torus.link_bandwidth / how.iterations
     link = int(busy.argmax())
-    return Sent(
+    return SimulatedMapping(
         result.time,
         result.phase_times,
         why,

@@ -24,7 +24,7 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class ReportTables:
     """The tables that the report shows, their first rows."""
 
     result: Simulation
@@ -37,7 +37,7 @@ class Found:
     fifos: pd.DataFrame
 
 
-def look(result: Simulation, why: Reasons) -> Found:
+def look(result: Simulation, why: Reasons) -> ReportTables:
     """Return what is worth showing of a simulation."""
     from toruscast.simulation.slowest import slowest_messages
 
@@ -46,7 +46,7 @@ def look(result: Simulation, why: Reasons) -> Found:
     waiting = used[used["delay"] > 0]
     fifos = result.fifos()
     fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
-    return Found(
+    return ReportTables(
         result,
         why,
         links,
@@ -63,7 +63,7 @@ def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
     return table.sort_values(column, ascending=False, kind="stable").head(n)
 
 
-def summary(found: Found) -> dict[str, Any]:
+def summary(found: ReportTables) -> dict[str, Any]:
     """Return the simulation in few numbers."""
     result, why, links = found.result, found.why, found.links
     return {
@@ -108,7 +108,7 @@ def one_row(content: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-def print_report(found: Found, console: Console) -> None:
+def print_report(found: ReportTables, console: Console) -> None:
     """Print the summary for people."""
     _print_times(found, console)
     _print_links(found, console)
@@ -119,7 +119,7 @@ def print_report(found: Found, console: Console) -> None:
         console.print(f"\n{link_note(found.busiest['label'].iloc[0])}", style="dim")
 
 
-def _print_times(found: Found, console: Console) -> None:
+def _print_times(found: ReportTables, console: Console) -> None:
     from toruscast.routing.routing import ways_are_open
 
     result = found.result
@@ -175,7 +175,7 @@ def _reached(result: Simulation) -> str:
     )
 
 
-def _print_links(found: Found, console: Console) -> None:
+def _print_links(found: ReportTables, console: Console) -> None:
     if len(found.busiest):
         console.print("\nBusiest links:", style="bold")
         shown = new_table("link", "wire bytes", "busy", "packets", left=("link",))
@@ -206,7 +206,7 @@ def _print_links(found: Found, console: Console) -> None:
         console.print(shown)
 
 
-def _print_messages(found: Found, console: Console) -> None:
+def _print_messages(found: ReportTables, console: Console) -> None:
     if not len(found.slowest):
         return
     console.print("\nSlowest messages:", style="bold")
@@ -238,7 +238,7 @@ def _print_messages(found: Found, console: Console) -> None:
     print_table(shown, console, keep=4)
 
 
-def _print_fifos(found: Found, console: Console) -> None:
+def _print_fifos(found: ReportTables, console: Console) -> None:
     if not len(found.fifos):
         return
     console.print("\nInjection FIFOs that waited longest for their links:", style="bold")
@@ -267,7 +267,7 @@ def _print_fifos(found: Found, console: Console) -> None:
     console.print(shown)
 
 
-def _print_watched(found: Found, console: Console) -> None:
+def _print_watched(found: ReportTables, console: Console) -> None:
     from toruscast.simulation.message_life import waits_by_place, watched_message
 
     message = watched_message(found.result)

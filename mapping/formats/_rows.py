@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from toruscast.files import check_text, most_unpacked
 
-from . import _source
-from ._source import Streamed, opened
+from . import opening
 from ._table import Column, Table, row_of
+from .opening import Streamed, opened
 
 CHUNK = 2**23
 # A text this short is read line by line; compiling or loading the kernel would take longer.
@@ -112,7 +112,7 @@ def _fill(
         [LEFT_OUT if c is None else WHOLE if c.whole else AMOUNT for c in columns], np.int8
     )
     mark = ord(separator) if separator else 0
-    most = most_unpacked(text.file, _source.MAX_BYTES) if _is_packed(text.file) else float("inf")
+    most = most_unpacked(text.file, opening.MAX_BYTES) if _is_packed(text.file) else float("inf")
     line, size, rest, first = 0, 0, b"", True
     while True:
         chunk = stream.read(CHUNK)
@@ -132,7 +132,7 @@ def _fill(
         if not chunk:
             data = data if data.endswith(b"\n") or not data else data + b"\n"
         cut = data.rfind(b"\n") + 1
-        if not cut and len(data) > _source.MAX_LINE:
+        if not cut and len(data) > opening.MAX_LINE:
             raise text.fault("line too long", line + 1, data[:30].decode(errors="replace"))
         rest = data[cut:] + held
         data = data[:cut]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from toruscast.errors import InputError
 
-from ._source import Text
+from .opening import Text
 
 LARGEST = 2**63 - 1
 BLOCK = 10000

@@ -16,9 +16,9 @@ from toruscast.validation import one_of, whole_number
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..workload import Workload, as_workload
 from ._atomic import atomic_path
-from ._source import Progress, check_path, label
 from .graphs._collectives import check_algorithms
 from .graphs.build import AnyPath, Duplicates, Gathered, GraphOptions, Include
+from .opening import Progress, check_path, label
 from .registry import dialect_of, dialect_to_write, identify, reader_of
 from .source import Source
 

@@ -8,7 +8,7 @@ import time
 from toruscast.files import note_read
 
 from ..hlo import HloStep, step_of
-from ._source import as_text, read_text
+from .opening import as_text, read_text
 
 
 def read_hlo(path: str | os.PathLike[str]) -> HloStep:

@@ -9,11 +9,11 @@ from toruscast.errors import InputError
 
 from ..hosts import Hosts
 from ..torus import Torus
-from ._source import Text
 from ._table import NUMBER, fields, whole
 from .dialect import Dialect
 from .mappings.hosts import RANGED, expand, split_list
 from .mappings.table import axes_in, known_columns, split_names
+from .opening import Text
 from .source import Source
 
 PAIRS = re.compile(r"\w+\s*=\s*[^,\s]+(\s*,\s*\w+\s*=\s*[^,\s]+)+\s*,?")

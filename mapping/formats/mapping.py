@@ -16,9 +16,9 @@ from ..hosts import Hosts
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
 from ._atomic import atomic_path, folder_beside, folder_to_fill
-from ._source import at_file, check_path
 from .host_table import are_names, is_table, read_names
 from .mappings.build import MappingOptions, Target
+from .opening import at_file, check_path
 from .registry import dialect_to_write, identify, reader_of
 from .source import Source
 

@@ -26,9 +26,9 @@ from toruscast.errors import InputError
 
 from ..comm_graph import MAX_TASKS
 from ._atomic import PROMISED
-from ._foreign import Foreign, foreign, surely_foreign
 from ._table import Column, read_table
 from .dialect import NOUNS, OPTIONS, Dialect, Holds
+from .foreign import Foreign, foreign, surely_foreign
 from .source import Source
 
 

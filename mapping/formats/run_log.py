@@ -11,7 +11,7 @@ from pathlib import Path
 
 from toruscast.errors import InputError, MissingFileError
 
-from ._source import read_text
+from .opening import read_text
 from .times import MAPPING, columns_of_times, fields, read_runs, separator_of
 
 _HEADER = (MAPPING, "time")

@@ -9,8 +9,9 @@ from toruscast._lazy import lazy
 from toruscast.errors import InputError
 
 from ..torus import Torus
-from ._foreign import Foreign, known_files
-from ._source import (
+from ._table import NUMBER, fields
+from .foreign import Foreign, known_files
+from .opening import (
     Progress,
     Streamed,
     Text,
@@ -20,7 +21,6 @@ from ._source import (
     read_bytes,
     read_start,
 )
-from ._table import NUMBER, fields
 
 # Enough to recognise any dialect by.
 START = 2**16

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from toruscast.errors import InputError
 from toruscast.files import note_read
 
-from ._foreign import COMMA, surely_foreign
-from ._source import Text
 from ._table import NUMBER
 from .dialect import Dialect
+from .foreign import COMMA, surely_foreign
+from .opening import Text
 from .source import Source
 
 MAPPING = "mapping"

@@ -11,7 +11,7 @@ from toruscast.files import note_read, read_limited
 from ..task_mapping import check_torus
 from ..torus import Torus
 from ._atomic import atomic_path
-from ._source import check_path
+from .opening import check_path
 from .registry import dialect_to_write, identify, reader_of
 from .source import Source
 

@@ -4,10 +4,10 @@
 machine makes a torus of a shape. A machine is called with sizes: ``machines.tpu_v4((4, 4, 8))``.
 """
 
-from .machine import Machine, Shapes, Source
+from .machine import Citation, Machine, Shapes
 from .registry import get, named, names
 
-__all__ = ["Machine", "Shapes", "Source", "get", "named", "names"]
+__all__ = ["Citation", "Machine", "Shapes", "get", "named", "names"]
 
 
 def __getattr__(name: str) -> Machine:

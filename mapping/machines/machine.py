@@ -25,7 +25,7 @@ WORDS = ("title", "about", "called", "sources")
 
 
 @dataclass(frozen=True)
-class Source:
+class Citation:
     """Where numbers of a machine come from.
 
     Attributes
@@ -126,7 +126,7 @@ class Machine:
         As it is typed, what it is in a line, and what else there is to say.
     called : str
         What messages call it.
-    sources : tuple of Source
+    sources : tuple of Citation
     shapes : Shapes
     content : dict
         The keys of `Torus` in the file; ``shape`` is what the name alone stands for.
@@ -146,7 +146,7 @@ class Machine:
     title: str
     about: str
     called: str
-    sources: tuple[Source, ...]
+    sources: tuple[Citation, ...]
     shapes: Shapes
     content: dict[str, Any]
     network: dict[str, Any]
@@ -347,12 +347,12 @@ def read_machine(content: dict[str, Any], name: str) -> Machine:
     )
 
 
-def _source(row: object) -> Source:
+def _source(row: object) -> Citation:
     if not isinstance(row, dict):
         raise InputError("bad sources", found=row, expected="tables [[sources]]")
-    check_keys(row, tuple(item.name for item in fields(Source)), "key of [[sources]]")
+    check_keys(row, tuple(item.name for item in fields(Citation)), "key of [[sources]]")
     of = row.get("of", ())
-    source = Source(
+    source = Citation(
         of=(of,) if isinstance(of, str) else tuple(map(str, of)),
         how=str(row.get("how", "measured")),
         says=" ".join(str(row.get("says", "")).split()),

@@ -22,7 +22,7 @@ from ..torus import Holes, Torus
 from .axes import MeshAxes
 
 
-class Piece(NamedTuple):
+class DimensionPart(NamedTuple):
     """``size`` nodes along a dimension, ``stride`` apart."""
 
     dimension: int
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     size: int
 
 
-Pieces = tuple[Piece, ...]
+Pieces = tuple[DimensionPart, ...]
 
 
 def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces, ...]]:
@@ -42,10 +42,10 @@ def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces,
     --------
     >>> for pieces in splits((4,), (2, 2)):
     ...     print(*pieces)
-    (Piece(dimension=0, stride=1, size=2),) (Piece(dimension=0, stride=2, size=2),)
-    (Piece(dimension=0, stride=2, size=2),) (Piece(dimension=0, stride=1, size=2),)
+    (DimensionPart(dimension=0, stride=1, size=2),) (DimensionPart(dimension=0, stride=2, size=2),)
+    (DimensionPart(dimension=0, stride=2, size=2),) (DimensionPart(dimension=0, stride=1, size=2),)
     """
-    taken: list[list[Piece]] = [[] for _ in sizes]
+    taken: list[list[DimensionPart]] = [[] for _ in sizes]
 
     def cut(dimension: int, left: tuple[int, ...]) -> Iterator[tuple[Pieces, ...]]:
         if dimension == len(shape):
@@ -55,7 +55,7 @@ def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces,
         for parts in sorted(_parts(shape[dimension], left), key=len):
             stride, rest = 1, list(left)
             for axis, size in parts:
-                taken[axis].append(Piece(dimension, stride, size))
+                taken[axis].append(DimensionPart(dimension, stride, size))
                 stride *= size
                 rest[axis] //= size
             yield from cut(dimension + 1, tuple(rest))
@@ -103,7 +103,7 @@ def cell_of(torus: Torus, pieces: Pieces) -> Torus:
 
     Examples
     --------
-    >>> str(cell_of(Torus((16, 4, 4)), (Piece(0, 2, 4), Piece(1, 1, 4))))
+    >>> str(cell_of(Torus((16, 4, 4)), (DimensionPart(0, 2, 4), DimensionPart(1, 1, 4))))
     '8mx4x1m'
     """
     if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
@@ -141,8 +141,10 @@ def names_of(torus: Torus, pieces: Pieces) -> str:
     Examples
     --------
     >>> torus = Torus((16, 4))
-    >>> names_of(torus, (Piece(0, 1, 4), Piece(1, 1, 4))), names_of(torus, (Piece(0, 4, 4),))
-    ('4 of X, Y', 'every 4th of X')
+    >>> names_of(torus, (DimensionPart(0, 1, 4), DimensionPart(1, 1, 4)))
+    '4 of X, Y'
+    >>> names_of(torus, (DimensionPart(0, 4, 4),))
+    'every 4th of X'
     """
     words = []
     for dimension, stride, size in pieces:
@@ -274,7 +276,7 @@ def lines_along(torus: Torus, laid: Sequence[Laid]) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> lines_along(Torus((2, 4)), [Laid((Piece(1, 1, 4),), curves((4,))[1])]).tolist()
+    >>> lines_along(Torus((2, 4)), [Laid((DimensionPart(1, 1, 4),), curves((4,))[1])]).tolist()
     [[0, 2, 3, 1], [4, 6, 7, 5]]
     """
     offsets = np.zeros(1, dtype=np.int64)

@@ -17,7 +17,7 @@ from .measurements import Measurements, logarithms
 from .models import Models
 from .noise import centres, outlying, suspects
 from .search import combinations_of
-from .select import CRITERIA, Hypotheses, find
+from .select import CRITERIA, RankedHypotheses, find
 from .terms import TermSpace
 
 Array = NDArray[np.float64]
@@ -129,7 +129,7 @@ def fit_many(
         terms = [s.values(column) for s, column in zip(spaces, points.T, strict=True)]
         prior = [s.prior for s in spaces]
         step = max(1, _CHUNK // combinations_of(points, terms))
-        parts: list[Hypotheses] = []
+        parts: list[RankedHypotheses] = []
         tell = progress or (lambda done, total: None)
         for start in range(0, sign.size, step):
             tell(start, sign.size)
@@ -147,8 +147,8 @@ def fit_many(
                 )
             )
         tell(sign.size, sign.size)
-        found = Hypotheses(
-            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Hypotheses))
+        found = RankedHypotheses(
+            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(RankedHypotheses))
         )
     else:
         found = _constants(centred.centre)
@@ -177,10 +177,10 @@ def _signs(values: Array) -> Array:
     return np.where(mean.sum(axis=1) + first / 2 < 0, -1.0, 1.0)
 
 
-def _constants(centre: Array) -> Hypotheses:
+def _constants(centre: Array) -> RankedHypotheses:
     """Return the one hypothesis that is possible without a varied parameter."""
     shape = (len(centre), 1)
-    return Hypotheses(
+    return RankedHypotheses(
         terms=np.zeros((*shape, 1, 0), dtype=np.intp),
         used=np.ones((*shape, 1), dtype=bool),
         coefficient=centre.mean(axis=1)[:, None, None],

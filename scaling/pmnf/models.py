@@ -19,7 +19,7 @@ from .growth import followed
 from .measurements import Measurements, check_points, off_zero, real_numbers
 from .noise import Centres, scale_of
 from .notes import Note
-from .select import Hypotheses
+from .select import RankedHypotheses
 from .terms import TermSpace
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Models:
         sign: Array,
         mixed: NDArray[np.bool_],
         left_out: NDArray[np.bool_],
-        found: Hypotheses,
+        found: RankedHypotheses,
     ) -> None:
         self.measurements = measurements
         self.trusted = found.trusted

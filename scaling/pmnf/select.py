@@ -64,7 +64,7 @@ _LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class Hypotheses:
+class RankedHypotheses:
     """The hypotheses kept, the most probable first.
 
     Attributes
@@ -122,7 +122,7 @@ def find(
     keep: int,
     two_terms: bool,
     criterion: str,
-) -> Hypotheses:
+) -> RankedHypotheses:
     """Find the most probable hypotheses of every call path.
 
     Parameters
@@ -202,7 +202,7 @@ def _exact(
     scale: Array,
     centred: Centres,
     criterion: str,
-) -> Hypotheses:
+) -> RankedHypotheses:
     """Solve the hypotheses kept exactly, and weigh them again."""
     target, error, known = problem.target, problem.error, problem.known
     n_points = target.shape[1]
@@ -238,7 +238,7 @@ def _exact(
     noiseless = np.flatnonzero(known & (error == _EXACT * scale).all(axis=1))
     if noiseless.size:
         found.coefficient[noiseless] = _without_rounding(found, columns, solved, error, noiseless)
-    return Hypotheses(
+    return RankedHypotheses(
         terms=kept.terms[rows, order],
         used=kept.used[rows, order],
         coefficient=(found.coefficient * reference[:, :, None] / unit)[rows, order],

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._jit import kernel
-from toruscast.routing._route_kernels import (
+from toruscast.routing.route_kernels import (
     Grid,
     goes_plus,
     hops_along,

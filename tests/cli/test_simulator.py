@@ -250,7 +250,7 @@ def test_the_error_reached_is_reported(run, monkeypatch):
 
 
 def test_a_full_log_is_reported(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("toruscast.simulation._setup._LOG_ENTRIES", 50)
+    monkeypatch.setattr("toruscast.simulation.setup._LOG_ENTRIES", 50)
     text = run(f"{LINE} --watch 0:1 --out run").stdout
     # 40 packets, a hop: handed over once; injected, sent, arrived, taken in each.
     assert "The log was full: the last 111 events are not in it." in text

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 
 import networkx as nx
 import pytest
@@ -47,6 +48,11 @@ def test_files_do_not_import_each_other_in_circles():
 
 def test_the_formatter_is_rarely_skipped():
     assert sum(path.read_text().count("# fmt: skip") for path in SOURCE) <= MOST_UNFORMATTED
+
+
+def test_no_class_name_is_used_twice():
+    names = Counter(node.name for path in SOURCE for node in nodes(path, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_there_is_one_error_family():

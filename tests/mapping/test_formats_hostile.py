@@ -15,7 +15,7 @@ from scipy import sparse
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus
 from toruscast.mapping.formats import (
-    _source,
+    opening,
     read_comm,
     read_mapping,
     read_mappings,
@@ -267,7 +267,7 @@ def test_bad_places(tmp_path, reader, monkeypatch):
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("packed", [False, True])
 def test_huge_files(tmp_path, reader, packed, monkeypatch):
-    monkeypatch.setattr(_source, "MAX_BYTES", 1000)
+    monkeypatch.setattr(opening, "MAX_BYTES", 1000)
     data = b"0\n" * 501
     (tmp_path / "huge.txt").write_bytes(gzip.compress(data) if packed else data)
     check_refused(reader, tmp_path / "huge.txt", "file too large: expected at most 1000 bytes")
@@ -276,7 +276,7 @@ def test_huge_files(tmp_path, reader, packed, monkeypatch):
 def test_huge_archive(tmp_path, monkeypatch):
     stream = io.BytesIO()
     np.savez_compressed(stream, a=np.zeros(10000))
-    monkeypatch.setattr(_source, "MAX_BYTES", 1000)
+    monkeypatch.setattr(opening, "MAX_BYTES", 1000)
     (tmp_path / "bomb.npz").write_bytes(stream.getvalue())
     check_refused(read_comm, tmp_path / "bomb.npz", "archive too large: found 80")
 

@@ -13,13 +13,12 @@ from toruscast.mapping.patterns import all_to_all, halo_3d
 from toruscast.routing import dilations, link_loads, release_bound, time_bounds
 from toruscast.routing.messages import list_messages
 from toruscast.routing.packets import packet_counts
-from toruscast.simulation import _setup as setup
 from toruscast.simulation import _state as records
 from toruscast.simulation import run as running
-from toruscast.simulation import simulate
-from toruscast.simulation._setup import build_state
+from toruscast.simulation import setup, simulate
 from toruscast.simulation.kernels.loop import run, start
 from toruscast.simulation.run import SEED_STEP
+from toruscast.simulation.setup import build_state
 
 ROUTINGS = ["deterministic", "adaptive"]
 routing = st.sampled_from(ROUTINGS)

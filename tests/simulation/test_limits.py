@@ -282,7 +282,7 @@ def test_an_interval_longer_than_any_run():
 def test_a_full_log_tells_what_it_left_out(monkeypatch):
     whole = run(watch=(0, 3))
     assert whole.not_logged == 0
-    monkeypatch.setattr("toruscast.simulation._setup._LOG_ENTRIES", 100)
+    monkeypatch.setattr("toruscast.simulation.setup._LOG_ENTRIES", 100)
     cut = run(watch=(0, 3))
     assert len(cut.log()) == 100
     assert cut.not_logged == len(whole.log()) - 100

@@ -14,7 +14,7 @@ from toruscast.mapping.patterns import all_to_all
 from toruscast.routing import dilations
 from toruscast.routing.messages import list_messages
 from toruscast.simulation import StallError, simulate
-from toruscast.simulation._setup import build_state
+from toruscast.simulation.setup import build_state
 from toruscast.simulation.stall import check_finished
 
 ROUTINGS = ["deterministic", "adaptive"]

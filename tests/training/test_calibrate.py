@@ -8,7 +8,7 @@ import pytest
 import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError
-from toruscast.training.measured.microbenchmarks import Timed, read_microbenchmark
+from toruscast.training.measured.microbenchmarks import MeasuredTransfer, read_microbenchmark
 
 TRUTH = {"start": 3e-6, "overhead": 4e-7, "hop_latency": 1e-6, "bandwidth": 5e9}
 BASE = tc.Torus((8, 8)).with_network(payload=1024, header=16)
@@ -26,7 +26,7 @@ def rows():
         for nbytes in SIZES:
             comm = tc.CommGraph(2, [0], [1], [nbytes])
             time = tc.simulate(comm, torus, tc.TaskMapping([0, node], torus)).time
-            found.append(Timed(0, node, nbytes, time, "message", 1, ""))
+            found.append(MeasuredTransfer(0, node, nbytes, time, "message", 1, ""))
     for nbytes in SIZES:
         comm = tc.CommGraph(2, [0], [1], [nbytes])
         ends = [
@@ -35,7 +35,7 @@ def rows():
             ).time
             for n in (100, 200)
         ]
-        found.append(Timed(0, 1, nbytes, (ends[1] - ends[0]) / 100, "stream", 1, ""))
+        found.append(MeasuredTransfer(0, 1, nbytes, (ends[1] - ends[0]) / 100, "stream", 1, ""))
     return found
 
 

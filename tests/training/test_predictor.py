@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from toruscast.errors import InputError
 from toruscast.training import FEATURE_SETS, TimePredictor, feature_set
 from toruscast.training.predictor import fitted
-from toruscast.training.predictor._calibration import Calibration
+from toruscast.training.predictor._calibration import ResidualCalibration
 
 
 def made_up(n: int, seed: int, noise: float = 0.05) -> tuple[pd.DataFrame, np.ndarray]:
@@ -224,7 +224,7 @@ def test_intervals_hold_about_the_stated_share(target):
 def test_quantiles_of_few_misses():
     # Of n misses in order the k-th holds a share k / (n + 1) of new ones; in between in proportion.
     misses = np.array([-3.0, 1.0, 2.0, -4.0])
-    found = Calibration(1.0, misses, np.zeros(1), misses)
+    found = ResidualCalibration(1.0, misses, np.zeros(1), misses)
     assert [found.quantile(share) for share in (0.2, 0.4, 0.5, 0.8, 0.99)] == [1, 2, 2.5, 4, 4]
 
 

@@ -23,7 +23,7 @@ from toruscast.mapping import Torus
 from toruscast.mapping.formats import write_torus
 from toruscast.validation import real_number
 
-from .microbenchmarks import Timed, read_microbenchmark
+from .microbenchmarks import MeasuredTransfer, read_microbenchmark
 
 CONSTANTS = ("start", "overhead", "hop_latency", "bandwidth")
 _UNITS = {"bandwidth": "bytes/s"}
@@ -89,7 +89,7 @@ class Calibration:
 
 
 def calibrate(
-    times: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Timed],
+    times: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | MeasuredTransfer],
     torus: Torus,
     *,
     between: tuple[int, int] = (0, 1),
@@ -99,7 +99,7 @@ def calibrate(
 
     Parameters
     ----------
-    times : path-like or sequence of path-like or Timed
+    times : path-like or sequence of path-like or MeasuredTransfer
         Files of OSU, IMB or nccom-test, or a CSV of ``source,destination,bytes,time``; as of
         `read_microbenchmark`. Times over several distances tell the time a hop from the rest.
     torus : Torus
@@ -127,7 +127,7 @@ def calibrate(
     ...     for nbytes in (64, 4096, 65536, 2**20):
     ...         comm = CommGraph(2, [0], [1], [nbytes])
     ...         time = simulate(comm, torus, TaskMapping([0, hops], torus)).time
-    ...         rows.append(Timed(0, hops, nbytes, time, "message", 1, ""))
+    ...         rows.append(MeasuredTransfer(0, hops, nbytes, time, "message", 1, ""))
     >>> found = calibrate(rows, Torus((8,), bandwidth=1e9))
     >>> round(found.torus.network.hop_latency, 9), round(found.torus.bandwidth[0] / 1e9, 2)
     (4e-08, 2.0)
@@ -148,10 +148,10 @@ def calibrate(
 
 
 def _all(
-    times: Iterable[str | os.PathLike[str] | Timed], between: tuple[int, int]
-) -> Iterable[Timed]:
+    times: Iterable[str | os.PathLike[str] | MeasuredTransfer], between: tuple[int, int]
+) -> Iterable[MeasuredTransfer]:
     for each in times:
-        if isinstance(each, Timed):
+        if isinstance(each, MeasuredTransfer):
             real_number(each.time, "time", 0)
             yield each
         else:
@@ -172,7 +172,7 @@ class _Fit:
 class _Problem:
     """The times as a linear model of the four constants."""
 
-    def __init__(self, rows: list[Timed], torus: Torus) -> None:
+    def __init__(self, rows: list[MeasuredTransfer], torus: Torus) -> None:
         self.rows, self.torus = rows, torus
         network = torus.network
         src = np.array([row.source for row in rows], dtype=np.int64)

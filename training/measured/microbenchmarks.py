@@ -32,7 +32,7 @@ _TIMES |= {"time_ns": 1e-9}
 
 
 @dataclass(frozen=True)
-class Timed:
+class MeasuredTransfer:
     """A row of a microbenchmark.
 
     Attributes
@@ -63,7 +63,7 @@ class Timed:
 
 def read_microbenchmark(
     path: str | os.PathLike[str], between: tuple[int, int] = (0, 1)
-) -> list[Timed]:
+) -> list[MeasuredTransfer]:
     r"""Return the times in a file.
 
     Of OSU's tests latency (also multi-pair), bandwidth and message rate (``osu_mbw_mr``) are read,
@@ -96,7 +96,7 @@ def read_microbenchmark(
     if len(data) > _LARGEST:
         raise InputError("file too large", file=path, expected=f"at most {_LARGEST:,} bytes")
     lines = data.decode("utf-8-sig", errors="replace").splitlines()
-    recognised: tuple[tuple[re.Pattern[str], Callable[..., Iterator[Timed]]], ...] = (
+    recognised: tuple[tuple[re.Pattern[str], Callable[..., Iterator[MeasuredTransfer]]], ...] = (
         (_OSU, _osu),
         (_IMB, _imb),
         (_NCCOM, _nccom),
@@ -113,7 +113,7 @@ def read_microbenchmark(
     return rows
 
 
-def _osu(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[Timed]:
+def _osu(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[MeasuredTransfer]:
     kind: Kind = "message"
     pairs, both = 1, 1
     for number, line in enumerate(lines, 1):
@@ -136,7 +136,7 @@ def _osu(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[
             yield _row(between, size, seconds, kind, pairs, path, number)
 
 
-def _imb(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[Timed]:
+def _imb(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[MeasuredTransfer]:
     reads = False
     for number, line in enumerate(lines, 1):
         title = _IMB.match(line)
@@ -147,7 +147,7 @@ def _imb(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[
             yield _row(between, size, microseconds * 1e-6, "message", 1, path, number)
 
 
-def _nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[Timed]:
+def _nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[MeasuredTransfer]:
     for number, line in enumerate(lines, 1):
         cells = line.split()
         if len(cells) >= 6 and cells[0].isdigit() and cells[1].isdigit():
@@ -159,7 +159,7 @@ def _nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterato
             yield _row(between, sent, microseconds * 1e-6, "collective", 1, path, number)
 
 
-def _csv(lines: Sequence[str], path: str) -> Iterator[Timed]:
+def _csv(lines: Sequence[str], path: str) -> Iterator[MeasuredTransfer]:
     kept = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and line[:1] != "#"]
     expected = "source,destination,bytes,time, or what OSU, IMB or nccom-test prints"
     if not kept:
@@ -201,9 +201,9 @@ def _row(
     pairs: int,
     path: str,
     line: int,
-) -> Timed:
+) -> MeasuredTransfer:
     _positive(seconds, path, line)
-    return Timed(*ends, nbytes, seconds, kind, pairs, f"{path}:{line}")
+    return MeasuredTransfer(*ends, nbytes, seconds, kind, pairs, f"{path}:{line}")
 
 
 def _numbers(text: str, path: str, line: int, least: int) -> list[float]:

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Calibration:
+class ResidualCalibration:
     """Cross-validated misses, each divided by the spread of the trees plus a floor.
 
     A miss is the sum of what its group has in common and of its own deviation; without groups the
@@ -74,7 +74,7 @@ def calibrate(
     groups: ArrayLike | None,
     n_folds: int,
     seed: int,
-) -> Calibration:
+) -> ResidualCalibration:
     """Fit ``forest`` without each fold in turn; collect how far ``centre`` misses its ``score``."""
     from sklearn.base import clone
     from sklearn.model_selection import GroupKFold, KFold
@@ -109,12 +109,12 @@ def calibrate(
     floor = float(max(np.median(spread), 2 * root)) or 1.0
     misses = (score - middle) / (spread + floor)
     if members is None:
-        return Calibration(floor, misses, np.zeros(1), misses)
+        return ResidualCalibration(floor, misses, np.zeros(1), misses)
     size = np.bincount(members)
     common = np.bincount(members, misses) / size
     several = size[members] > 1
     of_several = members[several]
     deviations = misses[several] - common[of_several]
-    return Calibration(
+    return ResidualCalibration(
         floor, misses, common, deviations * np.sqrt(size / np.maximum(size - 1, 1))[of_several]
     )

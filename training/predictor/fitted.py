@@ -17,7 +17,7 @@ from toruscast.errors import InputError
 from toruscast.training.samples._table import columns_of, finite
 from toruscast.validation import whole_number
 
-from ._calibration import Calibration
+from ._calibration import ResidualCalibration
 from ._forest import Forest
 from ._relative import Line, Relative, Scale
 from .feature_sets import REFERENCE, TARGET_COLUMNS, Target
@@ -55,7 +55,7 @@ class PriorPrediction:
     features: Floats
     centre: Floats
     width: Floats
-    calibration: Calibration | None
+    calibration: ResidualCalibration | None
     relative: Relative | Line | None
     scale: Scale | None
     is_log: bool
@@ -109,7 +109,7 @@ class PriorPrediction:
         return np.asarray(sum(wins, np.zeros(self.centre.size)) / n_draws)
 
     @property
-    def calibrated(self) -> Calibration:
+    def calibrated(self) -> ResidualCalibration:
         """The calibration; `InputError` where the model has none."""
         if self.calibration is None:
             raise InputError("model without calibration", expected="calibration_folds of 2 or more")
@@ -135,7 +135,7 @@ class FittedModel:
     target_shift_: float
     target_scale_: float
     relative_: Relative | Line | None
-    calibration_: Calibration | None
+    calibration_: ResidualCalibration | None
     log_: bool
     bounded_: bool
     n_features_in_: int

@@ -26,7 +26,7 @@ from toruscast.routing import Routing
 from toruscast.training.samples._keys import changed_since, mark_of
 from toruscast.validation import one_of, whole_number
 
-from ._calibration import Calibration
+from ._calibration import ResidualCalibration
 from ._forest import FOREST_ARRAYS, Forest
 from ._parameters import check_parameters
 from ._relative import Line, Relative
@@ -53,7 +53,7 @@ _MAX_FEATURES = 10_000
 
 _FEATURE_ARRAYS = ("feature_shift", "feature_scale", "feature_least", "feature_most", "importances")
 _LEARNED = dict.fromkeys((*_FEATURE_ARRAYS, "target_shift", "target_scale"), "f8")
-# In the order of the fields of `Calibration`.
+# In the order of the fields of `ResidualCalibration`.
 _CALIBRATION = {
     f"calibration_{name}": "f8" for name in ("floor", "residuals", "common", "deviations")
 }
@@ -139,7 +139,7 @@ def save_predictor(
     if model.relative_ is not None:
         arrays["relative"] = np.array(model.relative_[-2:])
     if model.calibration_ is not None:
-        for name, item in zip(_CALIBRATION, fields(Calibration), strict=True):
+        for name, item in zip(_CALIBRATION, fields(ResidualCalibration), strict=True):
             values = np.atleast_1d(getattr(model.calibration_, item.name))
             arrays[name] = values.astype(np.float64)
     size = sum(array.nbytes for array in arrays.values())
@@ -288,7 +288,7 @@ def _restore(metadata: dict[str, Any], arrays: dict[str, Any]) -> FittedModel:
     model.calibration_ = None
     if "calibration_floor" in arrays:
         floor, *parts = (arrays[name] for name in _CALIBRATION)
-        model.calibration_ = Calibration(floor.item(), *parts)
+        model.calibration_ = ResidualCalibration(floor.item(), *parts)
     versions = {name: str(metadata[name]) for name in ("toruscast", "scikit_learn")}
     model.provenance_ = versions | dict(metadata["provenance"])
     learned: Any = model.provenance_.get("routing", ())

@@ -21,7 +21,7 @@ from toruscast.mapping import Torus, Workload
 from toruscast.routing import Routing
 from toruscast.training.samples.samples import kinds_of
 
-from ._calibration import Calibration
+from ._calibration import ResidualCalibration
 from .fitted import FittedModel, PriorPrediction
 
 Floats = NDArray[np.float64]
@@ -37,12 +37,12 @@ class Residuals:
     ----------
     centre : float
         The middle of those of all applications.
-    calibration : Calibration
+    calibration : ResidualCalibration
         How the applications differ from it, and their mappings from the application.
     """
 
     centre: float
-    calibration: Calibration
+    calibration: ResidualCalibration
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
@@ -50,7 +50,7 @@ class Residuals:
         total, common, deviations = (
             np.array(content[name], dtype=np.float64) for name in ("total", "common", "deviations")
         )
-        return cls(float(content["centre"]), Calibration(0.0, total, common, deviations))
+        return cls(float(content["centre"]), ResidualCalibration(0.0, total, common, deviations))
 
     def to_json(self) -> dict[str, Any]:
         """Return it for JSON; long distributions by their quantiles."""
@@ -71,7 +71,7 @@ def residuals(groups: list[Floats]) -> Residuals:
     deviations = [
         (group - group.mean()) * np.sqrt(group.size / (group.size - 1)) for group in groups
     ]
-    return Residuals(centre, Calibration(0.0, total, common, np.concatenate(deviations)))
+    return Residuals(centre, ResidualCalibration(0.0, total, common, np.concatenate(deviations)))
 
 
 @cache

@@ -18,7 +18,7 @@ import toruscast
 from toruscast.features import FEATURES
 from toruscast.mapping.formats import folder_to_fill
 
-from ._keys import How, Job, digest
+from ._keys import Job, SampleOptions, digest
 from ._parts import known, marks_of, parts_of
 from .store import FORMAT, LABELS, VERSION, locked, read_samples, write_samples
 
@@ -30,7 +30,7 @@ class SampleFiles:
         self._store = Path(path)
         self._folder = self._store.with_name(self._store.name + ".parts")
 
-    def read(self, how: How) -> list[pd.DataFrame]:
+    def read(self, how: SampleOptions) -> list[pd.DataFrame]:
         """Return the parts of runs that have not ended and the finished table, if there is one.
 
         They are without features of another function than that of their name today.
@@ -39,7 +39,7 @@ class SampleFiles:
             files = self._read()
         return list(_current(files, self._marks(files, how)).values())
 
-    def keep(self, part: pd.DataFrame, how: How) -> None:
+    def keep(self, part: pd.DataFrame, how: SampleOptions) -> None:
         """Write a part, so that a run that is killed need not compute it again."""
         name = f"{digest(*part['key'], *part.columns)}.parquet"
         with locked(self._store), folder_to_fill(self._folder) as folder:
@@ -49,7 +49,7 @@ class SampleFiles:
         self,
         table: pd.DataFrame,
         jobs: Sequence[Job],
-        how: How,
+        how: SampleOptions,
         provenance: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Add samples to the table, with what parts hold of them; return what is noted.
@@ -73,7 +73,7 @@ class SampleFiles:
             self._remove_parts(files, set(whole["key"]))
         return origin
 
-    def _marks(self, files: Mapping[Path, pd.DataFrame], how: How) -> dict[str, str]:
+    def _marks(self, files: Mapping[Path, pd.DataFrame], how: SampleOptions) -> dict[str, str]:
         """Return the marks of features: as asked for, as in the table, or as in the parts."""
         marks = marks_of(how)
         settled = {feature.name for feature in how.features}
@@ -109,7 +109,7 @@ def _provenance(table: pd.DataFrame) -> dict[str, Any]:
 
 def noted(
     samples: pd.DataFrame,
-    how: How,
+    how: SampleOptions,
     provenance: Mapping[str, Any],
     marks: Mapping[str, str],
     before: Mapping[str, Any] = MappingProxyType({}),

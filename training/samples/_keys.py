@@ -38,7 +38,7 @@ class Job(NamedTuple):
     keys: tuple[str, ...]
 
 
-class How(NamedTuple):
+class SampleOptions(NamedTuple):
     """What is computed of every case."""
 
     features: tuple[Feature, ...]
@@ -51,7 +51,7 @@ def job_of(
     workload: Workload,
     torus: Torus,
     mappings: TaskMapping | Sequence[TaskMapping],
-    how: How,
+    how: SampleOptions,
 ) -> Job:
     """Return mappings of a workload with their keys; mappings that do not fit are an error."""
     several = as_mappings(mappings)

@@ -15,7 +15,7 @@ from toruscast.features import Feature, RoutedTraffic
 from toruscast.features.table import tabulate
 from toruscast.mapping import TaskMapping, Torus, Workload
 
-from ._keys import How, Job, mark_of
+from ._keys import Job, SampleOptions, mark_of
 from .store import LABELS
 
 _SIZE = 8
@@ -32,7 +32,7 @@ class Part(NamedTuple):
     timed: bool
 
 
-def marks_of(how: How) -> dict[str, str]:
+def marks_of(how: SampleOptions) -> dict[str, str]:
     """Return the mark of each feature whose name does not say it all."""
     marks = {feature.name: mark_of(feature) for feature in how.features}
     return {name: mark for name, mark in marks.items() if mark != name}
@@ -45,7 +45,7 @@ def known(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).groupby("key", sort=False).first()
 
 
-def parts_of(jobs: Iterable[Job], how: How, held: pd.DataFrame) -> list[Part]:
+def parts_of(jobs: Iterable[Job], how: SampleOptions, held: pd.DataFrame) -> list[Part]:
     """Return what is left to compute, nothing twice; with simulated features goes the time."""
     columns = [*(feature.name for feature in how.features), "time"]
     seen: set[str] = set()
@@ -69,7 +69,9 @@ def parts_of(jobs: Iterable[Job], how: How, held: pd.DataFrame) -> list[Part]:
     return parts
 
 
-def compute(cases: Sequence[tuple[Workload, Torus]], how: How, part: Part) -> pd.DataFrame:
+def compute(
+    cases: Sequence[tuple[Workload, Torus]], how: SampleOptions, part: Part
+) -> pd.DataFrame:
     """Return the features of a part, and the times where they belong to it."""
     workload, torus = cases[part.case]
     routed = (

@@ -19,7 +19,7 @@ from toruscast.validation import job_count
 from toruscast.workers import Task
 
 from ._files import SampleFiles, noted
-from ._keys import How, Job, job_of
+from ._keys import Job, SampleOptions, job_of
 from ._parts import Part, compute, known, labels_of, marks_of, parts_of
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,9 @@ def build_samples(
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
     n_jobs = job_count(n_jobs)
-    how = How(tuple(dict.fromkeys(select(features, level))), routing, coarsening, iterations)
+    how = SampleOptions(
+        tuple(dict.fromkeys(select(features, level))), routing, coarsening, iterations
+    )
     jobs = [
         job_of(as_workload(traffic), torus, mappings, how) for traffic, torus, mappings in cases
     ]
@@ -156,7 +158,7 @@ def kinds_of(workload: Workload, torus: Torus, routing: Routing) -> tuple[str, .
 
 
 def _computed(
-    jobs: Sequence[Job], parts: Sequence[Part], how: How, n_jobs: int
+    jobs: Sequence[Job], parts: Sequence[Part], how: SampleOptions, n_jobs: int
 ) -> Iterator[pd.DataFrame]:
     """Return the samples of the parts, each as soon as it is ready."""
     cases = [(job.workload, job.torus) for job in jobs]
@@ -164,7 +166,7 @@ def _computed(
         yield values
 
 
-def _assembled(jobs: Sequence[Job], how: How, values: pd.DataFrame) -> pd.DataFrame:
+def _assembled(jobs: Sequence[Job], how: SampleOptions, values: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the cases in their order, under their own names."""
     labels = pd.concat([labels_of(job) for job in jobs], ignore_index=True)
     names = [*(feature.name for feature in how.features), "time"]

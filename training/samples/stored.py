@@ -34,7 +34,7 @@ bytes of the edges: the passes that find all features would take most of the tim
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class SampleBlock:
     """The samples of one workload on one torus.
 
     Attributes
@@ -159,7 +159,7 @@ def blocks_of(
     table: pd.DataFrame,
     workloads: Mapping[str, Workload | CommGraph] | None = None,
     torus: Torus | None = None,
-) -> Iterator[Block]:
+) -> Iterator[SampleBlock]:
     """Give the samples of each workload and torus, with both rebuilt."""
     origin = table.attrs.get("provenance", {})
     recipes = origin.get("workloads", {})
@@ -179,7 +179,7 @@ def blocks_of(
         there = _torus_of(host) if torus is None else torus
         placement = Placement(traffic, there, capacity)
         key = digest(host, *_shape_of(placement))
-        yield Block(name, host, rows, placement, made.setdefault(key, {}))
+        yield SampleBlock(name, host, rows, placement, made.setdefault(key, {}))
 
 
 def _torus_of(text: str) -> Torus:
@@ -197,7 +197,7 @@ def _shape_of(placement: Placement) -> tuple[object, ...]:
     return (placement.grid, placement.capacity, total.src, total.dst, total.nbytes / most)
 
 
-def thinned(block: Block, most: int | None, least: int = 24) -> NDArray[np.intp]:
+def thinned(block: SampleBlock, most: int | None, least: int = 24) -> NDArray[np.intp]:
     """Return the rows of a block of which not more messages than that are routed."""
     rows = block.rows
     if most is None:
@@ -208,7 +208,7 @@ def thinned(block: Block, most: int | None, least: int = 24) -> NDArray[np.intp]
 
 
 def _values(
-    block: Block,
+    block: SampleBlock,
     name: str,
     check: str,
     told: float,

@@ -20,8 +20,8 @@ from toruscast.errors import InputError
 from toruscast.files import check_claim
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._source import at_file
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from ._collectives import added, collective_of, collective_total, edges_of
 from ._protobuf import chakra_nodes, is_chakra_start

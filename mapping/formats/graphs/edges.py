@@ -12,9 +12,9 @@ from toruscast.errors import DuplicateEdgeError, InputError, InputWarning, TaskG
 
 from ...comm_graph import MAX_TASKS, CommGraph
 from .._rows import read_rows
-from .._source import Text
 from .._table import NUMBER, Column, Table, cells, fields, read_table, whole
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import LINES, Source
 from .build import Array, GraphOptions, Told, graph_of, write_rows
 from .partitioners import fits_metis

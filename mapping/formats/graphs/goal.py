@@ -10,9 +10,9 @@ import numpy as np
 
 from ...comm_graph import MAX_TASKS, sum_edges
 from ...workload import Workload
-from .._source import Text
 from .._table import whole
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import Source
 from .build import GraphOptions
 

@@ -7,9 +7,9 @@ import re
 import numpy as np
 
 from ...comm_graph import MAX_TASKS, CommGraph
-from .._source import at_file
 from .._table import NUMBER, whole
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from .build import GraphOptions
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 from toruscast.errors import InputWarning
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._source import Text, at_file
 from ..dialect import Dialect
+from ..opening import Text, at_file
 from ..source import Source
 from .build import GraphOptions
 

@@ -17,9 +17,9 @@ from toruscast.files import array_of_npy
 from toruscast.wording import counted
 
 from ...comm_graph import CommGraph, sum_edges
-from .._source import Text, at_file
 from .._table import NUMBER, Column, cells, fields, read_table, row_of
 from ..dialect import Dialect
+from ..opening import Text, at_file
 from ..source import LINES, Source
 from .build import Array, GraphOptions, Told
 from .edges import EDGE_COLUMNS, is_edge_list, stated

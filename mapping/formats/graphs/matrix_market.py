@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ...comm_graph import MAX_TASKS, CommGraph
-from .._source import at_file
 from .._table import Column, fields, read_table, whole
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from .build import GraphOptions, Told, graph_of, write_rows
 

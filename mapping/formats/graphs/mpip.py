@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from toruscast.errors import InputWarning
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._source import Text, at_file
 from .._table import whole
 from ..dialect import Dialect
+from ..opening import Text, at_file
 from ..source import Source
 from .build import GraphOptions
 

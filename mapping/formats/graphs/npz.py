@@ -11,9 +11,9 @@ from toruscast.errors import InputError
 from toruscast.files import arrays_of_npz, most_unpacked
 
 from ...comm_graph import CommGraph, sum_edges
-from .. import _source
-from .._source import at_file
+from .. import opening
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from .build import Array, GraphOptions
 from .matrix import Entries, graph_of_columns, graph_of_matrix
@@ -29,7 +29,7 @@ def is_npz(source: Source) -> bool:
 def read(source: Source, options: GraphOptions) -> CommGraph:
     """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
     options.only(source.path, "columns")
-    most = most_unpacked(source.path, _source.MAX_BYTES)
+    most = most_unpacked(source.path, opening.MAX_BYTES)
     arrays = arrays_of_npz(source.data, source.path, most)
     with at_file(source.path):
         if options.columns:

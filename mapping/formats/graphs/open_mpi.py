@@ -14,8 +14,8 @@ from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...trace.reading import is_trace
-from .._source import Text, at_file, read_text
 from ..dialect import Dialect
+from ..opening import Text, at_file, read_text
 from ..source import Source
 from .build import GraphOptions, Include
 from .chakra import is_chakra

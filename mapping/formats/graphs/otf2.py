@@ -16,8 +16,8 @@ from toruscast.errors import InputError
 from toruscast.files import check_claim
 
 from ...comm_graph import CommGraph, sum_edges
-from .._source import at_file
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from ._collectives import USUAL, added, collective_of, collective_total, edges_of
 from .build import GraphOptions

@@ -17,8 +17,8 @@ from toruscast.validation import whole_array
 from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._source import at_file
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from .build import AnyPath, GraphOptions
 from .table import names_of

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError, InputWarning
 
 from ...comm_graph import CommGraph
-from .._source import Text
 from .._table import WHOLE, fields, whole
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import LINES, Source
 from .build import GraphOptions
 

@@ -17,7 +17,7 @@ from toruscast.validation import real_number, whole_array, whole_number
 
 from ...comm_graph import MAX_TASKS, CommGraph
 from ...graph_stream import GraphStream
-from .._source import Progress, at_file, check_path, label
+from ..opening import Progress, at_file, check_path, label
 from .build import AnyPath
 from .parquet import damage_told, numbers, told_by
 from .table import names_of

@@ -9,9 +9,9 @@ from toruscast.errors import InputError
 
 from ...comm_graph import CommGraph
 from .._rows import read_rows
-from .._source import Text
 from .._table import NUMBER, Column, cells
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import Source
 from .build import AnyPath, Array, GraphOptions, graph_of, write_rows
 from .edges import ORDER, stated

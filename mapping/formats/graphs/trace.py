@@ -11,8 +11,8 @@ from toruscast.wording import counted
 from ...trace.reading import Trace, is_trace, read_trace, settings_of
 from ...trace.rounds import Rounds, rounds_of
 from ...workload import Workload
-from .._source import at_file
 from ..dialect import Dialect
+from ..opening import at_file
 from ..source import Source
 from .build import GraphOptions
 

@@ -16,8 +16,8 @@ from toruscast.wording import counted
 from ...hosts import Hosts
 from ...task_mapping import MAX_SLOTS, TaskMapping
 from ...torus import Torus
-from .._source import Text, at_file, label
 from .._table import Table, whole
+from ..opening import Text, at_file, label
 
 Whole = NDArray[np.int64]
 

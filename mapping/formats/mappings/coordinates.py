@@ -15,9 +15,9 @@ from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
-from .._source import label
 from .._table import WHOLE, Column, Table, fields, read_table, whole
 from ..dialect import Dialect
+from ..opening import label
 from ..source import LINES, Source
 from .build import (
     MappingOptions,

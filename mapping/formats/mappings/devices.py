@@ -22,8 +22,8 @@ from toruscast.errors import InputError
 from ...mesh.devices import Devices, devices_at, nodes_at, usual_devices
 from ...task_mapping import TaskMapping
 from ...torus import Torus
-from .._source import Text
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import Source
 from .build import (
     MappingOptions,

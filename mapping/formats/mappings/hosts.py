@@ -15,9 +15,9 @@ import numpy as np
 from toruscast.errors import InputError
 
 from ...task_mapping import MAX_SLOTS, TaskMapping
-from .._source import Text
 from .._table import WHOLE
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import Source
 from .build import (
     MappingOptions,

@@ -15,10 +15,10 @@ import numpy as np
 from toruscast.errors import InputError
 
 from ...task_mapping import TaskMapping
-from .._foreign import are_numbers
-from .._source import Text, label
 from .._table import NUMBER, WHOLE, Column, fields, read_table, whole
 from ..dialect import Dialect
+from ..foreign import are_numbers
+from ..opening import Text, label
 from ..source import LINES, Source
 from .build import (
     MappingOptions,

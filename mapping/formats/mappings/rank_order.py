@@ -15,8 +15,8 @@ from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
-from .._source import Text
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import LINES, Source
 from .build import MappingOptions, Target, Whole, mapping_of, rows_of, write_lines
 

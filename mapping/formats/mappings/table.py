@@ -11,9 +11,9 @@ from toruscast.errors import InputError
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._rows import read_rows
-from .._source import Text
 from .._table import NUMBER, Column, Table, fields, row_of
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import Source
 from .build import (
     MappingOptions,

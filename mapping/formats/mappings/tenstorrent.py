@@ -14,8 +14,8 @@ import numpy as np
 from toruscast.errors import InputError
 
 from ...task_mapping import TaskMapping
-from .._source import Text
 from ..dialect import Dialect
+from ..opening import Text
 from ..source import Source
 from .build import MappingOptions, Target, mapping_of, rows_of, write_lines
 

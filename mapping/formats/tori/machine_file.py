@@ -15,8 +15,8 @@ from toruscast.files import parse_toml
 from ...network import Network
 from ...torus import Torus
 from ...torus_text import torus_of
-from .._source import label
 from ..dialect import Dialect
+from ..opening import label
 from ..source import Source
 
 SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)

@@ -8,9 +8,9 @@ from pathlib import Path
 from toruscast.errors import InputError
 
 from ...torus import Torus
-from .._source import label
 from .._table import whole
 from ..dialect import Dialect
+from ..opening import label
 from ..source import Source
 
 LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)

@@ -17,9 +17,9 @@ from toruscast.errors import InputError, InputWarning
 
 from ...ties import TieRule
 from ...torus import Torus
-from .._source import Text, label
 from .._table import NUMBER
 from ..dialect import Dialect
+from ..opening import Text, label
 from ..source import Source
 
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}

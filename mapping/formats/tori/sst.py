@@ -17,8 +17,8 @@ from toruscast.errors import InputError, InputWarning
 from toruscast.validation import read_sizes
 
 from ...torus import Torus
-from .._source import Text, label
 from ..dialect import Dialect
+from ..opening import Text, label
 from ..source import Source
 from .simulators import bytes_a_second, seconds
 

@@ -13,8 +13,8 @@ from toruscast.errors import InputError
 
 from ...machines import named
 from ...torus import Torus
-from .._source import Text, label
 from ..dialect import Dialect
+from ..opening import Text, label
 from ..source import Source
 
 # Bytes per second of an Ethernet channel, each way.

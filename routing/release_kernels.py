@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from toruscast._jit import bare_kernel, kernel, prefetch
 
-from ._route_kernels import Grid, fifo_between, other_coordinates
 from ._run_kernels import run_to
 from ._sort_kernels import KEY_BITS, LEAST, key_of
 from .edges import Queue
+from .route_kernels import Grid, fifo_between, other_coordinates
 from .runs import RunTable
 
 # Messages whose times differ by less than this part may enter their FIFO in any order, because the
@@ -45,7 +45,7 @@ class Crossing(NamedTuple):
     wire: NDArray[np.float64]  # (C,) bytes
 
 
-class Lines(NamedTuple):
+class DimensionLines(NamedTuple):
     """Consecutive links along each dimension, on the line through node 0."""
 
     link: NDArray[np.int32]  # each line twice and a little, plus and then minus
@@ -190,7 +190,7 @@ def choose(
 @kernel
 def latest_link(
     grid: Grid,
-    lines: Lines,
+    lines: DimensionLines,
     crossing: Crossing,
     latest_first: NDArray[np.uint64],
     latency: float,
