@@ -115,7 +115,27 @@ def _compiled(function: F, **options: bool) -> F:
     except RuntimeError:
         # Neither beside the source nor in the user's cache can anything be written.
         compiled = _njit(error_model="numpy", **options)(function)
+    _forgive_old_files(compiled)
     return compiled
+
+
+def _forgive_old_files(compiled: Any) -> None:
+    """Let a kernel be compiled anew where what an older version kept names types that have moved.
+
+    numba reads these names before it compares the dates of the files.
+    """
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    load = getattr(file, "_load_index", None)
+    if load is None:
+        return
+
+    def load_index() -> Any:
+        try:
+            return load()
+        except (ImportError, AttributeError):
+            return {}
+
+    vars(file)["_load_index"] = load_index
 
 
 def _trailing_zeros(_typing: Any, bits: Any) -> Any:
