@@ -163,3 +163,19 @@ def test_coordinates_and_slots_that_are_no_tasks_and_nodes(tmp_path, lines, node
     path.write_text(lines)
     mapping = read_mapping(path, Torus((8,)))
     assert (mapping.node.tolist(), mapping.slot.tolist()) == (node, slot)
+
+
+@pytest.mark.parametrize(
+    "text", ["x y\n0 0\n0 1\n1 1\n1 0\n", "X,Y,slot\n0,0,0\n0,1,0\n1,1,0\n1,0,0\n"]
+)
+def test_named_coordinates_are_those_of_the_tasks_in_order(text, tmp_path):
+    path = tmp_path / "places.txt"
+    path.write_text(text)
+    assert read_mapping(path, Torus((2, 2))).node.tolist() == [0, 1, 3, 2]
+
+
+def test_two_columns_of_which_the_first_counts_are_asked_about(tmp_path):
+    path = tmp_path / "pairs.txt"
+    path.write_text("0 0\n1 1\n2 2\n3 3\n")
+    with pytest.raises(InputError, match="names above them, such as task,node or x,y"):
+        read_mapping(path, Torus((2, 2)))

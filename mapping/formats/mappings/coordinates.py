@@ -137,7 +137,9 @@ def read_bluegene(source: Source, options: MappingOptions) -> TaskMapping:
             found = f"{table.n_rows} lines of two numbers"
             expected = "names above them, task,node or node,slot, to say which"
             raise text.fault("tasks and nodes, or coordinates and slots", None, found, expected)
-        raise text.fault("columns of a mapping without names", number, found, expected)
+        found = f"{counted(len(parts), 'column')}, the first counts 0, 1, 2, ..."
+        expected = "names above them, such as task,node or x,y, to say which"
+        raise text.fault("tasks, or coordinates", number, found, expected)
     return _at_coordinates(table, options)
 
 

@@ -84,7 +84,8 @@ def is_named(source: Source) -> bool:
         return False
     if "task" in known:
         return bool(known - {"task", "slot"})
-    return set(columns) == {"node", "slot"}
+    axes = axes_in(columns, source.torus)
+    return known == {"node", "slot"} or (bool(axes) and {*axes} <= {*columns} <= {*axes, "slot"})
 
 
 def read(source: Source, options: MappingOptions) -> TaskMapping:
@@ -200,7 +201,7 @@ Columns with names, in any order: `task` (or `rank`), its place, and maybe `slot
 the coordinates (`x,y,z`, on Blue Gene/Q `a,b,c,d,e,t`), or `node` (its number in C order), or
 `host`, whose nodes `--hosts FILE` gives. Other columns are not used. The names are needed: without
 them nothing tells tasks from nodes. `--mapping-columns task=proc,node=where` says which columns a
-table with other names means.
+table with other names means. Coordinates without a column `task` are those of the tasks in order.
 """,
     example="task,node\n0,1\n1,0\n2,3\n3,2\n",
 )
