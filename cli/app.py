@@ -128,6 +128,7 @@ COMMANDS = {
     "fugaku": "Rank the orders of a job's ranks on Fugaku, and write a vcoordfile.",
     "train": "Train a predictor and save it.",
     "evaluate": "Measure how well feature sets forecast unseen mappings.",
+    "launch": "Start an MPI program with its ranks placed better, inside a job.",
     "trace": "Run an MPI program, and record what it sends and in which order.",
     "formats": "List the formats of files that are read and written.",
     "doctor": "Say what files are, what is in them and what is wrong with them.",

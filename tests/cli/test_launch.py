@@ -1,0 +1,206 @@
+"""A program is launched with its ranks placed better, by the option of its launcher."""
+
+import itertools
+import os
+import shlex
+import stat
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import toruscast as tc
+from toruscast.cli import main
+from toruscast.errors import InputError
+from toruscast.mapping import Hosts
+from toruscast.mapping.formats.jobs import Job, check_tasks, hosts_of, in_order, read_job, told_by
+from toruscast.mapping.patterns import halo_2d
+
+TORUS = tc.Torus((4, 4))
+NAMES = [f"c{i:02d}" for i in range(16)]
+SLURM = {"SLURM_JOB_NODELIST": "c[00-15]", "SLURM_TASKS_PER_NODE": "1(x16)"}
+PJM = {"PJM_JOBID": "1", "PJM_NODE": "4x4", "PJM_PROC_BY_NODE": "1"}
+PRINT = ["launch", "--print", "--seconds", "1", "--comm", "app.edges", "--torus", "4x4"]
+PRINT += ["--hosts", "hosts.csv"]
+MANAGED = ("SLURM_", "PJM_", "FLUX_")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a machine's hosts, and the graph of tasks in a bad order."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(MANAGED)]:
+        monkeypatch.delenv(name)
+    order = np.random.default_rng(1).permutation(16)
+    halo = halo_2d((4, 4), 65536)
+    mixed = tc.CommGraph(16, order[halo.src], order[halo.dst], halo.nbytes)
+    tc.write_comm(mixed, "app.edges")
+    tc.write_comm(halo, "good.edges")
+    rows = (
+        f"{name},{x},{y}"
+        for name, (x, y) in zip(NAMES, itertools.product(range(4), repeat=2), strict=True)
+    )
+    (tmp_path / "hosts.csv").write_text("\n".join(["host,x,y", *rows]) + "\n")
+    return tmp_path
+
+
+def launch(folder, monkeypatch, variables, *words, comm="app.edges", hosts=True, torus=True):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    words = ["--", *words]
+    if hosts:
+        words = ["--hosts", "hosts.csv", *words]
+    if torus:
+        words = ["--torus", "4x4", *words]
+    return CliRunner().invoke(main, ["launch", "--seconds", "1", "--comm", comm, *words])
+
+
+def a_launcher(folder, monkeypatch, name):
+    """A program of this name that says what it was told, and fails with 3."""
+    path = folder / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        '#!/bin/sh\necho "$SLURM_HOSTFILE$MPICH_RANK_REORDER_METHOD|$@" > told\nexit 3\n'
+    )
+    path.chmod(path.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def time_of(mapping):
+    comm = tc.read_comm("app.edges")
+    order = in_order(16, TORUS, None, 1)
+    return tc.simulate(comm, TORUS, mapping).time / tc.simulate(comm, TORUS, order).time
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "file", "told"),
+    [
+        (SLURM, "srun -n 16", "toruscast.hosts", "toruscast.hosts|--distribution=arbitrary -n 16"),
+        (SLURM, "mpirun -np 16", "toruscast.rankfile", "|--rankfile toruscast.rankfile -np 16"),
+        (SLURM, "aprun -n 16", "MPICH_RANK_ORDER", "3|-n 16"),
+        (PJM, "mpiexec -n 16", "toruscast.vcoord", "|--vcoordfile toruscast.vcoord -n 16"),
+    ],
+)
+def test_the_launcher_is_told_a_better_placement(folder, monkeypatch, variables, words, file, told):
+    a_launcher(folder, monkeypatch, words.split()[0])
+    ran = launch(
+        folder, monkeypatch, variables, *words.split(), "./app", hosts=variables is not PJM
+    )
+    assert ran.exit_code == 3, ran.stderr
+    assert (folder / "told").read_text().strip() == f"{told} ./app"
+    hosts = None if variables is PJM else "hosts.csv"
+    assert time_of(tc.read_mapping(file, TORUS, hosts=hosts, n_tasks=16)) < 0.9
+
+
+def test_flux_is_told_the_map_itself(folder, monkeypatch):
+    ran = launch(folder, monkeypatch, {"FLUX_JOB_ID": "f1"}, "flux", "run", "-n", "16", "./app")
+    # There is no flux here that could be run; what it would be told is printed.
+    assert ran.exit_code == 2
+    ran = CliRunner().invoke(main, [*PRINT, "--", "flux", "run", "-n", "16", "./app"])
+    words = shlex.split(ran.stdout)
+    assert words[:2] == ["flux", "run"]
+    assert words[3:] == ["-n", "16", "./app"]
+    option, _, text = words[2].partition(":")
+    assert option == "--taskmap=manual"
+    (folder / "map.taskmap").write_text(text)
+    assert time_of(tc.read_mapping("map.taskmap", TORUS, n_tasks=16)) < 0.9
+
+
+def test_the_command_is_printed_for_a_script(folder, monkeypatch):
+    for name, value in SLURM.items():
+        monkeypatch.setenv(name, value)
+    ran = CliRunner().invoke(main, [*PRINT, "--out", "my own.hosts", "--", "srun", "./app", "a b"])
+    assert ran.exit_code == 0, ran.stderr
+    assert shlex.split(ran.stdout) == [
+        *("SLURM_HOSTFILE=my own.hosts", "srun", "--distribution=arbitrary", "./app", "a b"),
+    ]
+    assert "less time in simulation" in ran.stderr
+
+
+def test_what_is_good_stays_as_it_is(folder, monkeypatch):
+    a_launcher(folder, monkeypatch, "srun")
+    ran = launch(folder, monkeypatch, SLURM, "srun", "-n", "16", "./app", comm="good.edges")
+    assert (folder / "told").read_text().strip() == "|-n 16 ./app"
+    assert "the best saves 0.0%" in ran.stderr
+    assert not (folder / "toruscast.hosts").exists()
+
+
+def test_one_node_is_not_searched(folder, monkeypatch):
+    a_launcher(folder, monkeypatch, "srun")
+    one = {"SLURM_JOB_NODELIST": "c03", "SLURM_TASKS_PER_NODE": "16"}
+    assert launch(folder, monkeypatch, one, "srun", "./app").exit_code == 3
+    assert (folder / "told").read_text().strip() == "|./app"
+
+
+def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
+    a_launcher(folder, monkeypatch, "mpiexec")
+    ran = launch(folder, monkeypatch, PJM, "mpiexec", "./app", hosts=False, torus=False)
+    assert ran.exit_code == 3, ran.stderr
+    assert "--vcoordfile" in (folder / "told").read_text()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "message"),
+    [
+        (SLURM, "python app.py", "unknown launcher: found python app.py"),
+        (SLURM, "srun -n 8 ./app", "another number of tasks: found -n 8, expected 16"),
+        (SLURM, "srun --ntasks=8 ./app", "found --ntasks 8"),
+        (SLURM, "mpirun --map-by core ./app", "ranks are placed already: found --map-by"),
+        ({"SLURM_JOB_NODELIST": "d[0-3]"}, "srun ./app", "host without a place: found d0"),
+        ({"SLURM_JOB_NODELIST": "c[0"}, "srun ./app", "bad name of a host"),
+        ({**SLURM, "SLURM_TASKS_PER_NODE": "many"}, "srun ./app", "bad SLURM_TASKS_PER_NODE"),
+        ({"PJM_JOBID": "1", "PJM_NODE": "24"}, "mpiexec ./app", "torus of another job"),
+        ({"PJM_JOBID": "1", "PJM_NODE": "a"}, "mpiexec ./app", "bad PJM_NODE"),
+        (
+            {"SLURM_JOB_NODELIST": "c[00-03]", "SLURM_TASKS_PER_NODE": "2(x4)"},
+            "srun ./app",
+            "more tasks than the job takes: found 16",
+        ),
+    ],
+)
+def test_wrong_jobs_are_told_on_a_line(folder, monkeypatch, variables, words, message):
+    ran = launch(folder, monkeypatch, variables, *words.split())
+    assert ran.exit_code == 2
+    assert len(ran.stderr.splitlines()) == 1
+    assert message in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_a_job_needs_the_places_of_its_nodes(folder, monkeypatch):
+    for variables in (SLURM, {}):
+        ran = launch(folder, monkeypatch, variables, "srun", "./app", hosts=False)
+        assert ran.exit_code == 2
+        assert "expected --hosts FILE" in ran.stderr
+
+
+def test_the_fullest_node_says_how_many_tasks_a_node_takes():
+    job = read_job({"SLURM_JOB_NODELIST": "a,b[1-2]", "SLURM_TASKS_PER_NODE": "2(x2),1"})
+    assert (job.hosts, job.tasks_per_node) == (("a", "b1", "b2"), 2)
+    job = read_job({**SLURM, "SLURM_NTASKS_PER_NODE": "4"})
+    assert job.tasks_per_node == 4
+    assert read_job({}) is None
+    assert read_job({"FLUX_URI": "x"}, "n[1-2]\n").hosts == ("n1", "n2")
+    assert read_job({"FLUX_JOB_ID": "x", "FLUX_JOB_NNODES": "3"}).n_nodes == 3
+
+
+def test_hosts_of_flux_without_names_are_all_of_the_table():
+    table = Hosts(["a", "b"], [1, 0], tc.Torus((2,)))
+    assert hosts_of(Job("Flux", n_nodes=2), table) is table
+    with pytest.raises(InputError, match="hosts of another job"):
+        hosts_of(Job("Flux", n_nodes=3), table)
+
+
+def test_the_launchers_order_fills_host_after_host():
+    hosts = Hosts(["a", "b", "c", "d"], [1, 1, 0, 0], tc.Torus((2,)))
+    mapping = in_order(7, hosts.torus, hosts, 2)
+    assert mapping.node.tolist() == [1, 1, 1, 1, 0, 0, 0]
+    assert mapping.slot.tolist() == [0, 1, 2, 3, 0, 1, 2]
+
+
+def test_what_stands_behind_the_program_is_its_own():
+    check_tasks(["srun", "-n", "4", "./app", "-n", "8", "--map-by", "x"], 4)
+    check_tasks(["srun", "-n", "4", "sh", "-m"], 4)
+    with pytest.raises(InputError):
+        check_tasks(["srun", "-m", "cyclic", "./app"], 4)
+    assert told_by(["/opt/bin/mpiexec"], None).dialect == "rankfile"
+    assert told_by(["mpiexec"], Job("PJM")).dialect == "vcoord"
