@@ -60,6 +60,8 @@ def step_options(function: F) -> F:
         ),
         click.option(
             "--hlo",
+            "--compile",
+            "hlo",
             metavar="FILE",
             help="Instead: the collectives of a compiled program, in HLO text, such as "
             "jax.jit(step).lower(...).compile().as_text() gives.",
@@ -260,7 +262,7 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
 @as_record(
     "traffic",
     Traffic,
-    click.option("--torus", required=True, metavar="TORUS", help=options.TORUS_HELP),
+    click.option("--torus", metavar="TORUS", help=options.TORUS_HELP),
     options.network_option,
 )
 @as_record("step", Step, step_options)
@@ -271,6 +273,14 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
     show_default=True,
     metavar="N",
     help="Layouts to list.",
+)
+@click.option(
+    "--slices",
+    "n_chips",
+    type=click.IntRange(1, 65536),
+    metavar="CHIPS",
+    help="Instead of one slice: rank all that have so many chips, twisted or not, of the machine "
+    "that --torus names, or of every accelerator.",
 )
 @click.option(
     "--write",
@@ -288,6 +298,7 @@ def command(
     traffic: Traffic,
     step: Step,
     top: int,
+    n_chips: int | None,
     files: tuple[str, ...],
     work: Work,
     report: str | None,
@@ -304,6 +315,7 @@ def command(
     toruscast mesh --torus tpu_v6e:16x16 --axes data=64,tensor=4 \\
         --traffic tensor:exchange:4MB,data:exchange:4MB --write mesh.py
     toruscast mesh --torus tpu_v5e:4x4 --hlo step.hlo.txt
+    toruscast mesh --compile step.hlo.txt --slices 128
     """  # noqa: D301
     from toruscast.mapping.formats import read_mapping
     from toruscast.mapping.formats.mappings.devices import read_devices
@@ -313,6 +325,15 @@ def command(
         raise click.UsageError("one of --traffic and --hlo is needed")
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
+    if n_chips is not None:
+        given = {"--write": files, "--report": report, "--compare": step.compare}
+        given |= {"--devices": step.devices, "--network": traffic.changes}
+        if wrong := [option for option, value in given.items() if value]:
+            raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
+        _rank_slices(n_chips, traffic.torus, step, top, work, output)
+        return
+    if traffic.torus is None:
+        raise click.UsageError("--torus is needed, or --slices")
     targets = check_files(files, output, report)
     check_page(report)
     sends = step.sends or _program(step.hlo or "", output)
@@ -339,6 +360,47 @@ def command(
             output.say(f"the best layout is in {path}{how}")
         if not targets:
             output.say("--write mesh.py writes the mesh for JAX.")
+
+
+def _rank_slices(
+    n_chips: int, machine: str | None, step: Step, top: int, work: Work, output: Output
+) -> None:
+    """Rank the slices of so many chips."""
+    from toruscast.training.mesh import which_slice
+
+    output.check()
+    sends = step.sends or _program(step.hlo or "", output)
+    with output.progress("Ranking slices") as move:
+        found = which_slice(
+            n_chips,
+            step.axes,
+            sends,
+            () if machine is None else machine,
+            overlap=step.order == "overlap",
+            n_jobs=work.jobs,
+            progress=move,
+        )
+    table = found.table
+    output.write({"chips": n_chips, "ranking": records(table)}, table)
+    if not output.for_people:
+        return
+    console = output.console()
+    axes = found.answers[0].axes
+    console.print(
+        f"{axes}, what a step sends, on every slice of {n_chips} chips; the best layout on each. "
+        "simulated: packet by packet; forecast: by the busiest link"
+    )
+    shown = new_table(
+        "#", "slice", "twisted", "time", "how", "layout", left=("slice", "how", "layout")
+    )
+    for number, row in enumerate(records(table)[: max(top, 1)], 1):
+        twisted = "yes" if row["twisted"] else ""
+        cells = (row["slice"], twisted, seconds(row["time"]), row["how"], row["layout"])
+        shown.add_row(str(number), *cells)
+    print_table(shown, console, 6)
+    if len(table) > top:
+        console.print(f"{len(table) - top} more: --top {len(table)}.")
+    console.print("Not every slice is sold everywhere. Times are of communication alone.")
 
 
 def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:

@@ -2,5 +2,14 @@
 
 from .answer import MeshForecast, RankedLayout
 from .rank import link_seconds, mesh, step_time
+from .slices import RankedSlices, which_slice
 
-__all__ = ["MeshForecast", "RankedLayout", "link_seconds", "mesh", "step_time"]
+__all__ = [
+    "MeshForecast",
+    "RankedLayout",
+    "RankedSlices",
+    "link_seconds",
+    "mesh",
+    "step_time",
+    "which_slice",
+]
