@@ -23,7 +23,7 @@ from .records import Traffic, as_record
 
 if TYPE_CHECKING:
     from toruscast.mapping import Hosts, Torus, Workload
-    from toruscast.mapping.formats.jobs import Job
+    from toruscast.mapping.formats.jobs import BatchJob
     from toruscast.search.search import Found
 
 # What a better placement saves at least; less is lost in the noise of machines.
@@ -137,7 +137,7 @@ def _say(text: str) -> None:
     click.echo(f"toruscast: {text}", err=True)
 
 
-def _job() -> Job | None:
+def _job() -> BatchJob | None:
     from toruscast.mapping.formats.jobs import read_job
 
     hosts = ""
@@ -149,7 +149,7 @@ def _job() -> Job | None:
     return read_job(os.environ, hosts)
 
 
-def _hosts(job: Job | None, table: str | None, torus: Torus) -> Hosts | None:
+def _hosts(job: BatchJob | None, table: str | None, torus: Torus) -> Hosts | None:
     """The hosts of the job; none where its nodes are the torus."""
     from toruscast.mapping.formats import read_hosts
     from toruscast.mapping.formats.jobs import hosts_of

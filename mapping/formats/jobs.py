@@ -32,7 +32,7 @@ _PLACING = (
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """A job of a batch system.
 
     Attributes
@@ -53,7 +53,7 @@ class Job:
     tasks_per_node: int | None = None
 
 
-def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> Job | None:
+def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> BatchJob | None:
     """Return the job that variables describe; None outside of one.
 
     Parameters
@@ -70,7 +70,7 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> Job | None
     Examples
     --------
     >>> read_job({"SLURM_JOB_NODELIST": "c[00-02]", "SLURM_TASKS_PER_NODE": "4(x3)"})
-    Job(manager='Slurm', hosts=('c00', 'c01', 'c02'), shape='', n_nodes=3, tasks_per_node=4)
+    BatchJob(manager='Slurm', hosts=('c00', 'c01', 'c02'), shape='', n_nodes=3, tasks_per_node=4)
     >>> read_job({"PJM_JOBID": "7", "PJM_NODE": "24", "PJM_PROC_BY_NODE": "4"}).n_nodes
     24
     """
@@ -78,7 +78,7 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> Job | None
     if nodes := get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST"):
         hosts = tuple(name for word in split_list(nodes) for name in expand(word))
         name = "SLURM_NTASKS_PER_NODE" if get("SLURM_NTASKS_PER_NODE") else "SLURM_TASKS_PER_NODE"
-        return Job("Slurm", hosts, "", len(hosts), _most(name, get(name, "")))
+        return BatchJob("Slurm", hosts, "", len(hosts), _most(name, get(name, "")))
     if "PJM_JOBID" in environment:
         shape = get("PJM_NODE", "")
         if not re.fullmatch(r"(\d{1,7}(x\d{1,7}){0,2})?", shape):
@@ -86,11 +86,11 @@ def read_job(environment: Mapping[str, str], flux_hosts: str = "") -> Job | None
         sizes = [int(size) for size in re.findall(r"\d+", shape)]
         per_node = _most("PJM_PROC_BY_NODE", get("PJM_PROC_BY_NODE", ""))
         count = int(np.prod(sizes)) if sizes else None
-        return Job("PJM", (), shape if "x" in shape else "", count, per_node)
+        return BatchJob("PJM", (), shape if "x" in shape else "", count, per_node)
     if "FLUX_JOB_ID" in environment or "FLUX_URI" in environment:
         hosts = tuple(name for word in split_list(flux_hosts.strip()) for name in expand(word))
         n_nodes = len(hosts) or _most("FLUX_JOB_NNODES", get("FLUX_JOB_NNODES", ""))
-        return Job("Flux", hosts, "", n_nodes)
+        return BatchJob("Flux", hosts, "", n_nodes)
     return None
 
 
@@ -104,7 +104,7 @@ def _most(name: str, text: str) -> int | None:
     return max(int(match[1]) for match in counts if match)
 
 
-def hosts_of(job: Job | None, table: Hosts) -> Hosts:
+def hosts_of(job: BatchJob | None, table: Hosts) -> Hosts:
     """Return the job's hosts, in its order, of a table of the machine's; all outside of a job.
 
     Raises
@@ -115,7 +115,7 @@ def hosts_of(job: Job | None, table: Hosts) -> Hosts:
     Examples
     --------
     >>> table = Hosts(["c0", "c1", "c2"], [2, 1, 0], Torus((3,)))
-    >>> hosts_of(Job("Slurm", ("c2", "c1")), table).node
+    >>> hosts_of(BatchJob("Slurm", ("c2", "c1")), table).node
     array([0, 1])
     """
     if job is None:
@@ -187,7 +187,7 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
 
 
 @dataclass(frozen=True)
-class Told:
+class LauncherOption:
     """How a launcher is told a mapping.
 
     Attributes
@@ -218,20 +218,20 @@ class Told:
         return [*words[: self.behind], *option, *words[self.behind :]], variables
 
 
-_RANKFILE = Told("rankfile", "toruscast.rankfile", ("--rankfile", "{file}"))
-_VCOORD = Told("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
-_SRUN = Told(
+_RANKFILE = LauncherOption("rankfile", "toruscast.rankfile", ("--rankfile", "{file}"))
+_VCOORD = LauncherOption("vcoord", "toruscast.vcoord", ("--vcoordfile", "{file}"))
+_SRUN = LauncherOption(
     "hostfile", "toruscast.hosts", ("--distribution=arbitrary",), (("SLURM_HOSTFILE", "{file}"),)
 )
-_APRUN = Told(
+_APRUN = LauncherOption(
     "rank-order",
     "MPICH_RANK_ORDER",
     environment=(("MPICH_RANK_REORDER_METHOD", "3"), ("MPICH_RANK_REORDER_FILE", "{file}")),
 )
-_FLUX = Told("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",), behind=2)
+_FLUX = LauncherOption("flux", "toruscast.taskmap", ("--taskmap=manual:{text}",), behind=2)
 
 
-def told_by(words: Sequence[str], job: Job | None) -> Told:
+def told_by(words: Sequence[str], job: BatchJob | None) -> LauncherOption:
     """Return how the launcher of a command takes a mapping.
 
     Raises

@@ -13,7 +13,14 @@ import toruscast as tc
 from toruscast.cli import main
 from toruscast.errors import InputError
 from toruscast.mapping import Hosts
-from toruscast.mapping.formats.jobs import Job, check_tasks, hosts_of, in_order, read_job, told_by
+from toruscast.mapping.formats.jobs import (
+    BatchJob,
+    check_tasks,
+    hosts_of,
+    in_order,
+    read_job,
+    told_by,
+)
 from toruscast.mapping.patterns import halo_2d
 
 TORUS = tc.Torus((4, 4))
@@ -185,9 +192,9 @@ def test_the_fullest_node_says_how_many_tasks_a_node_takes():
 
 def test_hosts_of_flux_without_names_are_all_of_the_table():
     table = Hosts(["a", "b"], [1, 0], tc.Torus((2,)))
-    assert hosts_of(Job("Flux", n_nodes=2), table) is table
+    assert hosts_of(BatchJob("Flux", n_nodes=2), table) is table
     with pytest.raises(InputError, match="hosts of another job"):
-        hosts_of(Job("Flux", n_nodes=3), table)
+        hosts_of(BatchJob("Flux", n_nodes=3), table)
 
 
 def test_the_launchers_order_fills_host_after_host():
@@ -203,4 +210,4 @@ def test_what_stands_behind_the_program_is_its_own():
     with pytest.raises(InputError):
         check_tasks(["srun", "-m", "cyclic", "./app"], 4)
     assert told_by(["/opt/bin/mpiexec"], None).dialect == "rankfile"
-    assert told_by(["mpiexec"], Job("PJM")).dialect == "vcoord"
+    assert told_by(["mpiexec"], BatchJob("PJM")).dialect == "vcoord"

@@ -30,6 +30,10 @@ _Key = tuple[int, bytes]
 Progress = Callable[[Literal["layouts", "simulations"], int, int], object]
 
 
+class MeshTooLargeError(InputError):
+    """A mesh has more places than there are devices."""
+
+
 def mesh(
     torus: Torus,
     axes: MeshAxes | Mapping[str, int] | str | None,
@@ -251,7 +255,9 @@ def _asked(
     devices = devices or usual_devices(torus)
     if axes.n_tasks > devices.nodes.size:
         expected = f"at most the {devices.nodes.size} devices of {torus}"
-        raise InputError("mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected)
+        raise MeshTooLargeError(
+            "mesh too large", found=f"{axes}: {axes.n_tasks}", expected=expected
+        )
     return torus, axes, sends, devices
 
 

@@ -19,7 +19,7 @@ from toruscast.mapping.mesh.layouts import divisors
 from toruscast.validation import whole_number
 
 from .answer import MeshForecast
-from .rank import mesh
+from .rank import MeshTooLargeError, mesh
 
 ACCELERATORS = ("tpu", "trainium", "galaxy")
 # Slices that are simulated, the fastest first.
@@ -67,8 +67,8 @@ def shapes_of(name: str, n_chips: int) -> Iterator[tuple[str, Torus]]:
 
     Examples
     --------
-    >>> [text for text, _ in shapes_of("tpu_v4", 128)]
-    ['tpu_v4:2x4x16', 'tpu_v4:4x4x8', 'tpu_v4:4x4x8:untwisted']
+    >>> [text for text, _ in shapes_of("tpu_v4", 32)]
+    ['tpu_v4:2x2x8', 'tpu_v4:2x4x4']
     """
     machine = named(name)
     rules = machine.shapes
@@ -155,9 +155,7 @@ def which_slice(
             answers[text] = mesh(
                 torus, axes, traffic, overlap=overlap, top=1, simulate=0, n_jobs=n_jobs
             )
-        except InputError as error:
-            if error.message != "mesh too large":
-                raise
+        except MeshTooLargeError as error:
             refused = error
         tell(done, len(found))
     if not answers and refused is not None:
