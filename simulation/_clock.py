@@ -93,10 +93,10 @@ def clock_of(messages: Messages, torus: Torus, halved: int = 0) -> tuple[float, 
 
 def waits_too_long(state: State, now: int) -> bool:
     """Return whether a packet has waited for so many ticks that they may soon overflow."""
-    on_way = state.packet["route"] != DELIVERED
-    on_way[state.free[: state.clock[SLOTS]]] = False
+    on_way = state.packets.packet["route"] != DELIVERED
+    on_way[state.packets.free[: state.events.clock[SLOTS]]] = False
     # After 2^31 ticks the packets' own 32 bits overflow, and so does the difference.
-    waits = (np.int64(now) - state.packet["since"][on_way]).astype(np.int32)
+    waits = (np.int64(now) - state.packets.packet["since"][on_way]).astype(np.int32)
     return bool(waits.max(initial=0) > _LONGEST_WAIT)
 
 

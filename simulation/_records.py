@@ -6,8 +6,6 @@ question stands before its answer.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,18 +19,6 @@ from . import _state as records
 from .kernels.field import pack_routes
 
 NONE = records.NONE
-
-
-class TaskRounds(NamedTuple):
-    """The messages that each task hands over and waits for; letters as in `_state`."""
-
-    then: NDArray[np.int32]  # (E,) or (0,)
-    first: NDArray[np.int32]  # (messages,)
-    receiver: NDArray[np.int32]  # (messages,) or (0,)
-    sender: NDArray[np.int32]  # (messages,) or (0,)
-    begin: NDArray[np.int32]  # (T * R + 1,)
-    waits: NDArray[np.int32]  # (T * R,)
-    asked: NDArray[np.int32]  # (T * R,) or (0,)
 
 
 def message_records(
@@ -106,7 +92,7 @@ def _fifos_of_answers(
     return answer
 
 
-def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> TaskRounds:
+def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> records.TaskRounds:
     """Return the messages that each round of each task hands over and waits for."""
     asking = np.flatnonzero(messages.asks)
     n, dependent = messages.task.size, n_rounds > 1
@@ -125,7 +111,7 @@ def rounds_of(messages: Messages, n_tasks: int, n_rounds: int) -> TaskRounds:
         receiver, sender = messages.receiver * np.int64(n_rounds) + messages.round, rows
         np.add.at(waits, receiver, 1)
         np.add.at(waits, rows[asking], 1)
-    return TaskRounds(
+    return records.TaskRounds(
         then,
         first.astype(np.int32),
         receiver.astype(np.int32),

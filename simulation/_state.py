@@ -33,7 +33,7 @@ FIRST_COME, ROUND_ROBIN, AGE, FAIR = 0, 1, 2, 3
 # Events in the log of a watched message.
 HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 
-# Places of `State.clock`.
+# Places of `Events.clock`.
 NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(11)
 
 LANE = np.dtype(
@@ -56,11 +56,11 @@ LINK = np.dtype(
         ("entry", np.int8),  # largest packets that must fit for one of the second kind to go
         ("armed", np.int8),  # whether an event will look at it
         ("port", np.int8),
-        ("lane", LANE, 2),  # on the usual network; see `State.lane`
+        ("lane", LANE, 2),  # on the usual network; see `Links.lane`
     ],
     align=True,
 )
-# Fields of a link in other networks, in the place of those lanes; see `State.rest`.
+# Fields of a link in other networks, in the place of those lanes; see `Links.rest`.
 REST = np.dtype(
     [
         ("common", np.int8, LINK.itemsize - 2 * LANE.itemsize),
@@ -162,7 +162,7 @@ RECEIPT = np.dtype(
     ],
     align=True,
 )
-# Beginning of a tick's list of events, and place of its next one, in `State.chunk`.
+# Beginning of a tick's list of events, and place of its next one, in `Events.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # Ports of a node in the most dimensions, and lanes whose ways are compared at once.
 MOST_PORTS = 16
@@ -196,52 +196,9 @@ class FairQueues(NamedTuple):
     place: NDArray[np.int64]  # (P,) place in `last` of a packet that waits
 
 
-class State(NamedTuple):
-    """Everything the event loop works on."""
+class Rules(NamedTuple):
+    """What the network, the tasks and the routing ask for, as numbers that do not change."""
 
-    fields: Fields
-    link: NDArray[Any]  # (L,) LINK
-    rest: NDArray[Any]  # (L,) REST in the links' memory; (0,) on the usual network
-    counter: NDArray[Any]  # (L,) COUNTER
-    lane: NDArray[Any]  # (L * 3 * inputs,) LANE; on the usual network (L * 4,), the links' memory
-    queue: NDArray[Any]  # (L * virtual channels * 4,) QUEUE by place; (0,) without
-    packet: NDArray[Any]  # (P,) PACKET
-    fair: FairQueues
-    fifo: NDArray[Any]  # (F,) FIFO
-    filling: NDArray[Any]  # (F,) FILLING
-    turns_left: NDArray[
-        np.int32
-    ]  # (F,) turns of its packet at the router; (0,) where none gives way
-    message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
-    receipt: NDArray[Any]  # (E,) RECEIPT
-    then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
-    first: NDArray[np.int32]  # (E,) what a task hands over: the message or its question
-    receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
-    node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
-    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports that a lane's first packet may take
-    ordered: NDArray[np.uint8]  # (N * words * 64,) its way in dimension order: rank * 2 + kind
-    sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
-    port: NDArray[np.int64]  # (N * reception ports,) part of a tick at which each is free
-    begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
-    waits: NDArray[np.int32]  # (T * R,) messages still to arrive
-    asked: NDArray[
-        np.int32
-    ]  # (T * R,) last question that came before the round; (0,) without questions
-    current: NDArray[np.int32]  # (T,) round of each task
-    following: NDArray[np.int32]  # (T,) next task that its worker serves
-    worker: NDArray[np.int32]  # (W, 3) first and last task waiting for it, message in hand
-    worker_of: NDArray[np.int32]  # (T,)
-    wheel: NDArray[Any]  # (K,) WHEEL
-    filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
-    chunk: NDArray[np.int64]  # (chunks * 16,)
-    brought: NDArray[np.int32]  # (16,) packets that links of a chunk's events will send
-    spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
-    free: NDArray[np.int32]  # (P,) stack of free packet slots
-    # One row for each worker, with rounds also for each message within a node, and one more.
-    heap: NDArray[np.int64]  # (rows, 3) tick, order, who
-    task_queue: NDArray[np.int64]  # (rows, 3) the same for events that come in order
-    log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
-    clock: NDArray[np.int64]  # (11,)
     special: int | None  # None on the usual network, 1 on others; see `setup.is_special`
     fifos: int  # a node
     whole_places: int  # whether every packet takes the room of the largest
@@ -268,3 +225,82 @@ class State(NamedTuple):
     seed: int
     dependent: int
     watched: int
+
+
+class Links(NamedTuple):
+    """Links with their buffers, and what packets of several ways ask of nodes."""
+
+    link: NDArray[Any]  # (L,) LINK
+    rest: NDArray[Any]  # (L,) REST in the links' memory; (0,) on the usual network
+    counter: NDArray[Any]  # (L,) COUNTER
+    lane: NDArray[Any]  # (L * 3 * inputs,) LANE; on the usual network (L * 4,), the links' memory
+    queue: NDArray[Any]  # (L * virtual channels * 4,) QUEUE by place; (0,) without
+    node: NDArray[Any]  # (N,) NODE; (0,) without adaptive packets
+    ways: NDArray[np.uint16]  # (N * words * 64,) ranks of ports that a lane's first packet may take
+    ordered: NDArray[np.uint8]  # (N * words * 64,) its way in dimension order: rank * 2 + kind
+    port: NDArray[np.int64]  # (N * reception ports,) part of a tick at which each is free
+
+
+class Packets(NamedTuple):
+    """Packets on their way, and the messages that they belong to."""
+
+    packet: NDArray[Any]  # (P,) PACKET
+    free: NDArray[np.int32]  # (P,) stack of free packet slots
+    fifo: NDArray[Any]  # (F,) FIFO
+    filling: NDArray[Any]  # (F,) FILLING
+    turns_left: NDArray[
+        np.int32
+    ]  # (F,) turns of its packet at the router; (0,) where none gives way
+    message: NDArray[Any]  # (E,) MESSAGE, sorted by task, round and turn; then the handshakes
+    receipt: NDArray[Any]  # (E,) RECEIPT
+
+
+class TaskRounds(NamedTuple):
+    """The messages that each task hands over and waits for."""
+
+    then: NDArray[np.int32]  # (E,) answer to a question, message asked for; (0,) if there is none
+    first: NDArray[np.int32]  # (E,) what a task hands over: the message or its question
+    receiver: NDArray[np.int32]  # (E,) row of `waits` that counts a message; (0,) without rounds
+    sender: NDArray[np.int32]  # (E,) row of its own task; (0,) without rounds
+    begin: NDArray[np.int32]  # (T * R + 1,) first message of each task and round
+    waits: NDArray[np.int32]  # (T * R,) messages still to arrive
+    asked: NDArray[
+        np.int32
+    ]  # (T * R,) last question that came before the round; (0,) without questions
+
+
+class Tasks(NamedTuple):
+    """Where each task is, and who serves it."""
+
+    current: NDArray[np.int32]  # (T,) round of each task
+    following: NDArray[np.int32]  # (T,) next task that its worker serves
+    worker: NDArray[np.int32]  # (W, 3) first and last task waiting for it, message in hand
+    worker_of: NDArray[np.int32]  # (T,)
+
+
+class Events(NamedTuple):
+    """What happens when, and the log of what has happened."""
+
+    wheel: NDArray[Any]  # (K,) WHEEL
+    filled: NDArray[np.uint64]  # (K / 64,) bits of the ticks with events
+    chunk: NDArray[np.int64]  # (chunks * 16,)
+    brought: NDArray[np.int32]  # (16,) packets that links of a chunk's events will send
+    spare: NDArray[np.int32]  # (chunks,) stack of free ones' places
+    # One row for each worker, with rounds also for each message within a node, and one more.
+    heap: NDArray[np.int64]  # (rows, 3) tick, order, who
+    task_queue: NDArray[np.int64]  # (rows, 3) the same for events that come in order
+    log: NDArray[np.int64]  # (entries, 4) tick, kind, packet slot, link
+    clock: NDArray[np.int64]  # (11,)
+
+
+class State(NamedTuple):
+    """Everything the event loop works on."""
+
+    rules: Rules
+    fields: Fields
+    links: Links
+    packets: Packets
+    rounds: TaskRounds
+    tasks: Tasks
+    events: Events
+    fair: FairQueues

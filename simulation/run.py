@@ -112,13 +112,13 @@ def run_stretch(
         halved += 1
     check_finished(state, torus)
     if interval is not None:
-        last = float(state.receipt["finish"][: messages.task.size].max(initial=0)) * tick
+        last = float(state.packets.receipt["finish"][: messages.task.size].max(initial=0)) * tick
         snapshots.append(_snapshot(state, last, begin))
-    steps.report(int(state.clock[records.HOPS]))
-    steps.finish(int(state.clock[records.HOPS]))
+    steps.report(int(state.events.clock[records.HOPS]))
+    steps.finish(int(state.events.clock[records.HOPS]))
     n = messages.task.size
-    first = state.message["ready"][state.first]
-    finish = state.receipt["finish"][:n] * tick
+    first = state.packets.message["ready"][state.rounds.first]
+    finish = state.packets.receipt["finish"][:n] * tick
     return Stretch(
         phases=tuple(numbers),
         begin=begin,
@@ -126,16 +126,16 @@ def run_stretch(
         messages=messages,
         handed_over=begin + first * tick,
         arrived=np.asarray(begin + finish, dtype=np.float64),
-        packets=state.counter["packets"].astype(np.int64),
-        wire_bytes=state.counter["wire_bytes"].copy(),
-        most=state.counter["most"].astype(np.int64),
-        waited=state.counter["waited"] * tick,
-        fifo_waited=_by_queue(state.fifo["waited"] * tick, state.shared_by),
-        fifo_most=state.filling["most"].copy(),
-        fifo_stay=state.filling["stay"] * tick,
+        packets=state.links.counter["packets"].astype(np.int64),
+        wire_bytes=state.links.counter["wire_bytes"].copy(),
+        most=state.links.counter["most"].astype(np.int64),
+        waited=state.links.counter["waited"] * tick,
+        fifo_waited=_by_queue(state.packets.fifo["waited"] * tick, state.rules.shared_by),
+        fifo_most=state.packets.filling["most"].copy(),
+        fifo_stay=state.packets.filling["stay"] * tick,
         snapshots=tuple(snapshots),
         log=_log(state, tick, begin),
-        not_logged=max(0, int(state.clock[records.LOGGED]) - len(state.log)),
+        not_logged=max(0, int(state.events.clock[records.LOGGED]) - len(state.events.log)),
         watched=watched,
     )
 
@@ -154,8 +154,8 @@ def _pass(
     kept = most_snapshots(options.torus)
     taken = steps.snapshots
     while run(state, min(snapshot, look), _SLICE):
-        steps.report(int(state.clock[records.HOPS]))
-        following = int(state.clock[records.HELD])
+        steps.report(int(state.events.clock[records.HOPS]))
+        following = int(state.events.clock[records.HELD])
         if following > look:
             if waits_too_long(state, look):
                 steps.snapshots = taken
@@ -189,11 +189,11 @@ def most_snapshots(torus: Torus) -> int:
 
 
 def _snapshot(state: records.State, now: float, begin: float) -> Snapshot:
-    counter = state.counter
-    return Snapshot(begin + now, counter["wire_bytes"].copy(), state.link["occupied"].copy())
+    counter = state.links.counter
+    return Snapshot(begin + now, counter["wire_bytes"].copy(), state.links.link["occupied"].copy())
 
 
 def _log(state: records.State, tick: float, begin: float) -> NDArray[np.float64]:
-    log = state.log[: state.clock[records.LOGGED]].astype(np.float64)
+    log = state.events.log[: state.events.clock[records.LOGGED]].astype(np.float64)
     log[:, 0] = begin + log[:, 0] * tick
     return log

@@ -99,12 +99,38 @@ def build_state(
     A buffer has room for at least ``places`` merged packets, if it has room for as many real ones.
     ``halved`` tells how often the number of ticks was halved, as in `clock_of`.
     """
-    network = torus.network
-    fields = fields_of(torus)
-    adaptive = routing == "adaptive"
-    special = 1 if is_special(network, looked_at) else None
-    is_usual = special is None and not adaptive
-    largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
+    fields, adaptive = fields_of(torus), routing == "adaptive"
+    special = 1 if is_special(torus.network, looked_at) else None
+    whole = _largest_packet(messages)
+    tick, wheel = clock_of(messages, torus, halved)
+    message = message_records(messages, torus, tick, fields, adaptive)
+    rounds = rounds_of(messages, mapping.n_tasks, n_rounds)
+    room = _room(torus.network, messages.merged, whole, places)
+    # Real packets for each that a channel holds.
+    ratio = _real_places(torus.network) / (room // whole) if messages.merged > 1 else 1.0
+    rules = _rules(torus, tick, room, whole, ratio, adaptive, special)
+    rules = rules._replace(seed=seed, dependent=int(n_rounds > 1), watched=watched)
+    credits = _credits(torus, adaptive, room)
+    links = _links(torus, credits, rules)
+    packets = _packets(torus, message, credits, rules, ratio)
+    tasks = _tasks(mapping, torus.network)
+    local = int((messages.src == messages.dst).sum()) if rules.dependent else 0
+    n_slots = packets.free.size
+    n_events = n_slots + torus.n_links + packets.fifo.size + rounds.then.size + links.queue.size
+    events = _events(wheel, n_events, n_slots, len(tasks.worker) + local + 1, watched != NONE)
+    fair = fair_queues(torus, fields, message, tick, n_slots)
+    state = side_by_side(records.State(rules, fields, links, packets, rounds, tasks, events, fair))
+    # The memory of a link holds either of them; see `_state`.
+    link = state.links.link
+    if special is None and not adaptive:
+        links = state.links._replace(lane=link.view(np.uint8).view(records.LANE))
+    else:
+        links = state.links._replace(rest=link.view(records.REST))
+    return state._replace(links=links), tick
+
+
+def _largest_packet(messages: Messages) -> int:
+    """Return the bytes of the largest packet, header included."""
     most = int(messages.packets.max(initial=0))
     if most >= _MOST_PACKETS:
         raise InputError(
@@ -112,11 +138,7 @@ def build_state(
             found=most,
             expected="fewer than 2**31; a larger coarsening (--coarsening) merges them",
         )
-    tick, wheel = clock_of(messages, torus, halved)
-
-    message = message_records(messages, torus, tick, fields, adaptive)
-    dependent = n_rounds > 1
-    rounds = rounds_of(messages, mapping.n_tasks, n_rounds)
+    largest = float(messages.wire.max(initial=1.0, where=messages.src != messages.dst))
     whole = max(math.ceil(largest), 1)
     if whole > LARGEST_PACKET:
         raise InputError(
@@ -124,93 +146,29 @@ def build_state(
             found=f"{whole:.6g} bytes",
             expected=f"at most {LARGEST_PACKET}: coarsening times payload and header",
         )
-    room = _room(network, messages.merged, whole, places)
-    link = _links(torus)
-    credits = _credits(torus, adaptive, room)
-    link["credit"] = credits[0]
-    if not is_usual:
-        _fill_rest(link.view(records.REST), torus, credits)
-    n_fifos = torus.n_nodes * network.fifos
-    fifos = np.zeros(n_fifos, dtype=records.FIFO)
-    fifos["head"] = NONE
-    queue = _queues(credits, network.virtual_channels)
-    smallest = min(whole, max(1, math.ceil(float(message["wire"].min(initial=largest)))))
-    to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
-    held = sum(int((credit // smallest).sum()) for credit in credits)
-    ratio = _real_places(network) / (room // whole) if messages.merged > 1 else 1.0
-    outside = max(1, round(network.fifo_packets / max(ratio, 1.0)))
-    # All packets of a buffer queue for a link together; a FIFO has only one packet, or a few, at
-    # the router, however long they are.
-    gives_way = (
-        network.fifo_packets < ratio
-        and network.arbitration == "first_come"
-        and network.virtual_channels == 0
-    )
-    n_slots = min(to_send, n_fifos * outside + held * max(1, network.virtual_channels))
-    worker_of = (
-        mapping.node.astype(np.int32)
-        if network.feeding == "messages"
-        else np.arange(mapping.n_tasks, dtype=np.int32)
-    )
-    worker = np.full((int(worker_of.max(initial=0)) + 1, 3), NONE, dtype=np.int32)
+    return whole
+
+
+def _rules(
+    torus: Torus,
+    tick: float,
+    room: int,
+    whole: int,
+    ratio: float,
+    adaptive: bool,
+    special: int | None,
+) -> records.Rules:
+    """Return the constants of the network; ``room`` and ``whole`` as in `_room`."""
+    network, ties = torus.network, TIE_RULES[torus.tie]
+    parts = 2**records.PARTS / tick
     inputs, turns = 1, max(1, network.virtual_channels)
     if network.arbitration in ("round_robin", "age"):
         # All lanes of a link are bits of one 64-bit number; lanes that do not fit share a turn.
         most = 64 // records.KINDS
         turns = turns if 2 * torus.ndim * turns < most else 1
         inputs = min(2 * torus.ndim * turns + network.fifos, most)
-    # One word for each node on the usual network: `words` in `kernels/claim.py`.
-    rows = torus.n_nodes * -(-2 * torus.ndim * records.KINDS * inputs // records.LANES_A_WORD)
-    n_events = n_slots + torus.n_links + n_fifos + rounds.then.size + queue.size
-    n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
-    empty = np.zeros(wheel, dtype=records.WHEEL)
-    empty["first"], empty["end"] = NONE, records.CHUNK - 1
-    local = int((messages.src == messages.dst).sum()) if dependent else 0
-    receipt = np.zeros(message.size, dtype=records.RECEIPT)
-    receipt["left"] = message["to_send"]
-    parts = 2**records.PARTS / tick
-    clock = np.zeros(11, dtype=np.int64)
-    clock[records.FIRSTS] = NONE
-    clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
-    state = records.State(
-        fields=fields,
-        link=link,
-        rest=blank(0, records.REST),
-        counter=blank(torus.n_links, records.COUNTER),
-        lane=blank(0 if is_usual else link.size * records.KINDS * inputs, records.LANE),
-        queue=queue,
-        packet=blank(n_slots, records.PACKET),
-        fair=fair_queues(torus, fields, message, tick, n_slots),
-        fifo=fifos,
-        filling=blank(n_fifos, records.FILLING),
-        turns_left=blank(n_fifos if gives_way else 0, np.int32),
-        message=message,
-        receipt=receipt,
-        then=rounds.then,
-        first=rounds.first,
-        receiver=rounds.receiver,
-        sender=rounds.sender,
-        node=blank(torus.n_nodes if adaptive else 0, records.NODE),
-        ways=blank(rows * records.LANES_A_WORD if adaptive else 0, np.uint16),
-        ordered=np.full(rows * records.LANES_A_WORD if adaptive else 0, 255, dtype=np.uint8),
-        port=blank(torus.n_nodes * network.reception_ports, np.int64),
-        begin=rounds.begin,
-        waits=rounds.waits,
-        asked=rounds.asked,
-        current=blank(mapping.n_tasks, np.int32),
-        following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
-        worker=worker,
-        worker_of=worker_of,
-        wheel=empty,
-        filled=blank(wheel // 64, np.uint64),
-        chunk=blank(n_chunks * records.CHUNK, np.int64),
-        brought=blank(records.CHUNK, np.int32),
-        spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
-        free=np.arange(n_slots, dtype=np.int32),
-        heap=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
-        task_queue=np.zeros((len(worker) + local + 1, 3), dtype=np.int64),
-        log=np.zeros((_LOG_ENTRIES if watched != NONE else 0, 4), dtype=np.int64),
-        clock=clock,
+    slow = torus.link_bandwidth if torus.holes.slow else np.repeat(np.array(torus.bandwidth), 2)
+    return records.Rules(
         special=special,
         fifos=network.fifos,
         whole_places=int(network.deadlock == "bubble"),
@@ -218,32 +176,134 @@ def build_state(
         turns=turns,
         inputs=inputs,
         latency=round(network.hop_latency / tick),
-        parts_per_byte=parts
-        / (torus.link_bandwidth if torus.holes.slow else np.repeat(np.array(torus.bandwidth), 2)),
+        parts_per_byte=parts / slow,
         largest=whole,
         reception_ports=network.reception_ports,
         reception=parts * network.reception_ports / network.memory_bandwidth,
         arbitration=_ARBITRATION[network.arbitration],
         adaptive=int(adaptive) if adaptive or special is not None else None,
-        outside=outside,
+        outside=max(1, round(network.fifo_packets / max(ratio, 1.0))),
         turns_a_byte=_real_places(network) / network.fifo_packets / (room // whole * whole),
         injection=parts / max(torus.bandwidth),
         shared_by=network.fifos if network.fifo_rule == "first_free" else 1,
         by_packet=int(network.feeding == "packets"),
-        draws_ties=TIE_RULES[torus.tie].is_drawn,
-        ties_minus=TIE_RULES[torus.tie].adaptive_minus,
+        draws_ties=ties.is_drawn,
+        ties_minus=ties.adaptive_minus,
         stays=int(network.escape == "stays"),
-        seed=seed,
-        dependent=int(dependent),
-        watched=watched,
+        seed=0,
+        dependent=0,
+        watched=NONE,
     )
-    state = side_by_side(state)
-    # The memory of a link holds either of them; see `_state`.
-    if is_usual:
-        state = state._replace(lane=state.link.view(np.uint8).view(records.LANE))
-    else:
-        state = state._replace(rest=state.link.view(records.REST))
-    return state, tick
+
+
+def _links(torus: Torus, credits: NDArray[np.int32], rules: records.Rules) -> records.Links:
+    """Return idle links."""
+    network, adaptive = torus.network, bool(rules.adaptive)
+    is_usual = rules.special is None and not adaptive
+    link = np.zeros(torus.n_links, dtype=records.LINK)
+    link["far"] = torus.neighbors.ravel()
+    link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
+    link["entry"] = 1
+    if network.deadlock == "bubble":
+        # A ring of up to three nodes is crossed in one hop, so no packet stays on it.
+        circular = [
+            2 if w and k > 3 else 1 for k, w in zip(torus.ring_lengths, torus.wrap, strict=True)
+        ]
+        link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
+    link["credit"] = credits[0]
+    if not is_usual:
+        _fill_rest(link.view(records.REST), torus, credits)
+    # One word for each node on the usual network: `words` in `kernels/claim.py`.
+    lanes = 2 * torus.ndim * records.KINDS * rules.inputs
+    n_ways = -(-lanes // records.LANES_A_WORD) * records.LANES_A_WORD * torus.n_nodes
+    return records.Links(
+        link=link,
+        rest=blank(0, records.REST),
+        counter=blank(torus.n_links, records.COUNTER),
+        lane=blank(0 if is_usual else link.size * records.KINDS * rules.inputs, records.LANE),
+        queue=_queues(credits, network.virtual_channels),
+        node=blank(torus.n_nodes if adaptive else 0, records.NODE),
+        ways=blank(n_ways if adaptive else 0, np.uint16),
+        ordered=np.full(n_ways if adaptive else 0, 255, dtype=np.uint8),
+        port=blank(torus.n_nodes * network.reception_ports, np.int64),
+    )
+
+
+def _packets(
+    torus: Torus,
+    message: NDArray[np.void],
+    credits: NDArray[np.int32],
+    rules: records.Rules,
+    ratio: float,
+) -> records.Packets:
+    """Return messages of which no packet is sent yet, with slots for as many as can be on the way.
+
+    ``ratio`` is the number of real packets for each that a channel holds.
+    """
+    network = torus.network
+    n_fifos = torus.n_nodes * network.fifos
+    fifo = np.zeros(n_fifos, dtype=records.FIFO)
+    fifo["head"] = NONE
+    smallest = min(
+        rules.largest, max(1, math.ceil(float(message["wire"].min(initial=rules.largest))))
+    )
+    to_send = int(message["to_send"].sum(where=message["fifo"] != NONE))
+    held = sum(int((credit // smallest).sum()) for credit in credits)
+    n_slots = min(to_send, n_fifos * rules.outside + held * max(1, network.virtual_channels))
+    # All packets of a buffer queue for a link together; a FIFO has only one packet, or a few, at
+    # the router, however long they are.
+    gives_way = (
+        network.fifo_packets < ratio
+        and network.arbitration == "first_come"
+        and network.virtual_channels == 0
+    )
+    receipt = np.zeros(message.size, dtype=records.RECEIPT)
+    receipt["left"] = message["to_send"]
+    return records.Packets(
+        packet=blank(n_slots, records.PACKET),
+        free=np.arange(n_slots, dtype=np.int32),
+        fifo=fifo,
+        filling=blank(n_fifos, records.FILLING),
+        turns_left=blank(n_fifos if gives_way else 0, np.int32),
+        message=message,
+        receipt=receipt,
+    )
+
+
+def _tasks(mapping: TaskMapping, network: Network) -> records.Tasks:
+    """Return tasks before their first round, and who hands over their messages."""
+    by_node = network.feeding == "messages"
+    worker_of = mapping.node if by_node else np.arange(mapping.n_tasks)
+    n_workers = int(worker_of.max(initial=0)) + 1
+    return records.Tasks(
+        current=blank(mapping.n_tasks, np.int32),
+        following=np.full(mapping.n_tasks, NONE, dtype=np.int32),
+        worker=np.full((n_workers, 3), NONE, dtype=np.int32),
+        worker_of=worker_of.astype(np.int32),
+    )
+
+
+def _events(
+    wheel: int, n_events: int, n_slots: int, n_waiting: int, is_logged: bool
+) -> records.Events:
+    """Return an empty wheel of so many ticks, for so many events at a time."""
+    n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
+    empty = np.zeros(wheel, dtype=records.WHEEL)
+    empty["first"], empty["end"] = NONE, records.CHUNK - 1
+    clock = np.zeros(11, dtype=np.int64)
+    clock[records.FIRSTS] = NONE
+    clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
+    return records.Events(
+        wheel=empty,
+        filled=blank(wheel // 64, np.uint64),
+        chunk=blank(n_chunks * records.CHUNK, np.int64),
+        brought=blank(records.CHUNK, np.int32),
+        spare=np.arange(n_chunks, dtype=np.int32) * records.CHUNK,
+        heap=np.zeros((n_waiting, 3), dtype=np.int64),
+        task_queue=np.zeros((n_waiting, 3), dtype=np.int64),
+        log=np.zeros((_LOG_ENTRIES if is_logged else 0, 4), dtype=np.int64),
+        clock=clock,
+    )
 
 
 def _queues(credits: NDArray[np.int32], virtual_channels: int) -> NDArray[np.void]:
@@ -276,21 +336,6 @@ def _credits(torus: Torus, adaptive: bool, room: int) -> NDArray[np.int32]:
     """Return the bytes of each link's channels: dimension order, second, adaptive. (3, L)."""
     channels = np.array([[True], [torus.network.deadlock == "dateline"], [adaptive]])
     return np.where(channels & torus.link_exists, np.int32(room), np.int32(0))
-
-
-def _links(torus: Torus) -> NDArray[np.void]:
-    """Return idle links, without credits."""
-    link = np.zeros(torus.n_links, dtype=records.LINK)
-    link["far"] = torus.neighbors.ravel()
-    link["port"] = np.tile(np.arange(2 * torus.ndim), torus.n_nodes)
-    link["entry"] = 1
-    if torus.network.deadlock == "bubble":
-        # A ring of up to three nodes is crossed in one hop, so no packet stays on it.
-        circular = [
-            2 if w and k > 3 else 1 for k, w in zip(torus.ring_lengths, torus.wrap, strict=True)
-        ]
-        link["entry"] = np.tile(np.repeat(circular, 2), torus.n_nodes)
-    return link
 
 
 def _fill_rest(rest: NDArray[np.void], torus: Torus, credits: NDArray[np.int32]) -> None:

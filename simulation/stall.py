@@ -22,32 +22,32 @@ class StallError(RuntimeError):
 
 def check_finished(state: records.State, torus: Torus) -> None:
     """Raise `StallError` if packets are left but nothing can move."""
-    left = int(state.receipt["left"].sum())
+    left = int(state.packets.receipt["left"].sum())
     if left == 0:
         return
     import networkx as nx
 
     waits: Any = nx.DiGraph()
-    for out in np.flatnonzero(state.link["lanes"]):
-        link = state.link[out]
-        second = 0 if state.special is None else int(state.rest[out]["second_channel"])
-        for lane in range(records.KINDS * state.inputs):
+    for out in np.flatnonzero(state.links.link["lanes"]):
+        link = state.links.link[out]
+        second = 0 if state.rules.special is None else int(state.links.rest[out]["second_channel"])
+        for lane in range(records.KINDS * state.rules.inputs):
             if not (int(link["lanes"]) >> lane) & 1:
                 continue
-            kind = lane // state.inputs
+            kind = lane // state.rules.inputs
             channel = second if kind == records.SECOND else 0
-            p = int(state.lane[lane_of(state, int(out), lane)]["head"])
+            p = int(state.links.lane[lane_of(state, int(out), lane)]["head"])
             while p != records.NONE:
-                held = int(state.packet[p]["place"])
+                held = int(state.packets.packet[p]["place"])
                 if held >= 0:
                     waits.add_edge(
                         (
-                            (held >> records.CHANNEL_BITS) // state.virtual,
+                            (held >> records.CHANNEL_BITS) // state.rules.virtual,
                             held & ((1 << records.CHANNEL_BITS) - 1),
                         ),
                         (int(out), channel),
                     )
-                p = int(state.packet[p]["next"])
+                p = int(state.packets.packet[p]["next"])
     try:
         cycle = [edge[0] for edge in nx.find_cycle(waits)]
     except nx.NetworkXNoCycle:

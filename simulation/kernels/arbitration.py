@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel, trailing_zeros
+from toruscast._jit import bare_kernel, trailing_zeros
 
 from .._state import (
     ADAPTIVE_CHANNEL,
@@ -34,7 +34,7 @@ def emptiest_link(state: State, node: int, zone: int) -> int:
     while zone != 0:
         out = first + state.fields.ports[np.uint64(trailing_zeros(zone))]
         zone &= zone - np.uint64(1)
-        free = room(state, out, ADAPTIVE_CHANNEL) - at(state.rest, out).queued
+        free = room(state, out, ADAPTIVE_CHANNEL) - state.links.rest[out].queued
         if free > most:
             most = free
             best = out
@@ -51,8 +51,8 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     draws a channel. An adaptive packet that comes back may draw the other one: it holds one buffer
     at a time, so only packets that go straight on make channels wait for each other.
     """
-    packet = at(state.packet, p)
-    link = at(state.link, out)
+    packet = state.packets.packet[p]
+    link = state.links.link[out]
     port = np.uint64(link.port)
     straight = link.port == came and channel_of(packet.place) != ADAPTIVE_CHANNEL
     if second_channel(state, out) == 0:
@@ -60,12 +60,12 @@ def kind_of(state: State, p: int, out: int, came: int) -> int:
     if straight:
         return channel_of(packet.place)
     hops = np.int64((packet.route & state.fields.mask[port]) >> state.fields.shift[port])
-    rest = at(state.rest, out)
+    rest = state.links.rest[out]
     if hops > np.int64(rest.to_edge):
         return SECOND
     if hops > np.int64(rest.to_middle):
         return FIRST
-    of_link = drawn(np.uint64(state.seed), np.uint64(0), np.uint64(out))
+    of_link = drawn(np.uint64(state.rules.seed), np.uint64(0), np.uint64(out))
     # The time of its tail does not change while the packet waits.
     tail = np.uint64(np.uint32(packet.tail))
     return SECOND if drawn(of_link, np.uint64(packet.message), tail) & np.uint64(1) else FIRST
@@ -81,7 +81,7 @@ def _first_of(state: State, out: int, ready: int) -> int:
     if rest == 0:
         return best
     if arbitration(state) == ROUND_ROBIN:
-        return _next_in_turn(state, at(state.rest, out).turn, ready)
+        return _next_in_turn(state, state.links.rest[out].turn, ready)
     base = lane_of(state, out, 0)
     while rest != 0:
         lane = trailing_zeros(rest)
@@ -94,16 +94,16 @@ def _first_of(state: State, out: int, ready: int) -> int:
 @bare_kernel
 def _is_older(state: State, one: int, other: int) -> bool:
     """Return whether the packet at a lane's head goes before that of another lane."""
-    q = np.int64(at(state.lane, one).head)
-    p = np.int64(at(state.lane, other).head)
+    q = np.int64(state.links.lane[one].head)
+    p = np.int64(state.links.lane[other].head)
     if arbitration(state) == AGE:
         return (
-            at(state.message, at(state.packet, q).message).ready
-            < at(state.message, at(state.packet, p).message).ready
+            state.packets.message[state.packets.packet[q].message].ready
+            < state.packets.message[state.packets.packet[p].message].ready
         )
     if arbitration(state) == FAIR:
         return state.fair.tag[np.uint64(q)] < state.fair.tag[np.uint64(p)]
-    return np.int32(at(state.lane, one).since - at(state.lane, other).since) < 0
+    return np.int32(state.links.lane[one].since - state.links.lane[other].since) < 0
 
 
 @bare_kernel
@@ -128,12 +128,12 @@ def _next_in_turn(state: State, turn: int, ready: int) -> int:
 @bare_kernel
 def open_channels(state: State, out: int) -> int:
     """Return bits of the room behind a link: to stay on a ring, to enter it, to be adaptive."""
-    link = at(state.link, out)
+    link = state.links.link[out]
     # Sums instead of branches, because a processor cannot predict how full a buffer is.
-    free = np.int64(room(state, out, 0) >= state.largest) << FIRST
-    needed = link.entry * state.largest
+    free = np.int64(room(state, out, 0) >= state.rules.largest) << FIRST
+    needed = link.entry * state.rules.largest
     free += np.int64(room(state, out, second_channel(state, out)) >= needed) << SECOND
-    if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.largest:
+    if is_adaptive(state) and room(state, out, ADAPTIVE_CHANNEL) >= state.rules.largest:
         free |= 1 << FREE
     return free
 
@@ -142,21 +142,21 @@ def open_channels(state: State, out: int) -> int:
 def choose(state: State, out: int, free: int) -> int:
     """Return the lane whose packet a link sends next in dimension order, NONE if none may go."""
     if is_usual(state):
-        return _first_of_two(state, out, free & np.int64(at(state.link, out).lanes))
+        return _first_of_two(state, out, free & np.int64(state.links.link[out].lanes))
     kind = (np.uint64(1) << np.uint64(inputs(state))) - np.uint64(1)
     ready = np.uint64(0)
     if free & (1 << FIRST):
         ready |= kind
     if free & (1 << SECOND):
         ready |= kind << np.uint64(inputs(state))
-    return _first_of(state, out, ready & at(state.link, out).lanes)
+    return _first_of(state, out, ready & state.links.link[out].lanes)
 
 
 @bare_kernel
 def _first_of_two(state: State, out: int, ready: int) -> int:
     """Return the lane that has waited longer, NONE if none is ready; one lane a kind, no branch."""
-    first = at(state.lane, lane_of(state, out, FIRST)).since
-    second = at(state.lane, lane_of(state, out, SECOND)).since
+    first = state.links.lane[lane_of(state, out, FIRST)].since
+    second = state.links.lane[lane_of(state, out, SECOND)].since
     # Keep the winner's bit (1 or 2); minus one, that is its lane.
     longer = 1 + np.int64(np.int32(second - first) < 0)
     return ((ready + (ready == 3) * (longer - 3)) & 3) - 1
@@ -171,7 +171,7 @@ def choose_adaptive(state: State, out: int, free: int) -> int:
     """
     if free == 0:
         return NONE
-    port = np.int64(at(state.link, out).port)
+    port = np.int64(state.links.link[out].port)
     lanes = KINDS * inputs(state)
     own = out * lanes
     word = port * lanes // LANES_A_WORD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel
+from toruscast._jit import bare_kernel
 
 from .._state import ARRIVED, CHANNEL_BITS, DELIVERED, NONE, PARTS, State
 from .buffer import count, link_of
@@ -19,26 +19,26 @@ from .trace import note
 @bare_kernel
 def arrive(state: State, p: int, now: int) -> int:
     """Take a packet into the buffer behind its link; return it if it can ask for its next link."""
-    packet = at(state.packet, p)
+    packet = state.packets.packet[p]
     if packet.route == DELIVERED:
         return p
     held = packet.place
     came = link_of(state, held)
-    link = at(state.link, came)
+    link = state.links.link[came]
     link.occupied += 1
     if counts_arrivals(state):
-        count(at(state.counter, came), link.occupied, packet.wire)
+        count(state.links.counter[came], link.occupied, packet.wire)
     packet.since = now
-    if packet.message == state.watched:
+    if packet.message == state.rules.watched:
         note(state, ARRIVED, p, came, now)
     if not has_queues(state):
         return p
-    queue = at(state.queue, held)
+    queue = state.links.queue[held]
     packet.next = NONE
     if queue.head == NONE:
         queue.head = p
     else:
-        at(state.packet, queue.tail).next = p
+        state.packets.packet[queue.tail].next = p
     queue.tail = p
     if queue.moving:
         return NONE
@@ -52,58 +52,66 @@ def next_in_queue(state: State, place: int, now: int) -> int:
 
     Return NONE if that is later, or if there is none.
     """
-    queue = at(state.queue, place)
+    queue = state.links.queue[place]
     if queue.free_at > now:
-        event = state.packet.size + state.link.size + state.fifo.size + state.then.size + place
+        event = (
+            state.packets.packet.size
+            + state.links.link.size
+            + state.packets.fifo.size
+            + state.rounds.then.size
+            + place
+        )
         schedule(state, event, queue.free_at)
         return NONE
     p = queue.head
     if p == NONE:
         queue.moving = 0
     else:
-        queue.head = at(state.packet, p).next
+        queue.head = state.packets.packet[p].next
     return p
 
 
 @bare_kernel
 def proceed(state: State, p: int, now: int) -> int:
     """Let a packet ask for its next link or port; return a link that may send now, or NONE."""
-    packet = at(state.packet, p)
+    packet = state.packets.packet[p]
     ports = state.fields.shift.size
     held = packet.place
     entrance = 0
     if held >= 0:
-        behind = at(state.link, link_of(state, held))
+        behind = state.links.link[link_of(state, held)]
         node = np.int64(behind.far)
         came = np.int64(behind.port)
         if packet.route == 0 or packet.route == DELIVERED:
             return _deliver(state, p, node, now)
         if inputs(state) > 1:
-            entrance = came * state.turns + (held >> CHANNEL_BITS) % state.turns
+            entrance = came * state.rules.turns + (held >> CHANNEL_BITS) % state.rules.turns
     else:
         f = -2 - held
         node = node_of(state, f)
         came = NONE
         packet.since = now
         if inputs(state) > 1:
-            entrance = ports * state.turns
-            entrance += (f - node * state.fifos) % (inputs(state) - entrance)
+            entrance = ports * state.rules.turns
+            entrance += (f - node * state.rules.fifos) % (inputs(state) - entrance)
     return join(state, p, node, came, entrance, now)
 
 
 @bare_kernel
 def _deliver(state: State, p: int, node: int, now: int) -> int:
     """Give a packet to the reception port that is free first; return a link that may send now."""
-    packet = at(state.packet, p)
+    packet = state.packets.packet[p]
     if packet.route == 0:
-        best = node * state.reception_ports
-        for i in range(best + 1, best + state.reception_ports):
-            if state.port[np.uint64(i)] < state.port[np.uint64(best)]:
+        best = node * state.rules.reception_ports
+        for i in range(best + 1, best + state.rules.reception_ports):
+            if state.links.port[np.uint64(i)] < state.links.port[np.uint64(best)]:
                 best = i
-        begin = max(now << PARTS, state.port[np.uint64(best)])
-        state.port[np.uint64(best)] = begin + np.int64(packet.wire * state.reception + 0.5)
+        begin = max(now << PARTS, state.links.port[np.uint64(best)])
+        state.links.port[np.uint64(best)] = begin + np.int64(
+            packet.wire * state.rules.reception + 0.5
+        )
         start = begin >> PARTS
-        at(state.counter, link_of(state, packet.place)).waited += start - np.int64(
+        state.links.counter[link_of(state, packet.place)].waited += start - np.int64(
             now + np.int64(np.int32(packet.since - now))
         )
         packet.since = start
@@ -111,7 +119,9 @@ def _deliver(state: State, p: int, node: int, now: int) -> int:
     wait = np.int64(np.int32(packet.since - now))
     if wait > 0:
         # This may be more than a turn of the wheel.
-        schedule(state, p, now + min(wait, state.wheel.size - 1), link_of(state, packet.place))
+        schedule(
+            state, p, now + min(wait, state.events.wheel.size - 1), link_of(state, packet.place)
+        )
         return NONE
     ticks = take_in(state, p, now)
     return leave(state, packet.place, packet.wire, 0, ticks, now)

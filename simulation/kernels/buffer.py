@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel
+from toruscast._jit import bare_kernel
 
 from .._state import CHANNEL_BITS, State
 from .network import has_queues, is_usual
@@ -19,9 +19,9 @@ def size_of(state: State, wire: float) -> int:
     The bubble rule counts whole places: in bytes, a bubble could break into pieces too small for
     any packet.
     """
-    if state.whole_places:
-        return state.largest
-    return min(max(np.int64(np.ceil(wire)), 1), state.largest)
+    if state.rules.whole_places:
+        return state.rules.largest
+    return min(max(np.int64(np.ceil(wire)), 1), state.rules.largest)
 
 
 @bare_kernel
@@ -34,7 +34,7 @@ def channel_of(place: int) -> int:
 def link_of(state: State, place: int) -> int:
     """Return the link of a place."""
     behind = place >> CHANNEL_BITS
-    return behind // state.virtual if has_queues(state) else behind
+    return behind // state.rules.virtual if has_queues(state) else behind
 
 
 @bare_kernel
@@ -48,10 +48,10 @@ def count(counter: Any, packets: int, wire: float) -> None:
 @bare_kernel
 def roomiest(state: State, out: int, channel: int) -> int:
     """Return the place in the virtual channel with the most room."""
-    best = ((out * state.virtual) << CHANNEL_BITS) | channel
-    for v in range(1, state.virtual):
-        place = ((out * state.virtual + v) << CHANNEL_BITS) | channel
-        if at(state.queue, place).credit > at(state.queue, best).credit:
+    best = ((out * state.rules.virtual) << CHANNEL_BITS) | channel
+    for v in range(1, state.rules.virtual):
+        place = ((out * state.rules.virtual + v) << CHANNEL_BITS) | channel
+        if state.links.queue[place].credit > state.links.queue[best].credit:
             best = place
     return best
 
@@ -60,10 +60,10 @@ def roomiest(state: State, out: int, channel: int) -> int:
 def room(state: State, out: int, channel: int) -> int:
     """Return the free bytes in a channel behind a link, or in its roomiest virtual channel."""
     if has_queues(state):
-        return np.int64(at(state.queue, roomiest(state, out, channel)).credit)
+        return np.int64(state.links.queue[roomiest(state, out, channel)].credit)
     if is_usual(state) or channel == 0:
-        return np.int64(at(state.link, out).credit)
-    rest = at(state.rest, out)
+        return np.int64(state.links.link[out].credit)
+    rest = state.links.rest[out]
     return np.int64(rest.second_credit if channel == 1 else rest.adaptive_credit)
 
 
@@ -71,13 +71,13 @@ def room(state: State, out: int, channel: int) -> int:
 def take_room(state: State, place: int, size: int) -> None:
     """Take bytes of a place; a negative size gives them back."""
     if has_queues(state):
-        at(state.queue, place).credit -= size
+        state.links.queue[place].credit -= size
         return
     out = place >> CHANNEL_BITS
     channel = channel_of(place)
     if is_usual(state) or channel == 0:
-        at(state.link, out).credit -= size
+        state.links.link[out].credit -= size
     elif channel == 1:
-        at(state.rest, out).second_credit -= size
+        state.links.rest[out].second_credit -= size
     else:
-        at(state.rest, out).adaptive_credit -= size
+        state.links.rest[out].adaptive_credit -= size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel, prefetch, trailing_zeros
+from toruscast._jit import bare_kernel, prefetch, trailing_zeros
 
 from .._state import (
     ADAPTIVE_CHANNEL,
@@ -49,42 +49,42 @@ from .trace import note
 @bare_kernel
 def announce(state: State, now: int) -> None:
     """Claim every link that a lane's first packet may take; a free link looks at its claims."""
-    holder = state.clock[FIRSTS] >> 6
-    lane = state.clock[FIRSTS] & 63
-    link = at(state.link, holder)
+    holder = state.events.clock[FIRSTS] >> 6
+    lane = state.events.clock[FIRSTS] & 63
+    link = state.links.link[holder]
     first = holder - np.int64(link.port)
-    head = np.int64(at(state.lane, lane_of(state, holder, lane)).head)
-    packet = at(state.packet, head)
+    head = np.int64(state.links.lane[lane_of(state, holder, lane)].head)
+    packet = state.packets.packet[head]
     # Links send it out of turn: what that touches then is asked for now.
-    prefetch(state.packet, np.int64(packet.next))
+    prefetch(state.packets.packet, np.int64(packet.next))
     ordered = first + port_of(state, packet.route)
-    rank = np.int64(at(state.rest, ordered).rank)
+    rank = np.int64(state.links.rest[ordered].rank)
     came = NONE
     stays = False
     if packet.place >= 0:
         behind = link_of(state, packet.place)
-        prefetch(state.counter, behind)
-        came = np.int64(at(state.link, behind).port)
-        stays = state.stays and channel_of(packet.place) != ADAPTIVE_CHANNEL
+        prefetch(state.links.counter, behind)
+        came = np.int64(state.links.link[behind].port)
+        stays = state.rules.stays and channel_of(packet.place) != ADAPTIVE_CHANNEL
     ways = ranks(state, zone_of(state, head))
     kind = kind_of(state, head, ordered, came)
     claim(state, seat(state, holder, lane), np.uint64(0) if stays else ways, rank, kind)
     ways |= np.uint64(1) << np.uint64(rank)
-    node = at(state.node, np.int64(at(state.rest, holder).node))
+    node = state.links.node[np.int64(state.links.rest[holder].node)]
     ways &= ~np.uint64(node.armed)
     while ways != 0:
         way = np.uint64(trailing_zeros(ways))
         ways &= ways - np.uint64(1)
         out = first + state.fields.ports[way]
-        link = at(state.link, out)
+        link = state.links.link[out]
         # A free link without room looks again when it gets some.
         if (
             free_tick(link) > now
             or out == ordered
-            or room(state, out, ADAPTIVE_CHANNEL) >= state.largest
+            or room(state, out, ADAPTIVE_CHANNEL) >= state.rules.largest
         ):
             arm(state, out)
-            schedule(state, state.packet.size + out, max(now, free_tick(link)), out)
+            schedule(state, state.packets.packet.size + out, max(now, free_tick(link)), out)
 
 
 @bare_kernel
@@ -93,7 +93,7 @@ def serve(state: State, out: int, now: int) -> int:
 
     If a packet gives way, the link stays free and is itself returned.
     """
-    link = at(state.link, out)
+    link = state.links.link[out]
     free = open_channels(state, out)
     taken = out
     if is_adaptive(state):
@@ -108,17 +108,17 @@ def serve(state: State, out: int, now: int) -> int:
         if lane == NONE:
             return NONE
         kind = SECOND if lane >= inputs(state) else FIRST
-    if state.turns_left.size > 0 and _gives_way(state, taken, lane):
+    if state.packets.turns_left.size > 0 and _gives_way(state, taken, lane):
         _go_behind(state, take_out(state, taken, lane), now)
         return out
     p = take_out(state, taken, lane)
-    packet = at(state.packet, p)
+    packet = state.packets.packet[p]
     channel = 0
     if kind != FIRST:
         channel = ADAPTIVE_CHANNEL if kind == FREE else second_channel(state, out)
     if arbitration(state) == ROUND_ROBIN:
         entrance = lane % inputs(state)
-        at(state.rest, out).turn = entrance + 1 if entrance + 1 < inputs(state) else 0
+        state.links.rest[out].turn = entrance + 1 if entrance + 1 < inputs(state) else 0
     elif arbitration(state) == FAIR:
         depart(state, p, out)
     size = size_of(state, packet.wire)
@@ -128,8 +128,8 @@ def serve(state: State, out: int, now: int) -> int:
     take_room(state, place, size)
     # A packet from a slower link cannot go on faster than it comes.
     port = np.uint64(link.port)
-    by_link = state.parts_per_byte.size > state.fields.shift.size
-    rate = state.parts_per_byte[np.uint64(out) if by_link else port]
+    by_link = state.rules.parts_per_byte.size > state.fields.shift.size
+    rate = state.rules.parts_per_byte[np.uint64(out) if by_link else port]
     link.free_at = max(
         max(link.free_at, now << PARTS) + np.int64(packet.wire * rate + 0.5),
         (now + np.int64(np.int32(packet.tail - now))) << PARTS,
@@ -137,7 +137,7 @@ def serve(state: State, out: int, now: int) -> int:
     ticks = free_tick(link) - now
     if not is_armed(state, out) and (link.lanes != 0 or others_wait(state, out)):
         arm(state, out)
-        schedule(state, state.packet.size + out, now + ticks, out)
+        schedule(state, state.packets.packet.size + out, now + ticks, out)
     held = packet.place
     upstream = NONE
     waited = np.int64(np.int32(now - packet.since))
@@ -156,10 +156,10 @@ def serve(state: State, out: int, now: int) -> int:
         onward = port_of(state, route)
         following = link.far * state.fields.shift.size + onward
         packet.next = following << 1 | (SECOND - np.int64(onward == link.port))
-    packet.tail = state.latency + nearest_tick(link.free_at)
+    packet.tail = state.rules.latency + nearest_tick(link.free_at)
     # A router forwards a packet when its head has arrived.
-    schedule(state, p, now + state.latency, following)
-    if packet.message == state.watched:
+    schedule(state, p, now + state.rules.latency, following)
+    if packet.message == state.rules.watched:
         note(state, SENT, p, out, now)
     return upstream
 
@@ -171,24 +171,24 @@ def _gives_way(state: State, holder: int, lane: int) -> bool:
     A FIFO has one packet among the many that wait for a link. If it stands for several real
     packets, each of these would have waited for all the others.
     """
-    p = at(state.lane, lane_of(state, holder, lane)).head
-    packet = at(state.packet, p)
-    if packet.place >= 0 or state.turns_left[np.uint64(-2 - packet.place)] <= 1:
+    p = state.links.lane[lane_of(state, holder, lane)].head
+    packet = state.packets.packet[p]
+    if packet.place >= 0 or state.packets.turns_left[np.uint64(-2 - packet.place)] <= 1:
         return False
-    alone = at(state.link, holder).lanes == np.uint64(1) << np.uint64(lane)
+    alone = state.links.link[holder].lanes == np.uint64(1) << np.uint64(lane)
     return packet.next != NONE or not alone
 
 
 @bare_kernel
 def _go_behind(state: State, p: int, now: int) -> None:
     """Let a packet of a FIFO ask again, as the next packet of the FIFO would."""
-    if is_adaptive(state) and state.clock[FIRSTS] != NONE:
+    if is_adaptive(state) and state.events.clock[FIRSTS] != NONE:
         announce(state, now)
-        state.clock[FIRSTS] = NONE
-    packet = at(state.packet, p)
+        state.events.clock[FIRSTS] = NONE
+    packet = state.packets.packet[p]
     f = -2 - np.int64(packet.place)
-    state.turns_left[np.uint64(f)] -= 1
-    at(state.fifo, f).waited += np.int64(np.int32(now - packet.since))
+    state.packets.turns_left[np.uint64(f)] -= 1
+    state.packets.fifo[f].waited += np.int64(np.int32(now - packet.since))
     packet.since = now
     # This link is looked at again by the caller; `announce` wakes other links that may send now.
     join(state, p, node_of(state, f), NONE, 0, now)
@@ -199,16 +199,22 @@ def leave(state: State, held: int, wire: float, waited: int, ticks: int, now: in
     """Free the place of a packet that begins to leave; return its link if that may send now."""
     take_room(state, held, -size_of(state, wire))
     if has_queues(state):
-        queue = at(state.queue, held)
+        queue = state.links.queue[held]
         queue.free_at = now + ticks
         if queue.head == NONE:
             queue.moving = 0
         else:
-            event = state.packet.size + state.link.size + state.fifo.size + state.then.size + held
+            event = (
+                state.packets.packet.size
+                + state.links.link.size
+                + state.packets.fifo.size
+                + state.rounds.then.size
+                + held
+            )
             schedule(state, event, now + ticks)
     behind = link_of(state, held)
-    link = at(state.link, behind)
-    counter = at(state.counter, behind)
+    link = state.links.link[behind]
+    counter = state.links.counter[behind]
     counter.waited += waited
     if not counts_arrivals(state):
         count(counter, link.occupied, wire)

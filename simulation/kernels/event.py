@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel, prefetch, trailing_zeros
+from toruscast._jit import bare_kernel, prefetch, trailing_zeros
 
 from .._state import CHUNK, CHUNKS, DELIVERED, NONE, SECOND, State
 from .arbitration import choose, choose_adaptive, open_channels
@@ -25,35 +25,35 @@ _EVENT = 2**_LINK - 1
 @bare_kernel
 def schedule(state: State, event: int, tick: int, link: int = 0) -> None:
     """Add an event, which will touch a link, at a tick less than a turn of the wheel ahead."""
-    place = tick & (state.wheel.size - 1)
-    slot = at(state.wheel, place)
+    place = tick & (state.events.wheel.size - 1)
+    slot = state.events.wheel[place]
     end = slot.end
     if (end & _LAST) == _LAST:
-        height = state.clock[CHUNKS] - 1
-        state.clock[CHUNKS] = height
-        fresh = state.spare[np.uint64(height)]
+        height = state.events.clock[CHUNKS] - 1
+        state.events.clock[CHUNKS] = height
+        fresh = state.events.spare[np.uint64(height)]
         if slot.first == NONE:
             slot.first = fresh
-            state.filled[np.uint64(place >> 6)] |= np.uint64(1) << np.uint64(place & 63)
+            state.events.filled[np.uint64(place >> 6)] |= np.uint64(1) << np.uint64(place & 63)
         else:
-            state.chunk[np.uint64(end)] = fresh
+            state.events.chunk[np.uint64(end)] = fresh
         end = fresh
-    state.chunk[np.uint64(end)] = link << _LINK | event
+    state.events.chunk[np.uint64(end)] = link << _LINK | event
     slot.end = end + 1
 
 
 @bare_kernel
 def next_tick(state: State, now: int) -> int:
     """Return the tick of the next event in the wheel, from ``now`` on; NONE if there is none."""
-    words = state.filled.size - 1
+    words = state.events.filled.size - 1
     word = (now >> 6) & words
-    bits = state.filled[np.uint64(word)] >> np.uint64(now & 63)
+    bits = state.events.filled[np.uint64(word)] >> np.uint64(now & 63)
     if bits != 0:
         return now + trailing_zeros(bits)
     ahead = 64 - (now & 63)
     for _ in range(words + 1):
         word = (word + 1) & words
-        bits = state.filled[np.uint64(word)]
+        bits = state.events.filled[np.uint64(word)]
         if bits != 0:
             return now + ahead + trailing_zeros(bits)
         ahead += 64
@@ -77,16 +77,16 @@ def bring(state: State, i: int, end: int) -> None:
     yet. Events of one kind are processed together, by the bits of a word, because a processor
     cannot predict the kind of the next event.
     """
-    n_packets = state.packet.size
-    n_links = state.link.size
+    n_packets = state.packets.packet.size
+    n_links = state.links.link.size
     stop = min(i | _LAST, end) if (i ^ end) < CHUNK else i | _LAST
     arriving = np.uint64(0)
     freed = np.uint64(0)
     for k in range(i, stop):
-        entry = state.chunk[np.uint64(k)]
+        entry = state.events.chunk[np.uint64(k)]
         event = event_of(entry)
-        prefetch(state.link, entry >> _LINK)
-        prefetch(state.packet, event * np.int64(event < n_packets))
+        prefetch(state.links.link, entry >> _LINK)
+        prefetch(state.packets.packet, event * np.int64(event < n_packets))
         bit = np.uint64(k & _LAST)
         arriving |= np.uint64(event < n_packets) << bit
         freed |= np.uint64(event < n_packets + n_links) << bit
@@ -96,49 +96,49 @@ def bring(state: State, i: int, end: int) -> None:
     begin = i & ~_LAST
     bits = arriving
     while bits != 0:
-        _bring_for_arrival(state, state.chunk[np.uint64(begin + trailing_zeros(bits))])
+        _bring_for_arrival(state, state.events.chunk[np.uint64(begin + trailing_zeros(bits))])
         bits &= bits - np.uint64(1)
     bits = freed
     second = np.uint64(0)
     while bits != 0:
         k = trailing_zeros(bits)
         bits &= bits - np.uint64(1)
-        out = state.chunk[np.uint64(begin + k)] >> _LINK
+        out = state.events.chunk[np.uint64(begin + k)] >> _LINK
         if is_usual(state):
             lane = choose(state, out, open_channels(state, out)) == SECOND
             second |= np.uint64(lane) << np.uint64(k)
-            prefetch(state.packet, at(state.lane, lane_of(state, out, lane)).head)
+            prefetch(state.packets.packet, state.links.lane[lane_of(state, out, lane)].head)
         else:
-            state.brought[np.uint64(k)] = _bring_heads(state, out)
+            state.events.brought[np.uint64(k)] = _bring_heads(state, out)
     while others != 0:
-        entry = state.chunk[np.uint64(begin + trailing_zeros(others))]
+        entry = state.events.chunk[np.uint64(begin + trailing_zeros(others))]
         f = event_of(entry) - n_packets - n_links
         others &= others - np.uint64(1)
-        if f < state.fifo.size:
-            prefetch(state.message, at(state.fifo, f).head)
+        if f < state.packets.fifo.size:
+            prefetch(state.packets.message, state.packets.fifo[f].head)
     while arriving != 0 and not is_usual(state):
-        entry = state.chunk[np.uint64(begin + trailing_zeros(arriving))]
+        entry = state.events.chunk[np.uint64(begin + trailing_zeros(arriving))]
         arriving &= arriving - np.uint64(1)
         _bring_ways(state, event_of(entry), entry >> _LINK)
     while freed != 0:
         k = trailing_zeros(freed)
         freed &= freed - np.uint64(1)
-        out = state.chunk[np.uint64(begin + k)] >> _LINK
+        out = state.events.chunk[np.uint64(begin + k)] >> _LINK
         if is_usual(state):
             lane = np.int64(second >> np.uint64(k)) & 1
-            p = at(state.lane, lane_of(state, out, lane)).head
-            prefetch(state.packet, at(state.packet, p).next)
+            p = state.links.lane[lane_of(state, out, lane)].head
+            prefetch(state.packets.packet, state.packets.packet[p].next)
             _bring_behind(state, p)
         else:
             if is_adaptive(state):
-                p = np.int64(state.brought[np.uint64(k)])
+                p = np.int64(state.events.brought[np.uint64(k)])
                 if p != NONE:
-                    prefetch(state.packet, np.int64(at(state.packet, p).next))
+                    prefetch(state.packets.packet, np.int64(state.packets.packet[p].next))
                     _bring_behind(state, p)
                 continue
             base = lane_of(state, out, 0)
-            _bring_behind(state, at(state.lane, base).head)
-            _bring_behind(state, at(state.lane, base + inputs(state)).head)
+            _bring_behind(state, state.links.lane[base].head)
+            _bring_behind(state, state.links.lane[base + inputs(state)].head)
 
 
 @bare_kernel
@@ -148,61 +148,61 @@ def _bring_heads(state: State, out: int) -> int:
         lane = choose_adaptive(state, out, open_channels(state, out))
         p = NONE
         if lane != NONE:
-            p = np.int64(at(state.lane, lane).head)
-            prefetch(state.packet, p)
+            p = np.int64(state.links.lane[lane].head)
+            prefetch(state.packets.packet, p)
         return p
     base = lane_of(state, out, 0)
-    prefetch(state.packet, at(state.lane, base).head)
-    prefetch(state.packet, at(state.lane, base + inputs(state)).head)
+    prefetch(state.packets.packet, state.links.lane[base].head)
+    prefetch(state.packets.packet, state.links.lane[base + inputs(state)].head)
     return NONE
 
 
 @bare_kernel
 def _bring_behind(state: State, p: int) -> None:
     """Prefetch the holder of a packet that will leave it."""
-    held = at(state.packet, p).place
+    held = state.packets.packet[p].place
     if held >= 0:
         behind = link_of(state, held)
-        prefetch(state.link, behind)
-        prefetch(state.counter, behind)
+        prefetch(state.links.link, behind)
+        prefetch(state.links.counter, behind)
         if not is_usual(state):
-            prefetch(state.lane, lane_of(state, behind, 0))
+            prefetch(state.links.lane, lane_of(state, behind, 0))
     else:
-        prefetch(state.fifo, -2 - held)
+        prefetch(state.packets.fifo, -2 - held)
 
 
 @bare_kernel
 def _bring_for_arrival(state: State, entry: int) -> None:
     """Prefetch the records that a packet will touch where it arrives."""
-    packet = at(state.packet, event_of(entry))
+    packet = state.packets.packet[event_of(entry)]
     came = link_of(state, packet.place)
     # The receipt is needed at the end of the way only (no hops left, or DELIVERED, which is one
     # less than none). Before that the first receipt is requested, which is in the cache already.
     at_end = packet.route + np.uint64(1) <= np.uint64(1)
-    prefetch(state.receipt, packet.message * np.int64(at_end))
+    prefetch(state.packets.receipt, packet.message * np.int64(at_end))
     if is_usual(state):
-        prefetch(state.link, came)
-        prefetch(state.counter, came)
+        prefetch(state.links.link, came)
+        prefetch(state.links.counter, came)
         lane = lane_of(state, packet.next >> 1, packet.next & 1)
-        prefetch(state.packet, at(state.lane, lane).tail)
+        prefetch(state.packets.packet, state.links.lane[lane].tail)
         return
     if counts_arrivals(state):
-        prefetch(state.counter, came)
-    out = at(state.link, came).far * state.fields.shift.size + port_of(state, packet.route)
-    prefetch(state.link, out)
-    prefetch(state.lane, lane_of(state, out, 0))
+        prefetch(state.links.counter, came)
+    out = state.links.link[came].far * state.fields.shift.size + port_of(state, packet.route)
+    prefetch(state.links.link, out)
+    prefetch(state.links.lane, lane_of(state, out, 0))
 
 
 @bare_kernel
 def _bring_ways(state: State, p: int, came: int) -> None:
     """Prefetch the records that a packet will touch at the links that it may take."""
-    route = at(state.packet, p).route
-    first = at(state.link, came).far * state.fields.shift.size
+    route = state.packets.packet[p].route
+    first = state.links.link[came].far * state.fields.shift.size
     base = lane_of(state, first + port_of(state, route), 0)
-    prefetch(state.packet, at(state.lane, base).tail)
-    prefetch(state.packet, at(state.lane, base + inputs(state)).tail)
+    prefetch(state.packets.packet, state.links.lane[base].tail)
+    prefetch(state.packets.packet, state.links.lane[base + inputs(state)].tail)
     if is_adaptive(state) and route != DELIVERED:
         while route != 0:
             port = port_of(state, route)
             route &= ~state.fields.mask[np.uint64(port)]
-            prefetch(state.link, first + port)
+            prefetch(state.links.link, first + port)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel
+from toruscast._jit import bare_kernel
 
 from .._state import NONE, State
 
@@ -22,13 +22,13 @@ def stamp(state: State, p: int, out: int, kind: int) -> None:
     The hops left and the sign identify the link, whichever way a packet goes at ties, because both
     ways end at the same node.
     """
-    packet = at(state.packet, p)
+    packet = state.packets.packet[p]
     m = np.int64(packet.message)
     left = np.int64(0)
     for port in range(state.fields.shift.size):
         field = np.uint64(port)
         left += np.int64((packet.route & state.fields.mask[field]) >> state.fields.shift[field])
-    place = 2 * (state.fair.first[m] + left - 1) + np.int64(at(state.link, out).port) % 2
+    place = 2 * (state.fair.first[m] + left - 1) + np.int64(state.links.link[out].port) % 2
     tag = max(state.fair.clock[np.uint64(out)], state.fair.ended[np.uint64(place)])
     state.fair.ended[np.uint64(place)] = tag + state.fair.cost[m]
     state.fair.tag[np.uint64(p)] = tag
@@ -44,15 +44,17 @@ def line_up(state: State, lane: Any, p: int) -> None:
     state.fair.last[place] = p + 1
     if lane.head != NONE and tag[np.uint64(lane.tail)] <= tag[np.uint64(p)]:
         before = np.int64(lane.tail)
-    following = np.int64(lane.head) if before == NONE else np.int64(at(state.packet, before).next)
+    following = (
+        np.int64(lane.head) if before == NONE else np.int64(state.packets.packet[before].next)
+    )
     while following != NONE and tag[np.uint64(following)] <= tag[np.uint64(p)]:
         before = following
-        following = np.int64(at(state.packet, following).next)
-    at(state.packet, p).next = following
+        following = np.int64(state.packets.packet[following].next)
+    state.packets.packet[p].next = following
     if before == NONE:
         lane.head = p
     else:
-        at(state.packet, before).next = p
+        state.packets.packet[before].next = p
     if following == NONE:
         lane.tail = p
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, entry_kernel
+from toruscast._jit import entry_kernel
 from toruscast._pointer import point_to
 
 from .._state import CHUNK, CHUNKS, DELIVERED, FIRSTS, HELD, HOPS, NONE, NOW, State
@@ -28,8 +28,8 @@ _LAST = CHUNK - 1
 def start(all_arrays: State) -> None:
     """Begin every task's first round."""
     state: State = point_to(all_arrays)
-    for task in range(state.current.size):
-        begin_round(state, task, state.clock[NOW])
+    for task in range(state.tasks.current.size):
+        begin_round(state, task, state.events.clock[NOW])
 
 
 @entry_kernel
@@ -39,11 +39,11 @@ def run(all_arrays: State, until: int, budget: int) -> int:
     ``HELD`` of the clock becomes the tick of the next event if that is later, else 0.
     """
     state: State = point_to(all_arrays)
-    n_packets = state.packet.size
-    n_links = state.link.size
-    n_fifos = state.fifo.size
-    n_local = state.then.size
-    now = state.clock[NOW]
+    n_packets = state.packets.packet.size
+    n_links = state.links.link.size
+    n_fifos = state.packets.fifo.size
+    n_local = state.rounds.then.size
+    now = state.events.clock[NOW]
     hops = 0
     tick = now
     while hops < budget:
@@ -56,35 +56,35 @@ def run(all_arrays: State, until: int, budget: int) -> int:
         now = tick
         while next_task_tick(state) == now:
             who = take(state)
-            n_workers = state.worker.shape[0]
+            n_workers = state.tasks.worker.shape[0]
             if who >= n_workers:
                 schedule(state, n_packets + n_links + n_fifos + who - n_workers, now)
             else:
                 hand_over(state, who, now)
-        slot = at(state.wheel, now & (state.wheel.size - 1))
+        slot = state.events.wheel[now & (state.events.wheel.size - 1)]
         i = np.int64(slot.first)
         if i == NONE:
             continue
         bring(state, i, np.int64(slot.end))
         # Events of this tick may add others to it.
         while i != slot.end:
-            entry = state.chunk[np.uint64(i)]
+            entry = state.events.chunk[np.uint64(i)]
             if (i & _LAST) == _LAST:
-                state.spare[np.uint64(state.clock[CHUNKS])] = i - _LAST
-                state.clock[CHUNKS] += 1
+                state.events.spare[np.uint64(state.events.clock[CHUNKS])] = i - _LAST
+                state.events.clock[CHUNKS] += 1
                 i = entry
                 bring(state, i, np.int64(slot.end))
-                entry = state.chunk[np.uint64(i)]
+                entry = state.events.chunk[np.uint64(i)]
             event = event_of(entry)
             i += 1
             p = NONE
             out = NONE
             if event < n_packets:
-                hops += at(state.packet, event).route != DELIVERED
+                hops += state.packets.packet[event].route != DELIVERED
                 p = arrive(state, event, now)
             elif event < n_packets + n_links:
                 out = event - n_packets
-                link = at(state.link, out)
+                link = state.links.link[out]
                 if free_tick(link) <= now:
                     disarm(state, out)
                 else:
@@ -99,19 +99,19 @@ def run(all_arrays: State, until: int, budget: int) -> int:
                 p = next_in_queue(state, event - n_packets - n_links - n_fifos - n_local, now)
             if p != NONE:
                 out = proceed(state, p, now)
-            while out != NONE or (is_adaptive(state) and state.clock[FIRSTS] != NONE):
-                if is_adaptive(state) and state.clock[FIRSTS] != NONE:
+            while out != NONE or (is_adaptive(state) and state.events.clock[FIRSTS] != NONE):
+                if is_adaptive(state) and state.events.clock[FIRSTS] != NONE:
                     announce(state, now)
-                    state.clock[FIRSTS] = NONE
+                    state.events.clock[FIRSTS] = NONE
                 if out != NONE:
                     out = serve(state, out, now)
-        state.spare[np.uint64(state.clock[CHUNKS])] = (i - 1) & ~_LAST
-        state.clock[CHUNKS] += 1
+        state.events.spare[np.uint64(state.events.clock[CHUNKS])] = (i - 1) & ~_LAST
+        state.events.clock[CHUNKS] += 1
         slot.first = NONE
         slot.end = _LAST
-        word = np.uint64((now >> 6) & (state.filled.size - 1))
-        state.filled[word] &= ~(np.uint64(1) << np.uint64(now & 63))
-    state.clock[NOW] = now
-    state.clock[HOPS] += hops
-    state.clock[HELD] = tick if tick > until else 0
+        word = np.uint64((now >> 6) & (state.events.filled.size - 1))
+        state.events.filled[word] &= ~(np.uint64(1) << np.uint64(now & 63))
+    state.events.clock[NOW] = now
+    state.events.clock[HOPS] += hops
+    state.events.clock[HELD] = tick if tick > until else 0
     return int(tick != NONE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toruscast._jit import at, bare_kernel
+from toruscast._jit import bare_kernel
 
 from .._state import HANDED_OVER, INJECTED, NONE, PARTS, SLOTS, TAKEN_IN, State
 from .event import schedule
@@ -20,46 +20,50 @@ _FIRST_TASK, _LAST_TASK, _IN_HAND = 0, 1, 2
 @bare_kernel
 def begin_round(state: State, task: int, now: int) -> None:
     """Queue a task at its worker, which hands over the messages of the task's round."""
-    w = state.worker_of[task]
-    state.following[task] = NONE
-    if state.worker[w, _FIRST_TASK] == NONE:
-        state.worker[w, _FIRST_TASK] = task
-        state.worker[w, _LAST_TASK] = task
+    w = state.tasks.worker_of[task]
+    state.tasks.following[task] = NONE
+    if state.tasks.worker[w, _FIRST_TASK] == NONE:
+        state.tasks.worker[w, _FIRST_TASK] = task
+        state.tasks.worker[w, _LAST_TASK] = task
         _take_in_hand(state, w, now)
     else:
-        state.following[state.worker[w, _LAST_TASK]] = task
-        state.worker[w, _LAST_TASK] = task
+        state.tasks.following[state.tasks.worker[w, _LAST_TASK]] = task
+        state.tasks.worker[w, _LAST_TASK] = task
 
 
 @bare_kernel
 def _take_in_hand(state: State, w: int, now: int) -> None:
     """Let a worker prepare the first message of its first task's round."""
-    task = state.worker[w, _FIRST_TASK]
-    rounds = state.waits.size // state.current.size
-    row = task * rounds + state.current[task]
-    m = state.begin[row]
-    state.worker[w, _IN_HAND] = m
-    put(state, now + (at(state.message, m).overhead if m < state.begin[row + 1] else 0), w)
+    task = state.tasks.worker[w, _FIRST_TASK]
+    rounds = state.rounds.waits.size // state.tasks.current.size
+    row = task * rounds + state.tasks.current[task]
+    m = state.rounds.begin[row]
+    state.tasks.worker[w, _IN_HAND] = m
+    put(
+        state,
+        now + (state.packets.message[m].overhead if m < state.rounds.begin[row + 1] else 0),
+        w,
+    )
 
 
 @bare_kernel
 def hand_over(state: State, w: int, now: int) -> None:
     """Let a worker hand over the message it has prepared."""
-    task = state.worker[w, _FIRST_TASK]
-    rounds = state.waits.size // state.current.size
-    row = task * rounds + state.current[task]
-    m = state.worker[w, _IN_HAND]
-    if m < state.begin[row + 1]:
-        _send(state, state.first[m], now)
+    task = state.tasks.worker[w, _FIRST_TASK]
+    rounds = state.rounds.waits.size // state.tasks.current.size
+    row = task * rounds + state.tasks.current[task]
+    m = state.tasks.worker[w, _IN_HAND]
+    if m < state.rounds.begin[row + 1]:
+        _send(state, state.rounds.first[m], now)
         m += 1
-        state.worker[w, _IN_HAND] = m
-        if m < state.begin[row + 1]:
-            put(state, now + at(state.message, m).overhead, w)
+        state.tasks.worker[w, _IN_HAND] = m
+        if m < state.rounds.begin[row + 1]:
+            put(state, now + state.packets.message[m].overhead, w)
             return
     # The round is handed over. The worker is free for the next task; this task goes on or waits.
-    follower = state.following[task]
-    state.worker[w, _FIRST_TASK] = follower
-    state.current[task] += rounds
+    follower = state.tasks.following[task]
+    state.tasks.worker[w, _FIRST_TASK] = follower
+    state.tasks.current[task] += rounds
     if follower != NONE:
         _take_in_hand(state, w, now)
     _go_on(state, task, now)
@@ -71,24 +75,24 @@ def _go_on(state: State, task: int, now: int) -> None:
 
     ``current`` is the round; once it is handed over, the number of rounds is added.
     """
-    rounds = state.waits.size // state.current.size
-    done = state.current[task] - rounds
-    if done < 0 or state.waits[task * rounds + done] > 0 or done + 1 == rounds:
+    rounds = state.rounds.waits.size // state.tasks.current.size
+    done = state.tasks.current[task] - rounds
+    if done < 0 or state.rounds.waits[task * rounds + done] > 0 or done + 1 == rounds:
         return
-    state.current[task] = done + 1
+    state.tasks.current[task] = done + 1
     begin_round(state, task, now)
-    if state.asked.size > 0:
+    if state.rounds.asked.size > 0:
         _answer_questions(state, task * rounds + done + 1, now)
 
 
 @bare_kernel
 def _answer_questions(state: State, row: int, now: int) -> None:
     """Answer the questions that came before the round began, in the order of their arrival."""
-    last = state.asked[row]
+    last = state.rounds.asked[row]
     m = last
     while m != NONE:
-        m = np.int64(at(state.message, m).next)
-        _send(state, state.then[m], now)
+        m = np.int64(state.packets.message[m].next)
+        _send(state, state.rounds.then[m], now)
         if m == last:
             break
 
@@ -103,24 +107,24 @@ def _send(state: State, m: int, now: int) -> None:
 def _wake(state: State, f: int, now: int) -> None:
     """Wake an idle FIFO; NONE stands for no FIFO."""
     if f != NONE:
-        schedule(state, state.packet.size + state.link.size + f, now)
+        schedule(state, state.packets.packet.size + state.links.link.size + f, now)
 
 
 @bare_kernel
 def _post(state: State, m: int, now: int) -> int:
     """Put a message into its FIFO; return a FIFO to wake, or NONE."""
-    message = at(state.message, m)
+    message = state.packets.message[m]
     message.ready = now
     f = message.fifo
-    if m == state.watched:
+    if m == state.rules.watched:
         note(state, HANDED_OVER, NONE, f, now)
     if f == NONE:
-        at(state.receipt, m).finish = now + message.copy
-        at(state.receipt, m).left = 0
-        if state.dependent:
-            put(state, now + message.copy, state.worker.shape[0] + m)
+        state.packets.receipt[m].finish = now + message.copy
+        state.packets.receipt[m].left = 0
+        if state.rules.dependent:
+            put(state, now + message.copy, state.tasks.worker.shape[0] + m)
         return NONE
-    filling = at(state.filling, first_fifo(state, f))
+    filling = state.packets.filling[first_fifo(state, f)]
     filling.length += 1
     filling.most = max(filling.most, filling.length)
     return _enqueue(state, m)
@@ -129,18 +133,18 @@ def _post(state: State, m: int, now: int) -> int:
 @bare_kernel
 def _enqueue(state: State, m: int) -> int:
     """Put a message at the end of its queue; return a FIFO to wake, or NONE."""
-    message = at(state.message, m)
+    message = state.packets.message[m]
     first = first_fifo(state, message.fifo)
-    queue = at(state.fifo, first)
+    queue = state.packets.fifo[first]
     message.next = NONE
     if queue.head == NONE:
         queue.head = m
     else:
-        at(state.message, queue.tail).next = m
+        state.packets.message[queue.tail].next = m
     queue.tail = m
-    for i in range(first, first + state.shared_by):
-        fifo = at(state.fifo, i)
-        if not fifo.busy and fifo.outside < state.outside:
+    for i in range(first, first + state.rules.shared_by):
+        fifo = state.packets.fifo[i]
+        if not fifo.busy and fifo.outside < state.rules.outside:
             fifo.busy = 1
             return i
     return NONE
@@ -149,17 +153,17 @@ def _enqueue(state: State, m: int) -> int:
 @bare_kernel
 def feed(state: State, f: int, now: int) -> int:
     """Bring a FIFO's next packet to the router; return NONE if there is none or no room."""
-    fifo = at(state.fifo, f)
-    queue = at(state.fifo, first_fifo(state, f))
+    fifo = state.packets.fifo[f]
+    queue = state.packets.fifo[first_fifo(state, f)]
     m = queue.head
-    if m == NONE or fifo.outside == state.outside:
+    if m == NONE or fifo.outside == state.rules.outside:
         fifo.busy = 0
         return NONE
-    message = at(state.message, m)
-    height = state.clock[SLOTS] - 1
-    state.clock[SLOTS] = height
-    p = state.free[height]
-    packet = at(state.packet, p)
+    message = state.packets.message[m]
+    height = state.events.clock[SLOTS] - 1
+    state.events.clock[SLOTS] = height
+    p = state.packets.free[height]
+    packet = state.packets.packet[p]
     packet.route = message.route if message.ties == 0 else _break_ties(state, m)
     packet.message = m
     packet.wire = message.wire
@@ -168,21 +172,23 @@ def feed(state: State, f: int, now: int) -> int:
     message.to_send -= 1
     if message.to_send == 0:
         queue.head = message.next
-        filling = at(state.filling, first_fifo(state, f))
+        filling = state.packets.filling[first_fifo(state, f)]
         filling.length -= 1
         filling.stay += now - message.ready
-    elif state.by_packet and message.next != NONE:
+    elif state.rules.by_packet and message.next != NONE:
         queue.head = message.next
-        at(state.message, queue.tail).next = m
+        state.packets.message[queue.tail].next = m
         message.next = NONE
         queue.tail = m
-    if state.turns_left.size > 0:
-        state.turns_left[np.uint64(f)] = np.int64(packet.wire * state.turns_a_byte + 0.5)
+    if state.packets.turns_left.size > 0:
+        state.packets.turns_left[np.uint64(f)] = np.int64(
+            packet.wire * state.rules.turns_a_byte + 0.5
+        )
     fifo.outside += 1
-    parts = np.int64(packet.wire * state.injection + 0.5)
+    parts = np.int64(packet.wire * state.rules.injection + 0.5)
     fifo.free_at = max(fifo.free_at, now << PARTS) + parts
-    schedule(state, state.packet.size + state.link.size + f, free_tick(fifo))
-    if m == state.watched:
+    schedule(state, state.packets.packet.size + state.links.link.size + f, free_tick(fifo))
+    if m == state.rules.watched:
         note(state, INJECTED, p, f, now)
     return p
 
@@ -190,22 +196,22 @@ def feed(state: State, f: int, now: int) -> int:
 @bare_kernel
 def leave_fifo(state: State, f: int, waited: int, now: int) -> None:
     """Let a FIFO go on when one of its packets begins to leave the node."""
-    fifo = at(state.fifo, f)
+    fifo = state.packets.fifo[f]
     fifo.outside -= 1
     fifo.waited += waited
-    if not fifo.busy and at(state.fifo, first_fifo(state, f)).head != NONE:
+    if not fifo.busy and state.packets.fifo[first_fifo(state, f)].head != NONE:
         fifo.busy = 1
-        event = state.packet.size + state.link.size + f
+        event = state.packets.packet.size + state.links.link.size + f
         schedule(state, event, max(now, free_tick(fifo)))
 
 
 @bare_kernel
 def _break_ties(state: State, m: int) -> np.uint64:
     """Return the route of a message's next packet; ties are decided by its number, or at random."""
-    message = at(state.message, m)
+    message = state.packets.message[m]
     coin = np.uint64(message.to_send ^ message.coin)
-    if state.draws_ties:
-        coin = drawn(np.uint64(state.seed), np.uint64(m), coin)
+    if state.rules.draws_ties:
+        coin = drawn(np.uint64(state.rules.seed), np.uint64(m), coin)
     route = message.route
     for i in range(state.fields.width.size):
         if (message.ties >> i) & 1:
@@ -219,20 +225,20 @@ def _break_ties(state: State, m: int) -> np.uint64:
 @bare_kernel
 def take_in(state: State, p: int, now: int) -> int:
     """Receive a packet at a node; return the ticks until its tail has left its place."""
-    packet = at(state.packet, p)
+    packet = state.packets.packet[p]
     m = packet.message
-    taking = nearest_tick(np.int64(packet.wire * state.reception + 0.5))
+    taking = nearest_tick(np.int64(packet.wire * state.rules.reception + 0.5))
     ticks = max(taking, np.int64(np.int32(packet.tail - now)))
-    if m == state.watched:
+    if m == state.rules.watched:
         note(state, TAKEN_IN, p, NONE, now + ticks)
-    receipt = at(state.receipt, m)
+    receipt = state.packets.receipt[m]
     receipt.finish = max(receipt.finish, now + ticks)
     left = receipt.left - 1
     receipt.left = left
-    state.free[state.clock[SLOTS]] = p
-    state.clock[SLOTS] += 1
-    if left == 0 and state.then.size > 0:
-        event = state.packet.size + state.link.size + state.fifo.size + m
+    state.packets.free[state.events.clock[SLOTS]] = p
+    state.events.clock[SLOTS] += 1
+    if left == 0 and state.rounds.then.size > 0:
+        event = state.packets.packet.size + state.links.link.size + state.packets.fifo.size + m
         schedule(state, event, receipt.finish)
     return ticks
 
@@ -240,17 +246,17 @@ def take_in(state: State, p: int, now: int) -> int:
 @bare_kernel
 def message_arrived(state: State, m: int, now: int) -> None:
     """Continue what waited for a message: its sequel, or its receiver's round."""
-    sequel = state.then[m]
+    sequel = state.rounds.then[m]
     if sequel != NONE:
-        if state.asked.size == 0 or not _asked_early(state, m, sequel):
+        if state.rounds.asked.size == 0 or not _asked_early(state, m, sequel):
             _send(state, sequel, now)
         return
-    if not state.dependent:
+    if not state.rules.dependent:
         return
-    _count_down(state, state.receiver[m], now)
-    if state.first[m] != m:
+    _count_down(state, state.rounds.receiver[m], now)
+    if state.rounds.first[m] != m:
         # A sender that had to ask first waits until the message has arrived.
-        _count_down(state, state.sender[m], now)
+        _count_down(state, state.rounds.sender[m], now)
 
 
 @bare_kernel
@@ -260,28 +266,28 @@ def _asked_early(state: State, m: int, sequel: int) -> bool:
     The questions of a row form a ring: each points to the next, the last to the first, and the last
     one is stored.
     """
-    asking = state.then[sequel]
+    asking = state.rounds.then[sequel]
     if asking == NONE:
         return False
-    row = state.receiver[asking]
-    rounds = state.waits.size // state.current.size
-    if state.current[row // rounds] % rounds >= row % rounds:
+    row = state.rounds.receiver[asking]
+    rounds = state.rounds.waits.size // state.tasks.current.size
+    if state.tasks.current[row // rounds] % rounds >= row % rounds:
         return False
-    last = state.asked[row]
+    last = state.rounds.asked[row]
     if last == NONE:
-        at(state.message, m).next = m
+        state.packets.message[m].next = m
     else:
-        at(state.message, m).next = at(state.message, last).next
-        at(state.message, last).next = m
-    state.asked[row] = m
+        state.packets.message[m].next = state.packets.message[last].next
+        state.packets.message[last].next = m
+    state.rounds.asked[row] = m
     return True
 
 
 @bare_kernel
 def _count_down(state: State, row: int, now: int) -> None:
     """Reduce the messages that a task's round waits for by one."""
-    state.waits[row] -= 1
-    rounds = state.waits.size // state.current.size
+    state.rounds.waits[row] -= 1
+    rounds = state.rounds.waits.size // state.tasks.current.size
     task = row // rounds
-    if state.waits[row] == 0 and state.current[task] - rounds == row - task * rounds:
+    if state.rounds.waits[row] == 0 and state.tasks.current[task] - rounds == row - task * rounds:
         _go_on(state, task, now)

@@ -15,48 +15,48 @@ from .._state import HEAP, NONE, ORDER, QUEUE_FIRST, QUEUE_LENGTH, State
 @bare_kernel
 def put(state: State, tick: int, who: int) -> None:
     """Add an event at a tick; events of one tick come out in the order they went in."""
-    order = state.clock[ORDER]
-    state.clock[ORDER] = order + 1
-    rows = state.task_queue.shape[0]
-    length = state.clock[QUEUE_LENGTH]
-    end = state.clock[QUEUE_FIRST] + length
+    order = state.events.clock[ORDER]
+    state.events.clock[ORDER] = order + 1
+    rows = state.events.task_queue.shape[0]
+    length = state.events.clock[QUEUE_LENGTH]
+    end = state.events.clock[QUEUE_FIRST] + length
     last = end - 1
-    if length > 0 and state.task_queue[last - rows * (last >= rows), 0] > tick:
+    if length > 0 and state.events.task_queue[last - rows * (last >= rows), 0] > tick:
         _push(state, tick, order, who)
         return
     end -= rows * (end >= rows)
-    state.task_queue[end, 0] = tick
-    state.task_queue[end, 1] = order
-    state.task_queue[end, 2] = who
-    state.clock[QUEUE_LENGTH] = length + 1
+    state.events.task_queue[end, 0] = tick
+    state.events.task_queue[end, 1] = order
+    state.events.task_queue[end, 2] = who
+    state.events.clock[QUEUE_LENGTH] = length + 1
 
 
 @bare_kernel
 def next_task_tick(state: State) -> int:
     """Return the tick of the earliest event; NONE if there is none."""
     tick = NONE
-    if state.clock[QUEUE_LENGTH] > 0:
-        tick = state.task_queue[state.clock[QUEUE_FIRST], 0]
-    if state.clock[HEAP] > 0 and (tick == NONE or state.heap[0, 0] < tick):
-        tick = state.heap[0, 0]
+    if state.events.clock[QUEUE_LENGTH] > 0:
+        tick = state.events.task_queue[state.events.clock[QUEUE_FIRST], 0]
+    if state.events.clock[HEAP] > 0 and (tick == NONE or state.events.heap[0, 0] < tick):
+        tick = state.events.heap[0, 0]
     return tick
 
 
 @bare_kernel
 def take(state: State) -> int:
     """Remove the earliest event, and return it."""
-    first = state.clock[QUEUE_FIRST]
-    queue, heap = state.task_queue, state.heap
-    if state.clock[QUEUE_LENGTH] == 0 or (
-        state.clock[HEAP] > 0
+    first = state.events.clock[QUEUE_FIRST]
+    queue, heap = state.events.task_queue, state.events.heap
+    if state.events.clock[QUEUE_LENGTH] == 0 or (
+        state.events.clock[HEAP] > 0
         and (
             heap[0, 0] < queue[first, 0]
             or (heap[0, 0] == queue[first, 0] and heap[0, 1] < queue[first, 1])
         )
     ):
         return _pop(state)
-    state.clock[QUEUE_LENGTH] -= 1
-    state.clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.shape[0] else 0
+    state.events.clock[QUEUE_LENGTH] -= 1
+    state.events.clock[QUEUE_FIRST] = first + 1 if first + 1 < queue.shape[0] else 0
     who: int = queue[first, 2]
     return who
 
@@ -64,9 +64,9 @@ def take(state: State) -> int:
 @bare_kernel
 def _push(state: State, tick: int, order: int, who: int) -> None:
     """Put an event into the heap."""
-    heap = state.heap
-    i = state.clock[HEAP]
-    state.clock[HEAP] = i + 1
+    heap = state.events.heap
+    i = state.events.clock[HEAP]
+    state.events.clock[HEAP] = i + 1
     while i > 0:
         above = (i - 1) >> 1
         if heap[above, 0] <= tick:
@@ -83,10 +83,10 @@ def _push(state: State, tick: int, order: int, who: int) -> None:
 @bare_kernel
 def _pop(state: State) -> int:
     """Remove the earliest event from the heap, and return it."""
-    heap = state.heap
+    heap = state.events.heap
     who: int = heap[0, 2]
-    size = state.clock[HEAP] - 1
-    state.clock[HEAP] = size
+    size = state.events.clock[HEAP] - 1
+    state.events.clock[HEAP] = size
     tick = heap[size, 0]
     order = heap[size, 1]
     last = heap[size, 2]

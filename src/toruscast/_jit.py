@@ -149,19 +149,6 @@ def _trailing_zeros(_typing: Any, bits: Any) -> Any:
     return types.int64(types.uint64), build
 
 
-def _at(_typing: Any, array: Any, index: Any) -> Any:
-    """Record of a one-dimensional array by an index that is not negative.
-
-    Plain indexing first looks whether it is to count from the end, at each of many accesses.
-    """
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.gep(data, [arguments[1]])
-
-    return array.dtype(array, types.int64), build
-
-
 def _prefetch(_typing: Any, array: Any, index: Any) -> Any:
     """Ask for an element of an array, counted through all rows, to be brought into the cache."""
 
@@ -221,7 +208,6 @@ def _are_equal(builder: Any, numbers: Any, every: Any) -> Any:
 
 
 trailing_zeros: Any = _intrinsic(_trailing_zeros)
-at: Any = _intrinsic(_at)
 prefetch: Any = _intrinsic(_prefetch)
 sharing_of_16: Any = _which(_share_a_bit, 16)
 sharing_of_64: Any = _which(_share_a_bit, 64)

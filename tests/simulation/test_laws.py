@@ -39,7 +39,11 @@ def simulated(draw, max_nodes=30, networks=simulated_networks):
 def credits_of(state):
     """Free bytes of every channel."""
     names = ("second_credit", "adaptive_credit")
-    return [state.link["credit"], *(state.rest[name] for name in names), state.queue["credit"]]
+    return [
+        state.links.link["credit"],
+        *(state.links.rest[name] for name in names),
+        state.links.queue["credit"],
+    ]
 
 
 def asking(comm, torus, mapping):
@@ -100,15 +104,15 @@ def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening
     start(state)
     assert not run(state, NEVER, NEVER)
     # No packet is missing, none came twice: each slot is free once.
-    assert not state.receipt["left"].any()
+    assert not state.packets.receipt["left"].any()
     # Packets that wait for a reception port are not counted again.
-    assert state.clock[records.HOPS] == state.counter["packets"].sum()
-    assert state.clock[records.SLOTS] == state.free.size
-    assert sorted(state.free.tolist()) == list(range(state.free.size))
-    assert not state.link["occupied"].any()
-    assert not state.link["lanes"].any()
-    assert not state.fifo["busy"].any()
-    assert not state.filling["length"].any()
+    assert state.events.clock[records.HOPS] == state.links.counter["packets"].sum()
+    assert state.events.clock[records.SLOTS] == state.packets.free.size
+    assert sorted(state.packets.free.tolist()) == list(range(state.packets.free.size))
+    assert not state.links.link["occupied"].any()
+    assert not state.links.link["lanes"].any()
+    assert not state.packets.fifo["busy"].any()
+    assert not state.packets.filling["length"].any()
     for a, b in zip(room, credits_of(state), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -230,7 +234,9 @@ def test_slices_change_nothing(case, routing, budget):
     while run(state, NEVER, budget):
         pass
     finish = whole.message_times[0][messages.edge]
-    np.testing.assert_array_equal(state.receipt["finish"][: messages.edge.size] * tick, finish)
+    np.testing.assert_array_equal(
+        state.packets.receipt["finish"][: messages.edge.size] * tick, finish
+    )
 
 
 @examples(30)

@@ -26,7 +26,7 @@ def state_of_room():
     mapping = TaskMapping(np.arange(CAPACITY - 1) % 2, torus)
     messages = list_messages([comm], torus, mapping, 1)
     state, _ = build_state(messages, 1, torus, mapping, "deterministic")
-    assert len(state.heap) == len(state.task_queue) == CAPACITY
+    assert len(state.events.heap) == len(state.events.task_queue) == CAPACITY
     return state
 
 
