@@ -33,7 +33,7 @@ FIRST_COME, ROUND_ROBIN, AGE, FAIR = 0, 1, 2, 3
 # Events in the log of a watched message.
 HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 
-# Places of `Events.clock`.
+# Places of `Schedule.clock`.
 NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(11)
 
 LANE = np.dtype(
@@ -162,7 +162,7 @@ RECEIPT = np.dtype(
     ],
     align=True,
 )
-# Beginning of a tick's list of events, and place of its next one, in `Events.chunk`.
+# Beginning of a tick's list of events, and place of its next one, in `Schedule.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # Ports of a node in the most dimensions, and lanes whose ways are compared at once.
 MOST_PORTS = 16
@@ -241,7 +241,7 @@ class Links(NamedTuple):
     port: NDArray[np.int64]  # (N * reception ports,) part of a tick at which each is free
 
 
-class Packets(NamedTuple):
+class PacketRecords(NamedTuple):
     """Packets on their way, and the messages that they belong to."""
 
     packet: NDArray[Any]  # (P,) PACKET
@@ -278,7 +278,7 @@ class Tasks(NamedTuple):
     worker_of: NDArray[np.int32]  # (T,)
 
 
-class Events(NamedTuple):
+class Schedule(NamedTuple):
     """What happens when, and the log of what has happened."""
 
     wheel: NDArray[Any]  # (K,) WHEEL
@@ -299,8 +299,8 @@ class State(NamedTuple):
     rules: Rules
     fields: Fields
     links: Links
-    packets: Packets
+    packets: PacketRecords
     rounds: TaskRounds
     tasks: Tasks
-    events: Events
+    events: Schedule
     fair: FairQueues

@@ -235,7 +235,7 @@ def _packets(
     credits: NDArray[np.int32],
     rules: records.Rules,
     ratio: float,
-) -> records.Packets:
+) -> records.PacketRecords:
     """Return messages of which no packet is sent yet, with slots for as many as can be on the way.
 
     ``ratio`` is the number of real packets for each that a channel holds.
@@ -259,7 +259,7 @@ def _packets(
     )
     receipt = np.zeros(message.size, dtype=records.RECEIPT)
     receipt["left"] = message["to_send"]
-    return records.Packets(
+    return records.PacketRecords(
         packet=blank(n_slots, records.PACKET),
         free=np.arange(n_slots, dtype=np.int32),
         fifo=fifo,
@@ -285,7 +285,7 @@ def _tasks(mapping: TaskMapping, network: Network) -> records.Tasks:
 
 def _events(
     wheel: int, n_events: int, n_slots: int, n_waiting: int, is_logged: bool
-) -> records.Events:
+) -> records.Schedule:
     """Return an empty wheel of so many ticks, for so many events at a time."""
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
@@ -293,7 +293,7 @@ def _events(
     clock = np.zeros(11, dtype=np.int64)
     clock[records.FIRSTS] = NONE
     clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
-    return records.Events(
+    return records.Schedule(
         wheel=empty,
         filled=blank(wheel // 64, np.uint64),
         chunk=blank(n_chunks * records.CHUNK, np.int64),
