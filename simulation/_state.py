@@ -33,7 +33,7 @@ FIRST_COME, ROUND_ROBIN, AGE, FAIR = 0, 1, 2, 3
 # Events in the log of a watched message.
 HANDED_OVER, INJECTED, SENT, ARRIVED, TAKEN_IN = 0, 1, 2, 3, 4
 
-# Places of `Schedule.clock`.
+# Places of `EventRecords.clock`.
 NOW, CHUNKS, SLOTS, HEAP, ORDER, HOPS, LOGGED, HELD, FIRSTS, QUEUE_FIRST, QUEUE_LENGTH = range(11)
 
 LANE = np.dtype(
@@ -162,7 +162,7 @@ RECEIPT = np.dtype(
     ],
     align=True,
 )
-# Beginning of a tick's list of events, and place of its next one, in `Schedule.chunk`.
+# Beginning of a tick's list of events, and place of its next one, in `EventRecords.chunk`.
 WHEEL = np.dtype([("first", np.int32), ("end", np.int32)], align=True)
 # Ports of a node in the most dimensions, and lanes whose ways are compared at once.
 MOST_PORTS = 16
@@ -278,7 +278,7 @@ class Tasks(NamedTuple):
     worker_of: NDArray[np.int32]  # (T,)
 
 
-class Schedule(NamedTuple):
+class EventRecords(NamedTuple):
     """What happens when, and the log of what has happened."""
 
     wheel: NDArray[Any]  # (K,) WHEEL
@@ -302,5 +302,5 @@ class State(NamedTuple):
     packets: PacketRecords
     rounds: TaskRounds
     tasks: Tasks
-    events: Schedule
+    events: EventRecords
     fair: FairQueues

@@ -285,7 +285,7 @@ def _tasks(mapping: TaskMapping, network: Network) -> records.Tasks:
 
 def _events(
     wheel: int, n_events: int, n_slots: int, n_waiting: int, is_logged: bool
-) -> records.Schedule:
+) -> records.EventRecords:
     """Return an empty wheel of so many ticks, for so many events at a time."""
     n_chunks = min(wheel, n_events + 1) + n_events // (records.CHUNK - 1) + 1
     empty = np.zeros(wheel, dtype=records.WHEEL)
@@ -293,7 +293,7 @@ def _events(
     clock = np.zeros(11, dtype=np.int64)
     clock[records.FIRSTS] = NONE
     clock[records.CHUNKS], clock[records.SLOTS] = n_chunks, n_slots
-    return records.Schedule(
+    return records.EventRecords(
         wheel=empty,
         filled=blank(wheel // 64, np.uint64),
         chunk=blank(n_chunks * records.CHUNK, np.int64),
