@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -79,15 +80,15 @@ class Workload(PickledByFields):
         """The traffic of all phases in one graph."""
         if len(self.phases) == 1:
             return self.phases[0].renamed(self.name)
-        return sum_edges(
-            self.n_tasks,
-            *(
-                np.concatenate([getattr(phase, f) for phase in self.phases])
-                for f in ("src", "dst", "nbytes", "n_messages")
-            ),
-            grid=self.grid,
-            name=self.name,
+        # Rounds of an algorithm are often the same object many times.
+        times = Counter(map(id, self.phases))
+        phases = {id(phase): phase for phase in self.phases}
+        ends = (np.concatenate([getattr(p, f) for p in phases.values()]) for f in ("src", "dst"))
+        amounts = (
+            np.concatenate([getattr(p, f) * times[key] for key, p in phases.items()])
+            for f in ("nbytes", "n_messages")
         )
+        return sum_edges(self.n_tasks, *ends, *amounts, grid=self.grid, name=self.name)
 
     def __iter__(self) -> Iterator[CommGraph]:
         return iter(self.phases)

@@ -6,9 +6,11 @@ collective begins when its last task has reached it, and takes the rounds of a n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 
 from ..collectives import merged, schedule
+from ..collectives.totals import ALL_PAIRS, collective_total
 from ..comm_graph import CommGraph, sum_edges
 from ..workload import Workload
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
@@ -93,12 +96,15 @@ class Rounds:
         How often the iteration repeats; 1 where none was found.
     unmatched : int
         Messages that one side has and the other has not, and collectives that a task lacks.
+    unreached : int
+        Events that never come, for tasks wait for each other in a circle.
     """
 
     workload: Workload
     n_rounds: int
     iterations: int
     unmatched: int
+    unreached: int = 0
 
 
 def rounds_of(
@@ -107,6 +113,7 @@ def rounds_of(
     name: str = "",
     algorithms: Mapping[str, str] | None = None,
     fold: bool = True,
+    most: int | None = None,
 ) -> Rounds:
     """Return the rounds of a program's messages.
 
@@ -119,6 +126,8 @@ def rounds_of(
         Algorithm by collective, as in ``{"allreduce": "ring"}``.
     fold : bool
         Whether to look for the iteration that repeats, and to return one of it: the mean of all.
+    most : int, optional
+        Messages of collectives to list; of more, each collective is one round.
 
     Raises
     ------
@@ -141,13 +150,18 @@ def rounds_of(
     partner, unmatched = _match_messages(events)
     calls, missing = _match_collectives(events, partner)
     unmatched += missing
-    plans = [_plan(events, call, algorithms or {}) for call in calls]
+    named = [_algorithm(events, call, algorithms or {}) for call in calls]
+    n_messages = sum(
+        _n_messages(each.name, each.ranks.size, each.nbytes) for each in named if each.name
+    )
+    at_once = most is not None and n_messages > most
+    plans = [_plan(events, *each, at_once) for each in zip(calls, named, strict=True)]
     sizes = np.array([len(call) for call in calls], np.int64)
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))
     members = task[np.concatenate(calls)] if calls else np.zeros(0, np.int64)
     rounds = np.zeros(events.kind.size, np.int64)
-    set_rounds(
+    reached = set_rounds(
         events.kind,
         partner,
         events.first,
@@ -158,18 +172,41 @@ def rounds_of(
         start,
         rounds,
     )
+    parts: dict[int, list[CommGraph]] = defaultdict(list)
     sends = np.flatnonzero((events.kind == SEND) & (rounds > 0) & (events.peer >= 0))
-    columns = [(task[sends], events.peer[sends], events.nbytes[sends], rounds[sends])]
+    sends = sends[np.argsort(rounds[sends], kind="stable")]
+    for part in np.split(sends, np.flatnonzero(np.diff(rounds[sends])) + 1):
+        if part.size:
+            graph = sum_edges(events.n_tasks, task[part], events.peer[part], events.nbytes[part])
+            parts[int(rounds[part[0]])].append(graph)
+    # What tells rounds apart: who sends to whom, and the step of which collective it is.
+    marks = [(rounds[sends], task[sends] * events.n_tasks + events.peer[sends])]
     for call, plan in zip(calls, plans, strict=True):
-        if rounds[call[0]] > 0:
-            columns += [
-                (src, dst, nbytes, np.full(src.size, rounds[call[0]] + offset))
-                for offset, (src, dst, nbytes) in enumerate(plan)
-            ]
-    src, dst, nbytes, number = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    if not src.size:
+        begins = int(rounds[call[0]])
+        for turn, graph in enumerate(plan, begins):
+            if begins > 0 and graph.n_edges:
+                parts[turn].append(graph)
+        what = int(events.communicator[call[0]]) * len(events.operations)
+        what += int(events.operation[call[0]]) + events.n_tasks**2
+        steps = np.arange(len(plan) if begins > 0 else 0)
+        marks.append((begins + steps, what + (steps + 1) * 2**45))
+    if not parts:
         raise InputError("trace without a message")
-    return _workload(events.n_tasks, src, dst, nbytes, number, name, fold, unmatched)
+    used = np.array(sorted(parts))
+    number, mark = (np.concatenate(column) for column in zip(*marks, strict=True))
+    kept = np.isin(number, used)
+    number, mark = np.searchsorted(used, number[kept]), mark[kept]
+    begin, period, times = _iteration(mark, number, used.size) if fold else (0, used.size, 1)
+    if times == 1:
+        begin, period = 0, used.size
+    phases = [
+        _mean([each for turn in range(times) for each in parts[used[first + turn * period]]], times)
+        for first in range(begin, begin + period)
+    ]
+    # Equal rounds of an algorithm are the same object, and stay it.
+    named_phases = {id(phase): phase.renamed(name) for phase in phases}
+    workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
+    return Rounds(workload, used.size, times, unmatched, events.kind.size - reached)
 
 
 def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
@@ -233,95 +270,104 @@ def _match_collectives(
     return calls, missing
 
 
-_Round = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+class _Named(NamedTuple):
+    """The algorithm of a collective call, "" where nothing is sent; its ranks, the root first."""
+
+    name: str
+    ranks: NDArray[np.int64]
+    nbytes: float
 
 
-def _plan(events: Events, call: NDArray[np.int64], algorithms: Mapping[str, str]) -> list[_Round]:
-    """Messages of each round of a collective call, between tasks of the program."""
+def _algorithm(events: Events, call: NDArray[np.int64], chosen: Mapping[str, str]) -> _Named:
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
-    if int(call[0]) in events.blocks:
-        nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
-        at, to = np.nonzero(nbytes)
-        # Members are sorted by task in the call, as blocks are by rank.
-        own = np.sort(ranks)
-        away = own[at] != ranks[to]
-        return [(own[at][away], ranks[to][away], nbytes[at, to][away])]
-    if not collective or ranks.size < 2:
-        return []
+    if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
+        return _Named("", ranks, 0.0)
     amount = float(events.nbytes[call].max())
     if collective in ("allgather", "gather", "scatter"):
         amount = float(events.nbytes[call].sum())
     if not amount:
-        return []
+        return _Named("", ranks, 0.0)
     root = int(events.peer[call].max())
     if root >= 0:
         ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
     usual = ALGORITHMS[collective]
     if amount < SMALL:
         usual = SMALL_ALGORITHMS.get(collective, usual)
-    steps = _steps(f"{collective}/{algorithms.get(collective, usual)}", ranks.size, amount)
-    return [(ranks[src], ranks[dst], nbytes) for src, dst, nbytes in steps]
+    return _Named(f"{collective}/{chosen.get(collective, usual)}", ranks, amount)
+
+
+def _plan(events: Events, call: NDArray[np.int64], named: _Named, at_once: bool) -> list[CommGraph]:
+    """Messages of each round of a collective call, between tasks of the program."""
+    n_tasks, ranks = events.n_tasks, named.ranks
+    if int(call[0]) in events.blocks:
+        nbytes = np.stack([events.blocks[int(event)][: ranks.size] for event in call])
+        at, to = np.nonzero(nbytes)
+        # Members are sorted by task in the call, as blocks are by rank.
+        own = np.sort(ranks)
+        away = own[at] != ranks[to]
+        return [sum_edges(n_tasks, own[at][away], ranks[to][away], nbytes[at, to][away])]
+    if not named.name:
+        return []
+    return list(_steps(named.name, tuple(ranks.tolist()), named.nbytes, n_tasks, at_once))
 
 
 @lru_cache(maxsize=4096)
-def _steps(name: str, n_tasks: int, nbytes: float) -> tuple[_Round, ...]:
-    found = []
-    for times, steps in schedule(name, n_tasks, nbytes).rounds():
-        graph = merged(n_tasks, steps)
-        ends = (graph.src.astype(np.int64), graph.dst.astype(np.int64))
-        found += [(*ends, graph.nbytes)] * times
+def _n_messages(name: str, n: int, nbytes: float) -> int:
+    if name in ALL_PAIRS:
+        return n * (n - 1)
+    rounds = schedule(name, n, nbytes).rounds()
+    return sum(times * sum(step.src.size for step in steps) for times, steps in rounds)
+
+
+@lru_cache(maxsize=64)
+def _steps(
+    name: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
+) -> tuple[CommGraph, ...]:
+    tasks = np.array(ranks, np.int64)
+    if at_once:
+        return (collective_total(name, tasks[None], nbytes, n_tasks),)
+    found: list[CommGraph] = []
+    for times, steps in schedule(name, len(ranks), nbytes).rounds():
+        graph = merged(len(ranks), steps)
+        ends = tasks[graph.src], tasks[graph.dst]
+        found += [CommGraph(n_tasks, *ends, graph.nbytes, graph.n_messages)] * times
     return tuple(found)
 
 
-def _workload(
-    n_tasks: int,
-    src: NDArray[np.int64],
-    dst: NDArray[np.int64],
-    nbytes: NDArray[np.float64],
-    number: NDArray[np.int64],
-    name: str,
-    fold: bool,
-    unmatched: int,
-) -> Rounds:
-    """The rounds in order; of those that repeat, one of each."""
-    used, number = np.unique(number, return_inverse=True)
-    begin, period, times = _iteration(src * n_tasks + dst, number, used.size) if fold else (0, 0, 1)
-    if times > 1:
-        inside = (number >= begin) & (number < begin + period * times)
-        src, dst, nbytes = src[inside], dst[inside], nbytes[inside]
-        number = (number[inside] - begin) % period
-    order = np.argsort(number, kind="stable")
-    cuts = np.flatnonzero(np.diff(number[order])) + 1
-    phases = []
-    for part in np.split(order, cuts):
-        graph = sum_edges(n_tasks, src[part], dst[part], nbytes[part], name=name)
-        amounts = graph.nbytes / times, graph.n_messages / times
-        phases.append(CommGraph(n_tasks, graph.src, graph.dst, *amounts, name=name))
-    workload = Workload(phases, name=name, dependent=True)
-    return Rounds(workload, int(used.size), times, unmatched)
+def _mean(graphs: Sequence[CommGraph], times: int) -> CommGraph:
+    """The sum of graphs, a share of it for each of so many times."""
+    if len(graphs) == 1:
+        return graphs[0]
+    src, dst, nbytes, count = (
+        np.concatenate([getattr(graph, field) for graph in graphs])
+        for field in ("src", "dst", "nbytes", "n_messages")
+    )
+    whole = sum_edges(graphs[0].n_tasks, src, dst, nbytes, count)
+    amounts = whole.nbytes / times, whole.n_messages / times
+    return CommGraph(whole.n_tasks, whole.src, whole.dst, *amounts)
 
 
 def _iteration(
-    pair: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
+    mark: NDArray[np.int64], number: NDArray[np.int64], n_rounds: int
 ) -> tuple[int, int, int]:
     """First round, length and count of the rounds that repeat most; counts below 2 mean none.
 
-    Rounds are alike if the same pairs send; their bytes may differ.
+    Rounds are alike if they have the same marks; their bytes may differ.
     """
-    order = np.lexsort([pair, number])
-    pair, number = pair[order], number[order]
-    new = np.ones(pair.size, bool)
-    new[1:] = (np.diff(pair) != 0) | (np.diff(number) != 0)
-    mixed = (pair[new].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    order = np.lexsort([mark, number])
+    mark, number = mark[order], number[order]
+    new = np.ones(mark.size, bool)
+    new[1:] = (np.diff(mark) != 0) | (np.diff(number) != 0)
+    mixed = (mark[new].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mark = np.zeros(n_rounds, np.uint64)
-    np.add.at(mark, number[new], mixed ^ (mixed >> np.uint64(32)))
+    sums = np.zeros(n_rounds, np.uint64)
+    np.add.at(sums, number[new], mixed ^ (mixed >> np.uint64(32)))
     best = (0, 0, 1)
     covered = 0
     for period in range(1, min(MAX_PERIOD, n_rounds // 2) + 1):
-        same = np.concatenate([[False], mark[period:] == mark[:-period], [False]])
+        same = np.concatenate([[False], sums[period:] == sums[:-period], [False]])
         edges = np.flatnonzero(np.diff(same.astype(np.int8)))
         if not edges.size:
             continue

@@ -411,6 +411,58 @@ def test_chakra_groups_of_one_rank_need_their_list(tmp_path):
             read_comm(path, n_tasks=4)
 
 
+def chakra_node(number, kind, after=(), **attributes):
+    return {"id": number, "type": f"COMM_{kind}_NODE", "data_deps": [*after], **attributes}
+
+
+def test_chakra_nodes_wait_for_those_that_they_name(tmp_path):
+    # A message goes round; what waits for nothing is sent at once, wherever it stands.
+    for rank in range(4):
+        back = chakra_node(1, "RECV", comm_src=(rank - 1) % 4, comm_dst=rank, comm_tag=7)
+        on = chakra_node(
+            *(2, "SEND", [1] if rank else []), comm_dst=(rank + 1) % 4, comm_tag=7, comm_size=8
+        )
+        free = chakra_node(3, "SEND", comm_dst=rank ^ 2, comm_tag=1, comm_size=5)
+        got = chakra_node(4, "RECV", comm_src=rank ^ 2, comm_dst=rank, comm_tag=1)
+        write(tmp_path, json.dumps({"nodes": [back, on, got, free]}), f"run.{rank}.json")
+    workload = read_workload(tmp_path)
+    assert workload.dependent
+    first = {(0, 1): 8, (0, 2): 5, (1, 3): 5, (2, 0): 5, (3, 1): 5}
+    assert [edges(phase) for phase in workload] == [first, {(1, 2): 8}, {(2, 3): 8}, {(3, 0): 8}]
+
+
+def test_chakra_collectives_are_rounds_of_one_order(tmp_path):
+    # Rank 0 lists the all-gather first, but it waits for the all-reduce as everywhere.
+    reduce = collective("0", id=1)
+    gather = collective("0", id=2, comm_type="ALL_GATHER", comm_size=10, data_deps=[1])
+    for rank in range(3):
+        nodes = [gather, reduce] if rank == 0 else [reduce, gather]
+        write(tmp_path, json.dumps({"nodes": nodes}), f"run.{rank}.json")
+    sizes = [phase.nbytes.tolist() for phase in read_workload(tmp_path)]
+    assert sizes == [[1024 / 3] * 3] * 4 + [[10.0] * 3] * 2
+    loop = json.dumps({"nodes": [collective("0", id=1, data_deps=[2]), gather]})
+    with pytest.raises(InputError, match="nodes wait for each other: found node 1"):
+        read_comm(write(tmp_path, loop, "run.1.json"), n_tasks=3)
+
+
+@pytest.mark.parametrize(("n", "kind"), [(4096, "ALL_REDUCE"), (1200, "ALL_TO_ALL")])
+def test_a_collective_of_very_many_is_one_round(tmp_path, n, kind):
+    path = write(tmp_path, json.dumps([collective(comm_type=kind, comm_size=n * 100)]), "r.json")
+    workload = read_workload(path, n_tasks=n)
+    assert len(workload) == 1
+    every = 2 * 100 * n * (n - 1) if kind == "ALL_REDUCE" else 100 * n * (n - 1)
+    assert workload.total.nbytes.sum() == every
+
+
+def test_a_long_trace_is_read_as_one_iteration(tmp_path):
+    nodes = [collective(id=i, comm_type=kind) for i in range(200) for kind in (0, "ALL_GATHER")]
+    path = write(tmp_path, json.dumps({"nodes": nodes}), "run.json")
+    with pytest.warns(InputWarning, match="9 of 1800 rounds repeat 200 times"):
+        workload = read_workload(path, n_tasks=4)
+    assert len(workload) == 9
+    assert workload.total.nbytes.sum() == 6 * 1024 + 4 * 3 * 1024
+
+
 def test_chakra_along_some_dimensions_is_refused(tmp_path):
     nodes = {"nodes": [collective(involved_dim=[True, False])]}
     with pytest.raises(InputError, match="along some dimensions only"):

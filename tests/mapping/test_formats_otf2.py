@@ -3,7 +3,7 @@
 import pytest
 
 from toruscast.errors import InputError
-from toruscast.mapping.formats import read_comm
+from toruscast.mapping.formats import read_comm, read_workload
 
 otf2 = pytest.importorskip("otf2", reason="the package otf2 is not installed")
 
@@ -49,6 +49,16 @@ def test_sends_and_collectives(trace):
         inside = read_comm(path, include="collective")
         assert edges(inside) == {(0, 1): 400, (1, 2): 400, (2, 0): 400}
         assert read_comm(path).nbytes.sum() == 4160 + 1200
+
+
+def test_a_trace_becomes_rounds(trace):
+    rounds = read_workload(trace)
+    assert rounds.dependent
+    assert edges(rounds.phases[0]) == {(0, 1): 4096, (2, 0): 64}
+    # Rank 1 reaches the all-reduce behind its message: a ring of three in four rounds.
+    assert [edges(each) for each in rounds.phases[1:]] == [
+        {(0, 1): 100, (1, 2): 100, (2, 0): 100}
+    ] * 4
 
 
 def test_a_trace_that_is_cut_is_refused(trace):

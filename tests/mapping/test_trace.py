@@ -106,6 +106,16 @@ def test_an_iteration_is_found_between_start_and_end():
     assert sum(phase.nbytes.sum() for phase in found.workload) == 216
 
 
+def test_the_rounds_of_one_collective_are_no_iteration():
+    ranks = [[(COLLECTIVE, "allreduce", 900_000)] for _ in range(6)]
+    found = rounds_of(events_of(ranks))
+    assert (found.iterations, len(found.workload)) == (1, 10)
+    twice = rounds_of(events_of([rank * 2 for rank in ranks]))
+    assert (twice.iterations, len(twice.workload)) == (2, 10)
+    for each in (found, twice):
+        assert sum(phase.nbytes.sum() for phase in each.workload) == 10 * 900_000
+
+
 def trace_file(folder, rank, size, rows, tail=b""):
     head = np.zeros(1, HEAD)
     head["magic"], head["rank"], head["size"], head["library"] = MAGIC, rank, size, b"Test 1"

@@ -1,40 +1,35 @@
-"""Collectives of a trace as the messages of a named algorithm."""
+"""Collectives of a trace as the messages of a named algorithm, and what all ranks did as rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from toruscast.errors import InputError
+from toruscast.errors import InputError, InputWarning
 from toruscast.files import check_claim
 from toruscast.wording import counted
 
-from ...collectives import merged, names, schedule
-from ...comm_graph import CommGraph, sum_edges
-from .build import AnyPath
+from ...collectives import names
+from ...collectives.totals import check_size, edges_of
+from ...trace._round_kernels import COLLECTIVE, RECEIVE, SEND
+from ...trace.rounds import ALGORITHMS, Events, rounds_of
+from ...workload import Workload
+from ..opening import at_file
+from .build import AnyPath, GraphOptions
 
-# All-to-alls of more tasks have too many messages to list.
-MAX_TASKS = 2**16
-MAX_PAIRS = 2**12
-_ALL_PAIRS = ("alltoall/pairwise", "alltoall/linear")
-_MANY = 2**22
-# Tasks whose receivers are listed at once.
-_ROWS = 2**8
-# Bytes of an edge while graphs are added up.
-_HELD = 80
-# The algorithm that sends a collective where none is named.
-USUAL = {
-    "allreduce": "ring",
-    "reduce": "binomial",
-    "allgather": "ring",
-    "gather": "linear",
-    "scatter": "linear",
-    "bcast": "binomial",
-    "alltoall": "pairwise",
-    "reduce_scatter": "ring",
-}
+# Bytes of an edge of a collective.
+_HELD = 16
+# Messages of collectives that are listed round by round.
+_LISTED = 2**20
+# Of more rounds than this, one iteration is read if there are several.
+_LONG = 1000
+_MAX_ROUNDS = 100_000
+# Collectives whose whole buffer is the sum of what the ranks put in.
+_SUMMED = ("allgather", "gather", "scatter")
 # What MPI, NCCL and XLA call them otherwise, without lines and blanks.
 _ALIASES = {
     "broadcast": "bcast",
@@ -54,127 +49,142 @@ def collective_of(word: str) -> str | None:
     """
     plain = word.lower().replace("_", "").replace("-", "")
     name = _ALIASES.get(plain, plain)
-    return name if name in USUAL else None
+    return name if name in ALGORITHMS else None
 
 
 def check_algorithms(chosen: Mapping[str, str]) -> None:
     """Raise `InputError` unless every name is that of a collective, and its algorithm exists."""
     for collective, algorithm in chosen.items():
-        if collective not in USUAL:
-            known = ", ".join(sorted(USUAL))
+        if collective not in ALGORITHMS:
+            known = ", ".join(sorted(ALGORITHMS))
             raise InputError("unknown collective", found=collective, expected=known)
         if f"{collective}/{algorithm}" not in names():
             known = ", ".join(each.partition("/")[2] for each in names(collective))
             raise InputError(f"unknown algorithm of {collective}", found=algorithm, expected=known)
 
 
-def collective_total(
-    collective: str,
-    groups: NDArray[np.int64],
-    nbytes: float,
-    chosen: Mapping[str, str],
-    n_tasks: int,
-    times: int = 1,
-) -> CommGraph:
-    """Return what a collective sends in all its rounds among the tasks of each group.
+class RankActions:
+    """What the ranks of a trace did, each in its own order, until it becomes rounds."""
 
-    Parameters
-    ----------
-    collective : str
-        Our name of it.
-    groups : ndarray of int, shape (n_groups, n)
-        Tasks of each group, the root first.
-    nbytes : float
-        Size of the whole buffer, as of `schedule`.
-    chosen : mapping of str to str
-        Algorithms of collectives for which the usual one is not wanted.
-    n_tasks : int
-        Tasks of the graph.
-    times : int
-        How often it runs.
+    def __init__(self) -> None:
+        self._rows: dict[int, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
+        self._calls: Counter[tuple[int, int]] = Counter()
+        self.members: dict[int, tuple[int, ...]] = {}
+        """Tasks of each communicator."""
+        self.sizes: dict[tuple[int, int], float] = {}
+        """Whole buffer of each call of a communicator, as of `schedule`."""
 
-    Raises
-    ------
-    InputError
-        If the algorithm does not run on so many tasks.
+    def send(
+        self, task: int, peer: int, nbytes: float, communicator: int = 0, tag: int = 0
+    ) -> None:
+        """Let a task send."""
+        self._rows[task].append((SEND, peer, communicator, tag, nbytes, ""))
 
-    Examples
-    --------
-    >>> collective_total("allreduce", np.arange(4)[None], 1024, {}, 4)
-    CommGraph(4 tasks, 4 edges, 6144 bytes, 24 messages)
-    """
-    n_groups, n = groups.shape
-    name = f"{collective}/{chosen.get(collective, USUAL[collective])}"
-    most = MAX_PAIRS if collective == "alltoall" else MAX_TASKS
-    if n > most:
-        raise InputError(f"too many tasks for {name}", found=n, expected=f"at most {most}")
-    if name in _ALL_PAIRS:
-        return _all_pairs(groups, nbytes / n * times, float(times), n_tasks)
-    rounds = [(often, merged(n, steps)) for often, steps in schedule(name, n, nbytes).rounds()]
-    if not rounds:
-        return CommGraph(n_tasks, [], [], [])
-    src, dst = (
-        groups[:, np.concatenate([getattr(graph, end) for _, graph in rounds])].ravel()
-        for end in ("src", "dst")
-    )
-    sizes, counts = (
-        np.tile(np.concatenate([getattr(graph, f) * often for often, graph in rounds]), n_groups)
-        for f in ("nbytes", "n_messages")
-    )
-    return sum_edges(n_tasks, src, dst, sizes * times, counts * times)
+    def receive(self, task: int, peer: int, communicator: int = 0, tag: int = 0) -> None:
+        """Let a task wait for a message."""
+        self._rows[task].append((RECEIVE, peer, communicator, tag, 0.0, ""))
 
+    def collective(
+        self, task: int, communicator: int, collective: str, root: int = -1
+    ) -> tuple[int, int]:
+        """Let a task take part in a call; return its key in `sizes`. A barrier has no name."""
+        turn = self._calls[task, communicator]
+        self._calls[task, communicator] += 1
+        self._rows[task].append((COLLECTIVE, root, communicator, turn, 0.0, collective))
+        return communicator, turn
 
-def added(path: AnyPath, parts: Sequence[CommGraph], n_tasks: int, name: str) -> CommGraph:
-    """Return the graphs of a file in one.
+    @property
+    def n_tasks(self) -> int:
+        """The largest task that sends to another or receives from one, plus one."""
+        ends = (
+            max(task, row[1])
+            for task, rows in self._rows.items()
+            for row in rows
+            if row[0] != COLLECTIVE
+        )
+        return max(ends, default=-1) + 1
 
-    Raises
-    ------
-    InputError
-        If they claim too much memory.
-    """
-    n_edges = sum(part.n_edges for part in parts)
-    check_claim(path, _HELD * n_edges, counted(n_edges, "message"))
-    if len(parts) == 1 and parts[0].n_tasks == n_tasks:
-        return parts[0].renamed(name)
-    columns = (
-        np.concatenate([getattr(part, f) for part in parts])
-        for f in ("src", "dst", "nbytes", "n_messages")
-    )
-    return sum_edges(n_tasks, *columns, name=name)
+    def rounds(self, path: AnyPath, n_tasks: int, options: GraphOptions) -> Workload:
+        """Return messages and collectives as rounds that depend on each other.
 
+        Raises
+        ------
+        InputError
+            If nothing is sent, tasks wait for each other, or the messages are too many.
+        """
+        wanted = {"point_to_point": (SEND, RECEIVE), "collective": (COLLECTIVE,)}.get(
+            options.include, (SEND, RECEIVE, COLLECTIVE)
+        )
+        first, rows = [0], []
+        for task in range(n_tasks):
+            rows += [self._row(task, row) for row in self._rows[task] if row[0] in wanted]
+            first.append(len(rows))
+        self._check(path, n_tasks, COLLECTIVE in wanted)
+        if not rows:
+            raise InputError("trace without a message", file=path)
+        kind, peer, communicator, tag, nbytes, word = zip(*rows, strict=True)
+        known = ("", *ALGORITHMS)
+        events = Events(
+            *(np.array(first), np.array(kind, np.uint8), np.array(peer, np.int64)),
+            *(np.array(communicator, np.int64), np.array(tag, np.int64), np.array(nbytes, float)),
+            *(np.array([known.index(each) for each in word], np.int64), self.members, known),
+        )
+        # The algorithms of short collectives differ between libraries: nothing tells which it was.
+        chosen = {**ALGORITHMS, **options.collectives}
+        how = partial(rounds_of, events, name=options.name, algorithms=chosen, most=_LISTED)
+        with at_file(path):
+            found = how(fold=False)
+            if found.n_rounds > _LONG:
+                found = how(fold=True)
+            if found.unreached:
+                raise InputError(
+                    "tasks wait for each other",
+                    found=counted(found.unreached, "event") + " that never come",
+                    expected="sends, and collectives in the same order on all ranks",
+                )
+            if len(found.workload) > _MAX_ROUNDS:
+                raise InputError(
+                    "too many rounds", found=len(found.workload), expected=f"at most {_MAX_ROUNDS}"
+                )
+        if found.iterations > 1:
+            warnings.warn(
+                f"{path}: {len(found.workload)} of {found.n_rounds} rounds repeat "
+                f"{found.iterations} times: one iteration is read, the mean of all",
+                InputWarning,
+                stacklevel=2,
+            )
+        # Without receives nothing depends on a message, and none lacks its other side.
+        if found.unmatched and RECEIVE in kind:
+            other = counted(found.unmatched, "message")
+            warnings.warn(f"{path}: {other} without its other side", InputWarning, stacklevel=2)
+        return found.workload
 
-def edges_of(collective: str, groups: NDArray[np.int64]) -> int:
-    """Return about how many edges a collective has."""
-    n_groups, n = groups.shape
-    return (
-        int(n_groups) * int(n) * (int(n) - 1 if collective == "alltoall" else int(n).bit_length())
-    )
+    def _row(
+        self, task: int, row: tuple[int, int, int, int, float, str]
+    ) -> tuple[int, int, int, int, float, str]:
+        kind, peer, communicator, tag, nbytes, word = row
+        if kind != COLLECTIVE:
+            return row
+        # One task stands for all where the buffer is the sum of theirs.
+        if word not in _SUMMED or task == self.members[communicator][0]:
+            nbytes = self.sizes.get((communicator, tag), 0.0)
+        return kind, peer, communicator, 0, nbytes, word
 
-
-def _all_pairs(
-    groups: NDArray[np.int64], nbytes: float, n_messages: float, n_tasks: int
-) -> CommGraph:
-    """Each task of a group to each other one, listed in the order that graphs have."""
-    n_groups, n = groups.shape
-    inside = np.sort(groups, axis=1).astype(np.int32)
-    tasks, where = np.unique(inside, return_index=True)
-    if tasks.size < inside.size or n < 2:
-        others = ~np.eye(n, dtype=bool)
-        square = np.broadcast_to(inside[:, None, :], (n_groups, n, n))
-        dst, src = square[:, others].ravel(), square.swapaxes(1, 2)[:, others].ravel()
-        size, count = np.full(src.size, nbytes), np.full(src.size, n_messages)
-        return sum_edges(n_tasks, src, dst, size, count)
-    src = np.repeat(tasks, n - 1)
-    dst = np.empty((tasks.size, n - 1), np.int32)
-    for low in range(0, tasks.size, _ROWS):
-        rows = slice(low, low + _ROWS)
-        to = inside[where[rows] // n]
-        dst[rows] = to[to != tasks[rows, None]].reshape(-1, n - 1)
-    dst = dst.ravel()
-    for column in (src, dst):
-        column.setflags(write=False)
-    # One number stands for all edges where they are many.
-    amounts = [np.broadcast_to(np.float64(value), src.shape) for value in (nbytes, n_messages)]
-    if src.size < _MANY:
-        amounts = [amount.copy() for amount in amounts]
-    return CommGraph(n_tasks, src, dst, *amounts)
+    def _check(self, path: AnyPath, n_tasks: int, with_collectives: bool) -> None:
+        """Raise unless all tasks are there, and the messages of collectives may be listed."""
+        if self.n_tasks > n_tasks:
+            found, expected = self.n_tasks, f"{n_tasks}, as given"
+            raise InputError("wrong number of tasks", file=path, found=found, expected=expected)
+        words = {
+            (communicator, turn): word
+            for rows in (self._rows.values() if with_collectives else ())
+            for kind, _, communicator, turn, _, word in rows
+            if kind == COLLECTIVE and word
+        }
+        claims = 0
+        for (communicator, _), word in words.items():
+            group = np.array([self.members[communicator]])
+            with at_file(path):
+                check_size(word, group.size)
+            claims += edges_of(word, group)
+        check_claim(path, _HELD * claims, counted(claims, "message"))

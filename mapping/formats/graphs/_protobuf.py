@@ -13,6 +13,7 @@ from toruscast.errors import InputError
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # Fields of a Node and of its attributes that are of use here.
 ID, NAME, TYPE, ATTRIBUTE = 1, 2, 3, 10
+DEPENDENCIES = {4: "ctrl_deps", 5: "data_deps"}
 DOUBLE, FLOAT, TEXT = 3, 5, 29
 ZIGZAG = (15, 17)
 WHOLE = (7, 9, 11, 13, 27)
@@ -91,9 +92,22 @@ def _node(data: bytes) -> dict[str, Any]:
             node["name"] = value.decode(errors="replace")
         elif key == TYPE:
             node["type"] = value
+        elif key in DEPENDENCIES:
+            node.setdefault(DEPENDENCIES[key], []).extend(_numbers(value))
         elif key == ATTRIBUTE and isinstance(value, bytes):
             node["attr"].append(_attribute(value))
     return node
+
+
+def _numbers(value: int | bytes) -> list[int]:
+    """One number, or those of a packed list."""
+    if isinstance(value, int):
+        return [value]
+    found, at = [], 0
+    while at < len(value):
+        number, at = _varint(value, at)
+        found.append(number)
+    return found
 
 
 def _attribute(data: bytes) -> dict[str, Any]:

@@ -10,21 +10,20 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from toruscast.errors import InputError
-from toruscast.files import check_claim
 
-from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from ...comm_graph import MAX_TASKS
+from ...workload import Workload
 from ..dialect import Dialect
-from ..opening import at_file
 from ..source import Source
-from ._collectives import added, collective_of, collective_total, edges_of
-from ._protobuf import chakra_nodes, is_chakra_start
+from ._collectives import RankActions, collective_of
+from ._protobuf import DEPENDENCIES, chakra_nodes, is_chakra_start
 from .build import GraphOptions
 
 FILE = re.compile(r"(.*)\.([0-9]{1,9})\.(et|json)(?:\.gz)?")
@@ -32,6 +31,7 @@ TYPES = (
     *("INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE"),
     *("COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE"),
 )
+SEND, RECEIVE, COLLECTIVE = TYPES[5:]
 COLLECTIVES = (
     *("ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST"),
     *("ALL_TO_ALL", "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER"),
@@ -59,58 +59,130 @@ def is_chakra(source: Source) -> bool:
     return bool(JSON_START.match(source.start)) or is_chakra_start(source.start)
 
 
-def read(source: Source, options: GraphOptions) -> CommGraph:
-    """Return the traffic of all ranks, collectives sent by a named algorithm."""
+def read(source: Source, options: GraphOptions) -> Workload:
+    """Return the rounds of all ranks, collectives sent by a named algorithm."""
     options.only(source.path, "include", "collectives", "gathered")
     files = _files(source)
     if len(files) > 1 and sorted(files) != list(range(len(files))):
         missing = next(rank for rank in range(max(files)) if rank not in files)
         raise InputError("trace of a rank missing", file=source.path, found=f"no rank {missing}")
-    rows: list[tuple[int, int, float, float]] = []
+    nodes = {rank: _in_order(file, list(_nodes(file))) for rank, file in files.items()}
     seen: Groups = {}
+    most = len(files) if len(files) > 1 else 0
     for rank, file in files.items():
-        for node in _nodes(file):
-            if node["type"] == "COMM_SEND_NODE":
-                src = _number(file, node, "comm_src", rank)
-                rows.append((src, _number(file, node, "comm_dst"), _size(file, node), 1.0))
-            elif node["type"] == "COMM_COLL_NODE":
+        for node in nodes[rank]:
+            if node["type"] == SEND:
+                most = max(most, 1 + max(_ends(file, node, rank)))
+            elif node["type"] == COLLECTIVE:
                 here = seen.setdefault(_group_name(file, node), {}).setdefault(rank, Counter())
                 here[_kind(file, node), _size(file, node)] += 1
-    most = max((max(s, d) for s, d, *_ in rows), default=-1) + 1
-    n_tasks = options.n_tasks or max(most, len(files) if len(files) > 1 else 0)
-    parts = []
-    if options.include != "collective" and rows:
-        parts.append(sum_edges(max(n_tasks, most), *zip(*rows, strict=True)))
+    n_tasks = options.n_tasks or most
+    groups = {}
     if options.include != "point_to_point":
-        for ranks, shared in _members(source, files, seen, n_tasks, options):
-            for (kind, size), times in shared.items():
-                parts += _expanded(source, kind, size, times, ranks, n_tasks, options)
-    if not any(part.n_edges for part in parts):
-        raise InputError("Chakra trace without a message", file=source.path)
-    with at_file(source.path):
-        return added(source.path, parts, n_tasks, options.name)
+        groups = _members(source, files, seen, n_tasks, options)
+    return _program(files, nodes, groups, options).rounds(source.path, n_tasks, options)
 
 
-def _expanded(
-    source: Source,
-    kind: str,
-    size: float,
-    times: int,
-    ranks: list[int],
-    n_tasks: int,
+def _program(
+    files: Mapping[int, Source],
+    nodes: Mapping[int, Sequence[Node]],
+    groups: Mapping[str, Sequence[int]],
     options: GraphOptions,
-) -> list[CommGraph]:
-    """Messages of a collective of some ranks that stands ``times`` in the trace."""
-    collective = collective_of(kind)
-    # A barrier carries no bytes.
-    if collective is None:
-        return []
-    if collective in _OF_EACH and options.gathered == "each":
-        size *= len(ranks)
-    group = np.array([ranks])
-    check_claim(source.path, 24 * edges_of(collective, group), f"{kind} of {len(ranks)} ranks")
-    with at_file(source.path):
-        return [collective_total(collective, group, size, options.collectives, n_tasks, times)]
+) -> RankActions:
+    """What the ranks did, each in its order; a trace that is alone stands for those of all."""
+    program = RankActions()
+    numbers = {name: number for number, name in enumerate(groups, 1)}
+    program.members = {numbers[name]: tuple(ranks) for name, ranks in groups.items()}
+    for rank, file in files.items():
+        for node in nodes[rank]:
+            if node["type"] == SEND:
+                src, dst = _ends(file, node, rank)
+                program.send(src, dst, _size(file, node), tag=_tag(node))
+            elif node["type"] == RECEIVE and "comm_src" in node:
+                src, dst = _ends(file, {"comm_dst": rank} | node)
+                program.receive(dst, src, tag=_tag(node))
+            elif node["type"] == COLLECTIVE and groups:
+                name = _group_name(file, node)
+                collective = collective_of(_kind(file, node)) or ""
+                size = _size(file, node)
+                if collective in _OF_EACH and options.gathered == "each":
+                    size *= len(groups[name])
+                for task in [rank] if len(files) > 1 else groups[name]:
+                    key = program.collective(task, numbers[name], collective)
+                    program.sizes[key] = size
+    return program
+
+
+def _ends(source: Source, node: Node, rank: int | None = None) -> tuple[int, int]:
+    return _number(source, node, "comm_src", rank), _number(source, node, "comm_dst")
+
+
+def _tag(node: Node) -> int:
+    """Tag of a message; 0 where it is none."""
+    try:
+        return int(node.get("comm_tag", 0)) & (2**31 - 1)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _in_order(source: Source, nodes: list[Node]) -> list[Node]:
+    """Return nodes in an order in which each comes behind those that it waits for.
+
+    As in a simulator, sends go as early as they may, and receives hold up only what waits for them;
+    collectives keep their order.
+
+    Raises
+    ------
+    InputError
+        If nodes wait for each other.
+    """
+    place = {str(node.get("id")): at for at, node in enumerate(nodes)}
+    before = [
+        {
+            place[str(other)]
+            for key in DEPENDENCIES.values()
+            for other in _list(node.get(key))
+            if str(other) in place
+        }
+        for node in nodes
+    ]
+    order = _sorted(source, nodes, before, lambda _: 0)
+    chain = [at for at in order if nodes[at]["type"] == COLLECTIVE]
+    for earlier, later in pairwise(chain):
+        before[later].add(earlier)
+    turn = {at: number for number, at in enumerate(order)}
+    late = {COLLECTIVE: 1, RECEIVE: 2}
+    order = _sorted(source, nodes, before, lambda at: (late.get(nodes[at]["type"], 0), turn[at]))
+    return [nodes[at] for at in order]
+
+
+def _sorted(
+    source: Source, nodes: list[Node], before: list[set[int]], key: Callable[[int], Any]
+) -> list[int]:
+    """Places of nodes behind those that stand before them, the least key first."""
+    after: list[list[int]] = [[] for _ in nodes]
+    waits = [len(others) for others in before]
+    for at, others in enumerate(before):
+        for other in others:
+            after[other].append(at)
+    ready = [(key(at), at) for at, count in enumerate(waits) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        _, at = heappop(ready)
+        order.append(at)
+        for other in after[at]:
+            waits[other] -= 1
+            if not waits[other]:
+                heappush(ready, (key(other), other))
+    if len(order) < len(nodes):
+        node = next(node for node, count in zip(nodes, waits, strict=True) if count)
+        raise _fault(source, node, "nodes wait for each other", node.get("name"), "no circle")
+    return order
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _files(source: Source) -> dict[int, Source]:
@@ -237,8 +309,8 @@ def _members(
     seen: Groups,
     n_tasks: int,
     options: GraphOptions,
-) -> list[tuple[list[int], Counter[tuple[str, float]]]]:
-    """Return the ranks of each group and its collectives.
+) -> dict[str, list[int]]:
+    """Return the ranks of each group.
 
     Raises
     ------
@@ -247,7 +319,7 @@ def _members(
     """
     alone = len(files) < 2
     lists = _lists(source) if set(seen) - {""} else {}
-    found = []
+    found = {}
     for name, by_rank in seen.items():
         if alone and not name and (n_tasks < 2 or options.n_tasks is None):
             raise InputError(
@@ -276,7 +348,7 @@ def _members(
             if by_rank.get(rank) != shared:
                 where = f"rank {rank}" + (f", pg_name {name}" if name else "")
                 raise InputError("collectives of the ranks differ", file=source.path, found=where)
-        found.append((ranks, shared))
+        found[name] = ranks
     return found
 
 
@@ -317,7 +389,11 @@ DIALECT = Dialect(
     documentation="""
 The traces of all ranks: a folder of `NAME.0.et`, `NAME.1.et`, ... (or `.json`), or `folder/NAME`;
 or one file, which stands for all where `--tasks` says how many. Sends go from `comm_src` to
-`comm_dst`. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
+`comm_dst`. They become a workload of dependent rounds: a send falls into the round after the latest
+message that its rank had received before it, and a collective begins when its last rank has reached
+it. Nodes wait for those that `ctrl_deps` and `data_deps` name, and collectives for those above
+them. Of more than 1,000 rounds of which some repeat, one iteration is read, the mean
+of all. Collectives of all ranks are sent by a ring (all-reduce, all-gather, reduce-scatter), a
 binomial tree (broadcast, reduce), pairwise (all-to-all) or directly (gather, scatter);
 `--collectives allreduce=rabenseifner` names another algorithm. `comm_size` is what each rank puts
 in, as ASTRA-sim and Chakra's converters take it; where it is the whole gathered buffer, as in

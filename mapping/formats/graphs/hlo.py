@@ -15,12 +15,13 @@ from toruscast.errors import InputWarning
 from toruscast.files import check_claim
 from toruscast.wording import counted
 
+from ...collectives.totals import collective_total, edges_of
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...hlo import HloCollective, step_of
+from ...trace.rounds import ALGORITHMS
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source
-from ._collectives import collective_total, edges_of
 from .build import GraphOptions
 
 START = re.compile(rb"\s*HloModule\s")
@@ -64,7 +65,8 @@ def _phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph
         counts = np.full(src.size, float(one.times))
         return sum_edges(n_tasks, src, dst, sizes, counts)
     chosen = options.collectives
-    return collective_total(one.kind, one.groups, one.nbytes, chosen, n_tasks, one.times)
+    name = f"{one.kind}/{chosen.get(one.kind, ALGORITHMS[one.kind])}"
+    return collective_total(name, one.groups, one.nbytes, n_tasks, one.times)
 
 
 DIALECT = Dialect(

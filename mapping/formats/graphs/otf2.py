@@ -6,24 +6,29 @@ follows it, and in TraceR's reader, which divides in the same way.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from toruscast.errors import InputError
-from toruscast.files import check_claim
 
-from ...comm_graph import CommGraph, sum_edges
+from ...trace.rounds import ALGORITHMS
+from ...workload import Workload
 from ..dialect import Dialect
 from ..opening import at_file
 from ..source import Source
-from ._collectives import USUAL, added, collective_of, collective_total, edges_of
+from ._collectives import RankActions, collective_of
 from .build import GraphOptions
 
 MAGIC = b"\x03BOTF2"
 SENDS = ("MpiSend", "MpiIsend")
+RECEIVES = ("MpiRecv", "MpiIrecv")
+COLLECTIVE = "MpiCollectiveEnd"
+ROOTED = ("bcast", "reduce", "gather", "scatter")
+# These synchronise at most.
+SILENT = (
+    *("BARRIER", "CREATE_HANDLE", "DESTROY_HANDLE", "ALLOCATE", "DEALLOCATE"),
+    *("CREATE_HANDLE_AND_ALLOCATE", "DESTROY_HANDLE_AND_DEALLOCATE"),
+)
 
 
 def is_otf2(source: Source) -> bool:
@@ -43,8 +48,8 @@ def _anchor(source: Source) -> Path | None:
     return files[0] if len(files) == 1 else None
 
 
-def read(source: Source, options: GraphOptions) -> CommGraph:
-    """Return all sends, and collectives sent by a named algorithm."""
+def read(source: Source, options: GraphOptions) -> Workload:
+    """Return the rounds of all sends, and of collectives sent by a named algorithm."""
     options.only(source.path, "include", "collectives")
     try:
         import otf2
@@ -53,30 +58,19 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
             "OTF2 traces need the package otf2", file=source.path, expected="pip install otf2"
         ) from None
     try:
-        with otf2.reader.open(str(_anchor(source))) as trace:
-            n_tasks, sends, collectives = _events(trace)
+        with at_file(source.path), otf2.reader.open(str(_anchor(source))) as trace:
+            n_tasks, program = _events(trace, options)
     except InputError:
         raise
     except Exception as error:
         # The package raises errors of its own for each fault.
         found = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError("damaged OTF2 trace", file=source.path, found=found) from None
-    n_tasks = options.n_tasks or n_tasks
-    parts = []
-    with at_file(source.path):
-        if options.include != "collective" and sends:
-            src, dst = np.array(list(sends)).T
-            parts.append(sum_edges(n_tasks, src, dst, *np.array(list(sends.values()), float).T))
-        if options.include != "point_to_point":
-            for (ranks, word, *amounts), times in collectives.items():
-                parts.append(_expanded(source, ranks, word, amounts, times, n_tasks, options))
-        if not any(part.n_edges for part in parts):
-            raise InputError("OTF2 trace without a message")
-        return added(source.path, parts, n_tasks, options.name)
+    return program.rounds(source.path, options.n_tasks or n_tasks, options)
 
 
-def _events(trace: Any) -> tuple[int, dict[tuple[int, int], list[int]], Counter[Any]]:
-    """Number of ranks; bytes and messages by pair; how often each collective stands."""
+def _events(trace: Any, options: GraphOptions) -> tuple[int, RankActions]:
+    """Number of ranks, and what they did."""
     rank_of: dict[Any, int] = {}
     for group in trace.definitions.groups:
         kinds = (_word(group.group_type), _word(group.paradigm))
@@ -84,31 +78,54 @@ def _events(trace: Any) -> tuple[int, dict[tuple[int, int], list[int]], Counter[
             rank_of = {location: rank for rank, location in enumerate(group.members)}
     if not rank_of:
         raise InputError("OTF2 trace without ranks of MPI", expected="a trace of an MPI program")
-    sends: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-    calls: dict[Any, list[tuple[int, int]]] = {}
-    seen: Counter[Any] = Counter()
+    program = RankActions()
+    numbers: dict[Any, int] = {}
+    # The most that a rank sent and received, by call.
+    amounts: dict[tuple[int, int], tuple[str, int, int]] = {}
     for location, event in trace.events:
         kind = type(event).__name__
+        if kind not in (*SENDS, *RECEIVES, COLLECTIVE):
+            continue
+        task = rank_of[location]
+        number = numbers.setdefault(event.communicator, len(numbers))
+        if number not in program.members:
+            members = event.communicator.group.members
+            program.members[number] = tuple(rank_of[member] for member in members)
+        # The group of a communicator of one rank lists none.
+        ranks = program.members[number] or (task,)
         if kind in SENDS:
-            receiver = event.communicator.group.members[event.receiver]
-            amount = sends[rank_of[location], rank_of[receiver]]
-            amount[0] += event.msg_length
-            amount[1] += 1
-        elif kind == "MpiCollectiveEnd" and _word(event.collective_op) != "BARRIER":
-            ranks = tuple(rank_of[member] for member in event.communicator.group.members)
-            root = event.root if 0 <= event.root < len(ranks) else 0
-            key = (ranks[root:] + ranks[:root], _word(event.collective_op))
-            turn = (key, location)
-            # The same call of every rank stands once, with the most that a rank sent and received.
-            of_key = calls.setdefault(key, [])
-            if seen[turn] == len(of_key):
-                of_key.append((0, 0))
-            sent, received = of_key[seen[turn]]
-            amounts = max(sent, event.size_sent), max(received, event.size_received)
-            of_key[seen[turn]] = amounts
-            seen[turn] += 1
-    calls_of = Counter((*key, *amounts) for key, each in calls.items() for amounts in each)
-    return len(rank_of), dict(sends), calls_of
+            peer = ranks[event.receiver]
+            program.send(task, peer, event.msg_length, number, event.msg_tag)
+        elif kind in RECEIVES:
+            program.receive(task, ranks[event.sender], number, event.msg_tag)
+        elif len(ranks) > 1 and options.include != "point_to_point":
+            collective = _collective(event)
+            root = ranks[event.root] if collective in ROOTED else -1
+            key = program.collective(task, number, collective, root)
+            _, sent, received = amounts.get(key, ("", 0, 0))
+            sent, received = max(sent, event.size_sent), max(received, event.size_received)
+            amounts[key] = (collective, sent, received)
+    for key, (collective, sent, received) in amounts.items():
+        if collective:
+            size = buffer_size(collective, len(program.members[key[0]]), sent, received)
+            program.sizes[key] = size
+    return len(rank_of), program
+
+
+def _collective(event: Any) -> str:
+    """Our name of a collective; none of a barrier, and of calls that make communicators."""
+    word = _word(event.collective_op)
+    if word in SILENT:
+        return ""
+    collective = collective_of(word)
+    if collective is None:
+        raise InputError(
+            "collective of no known algorithm",
+            found=word,
+            expected=f'one of {", ".join(sorted(ALGORITHMS))}, or include="point_to_point" '
+            "(--traffic point_to_point)",
+        )
+    return collective
 
 
 def buffer_size(collective: str, n_ranks: int, sent: int, received: int) -> float:
@@ -142,30 +159,6 @@ def _word(constant: Any) -> str:
     return str(constant).rpartition(".")[2]
 
 
-def _expanded(
-    source: Source,
-    ranks: tuple[int, ...],
-    word: str,
-    amounts: list[int],
-    times: int,
-    n_tasks: int,
-    options: GraphOptions,
-) -> CommGraph:
-    """Messages of a collective of some ranks, the root first."""
-    collective = collective_of(word)
-    if collective is None:
-        raise InputError(
-            "collective of no known algorithm",
-            found=word,
-            expected=f'one of {", ".join(sorted(USUAL))}, or include="point_to_point" '
-            "(--traffic point_to_point)",
-        )
-    group = np.array([ranks])
-    check_claim(source.path, 24 * edges_of(collective, group), f"{word} of {len(ranks)} ranks")
-    size = buffer_size(collective, len(ranks), *amounts)
-    return collective_total(collective, group, size, options.collectives, n_tasks, times)
-
-
 DIALECT = Dialect(
     name="otf2",
     holds="graph",
@@ -174,7 +167,10 @@ DIALECT = Dialect(
     read=read,
     needs="otf2",
     documentation="""
-The anchor file `traces.otf2`, or its folder. Sends of MPI count as they are. A collective is sent
+The anchor file `traces.otf2`, or its folder. It becomes a workload of dependent rounds: a send
+falls into the round after the latest message that its rank had received before it, and a collective
+begins when its last rank has reached it. Of more than 1,000 rounds of which some repeat, one
+iteration is read, the mean of all. A collective is sent
 by a ring (all-reduce, all-gather, reduce-scatter), a binomial tree (broadcast, reduce), pairwise
 (all-to-all) or directly (gather, scatter). Amounts are read as Score-P writes them: those of an
 all-reduce are as many vectors as there are ranks. `--collectives allreduce=rabenseifner` names

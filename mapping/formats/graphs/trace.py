@@ -89,6 +89,9 @@ def _faults(trace: Trace, rounds: Rounds) -> list[str]:
         faults.append(f"{counted(trace.killed, 'rank')} did not end: the last messages may be lost")
     if rounds.unmatched:
         faults.append(f"{counted(rounds.unmatched, 'message')} without its other side")
+    if rounds.unreached:
+        waiting = counted(rounds.unreached, "operation")
+        faults.append(f"{waiting} of ranks that wait for each other: their messages are left out")
     if trace.left_out:
         calls = ", ".join(f"{name} ({count})" for name, count in sorted(trace.left_out.items()))
         faults.append(f"calls that are left out: {calls}")
