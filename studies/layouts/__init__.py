@@ -1,0 +1,139 @@
+"""Pairs of layouts with public times, rebuilt: which is faster, and by how much.
+
+``python -m studies.layouts`` writes the page ``docs/studies/layouts.md``. What a program sends is
+not public: sizes of buffers are assumed, the same for both of a pair. A measured step also
+computes, so that its two times lie nearer together than those of communication alone.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import toruscast as tc
+from toruscast.mapping.mesh.devices import usual_devices
+
+HERE = Path(__file__).parent
+# What an axis of eight Wormhole chips is, joined by one Ethernet channel each.
+_CHANNEL = 11.77e9
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair, and the seconds that a step of each communicates in the model."""
+
+    row: dict[str, Any]
+    times: tuple[float, float]
+    others: tuple[float, float] | None = None
+    """The same, if the other traffic was sent that is as likely."""
+
+    @property
+    def measured(self) -> float:
+        """How many times as fast the second is, as published."""
+        before, after = self.row["measured"]
+        return float(before / after)
+
+    @property
+    def ours(self) -> float:
+        """How many times as fast it communicates in the model."""
+        return self.times[0] / self.times[1]
+
+    @property
+    def sign(self) -> str:
+        """Whether both say that the same layout is faster, or whether that depends."""
+        both = [first / second for first, second in filter(None, (self.times, self.others))]
+        right = {(self.measured > 1) == (ours > 1 + 1e-3) for ours in both}
+        return "depends" if len(right) > 1 else "right" if right.pop() else "wrong"
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return the pairs."""
+    return list(tomllib.loads((HERE / "pairs.toml").read_text())["pair"])
+
+
+def compare(row: dict[str, Any]) -> Pair:
+    """Return a pair with the times of the model, simulated packet by packet where it can be."""
+
+    def both(traffic: str) -> tuple[float, float]:
+        first, second = (
+            _seconds(torus, row["axes"], traffic, layout)
+            for torus, layout in zip(row["torus"], row["layouts"], strict=True)
+        )
+        return first, second
+
+    return Pair(row, both(row["traffic"]), both(row["other"]) if "other" in row else None)
+
+
+def _seconds(text: str, axes: str, traffic: str, layout: object) -> float:
+    torus = _eight(wrap=text == "ring") if text in ("line", "ring") else tc.machine(text)
+    nodes = usual_devices(torus).nodes
+    if isinstance(layout, str) and layout != "in order":
+        layout = json.loads((HERE / "layouts.json").read_text())[layout]
+    if not isinstance(layout, str):
+        ids = np.array(layout)
+        # Lists written here are by place, X slowest; those of the file by number of the device.
+        nodes = ids.ravel() if ids.ndim == 1 else nodes[ids.ravel()]
+    answer = tc.mesh(torus, axes, traffic, compare=nodes, top=1)
+    assert answer.compared is not None
+    return answer.compared.time
+
+
+def _eight(wrap: bool) -> tc.Torus:
+    network = tc.machine("galaxy").network
+    return tc.Torus((8,), wrap=wrap, bandwidth=_CHANNEL, network=network, name="galaxy")
+
+
+def page(pairs: list[Pair]) -> str:
+    """Return the page of the documentation."""
+    signs = [pair.sign for pair in pairs]
+    told = len(signs) - signs.count("depends")
+    lines = [
+        "# Layouts with public times",
+        "",
+        "This page rebuilds pairs of layouts whose two times are public, and compares which is",
+        "faster. `python -m studies.layouts` writes it; `studies/layouts/pairs.toml` holds the",
+        "times, their sources and what is assumed to be sent.",
+        "",
+        f"{len(pairs)} pairs of {len({pair.row['source'].split(' (')[0] for pair in pairs})}"
+        f" sources. Of {told} the model names the faster one in {signs.count('right')}",
+        f"({signs.count('right') / told:.0%}); in the others that depends on what is sent.",
+        "",
+        "*measured* and *ours* are how many times as fast the second of a pair is. A measured",
+        "*step* also computes: of it, only the sign can be compared. Of a *collective* alone,",
+        "sizes can be too. Buffers are assumed wherever the source does not give them.",
+        "",
+        "| pair | of | measured | ours | sign | sent (assumed) | source |",
+        "|---|---|--:|--:|---|---|---|",
+    ]
+    for pair in pairs:
+        row = pair.row
+        lines.append(
+            f"| {row['name']} | {row['of']} | {pair.measured:.2f} | {pair.ours:.2f} | "
+            f"{pair.sign} | `{row['traffic']}` | {row['source']}, {row['date']} |"
+        )
+    lines += ["", "Where the sign is not right:", ""]
+    for pair in pairs:
+        if pair.sign != "right":
+            why = " ".join(pair.row.get("why", "Not explained.").split())
+            if pair.others:
+                ratio = pair.others[0] / pair.others[1]
+                why += f" With `{pair.row['other']}` it would be {ratio:.2f}."
+            lines.append(f"- {pair.row['name']}: {why}")
+    lines += [
+        "",
+        "Layouts of the first three pairs are rebuilt from the descriptions of the pull requests;",
+        "those of v6e-8 are what MaxText's code does (the second half turned round). Lines and",
+        "rings of eight are Wormhole chips joined by one Ethernet channel each, with the constants",
+        "of the preset `galaxy`. The twist is that of `mapping.twist`; the vendor's wiring is not",
+        "public in full.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+__all__ = ["Pair", "compare", "page", "rows"]
