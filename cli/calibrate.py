@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Find the constants of a machine's network from microbenchmarks.
 
-    Reads what OSU's latency, bandwidth and message-rate tests, IMB's PingPong and nccom-test print,
+    Reads what OSU's latency, bandwidth and message-rate tests, IMB and nccom-test print,
     and a CSV of source,destination,bytes,time. Times over several distances tell the time a hop.
 
     \b

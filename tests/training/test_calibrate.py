@@ -86,6 +86,18 @@ def test_what_cannot_be_told_apart_is_said(rows):
         ("#----\n# Benchmarking PingPong \n# #processes = 2 \n#----\n"
          "   #bytes #repetitions   t[usec]   Mbytes/sec\n  1024   1000   2.5   409.6\n",
          "message", 1024, 2.5e-6),
+        ("#----\n# Benchmarking Sendrecv \n# #processes = 4 \n#----\n"
+         " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]   Mbytes/sec\n"
+         "   512   1000   9.0   9.0   9.0   100.0\n"
+         "#----\n# Benchmarking Sendrecv \n# #processes = 2 \n"
+         "# ( 2 additional processes waiting in MPI_Barrier)\n#----\n"
+         " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]   Mbytes/sec\n"
+         "   1024   1000   2.4   2.6   2.5   819.2\n",
+         "message", 1024, 2.5e-6),
+        ("# Benchmarking Exchange\n# #processes = 2\n"
+         " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]   Mbytes/sec\n"
+         "   1024   1000   3.9   4.1   4.0   1024.0\n",
+         "message", 2048, 4e-6),
         ("     size(B)    count(elems)     type    time(us)    algbw(GB/s)    busbw(GB/s)\n"
          "    33554432        33554432    uint8         768          40.69          40.69\n"
          "Avg bus bandwidth:      40.6901GB/s\n", "collective", 33554432, 768e-6),
@@ -103,7 +115,14 @@ def test_the_tools_own_forms(tmp_path, text, kind, nbytes, time):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a,b\n1,2\n", "source,destination,bytes,time\n0,1,8,-1\n", "source,destination,bytes\n"],
+    [
+        "# Benchmarking Exchange\n# #processes = 4\n   1024   1000   3.9   4.1   4.0   1024.0\n",
+        "# Benchmarking Bcast\n# #processes = 2\n   1024   1000   3.9   4.1   4.0\n",
+        "",
+        "a,b\n1,2\n",
+        "source,destination,bytes,time\n0,1,8,-1\n",
+        "source,destination,bytes\n",
+    ],
 )
 def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "out.txt"

@@ -2,10 +2,12 @@
 
 import builtins
 import json
+import re
 import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import toruscast as tc
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.torch_xla import mesh_ids
+from toruscast.training.measured.microbenchmarks import read_microbenchmark
 from toruscast.training.mesh import step_time
 from toruscast.training.mesh.candidates import is_together
 
@@ -219,3 +222,27 @@ def test_traffic_of_a_compiled_step_decides(jax, make_mesh):
         assert np.ptp(places, axis=0).tolist() == [1, 1, 0]
     for row in jax.make_mesh((4, 4), ("x", "y"), devices=grid(4, 4)).devices:
         assert np.ptp([device.coords for device in row], axis=0).tolist() in ([0, 3, 0], [3, 0, 0])
+
+
+def test_the_loop_of_the_guide_measures_what_calibrate_reads(jax, tmp_path):
+    """On four faked processors, whose numbers are taken for coordinates."""
+    guide = (Path(__file__).parents[2] / "docs/guide/my-machine.md").read_text()
+    body = re.search(r'```python title="ppermute.py"\n(.*?)```', guide, re.S)[1]
+    ran = subprocess.run(
+        [sys.executable, "-c", body.replace("2**20, 2**24", "2**20"), "4x1x1"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+            "PATH": "",
+            "PYTHONPATH": ":".join(sys.path),
+        },
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    path = tmp_path / "times.csv"
+    path.write_text(ran.stdout)
+    found = read_microbenchmark(path)
+    assert {(row.source, row.destination) for row in found} == {(0, 1), (0, 2), (0, 3)}
+    assert len(found) == 12

@@ -19,6 +19,10 @@ Kind = Literal["message", "stream", "collective"]
 _OSU = re.compile(r"#\s*OSU (?:MPI|OpenSHMEM|UPC\+*)?.*?(Latency|Bandwidth|Message Rate)", re.I)
 _PAIRS = re.compile(r"\[\s*pairs:\s*(\d{1,6})\s*\]", re.I)
 _IMB = re.compile(r"#\s*Benchmarking\s+(\S+)")
+_PROCESSES = re.compile(r"#\s*#processes\s*=\s*(\d{1,7})")
+# Tests of IMB whose times are of messages between two processes, and how many messages of the size
+# that is printed go each way at once: in Exchange both neighbours of one process are the other.
+_IMB_TESTS = {"pingpong": 1, "pingping": 1, "sendrecv": 1, "exchange": 2}
 _NCCOM = re.compile(r"\s*size\(B\)\s+count\(elems\)\s+type\s+time\(us\)\s+algbw", re.I)
 _LARGEST = 10**7
 # Names of a CSV's columns, and the seconds of a unit of time.
@@ -67,7 +71,8 @@ def read_microbenchmark(
     r"""Return the times in a file.
 
     Of OSU's tests latency (also multi-pair), bandwidth and message rate (``osu_mbw_mr``) are read,
-    of IMB's PingPong and PingPing, and all that nccom-test prints. These files do not say where
+    of IMB's PingPong, PingPing, Sendrecv and Exchange of two processes, and all that nccom-test
+    prints. These files do not say where
     their processes ran. A CSV has a header with ``source,destination,bytes,time``, the ends as
     nodes of the torus; ``time`` is in seconds, or ``time_us``, ``time_ms``, ``time_ns``.
 
@@ -109,7 +114,10 @@ def read_microbenchmark(
     else:
         rows = list(_csv(lines, name))
     if not rows:
-        raise InputError("no times in it", file=path, expected="rows of a size and a time")
+        expected = (
+            "rows of a size and a time; of IMB, PingPong, PingPing, Sendrecv or Exchange of two "
+        )
+        raise InputError("no times in it", file=path, expected=expected + "processes")
     return rows
 
 
@@ -137,14 +145,22 @@ def _osu(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[
 
 
 def _imb(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[MeasuredTransfer]:
-    reads = False
+    test, processes = "", 2
     for number, line in enumerate(lines, 1):
-        title = _IMB.match(line)
+        title, count = _IMB.match(line), _PROCESSES.match(line)
         if title:
-            reads = title[1].lower() in ("pingpong", "pingping")
-        elif reads and re.match(r"\s*\d+\s+\d+\s+[\d.]", line):
-            size, _, microseconds = _numbers(line, path, number, 3)[:3]
-            yield _row(between, size, microseconds * 1e-6, "message", 1, path, number)
+            test, processes = title[1].lower(), 2
+        elif count:
+            processes = int(count[1])
+        elif test in _IMB_TESTS and re.match(r"\s*\d+\s+\d+\s+[\d.]", line):
+            if processes != 2:
+                # Of a chain of more, nothing says where they ran.
+                continue
+            # PingPong prints one time, the others the least, the most and the mean of processes.
+            cells = _numbers(line, path, number, 3)
+            microseconds = cells[4] if len(cells) >= 6 else cells[2]
+            nbytes = _IMB_TESTS[test] * cells[0]
+            yield _row(between, nbytes, microseconds * 1e-6, "message", 1, path, number)
 
 
 def _nccom(lines: Sequence[str], path: str, between: tuple[int, int]) -> Iterator[MeasuredTransfer]:
