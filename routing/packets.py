@@ -79,6 +79,23 @@ def common_message(workload: Workload, torus: Torus) -> int:
     return int(length[order[np.searchsorted(sent, sent[-1] / 2)]])
 
 
+def mean_message(workload: Workload, torus: Torus) -> float:
+    """Return the packets of a message, the mean weighted with its packets; 0 without a message.
+
+    Examples
+    --------
+    >>> comm = CommGraph(2, [0, 1], [1, 0], [5120, 512], [1, 1])
+    >>> mean_message(Workload([comm]), Torus((4,)))  # (10 * 10 + 1 * 1) / 11
+    9.181818181818182
+    """
+    weighted = total = 0.0
+    for phase in workload:
+        packets = packet_counts(phase, torus)[0].astype(np.float64)
+        weighted += float((packets * packets / np.maximum(phase.whole_messages, 1)).sum())
+        total += float(packets.sum())
+    return weighted / total if total else 0.0
+
+
 def longest_message(workload: Workload, torus: Torus) -> int:
     """Return the packets of the longest message of all phases.
 

@@ -44,6 +44,15 @@ def test_packets_are_as_long_as_the_worth_asks_for(monkeypatch):
         assert order.affordable(workload, TORUS, CANDIDATES, seconds) == merged
 
 
+def test_messages_of_many_packets_keep_some_of_them(monkeypatch):
+    long = patterns.halo_3d((4, 4, 2), 512 * 4096, corner_nbytes=0)
+    workload = as_workload(long)
+    hops = mean_hops(long, TORUS, CANDIDATES) * len(CANDIDATES)
+    for worth, merged in ((1 / 30, 32), (1 / 100, 128), (1 / 200, None)):
+        monkeypatch.setattr(order, "_WORTH", hops * worth)
+        assert order.affordable(workload, TORUS, CANDIDATES) == merged
+
+
 def test_the_rest_is_sketched_where_simulating_it_is_dear(dear):
     answer = forecast(COMM, TORUS, CANDIDATES)
     table = answer.table
@@ -75,7 +84,8 @@ def test_what_is_simulated_to_the_last_is_proved_by_all_of_it():
 def test_longer_packets_are_less_certain():
     times = np.array([1.0, 1.5])
     features = np.zeros((2, 1))
-    widths = [order.sketched(times, merged, np.ones(2), features).width for merged in (2, 4, 16)]
+    errors = [order.error_of(merged, 80.0) for merged in (2, 4, 16, 32)]
+    widths = [order.sketched(times, error, np.ones(2), features).width for error in errors]
     assert (np.diff(widths, axis=0) > 0).all()
     assert all(width[0] < width[1] for width in widths)
 

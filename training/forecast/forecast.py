@@ -17,6 +17,7 @@ from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
+from toruscast.routing.packets import mean_message
 from toruscast.routing.routing import ways_are_open
 from toruscast.training.evaluate.metrics import score_answer
 from toruscast.training.measured.runs import Times
@@ -31,7 +32,7 @@ from toruscast.validation import job_count
 from .answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
 from .posterior import Belief, Kernel
 from .race import Budget, Race, run
-from .simulate_rest import affordable, simulate_rest, sketched
+from .simulate_rest import affordable, error_of, simulate_rest, sketched
 
 Floats = NDArray[np.float64]
 BOUND, SURE_BOUND = "release_bound", "sure_bound"
@@ -193,7 +194,8 @@ def forecast(
         elif coarsening is not None:
             rough = simulate(np.arange(len(several)), coarsening)
             least = features["lower_bound"].to_numpy(dtype=np.float64)
-            race.believe(sketched(rough, coarsening, least, prior.features))
+            error = error_of(coarsening, mean_message(workload, torus))
+            race.believe(sketched(rough, error, least, prior.features))
             run(race, simulate, limit, batch=n_jobs, progress=tell)
             to_answer = len(race.order)
     table, verdict = _answer(race, prior, several, coverage, coarsening is not None)
