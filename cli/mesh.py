@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import Torus
     from toruscast.mapping.hlo import HloStep
     from toruscast.training.mesh import MeshForecast
+    from toruscast.training.mesh.placements import Placement
 
 Order = Literal["in-turn", "overlap"]
 
@@ -170,6 +171,7 @@ def _check_dialect(form: str, path: str) -> None:
 
 # Meshes of more devices are written to a file, not shown.
 _MOST_SHOWN = 64
+_MOST_PLACES = 20
 
 
 def content(answer: MeshForecast) -> dict[str, Any]:
@@ -283,6 +285,12 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
     "that --torus names, or of every accelerator.",
 )
 @click.option(
+    "--placements",
+    is_flag=True,
+    help="List every place of a mesh that is smaller than the torus: the fastest first, of equal "
+    "ones that which leaves the largest box free. --write writes the first.",
+)
+@click.option(
     "--write",
     "files",
     multiple=True,
@@ -299,6 +307,7 @@ def command(
     step: Step,
     top: int,
     n_chips: int | None,
+    placements: bool,
     files: tuple[str, ...],
     work: Work,
     report: str | None,
@@ -326,8 +335,9 @@ def command(
     if step.axes is None and step.hlo is None:
         raise click.UsageError("--traffic needs --axes")
     if n_chips is not None:
-        given = {"--write": files, "--report": report, "--compare": step.compare}
+        given: dict[str, object] = {"--write": files, "--report": report, "--compare": step.compare}
         given |= {"--devices": step.devices, "--network": traffic.changes}
+        given |= {"--placements": placements}
         if wrong := [option for option, value in given.items() if value]:
             raise click.UsageError(f"--slices takes no {wrong[0]}: it ranks several slices")
         _rank_slices(n_chips, traffic.torus, step, top, work, output)
@@ -350,11 +360,16 @@ def command(
             n_jobs=work.jobs,
             progress=lambda stage, done, total: move(done, total, _STAGES[stage]),
         )
+    places = _places(answer) if placements else []
+    if places:
+        answer = moved_to(answer, places[0])
     write_page(answer, report)
-    output.write(content(answer), answer.lines())
+    more = {"placements": [_as_row(answer, place) for place in places]} if placements else {}
+    output.write(content(answer) | more, answer.lines())
     advice = write_files(answer, targets)
     if output.for_people:
         show(answer, output)
+        _show_places(places, answer, output)
         for _, path in targets:
             how = f": {advice[path]}" if advice.get(path) else ""
             output.say(f"the best layout is in {path}{how}")
@@ -401,6 +416,46 @@ def _rank_slices(
     if len(table) > top:
         console.print(f"{len(table) - top} more: --top {len(table)}.")
     console.print("Not every slice is sold everywhere. Times are of communication alone.")
+
+
+def _places(answer: MeshForecast) -> list[Placement]:
+    from toruscast.training.mesh.placements import placements
+
+    return placements(answer)
+
+
+def moved_to(answer: MeshForecast, place: Placement) -> MeshForecast:
+    """Return the answer with the best layout at a place."""
+    layout = next(each for each in answer.layouts if each.words == place.layout)
+    others = tuple(each for each in answer.layouts if each is not layout)
+    return replace(answer, layouts=(replace(layout, nodes=place.nodes), *others))
+
+
+def _as_row(answer: MeshForecast, place: Placement) -> dict[str, Any]:
+    return {
+        "corner": place.corner,
+        "time": place.time,
+        "free_box": place.rest,
+        "layout": place.layout,
+        "ids": answer.devices.places(place.nodes),
+        "nodes": place.nodes,
+    }
+
+
+def _show_places(places: list[Placement], answer: MeshForecast, output: Output) -> None:
+    if not places:
+        return
+    console = output.console()
+    console.print()
+    console.print(f"{len(places)} places in {answer.torus}, times of the busiest link:")
+    table = new_table("#", "from", "time", "free box", "layout", left=("from", "layout"))
+    for number, place in enumerate(places[:_MOST_PLACES], 1):
+        corner = f"({','.join(map(str, place.corner))})"
+        rest = str(place.rest) if place.rest >= 0 else ""
+        table.add_row(str(number), corner, seconds(place.time), rest, place.layout)
+    print_table(table, console, 5)
+    if len(places) > _MOST_PLACES:
+        console.print(f"{len(places) - _MOST_PLACES} more: --json - lists all.")
 
 
 def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:
