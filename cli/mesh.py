@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toruscast.mapping import Torus
     from toruscast.mapping.hlo import HloStep
     from toruscast.training.mesh import MeshForecast
-    from toruscast.training.mesh.placements import Placement
+    from toruscast.training.mesh.placements import MeshPlacement
 
 Order = Literal["in-turn", "overlap"]
 
@@ -418,20 +418,20 @@ def _rank_slices(
     console.print("Not every slice is sold everywhere. Times are of communication alone.")
 
 
-def _places(answer: MeshForecast) -> list[Placement]:
+def _places(answer: MeshForecast) -> list[MeshPlacement]:
     from toruscast.training.mesh.placements import placements
 
     return placements(answer)
 
 
-def moved_to(answer: MeshForecast, place: Placement) -> MeshForecast:
+def moved_to(answer: MeshForecast, place: MeshPlacement) -> MeshForecast:
     """Return the answer with the best layout at a place."""
     layout = next(each for each in answer.layouts if each.words == place.layout)
     others = tuple(each for each in answer.layouts if each is not layout)
     return replace(answer, layouts=(replace(layout, nodes=place.nodes), *others))
 
 
-def _as_row(answer: MeshForecast, place: Placement) -> dict[str, Any]:
+def _as_row(answer: MeshForecast, place: MeshPlacement) -> dict[str, Any]:
     return {
         "corner": place.corner,
         "time": place.time,
@@ -442,7 +442,7 @@ def _as_row(answer: MeshForecast, place: Placement) -> dict[str, Any]:
     }
 
 
-def _show_places(places: list[Placement], answer: MeshForecast, output: Output) -> None:
+def _show_places(places: list[MeshPlacement], answer: MeshForecast, output: Output) -> None:
     if not places:
         return
     console = output.console()

@@ -21,7 +21,7 @@ _MOST, _MOST_NODES = 4096, 256
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class MeshPlacement:
     """A place of the mesh.
 
     Attributes
@@ -44,7 +44,7 @@ class Placement:
     rest: int
 
 
-def placements(answer: MeshForecast) -> list[Placement]:
+def placements(answer: MeshForecast) -> list[MeshPlacement]:
     """Return every place of the layouts of an answer: the fastest first, then by what stays free.
 
     A layout is moved along the dimensions, and turned where dimensions are alike. Of places with
@@ -66,7 +66,7 @@ def placements(answer: MeshForecast) -> list[Placement]:
     torus, traffic = answer.torus, answer.traffic
     there = np.zeros(torus.n_nodes, dtype=np.bool_)
     there[answer.devices.nodes] = True
-    found: dict[bytes, Placement] = {}
+    found: dict[bytes, MeshPlacement] = {}
     number = 0
     for layout in answer.layouts:
         for nodes in _moved(torus, layout.nodes, there):
@@ -82,7 +82,7 @@ def placements(answer: MeshForecast) -> list[Placement]:
             free[nodes] = False
             corner = tuple(map(int, torus.coords[nodes.ravel()].min(axis=0)))
             rest = _largest_box(torus, free) if torus.n_nodes <= _MOST_NODES else -1
-            found[key] = Placement(nodes, corner, layout.words, time, rest)
+            found[key] = MeshPlacement(nodes, corner, layout.words, time, rest)
     fastest = min((each.time for each in found.values()), default=0.0) or 1.0
     # Times that differ by rounding alone are equal.
     step = fastest * ALIKE
