@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -108,10 +107,9 @@ class RoutedTraffic:
     @property
     def packet_hops(self) -> int:
         """Hops of all packets, none merged, which a simulation takes its time for."""
-        return sum(
-            int(packet_counts(phase, self.torus)[0] @ dilations(phase, self.torus, self.mapping))
-            for phase in self.workload
-        )
+        phases = self.workload.unrolled
+        hops = dilations(phases.comm, self.torus, phases.placed(self.mapping))
+        return int(packet_counts(phases.comm, self.torus)[0] @ hops)
 
     @lazy
     def tally(self) -> Tally | None:
@@ -148,22 +146,27 @@ class RoutedTraffic:
         if self.routing != "by_size":
             loads = link_loads(self.comm, self.torus, self.mapping, routing=self.routing)
             return np.asarray(loads, dtype=np.float64)
-        return self._loads([phase.nbytes for phase in self.workload])
+        return self._loads(self.workload.unrolled.comm.nbytes)
 
     @lazy
     def all_wire_bytes(self) -> NDArray[np.float64]:
         """The same with the headers of the packets, shape ``(n_links,)``."""
         if self.tally is not None and len(self.workload) == 1:
             return self.tally.wire_bytes
-        counts = [packet_counts(phase, self.torus) for phase in self.workload]
-        return self._loads([packets * wire for packets, wire in counts])
+        packets, wire = packet_counts(self.workload.unrolled.comm, self.torus)
+        return self._loads(packets * wire)
 
-    def _loads(self, weights: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def _loads(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
         """Loads of the links by a weight of every edge, summed over phases routed as they are."""
         ways = phase_routings(self.routing, self.workload, self.torus)
+        phases = self.workload.unrolled
+        if len({*ways}) == 1:
+            placed = phases.placed(self.mapping)
+            return link_loads(phases.comm, self.torus, placed, weight, routing=ways[0])
+        weights = np.split(weight, phases.begin[1:-1])
         loads = [
-            link_loads(phase, self.torus, self.mapping, weight, routing=way)
-            for phase, weight, way in zip(self.workload, weights, ways, strict=True)
+            link_loads(phase, self.torus, self.mapping, each, routing=way)
+            for phase, each, way in zip(self.workload, weights, ways, strict=True)
         ]
         return np.asarray(np.sum(loads, axis=0), dtype=np.float64)
 
@@ -235,15 +238,15 @@ class RoutedTraffic:
         """
         if self.iterations > 1:
             return 0.0
-        phases, ways = self.workload.phases, phase_routings(self.routing, self.workload, self.torus)
+        ways = phase_routings(self.routing, self.workload, self.torus)
         is_open = [way == "adaptive" or self.torus.ties_are_open for way in ways]
         if self.workload.dependent:
             bounds = self.bounds
             working = 0.0 if any(is_open) else bounds.link
             arriving = max(bounds.injection, bounds.reception, bounds.latency)
-            return self._in_ticks(phases, working, arriving)
+            return self._in_ticks(self.workload, working, arriving)
         total = 0.0
-        for phase, way, chooses in zip(phases, ways, is_open, strict=True):
+        for phase, way, chooses in zip(self.workload, ways, is_open, strict=True):
             total += self._sure_bound_of(phase, way, chooses)
         return total
 
@@ -255,13 +258,13 @@ class RoutedTraffic:
         if chooses:
             packets, wire = packet_counts(phase, self.torus)
             cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
-            return self._in_ticks([phase], cut, arriving)
+            return self._in_ticks(Workload([phase]), cut, arriving)
         released = self.release_bound if alone else self._phase_bound(phase, way)
-        return self._in_ticks([phase], bounds.link, arriving, released)
+        return self._in_ticks(Workload([phase]), bounds.link, arriving, released)
 
     def _in_ticks(
         self,
-        phases: Sequence[CommGraph],
+        together: Workload,
         working: float,
         arriving: float,
         released: float | None = None,
@@ -275,18 +278,18 @@ class RoutedTraffic:
         errors = [
             error
             for each in merged
-            for error in clock_roundings(phases, self.torus, self.mapping, each)
+            for error in clock_roundings(together, self.torus, self.mapping, each)
         ]
         if not errors:
             return max(working, arriving, released or 0.0)
         least = []
         for error in errors:
             found = error.after(working, arriving)
-            if released is not None and error.phases[0].in_order:
+            if released is not None and error.in_order:
                 found = error.after(working, max(arriving, released))
             elif released is not None:
-                ready = error.phases[0].ready
-                ticked = release_bound(phases[0], self.torus, self.mapping, ready=ready)
+                phase = together.phases[0]
+                ticked = release_bound(phase, self.torus, self.mapping, ready=error.ready)
                 found = max(found, error.after(0.0, ticked, in_ticks=True))
             least.append(found)
         return min(least)
@@ -336,7 +339,7 @@ class RoutedTraffic:
     @property
     def sketch_coarsening(self) -> int:
         """Real packets in one of the sketch; 1 where the sketch is the simulation itself."""
-        most = max(packet_counts(phase, self.torus)[0].max(initial=0) for phase in self.workload)
+        most = packet_counts(self.workload.unrolled.comm, self.torus)[0].max(initial=0)
         if most <= 1:
             return 1
         common = common_message(self.workload, self.torus)

@@ -5,13 +5,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
 
 from .comm_graph import CommGraph, sum_edges
+from .task_mapping import TaskMapping
+
+
+class Unrolled(NamedTuple):
+    """All phases side by side in one graph, so that a pass over its edges sees all of them."""
+
+    comm: CommGraph
+    """A task of it is a task in one phase; its edges are those of the phases, one after another."""
+    task: NDArray[np.int32]
+    """Task of the workload of each task of the graph."""
+    begin: NDArray[np.int64]
+    """Edges of phase p are ``begin[p]`` to ``begin[p + 1]``."""
+
+    @property
+    def phase(self) -> NDArray[np.int64]:
+        """Phase of every edge."""
+        return np.repeat(np.arange(self.begin.size - 1), np.diff(self.begin))
+
+    def placed(self, mapping: TaskMapping) -> TaskMapping:
+        """Return the mapping of the graph's tasks."""
+        if self.begin.size == 2:
+            return mapping
+        return TaskMapping(mapping.node[self.task], mapping.n_nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +114,25 @@ class Workload(PickledByFields):
             for f in ("nbytes", "n_messages")
         )
         return sum_edges(self.n_tasks, *ends, *amounts, grid=self.grid, name=self.name)
+
+    @lazy
+    def unrolled(self) -> Unrolled:
+        """All phases side by side in one graph."""
+        sizes = [phase.n_edges for phase in self.phases]
+        begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        if len(self.phases) == 1:
+            return Unrolled(self.phases[0], np.arange(self.n_tasks, dtype=np.int32), begin)
+        src, dst, nbytes, n_messages = (
+            np.concatenate([getattr(phase, f) for phase in self.phases])
+            for f in ("src", "dst", "nbytes", "n_messages")
+        )
+        # Only tasks that send or receive in a phase have a place, in the order of their numbers.
+        ahead = np.repeat(np.arange(len(sizes)), sizes) * np.int64(self.n_tasks)
+        used, place = np.unique(np.concatenate([ahead + src, ahead + dst]), return_inverse=True)
+        task = (used % self.n_tasks).astype(np.int32)
+        ends = place[: src.size], place[src.size :]
+        graph = CommGraph(max(1, used.size), *ends, nbytes, n_messages, name=self.name)
+        return Unrolled(graph, task if used.size else np.zeros(1, dtype=np.int32), begin)
 
     def __iter__(self) -> Iterator[CommGraph]:
         return iter(self.phases)

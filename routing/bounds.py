@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ from toruscast.typing import Routing
 
 from .loads import check_ways, link_loads
 from .packets import hand_over_times, packet_counts, software_times
-from .routing import check_routing, dilations, injection_fifos, phase_routings
+from .route_kernels import last_arrival
+from .routing import check_routing, dilations, fifos_of, phase_routings
 from .tally import Tally, tally
 
 
@@ -62,15 +62,11 @@ def time_bounds(
     check_ways(workload, torus, mapping, routing)
     ways = phase_routings(routing, workload, torus)
     if workload.dependent:
-        phases = [
-            _phase_seconds(phase, torus, mapping, way)
-            for phase, way in zip(workload, ways, strict=True)
-        ]
-        *shared, latencies = zip(*phases, strict=True)
         # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
-        most = [float(sum(part).max(initial=0.0)) for part in shared]
+        *shared, alone = _seconds(workload, torus, mapping, ways[0])
+        most = [float(part.max(initial=0.0)) for part in shared]
         on_links, injected, received = most
-        latency = longest_chain(workload, torus.network, latencies)
+        latency = longest_chain(workload, torus.network, alone)
         start = torus.network.start if any(phase.n_edges for phase in workload) else 0.0
         return Bounds(on_links, injected, received, latency, start + max(*most, latency))
     maxima = [
@@ -99,34 +95,44 @@ def _maxima(
     """Seconds of the busiest link, FIFO and receiver and of the slowest message."""
     if found is not None:
         return tuple(bounds_of(found, torus)[:4])
-    phase = _phase_seconds(comm, torus, mapping, routing)
+    phase = _seconds(Workload([comm]), torus, mapping, routing)
     return tuple(float(part.max(initial=0.0)) for part in phase)
 
 
-def longest_chain(
-    workload: Workload, network: Network, latencies: Iterable[NDArray[np.float64]]
-) -> float:
-    """Return the seconds until the last arrival if each task enters a round as soon as it can."""
-    entered = np.zeros(workload.n_tasks)
-    last = 0.0
-    for comm, latency in zip(workload, latencies, strict=True):
-        # A message may take no time, but its receiver still waits for it.
-        arrived = np.where(comm.whole_messages > 0, entered[comm.src] + latency, 0.0)
-        last = max(last, float(arrived.max(initial=0.0)))
-        software = software_times(comm, network)
-        entered += np.bincount(comm.src, software, minlength=comm.n_tasks)
-        np.maximum.at(entered, comm.dst, arrived)
-    return last
+def longest_chain(workload: Workload, network: Network, latency: NDArray[np.float64]) -> float:
+    """Return the seconds until the last arrival if each task enters a round as soon as it can.
+
+    ``latency`` has the seconds of every edge of all rounds, one round after the other.
+    """
+    rounds = workload.unrolled
+    comm = rounds.comm
+    return float(
+        last_arrival(
+            rounds.begin,
+            rounds.task[comm.src],
+            rounds.task[comm.dst],
+            # A message may take no time, but its receiver still waits for it.
+            comm.whole_messages > 0,
+            latency,
+            software_times(comm, network),
+            np.zeros(workload.n_tasks),
+            np.empty(comm.n_edges),
+        )
+    )
 
 
-def _phase_seconds(
-    comm: CommGraph, torus: Torus, mapping: TaskMapping, routing: Routing
+def _seconds(
+    workload: Workload, torus: Torus, mapping: TaskMapping, routing: Routing
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the seconds of work of each link, injection FIFO, receiver and single edge."""
+    """Return the seconds of work of each link, injection FIFO, receiver and single edge.
+
+    The edges are those of all phases, one phase after the other, and their work counts together.
+    """
     network = torus.network
+    fifo = fifos_of(workload, torus, mapping)
+    comm, mapping = workload.unrolled.comm, workload.unrolled.placed(mapping)
     packets, per_packet = packet_counts(comm, torus)
     wire = packets * per_packet
-    fifo = injection_fifos(comm, torus, mapping)
     remote = (fifo >= 0) & (packets > 0)
     _, ready = hand_over_times(comm, network)
     load = link_loads(comm, torus, mapping, wire, routing=routing)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 
 from .packets import hand_over_times, packet_counts, software_times
-from .routing import injection_fifos
+from .routing import fifos_of
 
 
 class Messages(NamedTuple):
@@ -35,54 +35,47 @@ class Messages(NamedTuple):
 
 
 def list_messages(
-    rounds: list[CommGraph], torus: Torus, mapping: TaskMapping, coarsening: int
+    traffic: Workload | CommGraph, torus: Torus, mapping: TaskMapping, coarsening: int
 ) -> Messages:
-    """Return the messages of the rounds."""
+    """Return the messages of all rounds."""
     network = torus.network
-    columns = []
-    real = 0.0
-    for number, comm in enumerate(rounds):
-        packets, wire = packet_counts(comm, torus, coarsening)
-        edge, _ = hand_over_times(comm, network)
-        edge = edge[packets[edge] > 0]
-        task, receiver = comm.src[edge], comm.dst[edge]
-        src, dst = mapping.node[task], mapping.node[receiver]
-        if coarsening > 1:
-            real += float(packet_counts(comm, torus)[0][edge][src != dst].sum())
-        nbytes = comm.nbytes[edge]
-        size = nbytes / comm.whole_messages[edge]
-        asks = (size > network.eager_limit) & (src != dst)
-        columns.append(
-            (
-                np.full(edge.size, number),
-                edge,
-                task,
-                src,
-                dst,
-                receiver,
-                _queues_of(comm, torus, mapping)[edge],
-                nbytes,
-                packets[edge],
-                wire[edge],
-                software_times(comm, network)[edge],
-                asks,
-            )
-        )
-    every: list[Any] = [*columns[0]]
-    if len(rounds) > 1:
-        rank, _, task, *_ = stacked = [np.concatenate(c) for c in zip(*columns, strict=True)]
-        by_task = np.lexsort((rank, task))
-        every = [column[by_task] for column in stacked]
-    listed = Messages._make([*every, 1.0])
+    workload = as_workload(traffic)
+    all_rounds = workload.unrolled
+    comm = all_rounds.comm
+    packets, wire = packet_counts(comm, torus, coarsening)
+    edge, _ = hand_over_times(comm, network)
+    edge = edge[packets[edge] > 0]
+    number = all_rounds.phase[edge]
+    task = all_rounds.task[comm.src[edge]]
+    if len(workload) > 1:
+        by_task = np.lexsort((number, task))
+        edge, number, task = edge[by_task], number[by_task], task[by_task]
+    receiver = all_rounds.task[comm.dst[edge]]
+    src, dst = mapping.node[task], mapping.node[receiver]
+    if network.fifo_rule == "first_free":
+        # All messages of a node wait in one queue.
+        fifo = np.where(src == dst, np.int32(-1), np.int32(0))
+    else:
+        fifo = fifos_of(workload, torus, mapping)[edge]
+    nbytes = comm.nbytes[edge]
+    listed = Messages(
+        round=number,
+        edge=edge - all_rounds.begin[number],
+        task=task,
+        src=src,
+        dst=dst,
+        receiver=receiver,
+        fifo=fifo,
+        nbytes=nbytes,
+        packets=packets[edge],
+        wire=wire[edge],
+        software=software_times(comm, network)[edge],
+        asks=(nbytes / comm.whole_messages[edge] > network.eager_limit) & (src != dst),
+        merged=1.0,
+    )
     if coarsening == 1:
         return listed
-    simulated = float(listed.packets[listed.src != listed.dst].sum())
+    remote = src != dst
+    real = float(packet_counts(comm, torus)[0][edge][remote].sum())
+    simulated = float(listed.packets[remote].sum())
     return listed._replace(merged=max(real, 1.0) / max(simulated, 1.0))
-
-
-def _queues_of(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
-    """Return the FIFO of the node in which each edge's messages wait, NONE within a node."""
-    if torus.network.fifo_rule != "first_free":
-        return injection_fifos(comm, torus, mapping)
-    node = mapping.node
-    return np.where(node[comm.src] == node[comm.dst], np.int32(-1), np.int32(0))

@@ -68,10 +68,9 @@ def common_message(workload: Workload, torus: Torus) -> int:
     >>> common_message(Workload([comm]), Torus((4,)))
     4
     """
-    packets = [packet_counts(phase, torus)[0] for phase in workload]
-    counts = np.concatenate(packets)
-    whole = np.concatenate([phase.whole_messages for phase in workload])
-    length = counts // np.maximum(whole, 1)
+    comm = workload.unrolled.comm
+    counts = packet_counts(comm, torus)[0]
+    length = counts // np.maximum(comm.whole_messages, 1)
     order = np.argsort(-length, kind="stable")
     sent = counts[order].cumsum()
     if not sent.size or not sent[-1]:
@@ -105,7 +104,6 @@ def longest_message(workload: Workload, torus: Torus) -> int:
     >>> longest_message(Workload([comm]), Torus((4,)))
     5
     """
-    return max(
-        int((packet_counts(phase, torus)[0] / np.maximum(phase.whole_messages, 1)).max(initial=0))
-        for phase in workload
-    )
+    comm = workload.unrolled.comm
+    packets = packet_counts(comm, torus)[0]
+    return int((packets / np.maximum(comm.whole_messages, 1)).max(initial=0))

@@ -315,3 +315,30 @@ def take_turns(
             order[i] = e
             ready[e] = done
             e += 1
+
+
+@kernel
+def last_arrival(
+    begin: NDArray[np.int64],
+    src: NDArray[np.int32],
+    dst: NDArray[np.int32],
+    goes: NDArray[np.bool_],
+    latency: NDArray[np.float64],
+    software: NDArray[np.float64],
+    entered: NDArray[np.float64],
+    arrived: NDArray[np.float64],
+) -> float:
+    """Return when the last message arrives. (R + 1,) (E,)... -> (T,) entered, (E,) arrived.
+
+    R rounds, E edges of all rounds, T tasks.
+    """
+    last = 0.0
+    for r in range(begin.size - 1):
+        for e in range(begin[r], begin[r + 1]):
+            arrived[e] = entered[src[e]] + latency[e] if goes[e] else 0.0
+            last = max(last, arrived[e])
+        for e in range(begin[r], begin[r + 1]):
+            entered[src[e]] += software[e]
+        for e in range(begin[r], begin[r + 1]):
+            entered[dst[e]] = max(entered[dst[e]], arrived[e])
+    return last

@@ -67,6 +67,8 @@ def phase_routings(
     ('adaptive', 'adaptive')
     """
     workload = as_workload(traffic)
+    if routing != "by_size":
+        return (routing,) * len(workload)
     each = tuple(phase_routing(routing, phase, torus) for phase in workload)
     adaptive: Routing = "adaptive"
     return (adaptive,) * len(each) if workload.dependent and adaptive in each else each
@@ -188,3 +190,20 @@ def injection_fifos(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> NDAr
     )
     fifo[order] = picked
     return fifo
+
+
+def fifos_of(workload: Workload, torus: Torus, mapping: TaskMapping) -> NDArray[np.int32]:
+    """Return the injection FIFO of every edge of all phases, one phase after the other.
+
+    Examples
+    --------
+    >>> phase = CommGraph(3, [0, 0], [1, 2], [8, 8])
+    >>> mapping = TaskMapping([0, 1, 7], 16)
+    >>> fifos_of(Workload([phase, phase]), Torus((4, 4)), mapping)
+    array([3, 4, 3, 4], dtype=int32)
+    """
+    if len(workload) > 1 and FIFO_RULES[torus.network.fifo_rule] == kernels.ROUND_ROBIN:
+        # Turns begin anew in every phase.
+        return np.concatenate([injection_fifos(phase, torus, mapping) for phase in workload])
+    all_phases = workload.unrolled
+    return injection_fifos(all_phases.comm, torus, all_phases.placed(mapping))

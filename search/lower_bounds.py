@@ -55,7 +55,7 @@ def least_time(traffic: Workload | CommGraph, torus: Torus, tasks_per_node: int 
     sums = np.sum(phases, axis=0)
     if workload.dependent:
         alone = [_alone(comm, torus, tasks_per_node) for comm in workload]
-        sums[0] = longest_chain(workload, torus.network, alone)
+        sums[0] = longest_chain(workload, torus.network, np.concatenate(alone))
         # What each resource carries of all rounds counts together; these are sums already.
         total = float(sums[[0, 2]].max())
         return Least(float(sums[0]), 0.0, float(sums[2]), 0.0, 0.0, total)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.routing.edges import prepare
 from toruscast.routing.messages import Messages
 from toruscast.routing.packets import packet_counts, software_times
@@ -32,16 +31,16 @@ _ON_THE_WAY = 2.0
 _HALVED = 3
 _LONGER_THAN_A_NODE = 256
 _MOST_KEPT = 8
-_KEPT: WeakKeyDictionary[CommGraph, dict[object, PhaseRounding]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[CommGraph, dict[object, Rounding]] = WeakKeyDictionary()
 
 
-class PhaseRounding(NamedTuple):
-    """What ticks change about the messages of a phase, whichever mapping places them."""
+class Rounding(NamedTuple):
+    """What ticks change about the messages of phases, whichever mapping places them."""
 
     share: float
     """Part by which links, FIFOs and reception ports may work less long."""
     software: float
-    """Seconds by which a message may be handed over earlier."""
+    """Seconds by which messages may be handed over earlier, summed over the phases."""
     ready: Floats
     """Seconds at which each edge is handed over, in whole ticks."""
     in_order: bool
@@ -52,9 +51,20 @@ class ClockRounding(NamedTuple):
     """The clock of a stretch of one or more phases without a barrier between them."""
 
     tick: float
-    phases: tuple[PhaseRounding, ...]
+    n_phases: int
+    rounding: Rounding
     hops: float
     """Seconds by which a message may cross the network earlier."""
+
+    @property
+    def ready(self) -> Floats:
+        """Seconds at which each edge is handed over, in whole ticks."""
+        return self.rounding.ready
+
+    @property
+    def in_order(self) -> bool:
+        """Whether edges become ready in the order that they have without ticks."""
+        return self.rounding.in_order
 
     def after(self, working: float, arriving: float, *, in_ticks: bool = False) -> float:
         """Return seconds before which the simulation does not end.
@@ -63,34 +73,32 @@ class ClockRounding(NamedTuple):
         FIFOs and reception ports. In the latter, software and hops count ``in_ticks`` already if
         they were found so.
         """
-        share = max(each.share for each in self.phases) + _SUMS
-        lost = _ON_THE_WAY * self.tick * len(self.phases)
+        share = self.rounding.share + _SUMS
+        lost = _ON_THE_WAY * self.tick * self.n_phases
         if not in_ticks:
-            lost += sum(each.software + self.hops for each in self.phases)
+            lost += self.rounding.software + self.hops * self.n_phases
         least = max(working * (1 - share) - _AT_THE_END * self.tick, arriving * (1 - share) - lost)
         # A simulation ends with a tick.
         return max(0, math.ceil(least / self.tick)) * self.tick
 
 
 def clock_roundings(
-    phases: Sequence[CommGraph],
+    together: Workload,
     torus: Torus,
     mapping: TaskMapping,
     coarsening: int,
 ) -> list[ClockRounding]:
-    """Return how the clock of a stretch rounds; several where it may have to begin again.
+    """Return how the clock of phases without a barrier rounds; several where it may begin again.
 
     None are returned where the clock cannot count it: then nothing is simulated.
     """
-    sent = [packet_counts(phase, torus, coarsening) for phase in phases]
+    comm = together.unrolled.comm
+    node = together.unrolled.placed(mapping).node
+    packets, wire = packet_counts(comm, torus, coarsening)
     # Of messages, all that the clock looks at.
     columns: dict[str, Any] = dict.fromkeys(Messages._fields)
-    columns["src"] = np.concatenate([mapping.node[phase.src] for phase in phases])
-    columns["dst"] = np.concatenate([mapping.node[phase.dst] for phase in phases])
-    columns["nbytes"] = np.concatenate([phase.nbytes for phase in phases])
-    columns["packets"] = np.concatenate([packets for packets, _ in sent])
-    columns["wire"] = np.concatenate([wire for _, wire in sent])
-    columns["software"] = np.concatenate([software_times(p, torus.network) for p in phases])
+    columns |= {"src": node[comm.src], "dst": node[comm.dst], "nbytes": comm.nbytes}
+    columns |= {"packets": packets, "wire": wire, "software": software_times(comm, torus.network)}
     every = Messages(**columns)
     crosses = (every.src != every.dst) & (every.packets > 0)
     smallest = float(every.wire.min(where=crosses, initial=math.inf))
@@ -100,13 +108,10 @@ def clock_roundings(
             tick, _ = clock_of(every, torus, halved)
         except InputError:
             break
-        rounded = tuple(
-            _rounding(phase, torus, each, tick, smallest)
-            for phase, (_, each) in zip(phases, sent, strict=True)
-        )
+        rounded = _rounding(together, torus, wire, tick, smallest)
         latency = torus.network.hop_latency
         early = max(0.0, latency - round(latency / tick) * tick)
-        found.append(ClockRounding(tick, rounded, early * torus.diameter))
+        found.append(ClockRounding(tick, len(together), rounded, early * torus.diameter))
         if _longest_wait(every, torus) < _LONGEST_WAIT * tick:
             break
     return found
@@ -121,14 +126,14 @@ def _longest_wait(messages: Messages, torus: Torus) -> float:
 
 
 def _rounding(
-    comm: CommGraph, torus: Torus, wire: Floats, tick: float, smallest: float
-) -> PhaseRounding:
-    """Return what ticks change about a phase; it is kept with the graph, for a few clocks."""
+    together: Workload, torus: Torus, wire: Floats, tick: float, smallest: float
+) -> Rounding:
+    """Return what ticks change about phases; it is kept with their graph, for a few clocks."""
     key = (torus.network, torus.bandwidth, torus.holes, tick, smallest)
-    kept = _KEPT.setdefault(comm, {})
+    kept = _KEPT.setdefault(together.unrolled.comm, {})
     found = kept.get(key)
     if found is None:
-        found = _round(comm, torus, wire, tick, smallest)
+        found = _round(together, torus, wire, tick, smallest)
         if len(kept) >= _MOST_KEPT:
             kept.clear()
         kept[key] = found
@@ -136,9 +141,9 @@ def _rounding(
 
 
 def _round(
-    comm: CommGraph, torus: Torus, wire: Floats, tick: float, smallest: float
-) -> PhaseRounding:
-    network = torus.network
+    together: Workload, torus: Torus, wire: Floats, tick: float, smallest: float
+) -> Rounding:
+    comm, network = together.unrolled.comm, torus.network
     sent = wire[wire >= smallest]
     share = 0.0
     slow = [bandwidth for _, bandwidth in torus.holes.slow]
@@ -154,8 +159,10 @@ def _round(
     take_turns(comm.first, comm.dst, whole, order, ready)
     ready *= tick
     goes = wire > 0
-    software = float((exact_ready - ready).max(where=goes, initial=0.0))
-    return PhaseRounding(share, software, ready, _same_order(exact_ready[goes], ready[goes]))
+    earlier = np.zeros(len(together))
+    np.maximum.at(earlier, together.unrolled.phase[goes], (exact_ready - ready)[goes])
+    in_order = _same_order(exact_ready[goes], ready[goes])
+    return Rounding(share, float(earlier.sum()), ready, in_order)
 
 
 def _same_order(exact: Floats, ticked: Floats) -> bool:

@@ -68,3 +68,18 @@ def first_alone(workload: Workload, iterations: int) -> list[list[int]]:
         return []
     each = range(len(workload) // iterations)
     return [list(each)] if workload.dependent else [[phase] for phase in each]
+
+
+def part_of(workload: Workload, numbers: list[int] | tuple[int, ...]) -> Workload:
+    """Return the phases of these numbers, which no barrier separates.
+
+    Examples
+    --------
+    >>> from toruscast.mapping import CommGraph
+    >>> len(part_of(Workload([CommGraph(2, [0], [1], [8])] * 3), [0, 1]))
+    2
+    """
+    if len(numbers) == len(workload):
+        # What is known of its edges is not worked out anew.
+        return workload
+    return Workload([workload.phases[i] for i in numbers], dependent=len(numbers) > 1)

@@ -19,7 +19,7 @@ from toruscast.validation import real_number, whole_number
 
 from ._notes import noted
 from .coarsening import LARGEST_PACKET, PLACES, refine
-from .iterations import between_barriers, first_alone, repeated
+from .iterations import between_barriers, first_alone, part_of, repeated
 from .run import Options, Progress, Steps, packet_hops, run_stretch
 from .simulation import Simulation
 
@@ -149,7 +149,7 @@ def simulate(
     )
     if error is None:
         return noted(_simulate(workload, options, coarsening, iterations), "packets", began)
-    hops = sum(packet_hops(list_messages([p], torus, mapping, 1), torus) for p in workload)
+    hops = packet_hops(list_messages(workload, torus, mapping, 1), torus)
     network = torus.network
     result, change = refine(
         error,
@@ -176,11 +176,10 @@ def _phase_and_edge(watch: object, workload: Workload) -> tuple[int, int]:
 def _simulate(workload: Workload, options: Options, coarsening: int, iterations: int) -> Simulation:
     """Simulate the phases; those between two barriers run together."""
     torus, mapping = options.torus, options.mapping
-    phases = list(workload)
     together = between_barriers(workload, iterations)
     first = first_alone(workload, iterations)
     listed = [
-        list_messages([phases[i] for i in several], torus, mapping, coarsening)
+        list_messages(part_of(workload, several), torus, mapping, coarsening)
         for several in (*first, *together)
     ]
     total = 0

@@ -21,7 +21,7 @@ from toruscast.validation import real_number
 
 from .._memory import side_by_side
 from .._notes import noted
-from ..iterations import between_barriers, first_alone, repeated
+from ..iterations import between_barriers, first_alone, part_of, repeated
 from ..message_times import MessageTimes
 from ._flow_kernels import advance, begin
 from ._flow_state import (
@@ -192,11 +192,9 @@ def simulate_flows(
         raise InputError("bad error", found=error, expected="from 0 to less than 1")
     if progress is not None and not callable(progress):
         raise InputError("bad progress", found=progress, expected="a function of two numbers")
-    phases = list(workload)
     first = first_alone(workload, iterations)
     together = [tuple(several) for several in (*first, *between_barriers(workload, iterations))]
-    parts = [[phases[i] for i in several] for several in together]
-    listed = [list_messages(part, torus, mapping, 1) for part in parts]
+    listed = [list_messages(part_of(workload, several), torus, mapping, 1) for several in together]
     total = sum(messages.task.size for messages in listed)
     tell = progress or (lambda arrived, total: None)
     done, start, alone = 0, 0.0, 0.0

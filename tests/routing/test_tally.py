@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_cases import cases, rounding
 
+from toruscast.mapping import Workload
 from toruscast.routing import dilations, injection_fifos, link_loads
-from toruscast.routing.bounds import _phase_seconds, bounds_of
+from toruscast.routing.bounds import _seconds, bounds_of
 from toruscast.routing.edges import order_of
 from toruscast.routing.packets import packet_counts
 from toruscast.routing.routing import phase_routing
@@ -40,7 +41,7 @@ def test_a_pass_finds_what_functions_of_their_own_find(case, routing):
     assert found.off_node_bytes == pytest.approx(comm.nbytes[hops > 0].sum(), rel=1e-12)
     assert found.packet_hops == packets @ hops
     way = phase_routing(routing, comm, torus)
-    seconds = [part.max(initial=0.0) for part in _phase_seconds(comm, torus, mapping, way)]
+    seconds = [part.max(initial=0.0) for part in _seconds(Workload([comm]), torus, mapping, way)]
     both = bounds_of(found, torus)[:4], seconds
     np.testing.assert_allclose(*both, rtol=1e-12, atol=atol / min(torus.bandwidth))
 

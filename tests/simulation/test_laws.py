@@ -98,7 +98,7 @@ def test_link_bytes_are_hop_bytes(case, routing):
 @given(simulated(), routing, st.sampled_from([1, 3]))
 def test_everything_is_received_once_and_comes_to_rest(case, routing, coarsening):
     comm, torus, mapping = case
-    messages = list_messages([comm], torus, mapping, coarsening)
+    messages = list_messages(comm, torus, mapping, coarsening)
     state, _ = build_state(messages, 1, torus, mapping, routing)
     room = [credit.copy() for credit in credits_of(state)]
     start(state)
@@ -168,7 +168,7 @@ def time_and_least(rounds, torus, mapping, routing):
         strict.append(bounds.link)
         if len(rounds) == 1:
             strict.append(release_bound(rounds[0], torus, mapping))
-    listed = list_messages(rounds, torus, mapping, 1)
+    listed = list_messages(Workload(rounds), torus, mapping, 1)
     _, tick = build_state(listed, len(rounds), torus, mapping, routing)
     # Software and hops take whole ticks each, but many packets no more than they do: parts of
     # ticks, of which each takes a thousand.
@@ -228,7 +228,7 @@ def test_looking_on_changes_nothing(case, routing, dependent, data):
 def test_slices_change_nothing(case, routing, budget):
     comm, torus, mapping = case
     whole = simulate(comm, torus, mapping, routing=routing)
-    messages = list_messages([comm], torus, mapping, 1)
+    messages = list_messages(comm, torus, mapping, 1)
     state, tick = build_state(messages, 1, torus, mapping, routing)
     start(state)
     while run(state, NEVER, budget):

@@ -106,7 +106,7 @@ def test_virtual_channels_stall_too(virtual_channels):
 def test_packets_left_over_are_an_error_even_without_a_ring():
     torus = Torus(4)
     mapping = TaskMapping(np.arange(4), torus)
-    listed = list_messages([all_to_all(4, 600.0)], torus, mapping, 1)
+    listed = list_messages(all_to_all(4, 600.0), torus, mapping, 1)
     state, _ = build_state(listed, 1, torus, mapping, "deterministic")
     with pytest.raises(StallError, match=r"stalled with 24 packets still to arrive$"):
         check_finished(state, torus)

@@ -24,7 +24,7 @@ def state_of_room():
     # A worker for each task, and a row more.
     comm, torus = CommGraph(CAPACITY - 1, [0], [1], [8]), Torus((2,))
     mapping = TaskMapping(np.arange(CAPACITY - 1) % 2, torus)
-    messages = list_messages([comm], torus, mapping, 1)
+    messages = list_messages(comm, torus, mapping, 1)
     state, _ = build_state(messages, 1, torus, mapping, "deterministic")
     assert len(state.events.heap) == len(state.events.task_queue) == CAPACITY
     return state

@@ -57,16 +57,10 @@ def mean_hops(
     coarsening: int = 1,
 ) -> float:
     """Return the packet-hops of a mapping, the mean of some."""
-    workload = as_workload(traffic)
-    packets = [packet_counts(phase, torus, coarsening)[0] for phase in workload]
+    phases = as_workload(traffic).unrolled
+    packets, _ = packet_counts(phases.comm, torus, coarsening)
     some = mappings[:: max(1, len(mappings) // _LOOKED_AT)]
-    hops = [
-        sum(
-            int(n @ dilations(phase, torus, each))
-            for phase, n in zip(workload, packets, strict=True)
-        )
-        for each in some
-    ]
+    hops = [packets @ dilations(phases.comm, torus, phases.placed(each)) for each in some]
     return float(np.mean(hops))
 
 
