@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from toruscast.features.reasons import Reasons
     from toruscast.training import Forecast
+    from toruscast.training.forecast.answer import Networks
 
 # By how much all candidates differ at most where none is worth choosing.
 _ALIKE = 0.01
@@ -92,6 +93,8 @@ def trust(found: Forecast) -> str:
     n_others = cost.candidates - 1
     if not n_others:
         return "There is no other candidate."
+    if found.networks is not None:
+        return _trust_networks(found, found.networks)
     if found.fitted.target == "measured":
         return _trust_machine(found)
     if verdict.kind == "proved":
@@ -132,6 +135,34 @@ def trust(found: Forecast) -> str:
             else f" The model learned from no {' and no '.join(found.unlearned)}: its intervals "
             "do not hold there."
         )
+    return text
+
+
+def _trust_networks(found: Forecast, networks: Networks) -> str:
+    """How sure an answer is for a machine of unknown rules."""
+    verdict, cost = found.verdict, found.cost
+    sure = "Sure" if verdict.kind == "sure" else "Not sure"
+    text = (
+        f"{sure}: with a probability of {percent(verdict.certainty)} no other candidate takes less "
+        "by more than 1 %."
+    )
+    if verdict.rivals:
+        text += f" It cannot be told apart from {_rivals(found)}."
+    text += (
+        " Which FIFO a message takes, how a node feeds them and which packet goes first are not "
+        f"known: times are means over {cost.networks} networks, which differ by "
+        f"{percent(networks.spread)} about a mapping."
+    )
+    if cost.measured:
+        likely = max(networks.weights, key=lambda name: networks.weights[name])
+        text += (
+            f" Times of {counted(cost.measured, 'mapping')} weigh them; the likeliest is "
+            f"'{likely}', {percent(networks.weights[likely])}."
+        )
+    else:
+        text += " Measured times of a few candidates (--times) tell more."
+    if cost.coarsening is not None and cost.coarsening > 1:
+        text += f" Simulated packets are {cost.coarsening} times as long as real ones."
     return text
 
 

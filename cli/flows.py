@@ -32,6 +32,7 @@ OF_PACKETS = frozenset(
         "reception_ports",
         "zones",
         "escape",
+        "rules",
     )
 )
 _NO_BUFFERS = (

@@ -48,8 +48,9 @@ network_option = click.option(
     multiple=True,
     metavar="KEY=VALUE",
     help="Change a constant of the network, such as overhead=1us, tie=random, bandwidth=1e9,2e9 "
-    "(of each dimension), order=1,0 (in which dimensions are routed), buffer_packets=8. May be "
-    "given several times.",
+    "(of each dimension), order=1,0 (in which dimensions are routed), buffer_packets=8. Or "
+    "unknown, where the machine does not say which FIFO a message takes and which packet goes "
+    "first: rank then averages over networks. May be given several times.",
 )
 
 

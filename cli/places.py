@@ -23,7 +23,7 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     Also of the torus itself: ``order=1,0``, ``zones=0,1/2`` (groups of dimensions, or
     ``bluegene_q``), ``tie=random``, ``bandwidth=1e9`` or one for each dimension,
     ``bandwidth=1e9,2e9``. What is ``unused`` is of packets only: where there are none, it would
-    change nothing.
+    change nothing. ``unknown`` alone is short for ``rules=unknown``.
 
     Raises
     ------
@@ -45,6 +45,8 @@ def change_network(torus: Torus, changes: Sequence[str], unused: Collection[str]
     known = [key for key in everything if key not in unused]
     values: dict[str, object] = {}
     for change in changes:
+        # The short form for a machine whose rules are not public.
+        change = "rules=unknown" if change.strip() == "unknown" else change
         key, equals, text = (part.strip() for part in change.partition("="))
         if not equals:
             raise InputError(

@@ -15,6 +15,7 @@ DeadlockRule = Literal["bubble", "dateline", "none"]
 Arbitration = Literal["first_come", "round_robin", "age", "fair"]
 Feeding = Literal["tasks", "messages", "packets"]
 Escape = Literal["returns", "stays"]
+Rules = Literal["given", "unknown"]
 
 # Far more than any machine has, and little enough for arrays with a place for each and for sums.
 _MOST: dict[str, int] = {
@@ -40,6 +41,7 @@ _CHOICES: dict[str, tuple[str, Any]] = {
     "arbitration": ("arbitration", Arbitration),
     "feeding": ("feeding", Feeding),
     "escape": ("escape", Escape),
+    "rules": ("rules", Rules),
 }
 
 
@@ -111,6 +113,10 @@ class Network:
     start : float
         Seconds before the first messages of a phase are handed over, once for rounds that depend on
         each other: what a compiled program takes to begin a collective.
+    rules : {"given", "unknown"}
+        Whether ``fifo_rule``, ``feeding`` and ``arbitration`` are known to be the machine's. Where
+        they are not, `training.forecast` takes the mean over several networks; a simulation takes
+        the rules as they stand here.
 
     Raises
     ------
@@ -166,6 +172,7 @@ class Network:
     eager_limit: float = math.inf
     escape: Escape = "returns"
     start: float = 0.0
+    rules: Rules = "given"
 
     def __post_init__(self) -> None:
         for name, (what, choices) in _CHOICES.items():

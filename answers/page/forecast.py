@@ -28,7 +28,7 @@ def sections_of(found: Forecast, inputs: Sequence[tuple[str, str]]) -> list[Sect
         _candidates(found),
         torus_section(view),
         traffic_section(view),
-        *([_model(found)] if found.learned is None else of_runs(found.learned)),
+        *_basis(found),
         origin_section(*facts_of(view), *inputs),
     ]
 
@@ -45,6 +45,13 @@ def _answer(found: Forecast, view: View) -> Section:
     content += paragraph(*unknown)
     content += launcher_file(view)
     return Section("The answer", content)
+
+
+def _basis(found: Forecast) -> list[Section]:
+    """What the forecast rests on: a model, measured times, or nothing but simulations."""
+    if found.networks is not None:
+        return []
+    return [_model(found)] if found.learned is None else of_runs(found.learned)
 
 
 def _candidates(found: Forecast) -> Section:

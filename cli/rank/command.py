@@ -129,6 +129,7 @@ def _content(application: LoadedTraffic, found: Forecast, basis: Basis) -> dict[
     """Return all of it for JSON."""
     from toruscast import __version__
 
+    networks = found.networks
     ends = found.table["mapping"].iloc[[0, -1]].unique()
     reasons = {name: found.reasons(name) for name in ends}
     return {
@@ -149,6 +150,9 @@ def _content(application: LoadedTraffic, found: Forecast, basis: Basis) -> dict[
         },
         "cost": found.cost._asdict(),
         "learned": learned(found.learned),
+        "networks": None
+        if networks is None
+        else {"weights": networks.weights, "spread": networks.spread},
         "coverage": found.coverage,
         "ranking": records(found.table),
         "reasons": {

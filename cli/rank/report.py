@@ -83,10 +83,16 @@ def _header(application: LoadedTraffic, found: Forecast, basis: Basis) -> str:
         origin, decided = f"measured times of {found.cost.measured} of them", ""
     elif found.fitted.target == "measured":
         decided = ", which learned from times of a machine"
+    if found.networks is not None:
+        several = f"simulated on {found.cost.networks} networks that the machine may have"
+        weighed = f", weighed by measured times of {found.cost.measured} of them"
+        origin, decided = several, weighed if found.cost.measured else ""
+    else:
+        origin = f"forecast by {origin}"
     return (
         f"{application_line(application)}; on torus {found.torus}{routing}; "
         f"{counted(len(found.mappings), 'candidate mapping')}, {occupancy(found.mappings)}; "
-        f"forecast by {origin}{decided}."
+        f"{origin}{decided}."
     )
 
 

@@ -214,6 +214,7 @@ CHANGED = {
     "bandwidth": 1e9,
     "zones": "0/1",
     "escape": "stays",
+    "rules": "unknown",
     "start": 1e-5,
 }
 # What else is needed for a constant to matter.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from toruscast.errors import InputError
@@ -64,6 +65,24 @@ class Cost(NamedTuple):
     """Candidates that ran on the machine."""
     coarsening: int | None = None
     """Packets that were one in a simulation of all others, for their order; None without one."""
+    networks: int = 1
+    """Networks that each candidate was simulated on: several where the rules are unknown."""
+
+
+class Networks(NamedTuple):
+    """What a machine of unknown rules may be, and how its candidates fare there."""
+
+    times: pd.DataFrame
+    """Simulated seconds: a row per mapping, a column per network; NaN where not simulated."""
+    weights: dict[str, float]
+    """Probability of each network; measured runs change it."""
+
+    @property
+    def spread(self) -> float:
+        """By what share the networks differ about a mapping, root mean square."""
+        logs = np.log(self.times.dropna().to_numpy())
+        apart = logs - logs.mean(axis=0)
+        return float(np.expm1(np.sqrt(apart.var(axis=1).mean())))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +96,7 @@ class Forecast:
         (probability of being the fastest), ``how``, the lower bound and the main metrics; with
         ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
         ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
-    fitted : FittedModel
-        What forecast; `model` is the same as an estimator of scikit-learn.
+        ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
     verdict : Verdict
     cost : Cost
     scores : dict of str to float
@@ -88,6 +106,9 @@ class Forecast:
     unlearned : tuple of str
         Kinds of traffic that the model never saw, such as ``dependent rounds``. Intervals of the
         default model are then those of generated applications of that kind.
+    networks : Networks or None
+        Times on each network that the machine may have, where its rules are unknown
+        (`Network.rules`).
     """
 
     workload: Workload
@@ -102,6 +123,7 @@ class Forecast:
     scores: dict[str, float]
     learned: Measured | None = None
     unlearned: tuple[str, ...] = ()
+    networks: Networks | None = None
 
     @property
     def model(self) -> TimePredictor:

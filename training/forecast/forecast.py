@@ -20,7 +20,7 @@ from toruscast.routing import Routing
 from toruscast.routing.packets import mean_message
 from toruscast.routing.routing import ways_are_open
 from toruscast.training.evaluate.metrics import score_answer
-from toruscast.training.measured.runs import Times
+from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
@@ -61,6 +61,9 @@ def forecast(
     go to the candidates likeliest to be the fastest, and each teaches about the others, until the
     best is proved or sure to be the fastest, or the budget is spent. The rest is simulated as well,
     for the order, where that takes seconds: with real packets, or with longer ones.
+
+    Where the rules of the network are unknown (`Network.rules`), all candidates are simulated on
+    several networks that the machine may have, and their mean decides; nothing is proved then.
 
     The first simulation on a machine takes 10 to 15 seconds longer, to be compiled.
 
@@ -120,11 +123,31 @@ def forecast(
     limit = Budget(limit) if isinstance(limit, int) else limit
     workload = as_workload(traffic)
     checks.check_sends(workload)
+    if torus.network.rules == "unknown" and limit.simulations > 0:
+        if check:
+            expected = "no check: known rules, or times of the machine"
+            raise InputError("one simulation cannot check several networks", expected=expected)
+        if times is not None:
+            _check_one(model)
+        from .networks import forecast_networks
+
+        return forecast_networks(
+            workload,
+            torus,
+            several,
+            load_fitted(model) if isinstance(model, str) else model,
+            None if times is None else Runs.of(times),
+            limit,
+            routing=routing,
+            coverage=coverage,
+            n_jobs=n_jobs,
+            seed=seed,
+            progress=progress,
+        )
     learned = None
     routed = None if progress is None else partial(progress, "features")
     if times is not None:
-        if model != "default":
-            raise InputError("a model and times", expected="one of them: times make their own")
+        _check_one(model)
         from toruscast.training.measured.machine import learn_runs
 
         learned = learn_runs(
@@ -231,6 +254,11 @@ def forecast(
         scores=scores,
         unlearned=unlearned,
     )
+
+
+def _check_one(model: FittedModel | str) -> None:
+    if model != "default":
+        raise InputError("a model and times", expected="one of them: times make their own")
 
 
 def belief_of(prior: PriorPrediction) -> Belief:

@@ -36,12 +36,16 @@ _TOLD_AFTER = 16
 
 
 def affordable(
-    workload: Workload, torus: Torus, mappings: Sequence[TaskMapping], seconds: float = np.inf
+    workload: Workload,
+    torus: Torus,
+    mappings: Sequence[TaskMapping],
+    seconds: float = np.inf,
+    times: float = 1.0,
 ) -> int | None:
     """Return how many packets must be one so that simulating all candidates takes seconds.
 
     1 means real packets; None is returned if it takes longer anyhow, or than these ``seconds`` of a
-    core.
+    core. Each candidate is simulated so many ``times``.
     """
     worth = min(_WORTH, HOPS_A_SECOND * seconds)
     network = torus.network
@@ -50,7 +54,7 @@ def affordable(
     )
     merged = 1
     while merged <= max(most, *_OFF):
-        if len(mappings) * mean_hops(workload, torus, mappings, merged) <= worth:
+        if times * len(mappings) * mean_hops(workload, torus, mappings, merged) <= worth:
             return merged
         merged *= 2
     return None

@@ -1,7 +1,12 @@
-"""What runs on a machine say of all mappings, whatever else is in the times and however noisy."""
+"""What runs on a machine say of all mappings, whatever else is in the times and however noisy.
+
+Where the rules of the machine's network are unknown, each network that it may have is a hypothesis
+as well: runs weigh them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple, Self
 
@@ -14,8 +19,13 @@ from toruscast.workers import OneBlasThread
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Time that does not depend on the mapping, over the median forecast of the network's.
-_CONSTANTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+CONSTANTS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Time that does not depend on the mapping, over the median forecast of the network's."""
+LESS = (-0.6, -0.3)
+"""The same where the forecast may hold more of it than the measured time, such as a program's start
+that is in its trace but not in its loop."""
+# Part of a forecast that such a hypothesis leaves at least.
+_LEFT = 0.1
 # By how much the machine misses the forecast more than the simulator does, and how likely that is.
 _REACHES = (0.5, 1.0, 2.0, 4.0)
 # Standard deviations of a run's time, as shares of it; near 2 % unless runs say otherwise.
@@ -63,14 +73,18 @@ class Hypotheses:
 
     A measured time is ``b (a + t)``, the forecast ``t`` of the network being uncertain, times the
     noise of a run. ``b`` may be anything; ``a``, how far the machine misses the forecast and the
-    noise each take a few values, which the runs make more or less likely.
+    noise each take a few values, which the runs make more or less likely. So do several forecasts,
+    one for each network that the machine may have.
 
     Parameters
     ----------
-    forecast : Belief
-        What the model says of the times of the network.
+    forecast : Belief or sequence of Belief
+        What the model says of the times of the network, or of each of several; they differ in
+        centre and width only.
     noise : float, optional
         Standard deviation of a run's time as a share of it; learned if not given.
+    constants : sequence of float
+        The values of ``a``, over the median forecast.
 
     Examples
     --------
@@ -80,24 +94,21 @@ class Hypotheses:
     (102.0, True)
     """
 
-    def __init__(self, forecast: Belief, noise: float | None = None) -> None:
-        self.forecast = forecast
-        unit = np.exp(forecast.centre - np.median(forecast.centre))
+    def __init__(
+        self,
+        forecast: Belief | Sequence[Belief],
+        noise: float | None = None,
+        constants: Sequence[float] = CONSTANTS,
+    ) -> None:
+        forecasts = [forecast] if isinstance(forecast, Belief) else list(forecast)
+        self.forecast = forecasts[0]
         noises = _NOISES if noise is None else (noise,)
-        every = product(_CONSTANTS, _REACHES, noises)
-        self.constant, self.reach, self.noise = np.array(list(every)).T
-        k = forecast.kernel
-        kernel = Kernel(k.common, k.smooth, k.own, k.length, float("inf"), _OFFSET)
-        self.beliefs = [
-            # Where little of the time is the network's, its misses weigh as little.
-            Belief(
-                np.log(constant + unit) + np.median(forecast.centre),
-                forecast.width * reach * unit / (constant + unit),
-                forecast.features,
-                kernel,
-            )
-            for constant, reach in zip(self.constant, self.reach, strict=True)
-        ]
+        every = product(range(len(forecasts)), constants, _REACHES, noises)
+        network, self.constant, self.reach, self.noise = np.array(list(every)).T
+        self.network = network.astype(np.int64)
+        """Which of the forecasts each hypothesis takes."""
+        each = zip(self.network, self.constant, self.reach, strict=True)
+        self.beliefs = [_belief(forecasts[i], constant, reach) for i, constant, reach in each]
         self.weights = np.exp(self._beforehand())
         self.weights /= self.weights.sum()
 
@@ -111,7 +122,7 @@ class Hypotheses:
         other.forecast = self.forecast
         other.weights = weights[kept] / weights[kept].sum()
         other.constant, other.reach = self.constant[kept], self.reach[kept]
-        other.noise = self.noise[kept]
+        other.noise, other.network = self.noise[kept], self.network[kept]
         other.beliefs = [
             self.beliefs[i].given(runs.seen, runs.means, self.noise[i] ** 2 / runs.counts)
             for i in kept
@@ -155,7 +166,12 @@ class Hypotheses:
 
     def constant_share(self) -> float:
         """Return which share of the median time likely does not depend on the mapping."""
-        return float(self.weights @ (self.constant / (1 + self.constant)))
+        constant = np.maximum(self.constant, 0.0)
+        return float(self.weights @ (constant / (1 + constant)))
+
+    def network_weights(self, n_networks: int) -> Floats:
+        """Return the probability of each forecast, ``(n_networks,)``."""
+        return np.bincount(self.network, self.weights, n_networks).astype(np.float64)
 
     def _evidence(self, runs: Repeated) -> Floats:
         """Logarithm of how likely each hypothesis holds the runs, but for a common constant."""
@@ -180,3 +196,18 @@ class Hypotheses:
             return np.zeros(self.noise.size)
         far = np.log(self.noise / _USUAL_NOISE) / np.log(_NOISE_FACTOR)
         return np.asarray(-0.5 * far**2)
+
+
+def _belief(forecast: Belief, constant: float, reach: float) -> Belief:
+    """What one hypothesis says of the times."""
+    middle = np.median(forecast.centre)
+    unit = np.exp(forecast.centre - middle)
+    k = forecast.kernel
+    time = np.maximum(constant + unit, _LEFT * unit)
+    return Belief(
+        np.log(time) + middle,
+        # Where little of the time is the network's, its misses weigh as little.
+        forecast.width * reach * unit / time,
+        forecast.features,
+        Kernel(k.common, k.smooth, k.own, k.length, float("inf"), _OFFSET),
+    )

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from toruscast.errors import InputError, InputWarning
+from toruscast.errors import InputWarning
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict
@@ -22,7 +22,7 @@ from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, wi
 
 from .measured import Measured, learn
 from .references import SIMULATED, in_words, references_to_try, with_references
-from .runs import Runs, Times
+from .runs import Runs, Times, mappings_of
 from .signal_check import check_enough
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def learn_runs(
         If a time is of a mapping that is not there, or there is nothing to learn (`learn`).
     """
     workload, runs = as_workload(traffic), Runs.of(times)
-    chosen = _named(mappings, runs)
+    chosen = mappings_of(mappings, runs)
     references = references_to_try(routing, simulate)
     if features is None:
         features = (*FEATURE_SETS["analytic"], *FEATURE_SETS["relative"], *references)
@@ -101,25 +101,6 @@ def _ask_for_unit(found: Measured) -> None:
         ),
         stacklevel=3,
     )
-
-
-def _named(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping]:
-    """The mappings that ran, in the order of the runs."""
-    known = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
-    if len(known) < len(mappings):
-        found = f"{len(mappings)} mappings of {len(known)} names"
-        raise InputError("times cannot tell mappings apart", found=found, expected="names of all")
-    for name in runs.names:
-        if name not in known:
-            expected = f"such as {next(iter(known))}"
-            raise InputError(
-                "time of a mapping that is not there",
-                file=runs.file,
-                line=runs.line_of(name),
-                found=name,
-                expected=expected,
-            )
-    return [known[name] for name in runs.names]
 
 
 def forecast_machine(

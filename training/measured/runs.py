@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
+from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.times import MAPPING, Run, read_runs
 
 Floats = NDArray[np.float64]
@@ -242,3 +243,22 @@ def _check_unit(runs: Sequence[Run], seconds: Floats, file: str | None) -> None:
         found=f"{run.time:g}",
         expected="seconds everywhere",
     )
+
+
+def mappings_of(mappings: Sequence[TaskMapping], runs: Runs) -> list[TaskMapping]:
+    """The mappings that ran, in the order of the runs."""
+    known = {mapping.name or str(i): mapping for i, mapping in enumerate(mappings)}
+    if len(known) < len(mappings):
+        found = f"{len(mappings)} mappings of {len(known)} names"
+        raise InputError("times cannot tell mappings apart", found=found, expected="names of all")
+    for name in runs.names:
+        if name not in known:
+            expected = f"such as {next(iter(known))}"
+            raise InputError(
+                "time of a mapping that is not there",
+                file=runs.file,
+                line=runs.line_of(name),
+                found=name,
+                expected=expected,
+            )
+    return [known[name] for name in runs.names]
