@@ -15,7 +15,7 @@ from .codesign.systems import STRAW_MEN, System, compare_systems, share_system
 from .codesign.upgrades import LARGE_BASE, UPGRADES, Upgrade, upgrade_ratios, upgrades_by
 from .composition.expression import Expression
 from .composition.patterns import pipe, sequential, shared, tpool
-from .composition.range import Piece
+from .composition.range import RangePart
 from .composition.replication import replicate
 from .composition.stage import Stage
 from .composition.text import composed
@@ -46,7 +46,7 @@ __all__ = [
     "Measurements",
     "Models",
     "PMNFRegressor",
-    "Piece",
+    "RangePart",
     "ScalingWarning",
     "Scenario",
     "Stage",

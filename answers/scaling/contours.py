@@ -119,32 +119,11 @@ def draw_slices(figure: Figure, axes: Any, model: ModelSlice) -> None:
         known = np.unique(measured[:, q]) if q != up else heights
         shown = known[:: -(-known.size // 6)]
         set_ticks(np.log2(shown) if wide else shown, [f"{v:g}" for v in shown])
-    drawn: list[Any] = []
+    look: dict[str, Any] = {"levels": levels, "norm": norm, "zdir": "z"}
     for height, surface in zip(heights, surfaces, strict=True):
-        filled = axes.contourf(
-            ends[0],
-            ends[1],
-            surface,
-            levels,
-            norm=norm,
-            cmap=_COLOURS,
-            alpha=0.75,
-            zdir="z",
-            offset=height,
-        )
-        axes.contour(
-            ends[0],
-            ends[1],
-            surface,
-            levels,
-            norm=norm,
-            colors="0.2",
-            linewidths=0.5,
-            zdir="z",
-            offset=height,
-        )
-        filled.set_gid(f"slice-{height:g}")
-        drawn.append(filled)
+        drawn = axes.contourf(*ends[:2], surface, cmap=_COLOURS, alpha=0.75, offset=height, **look)
+        axes.contour(*ends[:2], surface, colors="0.2", linewidths=0.5, offset=height, **look)
+        drawn.set_gid(f"slice-{height:g}")
     axes.set_zlim(heights[0], heights[-1] if heights.size > 1 else heights[0] + 1)
     axes.view_init(elev=18, azim=-60)
     axes.set_box_aspect((1, 1, 1.25))
@@ -152,7 +131,7 @@ def draw_slices(figure: Figure, axes: Any, model: ModelSlice) -> None:
         [*flat, up], (axes.set_xlabel, axes.set_ylabel, axes.set_zlabel), strict=True
     ):
         set_label(label(model.free[q], 30), parse_math=False)
-    bar = figure.colorbar(drawn[-1], ax=axes, shrink=0.7, pad=0.12, format=lambda v, _: number(v))
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.7, pad=0.12, format=lambda v, _: number(v))
     bar.set_label(label(model.metric, 40), parse_math=False)
 
 

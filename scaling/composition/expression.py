@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from toruscast.errors import InputError
 
 from .order import slowest
-from .range import Piece, pieces
+from .range import RangePart, pieces
 from .stage import Stage, acting, added, check_names, columns_of
 
 Array = NDArray[np.float64]
@@ -152,7 +152,7 @@ class Expression:
 
     def pieces(
         self, parameter: str, low: float, high: float, at: Mapping[str, float] | None = None
-    ) -> list[Piece]:
+    ) -> list[RangePart]:
         """Return which stage is the slowest in which part of a parameter's range.
 
         Parameters

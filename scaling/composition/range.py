@@ -18,7 +18,7 @@ from .stage import Stage, acting, check_names, columns_of
 
 
 @dataclass(frozen=True)
-class Piece:
+class RangePart:
     """A part of a parameter's range, with its slowest stage.
 
     Attributes
@@ -42,7 +42,7 @@ class Piece:
 
 def pieces(
     stages: Sequence[Stage], parameter: str, low: float, high: float, at: Mapping[str, float]
-) -> list[Piece]:
+) -> list[RangePart]:
     """Split a range at the places where another stage becomes the slowest.
 
     If two stages are equally slow in the whole range, the one that is slower for large parameters
@@ -88,7 +88,7 @@ def pieces(
     first = slowest(ordered)
     ordered = [*first, *(stage for stage in ordered if stage not in first)]
     sums = {stage: _along(stage, parameter, fixed) for stage in ordered}
-    result = [Piece(parameter, low, high, ordered[0])]
+    result = [RangePart(parameter, low, high, ordered[0])]
     for stage in ordered[1:]:
         result = [part for piece in result for part in _split(piece, stage, sums)]
         result = _merged(result)
@@ -109,20 +109,20 @@ def _along(stage: Stage, parameter: str, fixed: Mapping[str, float]) -> Sum:
     return result
 
 
-def _split(piece: Piece, stage: Stage, sums: Mapping[Stage, Sum]) -> list[Piece]:
+def _split(piece: RangePart, stage: Stage, sums: Mapping[Stage, Sum]) -> list[RangePart]:
     gap = difference(sums[stage], sums[piece.stage])
     edges = [piece.low, *crossings(gap, piece.low, piece.high), piece.high]
     result = []
     for low, high in pairwise(edges):
         winner = stage if value(gap, math.sqrt(low) * math.sqrt(high)) > 0 else piece.stage
-        result.append(Piece(piece.parameter, low, high, winner))
+        result.append(RangePart(piece.parameter, low, high, winner))
     return result
 
 
-def _merged(parts: Sequence[Piece]) -> list[Piece]:
-    result: list[Piece] = []
+def _merged(parts: Sequence[RangePart]) -> list[RangePart]:
+    result: list[RangePart] = []
     for part in parts:
         if result and result[-1].stage == part.stage:
-            part = Piece(part.parameter, result.pop().low, part.high, part.stage)
+            part = RangePart(part.parameter, result.pop().low, part.high, part.stage)
         result.append(part)
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NoReturn
 
 from toruscast.errors import InputError
 from toruscast.wording import counted
@@ -33,80 +34,96 @@ def parse_text(content: str, file: PathLike) -> tuple[list[str], Records]:
     >>> parse_text(text, "a.txt")
     (['p', 'n'], {('main', 'time'): {(2.0, 10.0): [1.0], (4.0, 10.0): [2.0]}})
     """
-    parameters: list[str] = []
-    points: list[Point] = []
-    seen: set[Point] = set()
-    records: Records = {}
-    region, metric = "main", "time"
-    row = started = 0
-    # Where the DATA lines of a call path begin, and how many there are.
-    rows: dict[tuple[str, str], tuple[int, int]] = {}
+    text = ExtrapText(file)
     # Names may hold characters that end a line in other programs, such as U+2028.
-    for line, text in enumerate(content.split("\n"), 1):
-        field, *rest = text.split(None, 1) or [""]
-        if not field or field.startswith("#"):
-            continue
-        value = rest[0].strip() if rest else ""
-        if field in FIELDS and not value:
-            raise InputError(f"{field} without a value", file=file, line=line)
+    for line, words in enumerate(content.split("\n"), 1):
+        field, *rest = words.split(None, 1) or [""]
+        if field and not field.startswith("#"):
+            text.take(field, rest[0].strip() if rest else "", line)
+    text.check()
+    return text.parameters, text.records
+
+
+class ExtrapText:
+    """What the lines of a text file have said so far."""
+
+    def __init__(self, file: PathLike) -> None:
+        self.file = file
+        self.parameters: list[str] = []
+        self.points: list[Point] = []
+        self._seen: set[Point] = set()
+        self.records: Records = {}
+        self.region, self.metric = "main", "time"
+        self._row = self._started = 0
+        # Where the DATA lines of a call path begin, and how many there are.
+        self._rows: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def take(self, field: str, value: str, line: int) -> None:
+        """Take the value of a field."""
+        if field not in FIELDS:
+            expected = "PARAMETER, POINTS, METRIC, REGION or DATA"
+            raise InputError(
+                "unknown field", file=self.file, line=line, found=field, expected=expected
+            )
+        if not value:
+            raise InputError(f"{field} without a value", file=self.file, line=line)
         if field == "PARAMETER":
-            if points:
-                raise InputError("PARAMETER after POINTS", file=file, line=line, found=value)
-            parameters += value.split()
+            if self.points:
+                raise InputError("PARAMETER after POINTS", file=self.file, line=line, found=value)
+            self.parameters += value.split()
         elif field == "POINTS":
-            for point in _points(value, parameters, file, line):
-                if point in seen:
-                    raise InputError(
-                        "a point stands twice",
-                        file=file,
-                        line=line,
-                        found=" ".join(f"{x:g}" for x in point),
-                        expected="each once; repetitions stand side by side in a DATA line",
-                    )
-                seen.add(point)
-                points.append(point)
-        elif field in ("METRIC", "REGION"):
-            if field == "METRIC":
-                metric = value
-            else:
-                region = value
-            row, started = 0, line
+            self._add_points(_points(value, self.parameters, self.file, line), line)
         elif field == "DATA":
-            if row >= len(points):
-                raise InputError(
-                    "more DATA lines than points", file=file, line=line, expected=len(points)
-                )
-            if row == 0 and (region, metric) in records:
-                raise InputError(
-                    f"REGION {region} with METRIC {metric} stands twice",
-                    file=file,
-                    line=line,
-                    expected="each once; repetitions stand side by side in a DATA line",
-                )
-            values = [measured(word, file, line) for word in value.split()]
-            add(records, (region, metric), points[row], values)
-            row += 1
-            rows[region, metric] = (started or line, row)
+            self._add_data(value, line)
         else:
+            setattr(self, field.lower(), value)
+            self._row, self._started = 0, line
+
+    def check(self) -> None:
+        """Refuse a file that ended too early."""
+        if not self.parameters:
+            raise InputError("names no PARAMETER", file=self.file)
+        for (region, metric), (line, n) in self._rows.items():
+            if n < len(self.points):
+                raise InputError(
+                    f"REGION {region} with METRIC {metric} lacks DATA lines",
+                    file=self.file,
+                    line=line,
+                    found=n,
+                    expected=f"{len(self.points)}, one a point",
+                )
+
+    def _add_points(self, points: list[Point], line: int) -> None:
+        for point in points:
+            if point in self._seen:
+                self._refuse_twice("a point", line, " ".join(f"{x:g}" for x in point))
+            self._seen.add(point)
+            self.points.append(point)
+
+    def _add_data(self, value: str, line: int) -> None:
+        if self._row >= len(self.points):
             raise InputError(
-                "unknown field",
-                file=file,
+                "more DATA lines than points",
+                file=self.file,
                 line=line,
-                found=field,
-                expected="PARAMETER, POINTS, METRIC, REGION or DATA",
+                expected=len(self.points),
             )
-    if not parameters:
-        raise InputError("names no PARAMETER", file=file)
-    for (region, metric), (line, n) in rows.items():
-        if n < len(points):
-            raise InputError(
-                f"REGION {region} with METRIC {metric} lacks DATA lines",
-                file=file,
-                line=line,
-                found=n,
-                expected=f"{len(points)}, one a point",
-            )
-    return parameters, records
+        key = self.region, self.metric
+        if self._row == 0 and key in self.records:
+            self._refuse_twice(f"REGION {self.region} with METRIC {self.metric}", line)
+        values = [measured(word, self.file, line) for word in value.split()]
+        add(self.records, key, self.points[self._row], values)
+        self._row += 1
+        self._rows[key] = (self._started or line, self._row)
+
+    def _refuse_twice(self, what: str, line: int, found: str | None = None) -> NoReturn:
+        raise InputError(
+            f"{what} stands twice",
+            file=self.file,
+            line=line,
+            found=found,
+            expected="each once; repetitions stand side by side in a DATA line",
+        )
 
 
 def _points(value: str, parameters: list[str], file: PathLike, line: int) -> list[Point]:

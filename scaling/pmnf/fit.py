@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 
 from .measurements import Measurements, logarithms
-from .models import Models
+from .models import Models, Searched
 from .noise import centres, outlying, suspects
 from .search import combinations_of
 from .select import CRITERIA, RankedHypotheses, find
@@ -165,7 +165,8 @@ def fit_many(
             "seconds": seconds,
         },
     )
-    return Models(measurements, active, spaces, centred, sign, mixed, left_out, found)
+    searched = Searched(active, spaces, centred, sign, mixed, left_out, found)
+    return Models(measurements, searched)
 
 
 def _signs(values: Array) -> Array:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,33 @@ from .terms import TermSpace
 
 Array = NDArray[np.float64]
 Term = formula.Term
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What `fit_many` searched for each call path, and what it found.
+
+    Attributes
+    ----------
+    active : list of int
+        Parameters that were searched.
+    spaces : sequence of TermSpace
+        Their terms.
+    centred : Centres
+        Of the values, mirrored where `sign` is -1.
+    sign, mixed : array, shape (p,)
+        -1 where most values are negative; whether both signs occur.
+    left_out : array of bool, shape (p, n, repetitions)
+    found : RankedHypotheses
+    """
+
+    active: list[int]
+    spaces: Sequence[TermSpace]
+    centred: Centres
+    sign: Array
+    mixed: NDArray[np.bool_]
+    left_out: NDArray[np.bool_]
+    found: RankedHypotheses
 
 
 class Models:
@@ -47,27 +75,17 @@ class Models:
         Repetitions so far from the others that they were not fitted.
     """
 
-    def __init__(
-        self,
-        measurements: Measurements,
-        active: list[int],
-        spaces: Sequence[TermSpace],
-        centred: Centres,
-        sign: Array,
-        mixed: NDArray[np.bool_],
-        left_out: NDArray[np.bool_],
-        found: RankedHypotheses,
-    ) -> None:
+    def __init__(self, measurements: Measurements, search: Searched) -> None:
         self.measurements = measurements
-        self.trusted = found.trusted
-        self.bounded = centred.bounded > 0.5
-        self.sign = sign
-        self.left_out = left_out
-        self._active, self._spaces = active, spaces
-        self._centred, self._found = centred, found
+        self._active, self._spaces = search.active, search.spaces
+        self._centred, self._found = search.centred, search.found
+        self.sign, self.left_out = search.sign, search.left_out
+        self.trusted = search.found.trusted
+        self.bounded = search.centred.bounded > 0.5
         # Values of both signs do not grow by factors.
-        growing = (centred.centre > 0).any(axis=1) & ~(mixed & (centred.centre < 0).any(axis=1))
-        self.by_points: NDArray[np.bool_] = ~found.trusted & growing & bool(active)
+        centre = search.centred.centre
+        growing = (centre > 0).any(axis=1) & ~(search.mixed & (centre < 0).any(axis=1))
+        self.by_points: NDArray[np.bool_] = ~self.trusted & growing & bool(search.active)
 
     @property
     def n_paths(self) -> int:

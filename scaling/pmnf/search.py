@@ -78,7 +78,7 @@ class Problem:
         )
 
 
-class Block(NamedTuple):
+class StructureBlock(NamedTuple):
     """The hypotheses of one structure; `shape` counts the terms tried for each active parameter."""
 
     columns: tuple[tuple[int, ...], ...]
@@ -102,7 +102,7 @@ class Sweep(NamedTuple):
     # a negative coefficient, and of all.
     positive: Array
     least: Array
-    blocks: list[Block]
+    blocks: list[StructureBlock]
     picks: list[Index]  # for each parameter (p, t_q): the terms searched
 
 
@@ -148,7 +148,7 @@ def sweep(problem: Problem, enough: Array | None, best_pairs: int) -> Sweep:
             if rows.size:
                 positive[rows, 2] = np.minimum(positive[rows, 2], (residual + against).min(axis=1))
                 least[rows, 2] = np.minimum(least[rows, 2], residual.min(axis=1))
-        blocks.append(Block(((), (0,), (0,)), (0,), (n_pairs,), prior, True))
+        blocks.append(StructureBlock(((), (0,), (0,)), (0,), (n_pairs,), prior, True))
         score = np.concatenate([score, more], axis=1)
         number = np.concatenate([number, which], axis=1)
     picks = [np.broadcast_to(pick, (len(target), pick.shape[1])) for pick in picks]
@@ -274,7 +274,7 @@ def lines(points: Array, parameter: int, least: int = 3) -> list[Index]:
 
 def _all_scores(
     problem: Problem, picks: Sequence[Index]
-) -> tuple[Array, Array, Array, list[Block]]:
+) -> tuple[Array, Array, Array, list[StructureBlock]]:
     """Evidence of every structure with every combination of the terms picked.
 
     `picks` holds the numbers of the terms of each parameter, each of shape (p or 1, t_q).
@@ -287,7 +287,7 @@ def _all_scores(
     levels = [np.unique(column, return_inverse=True)[1] for column in problem.points.T]
     moments = _Moments(tried, problem.error, target, levels if complete else None)
     blocks = [
-        Block(
+        StructureBlock(
             s.columns,
             s.active,
             tuple(tried[q].shape[1] for q in s.active),

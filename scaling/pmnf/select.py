@@ -106,7 +106,7 @@ class _Solved(NamedTuple):
     basis: list[Array]  # k of (p, h, n)
 
 
-class _Found(NamedTuple):
+class _Weighed(NamedTuple):
     score: Array  # (p, h)
     coefficient: Array  # (p, h, k)
     possible: NDArray[np.bool_]  # (p, h): a negative coefficient makes no point negative
@@ -221,7 +221,7 @@ def _exact(
         level = free + 0.5 * solved.residual
         found = _bounded(found, kept, columns, solved, level, problem, reference, centred)
     else:
-        found = _Found(
+        found = _Weighed(
             _validated(solved, kept.used, criterion), solved.coefficient, kept.used[:, :, 0]
         )
     order = np.argsort(-found.score, axis=1, kind="stable")
@@ -369,7 +369,7 @@ def _open(solved: _Solved, used: NDArray[np.bool_]) -> Array:
 
 
 def _without_rounding(
-    found: _Found, columns: list[Array], solved: _Solved, error: Array, rows: Index
+    found: _Weighed, columns: list[Array], solved: _Solved, error: Array, rows: Index
 ) -> Array:
     """Return the coefficients of values without noise, with rounding errors set to zero."""
     inverse = solved.inverse[rows]
@@ -382,7 +382,7 @@ def _without_rounding(
     return np.where(np.abs(coefficient) <= most, 0.0, coefficient)
 
 
-def _with_prior(kept: Kept, solved: _Solved, free: Array, problem: Problem) -> _Found:
+def _with_prior(kept: Kept, solved: _Solved, free: Array, problem: Problem) -> _Weighed:
     """Weigh the hypotheses under normal noise.
 
     Nearly all of the prior stands for coefficients of zero or more, the rest for any.
@@ -400,7 +400,7 @@ def _with_prior(kept: Kept, solved: _Solved, free: Array, problem: Problem) -> _
     any_sign = np.where(possible, -problem.price[:, None], -np.inf)
     signed = log_positive < any_sign
     coefficient[signed] = solved.coefficient[signed]
-    return _Found(free + np.maximum(log_positive, any_sign), coefficient, possible)
+    return _Weighed(free + np.maximum(log_positive, any_sign), coefficient, possible)
 
 
 def _truncate(
@@ -468,7 +468,7 @@ def _lift(z: Array) -> Array:
 
 
 def _bounded(
-    found: _Found,
+    found: _Weighed,
     kept: Kept,
     columns: list[Array],
     solved: _Solved,
@@ -476,7 +476,7 @@ def _bounded(
     problem: Problem,
     reference: Array,
     centred: Centres,
-) -> _Found:
+) -> _Weighed:
     """Weigh the likely hypotheses for bounded noise too, where there may be such.
 
     A single point can rule a hypothesis out, however well it meets the others. The normal law
