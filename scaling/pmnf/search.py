@@ -558,18 +558,6 @@ def _fit_pairs(problem: Problem) -> tuple[Array, Array, Array]:
     against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
     unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
-    # Two similar terms may each be negative within its error, and far beyond it together. Then only
-    # one of them, or the constant, is left.
-    alone = unexplained - np.maximum(slope, 0.0) ** 2
-    below = np.minimum(level * np.sqrt(total) - slope * mean, 0.0)
-    alone += np.where(slope > 0, below**2 / (1.0 + mean * mean), 0.0)
-    alone = np.minimum(alone.take(first, axis=1), alone.take(second, axis=1)) - residual
-    against = np.where((only_a < 0) | (only_b < 0), np.maximum(against, alone), against)
-    # Two similar terms cannot be told apart, but each has between nothing and all of a value.
-    freedom = max(target.shape[1] - 3, 1)
-    loose = np.maximum(residual, EXPECTED**2 / 100) / freedom
-    widest = np.where(problem.known[:, None], 1.0, loose) / np.minimum(norm_a, norm_b) ** 2
-    rest = np.maximum(rest, np.minimum(widest, 1.0))
     return residual, against, prior_a + prior_b - 0.5 * np.log(rest * total)
 
 

@@ -60,7 +60,6 @@ _GAP = 8.0
 _SAMPLES = 16
 _AT_ONCE = 16_000
 _LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
-_LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -160,17 +159,6 @@ def find(
     # No second term is needed if a single one meets the points within the noise.
     enough = np.where(known, n_points - 2.0, -1.0) if two_terms else None
 
-    def again(rows: NDArray[np.bool_], error: Array, known: bool) -> None:
-        nonlocal problem
-        problem = replace(
-            problem,
-            error=np.where(rows[:, None], np.maximum(error, _COARSE * scale), problem.error),
-            known=np.where(rows, known, problem.known),
-        )
-        some = np.flatnonzero(rows)
-        few = None if enough is None else enough[some]
-        swept_again(found, sweep(problem.take(some), few, keep), rows)
-
     found = sweep(problem, enough, keep)
     # Points without repetitions have no noise if a hypothesis meets them up to rounding. With one
     # point more than coefficients, one of a thousand hypotheses does so by chance.
@@ -178,13 +166,11 @@ def find(
     noiseless = ~known & (found.least[:, spare - 1] < 1e-14 * n_points)
     if noiseless.any():
         error = np.where(noiseless[:, None], _EXACT * scale, error)
-        again(noiseless, error, True)
-    # If all hypotheses miss by more than the noise, its unequal errors say nothing about the
-    # misfit.
-    missed = problem.known & (found.least[:, -1] >= believable(n_points))
-    if missed.any():
-        error = np.where(missed[:, None], scale, error)
-        again(missed, error, False)
+        weight = np.maximum(error, _COARSE * scale)
+        problem = replace(problem, error=weight, known=known | noiseless)
+        some = np.flatnonzero(noiseless)
+        few = None if enough is None else enough[some]
+        swept_again(found, sweep(problem.take(some), few, keep), noiseless)
     # With more points, fewer hypotheses remain likely. Pairs of terms do not count where they were
     # not tried.
     tried = sum(block.size for block in found.blocks if not block.pairs)
@@ -410,9 +396,7 @@ def _truncate(
 
     `variance`, (p, h), scales the covariance. Returns the mean of the normal law, truncated where
     the most doubtful coefficient turns negative, at least zero; and the log probability that no
-    coefficient is negative, each taken by itself. Where this makes another coefficient negative,
-    coefficients are truncated one after the other, each given those before it: similar columns may
-    be negative together although none of them is by itself.
+    coefficient is negative, each taken by itself.
     """
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse) * variance[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -425,38 +409,7 @@ def _truncate(
     covariance = np.einsum("phab,phb->pha", inverse, row) * variance[:, :, None]
     shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * _lift(zw)
     result = coefficient + np.where(used, np.nan_to_num(shift), 0.0)
-    again = (result < 0) & (np.arange(result.shape[2]) != worst)
-    pair = np.nonzero(again.any(axis=2))
-    result = np.maximum(result, 0.0)
-    if pair[0].size:
-        factor = inverse[pair]
-        whole = np.einsum("mab,mcb->mac", factor, factor) * variance[pair][:, None, None]
-        result[pair], log_probability[pair] = _in_turn(coefficient[pair], whole, used[pair])
-    return result, log_probability
-
-
-def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Truncate one coefficient after the other, the most doubtful first.
-
-    The mean has the shape (m, k), the covariance (m, k, k).
-    """
-    mean, left = mean.copy(), used.copy()
-    log_probability = np.zeros(len(mean))
-    rows = np.arange(len(mean))
-    # A coefficient keeps at least this part of its variance, given the others.
-    least = _LEAST_VARIANCE * np.einsum("mkk->mk", covariance) + 1e-300
-    for _ in range(mean.shape[1]):
-        spread = np.sqrt(np.maximum(np.einsum("mkk->mk", covariance), least))
-        z = np.where(left, mean / spread, np.inf)
-        worst = z.argmin(axis=1)
-        zw = z[rows, worst]
-        step = np.where(np.isfinite(zw), spread[rows, worst] * _lift(zw), 0.0)
-        along = covariance[rows, :, worst] / spread[rows, worst, None] ** 2
-        mean += np.where(left, along * step[:, None], 0.0)
-        covariance = covariance - along[:, :, None] * covariance[rows, worst][:, None, :]
-        log_probability += log_ndtr(zw)
-        left[rows, worst] = False
-    return np.maximum(mean, 0.0), log_probability
+    return np.maximum(result, 0.0), log_probability
 
 
 def _lift(z: Array) -> Array:
