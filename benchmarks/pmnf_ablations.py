@@ -4,8 +4,9 @@
 
 Functions are drawn as in `benchmarks/pmnf.py`, with noise of 2 and 10 %, and the largest values of
 real measurements are held out. An error is the median at four times the largest values, over the
-cases a, b and c (whole grids) and bs, cs and ds (few points), joined by their geometric mean. A
-part stays in the fitter if an error rises by more than 5 % without it.
+cases a, b and c (whole grids), bs, cs and ds (few points, on lines) and points drawn from the grids
+of b and c (scattered), joined by their geometric mean. A part stays in the fitter if an error rises
+by more than 5 % without it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from pmnf_tables import ablation_table
 from report import fill
 
-from toruscast.scaling.pmnf import models, search, select
+from toruscast.scaling.pmnf import models, noise, search, select
 
 PARTS = {
     "everything": ("", None),
@@ -34,8 +35,15 @@ PARTS = {
     "any negative coefficient": ("select.PRICE", 1e9),
     "range of open coefficients": ("range", None),
     "growth between the nearest points": ("growth", None),
+    "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
+    "terms judged together where points scatter": ("scattered", None),
     "2,401 combinations where points are few (256)": ("search._COMBINATIONS_SPARSE", 256),
 }
+
+
+def alone(problem: search.Problem, first: list[Any], keep: int) -> list[Any]:
+    """Choose the terms of each parameter by itself."""
+    return [search._screened(problem, q, keep) for q in range(len(first))]
 
 
 @contextmanager
@@ -43,9 +51,13 @@ def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
     """Options of a fit while a part is switched off."""
     if what == "noise":
         yield {"noise": value}
-    elif what.startswith(("select.", "search.")):
+    elif what.startswith(("select.", "search.", "noise.")):
         module, name = what.split(".")
-        with mock.patch.object({"select": select, "search": search}[module], name, value):
+        modules = {"select": select, "search": search, "noise": noise}
+        with mock.patch.object(modules[module], name, value):
+            yield {}
+    elif what == "scattered":
+        with mock.patch.object(search, "_rescreened", alone):
             yield {}
     elif what == "range":
         with (
@@ -66,6 +78,18 @@ def drawn(cases: str, seed: int, options: dict[str, Any]) -> float:
     for case, noise in itertools.product(cases.split(","), (0.02, 0.1)):
         data = pmnf.sample(case, noise, "uniform", seed)
         got = pmnf.fit_toruscast(data["points"], data["values"], data["far"], **options)
+        logs.append(np.log(np.median(np.abs(got["prediction"] / data["truth"] - 1)[:, 1])))
+    return float(np.exp(np.mean(logs)))
+
+
+def scattered(seed: int, options: dict[str, Any]) -> float:
+    """The same at points of the grid that differ in no parameter alone."""
+    logs = []
+    for (case, count), noise in itertools.product((("b", 10), ("c", 15)), (0.02, 0.1)):
+        data = pmnf.sample(case, noise, "uniform", seed)
+        chosen = np.random.default_rng(seed).choice(len(data["points"]), count, replace=False)
+        points, values = data["points"][chosen], data["values"][:, chosen]
+        got = pmnf.fit_toruscast(points, values, data["far"], **options)
         logs.append(np.log(np.median(np.abs(got["prediction"] / data["truth"] - 1)[:, 1])))
     return float(np.exp(np.mean(logs)))
 
@@ -94,6 +118,7 @@ def main() -> None:
                     "without": name,
                     "grids": drawn("a,b,c", args.seed, options),
                     "few points": drawn("bs,cs,ds", args.seed, options),
+                    "scattered": scattered(args.seed, options),
                     "real": real(args.real, options),
                 }
             )

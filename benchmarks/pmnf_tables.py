@@ -91,7 +91,7 @@ def ms2_table(file: Path) -> str:
 def ablation_table(file: Path) -> str:
     """Return the errors without each part of the fitter, in percent."""
     rows = pd.read_csv(file)
-    for name in ("grids", "few points", "real"):
+    for name in ("grids", "few points", "scattered", "real"):
         rows[name] = (100 * rows[name]).map("{:.3g}".format)
     rows.loc[0, "without"] = "nothing"
     return markdown.table(rows)

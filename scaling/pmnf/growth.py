@@ -25,8 +25,6 @@ _NEAR = 1000.0
 _ANCHOR = 100.0
 # Logarithm of the largest prediction: values close together can give a power without bounds.
 _LARGEST = 690.0
-# Beyond the measured range, no power above this is accepted.
-_STEEPEST = 8.0
 _RIDGE = 1e-3
 # Inside the measured range, a prediction is within this factor of the measured values beside it.
 _OFF = 3.0
@@ -64,7 +62,6 @@ def followed(
     clear = lifted(centre)
     positive = np.where(centre > 0, centre, clear)
     growth = local_growth(points, positive, places)
-    growth = _capped(points, clear, places, growth)
     # A formula's value that is not positive is left out: no factor corrects it.
     ratio = np.log(positive / np.where(at_points > 0, at_points, positive))
     scaled = formula * np.exp(ratio @ _weights(points, places, _ANCHOR).T)
@@ -143,19 +140,6 @@ def _steps(points: Array, places: Array) -> Array:
             unit = np.log(levels[-1] / levels[0]) / (levels.size - 1)
             distance += np.abs(np.log(places[:, q])[:, None] - np.log(points[:, q])) / unit
     return distance
-
-
-def _capped(points: Array, centre: Array, places: Array, growth: Array) -> Array:
-    """Limit growth outside the measured range to the eighth power from the nearest point."""
-    distance = _steps(points, places)
-    # Among equally near points, take the one that leaves most room.
-    near = distance <= distance.min(axis=1, keepdims=True) + _SAME
-    away = np.abs(np.log(places)[:, None] - np.log(points)).sum(axis=2)
-    with np.errstate(over="ignore"):
-        caps = centre[:, None, :] * np.exp(_STEEPEST * away)
-    most = np.where(near, caps, 0.0).max(axis=2)
-    result: Array = np.where(_measured(points, places), growth, np.minimum(growth, most))
-    return result
 
 
 def _measured(points: Array, places: Array) -> NDArray[np.bool_]:

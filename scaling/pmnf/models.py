@@ -420,8 +420,7 @@ def _left_out(
     }
     count = np.array([len(terms) for terms in models])
     result = np.empty(residual.shape)
-    # Models with equally many terms are solved together; one at a time takes half as long as the
-    # fit.
+    # Models with equally many terms are solved together.
     for k in np.unique(count):
         which = np.flatnonzero(count == k)
         columns = np.array([[value[e] for _, e in models[p]] for p in which.tolist()])

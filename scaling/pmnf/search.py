@@ -216,7 +216,7 @@ def decode(found: Sweep, place: Index, log_prior: Sequence[Array]) -> Kept:
 def short_axes_last(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view with the last two axes, call paths and hypotheses, in front.
 
-    They stay last in memory: loops over a handful of columns or points take several times as long.
+    They stay last in memory, because loops over a handful of columns or points are slow.
     """
     return np.moveaxis(array, (-2, -1), (0, 1))
 
@@ -302,7 +302,7 @@ def _all_scores(
     for block in blocks:
         full = tuple(tried[q].shape[1] if q in block.active else 1 for q in range(n_parameters))
         # Columns of few parameters come first, so that only the last arrays are as large as the
-        # block. This saves a third of the sweep with three parameters.
+        # block.
         columns = sorted(block.columns, key=len)
         powers = [tuple(int(q in column) for q in range(n_parameters)) for column in columns]
         residual, log_root, against = _solve(moments, powers, not complete)
@@ -454,7 +454,6 @@ def _solve(
     coefficient: list[Array] = []
     residual = moments.squares
     log_root: Array = np.zeros(1)
-    # NumPy's minimum and maximum are twice as fast with a row of zeros as with a number.
     zero = np.zeros_like(residual)
     for a in range(k):
         pivot, rest = gram[a][a], right[a]
@@ -558,6 +557,13 @@ def _fit_pairs(problem: Problem) -> tuple[Array, Array, Array]:
     against += np.minimum(constant, 0.0) ** 2 / (1.0 + mean_a * mean_a + mean_b * mean_b)
     unexplained = (weight * above**2).sum(axis=1, keepdims=True)
     residual = np.maximum(unexplained - explained, 0.0)
+    # Two similar terms may each be negative within its error, and far beyond it together. Then only
+    # one of them, or the constant, is left.
+    alone = unexplained - np.maximum(slope, 0.0) ** 2
+    below = np.minimum(level * np.sqrt(total) - slope * mean, 0.0)
+    alone += np.where(slope > 0, below**2 / (1.0 + mean * mean), 0.0)
+    alone = np.minimum(alone.take(first, axis=1), alone.take(second, axis=1)) - residual
+    against = np.where((only_a < 0) | (only_b < 0), np.maximum(against, alone), against)
     return residual, against, prior_a + prior_b - 0.5 * np.log(rest * total)
 
 

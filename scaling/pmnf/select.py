@@ -60,6 +60,7 @@ _GAP = 8.0
 _SAMPLES = 16
 _AT_ONCE = 16_000
 _LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
+_LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -164,13 +165,19 @@ def find(
     # point more than coefficients, one of a thousand hypotheses does so by chance.
     spare = min(max(n_points - 2, 1), found.least.shape[1])
     noiseless = ~known & (found.least[:, spare - 1] < 1e-14 * n_points)
-    if noiseless.any():
-        error = np.where(noiseless[:, None], _EXACT * scale, error)
+    # If all hypotheses miss by more than the noise, its unequal errors say nothing about the
+    # misfit.
+    missed = known & (found.least[:, -1] >= believable(n_points))
+    again = noiseless | missed
+    if again.any():
+        error = np.where(
+            noiseless[:, None], _EXACT * scale, np.where(missed[:, None], scale, error)
+        )
         weight = np.maximum(error, _COARSE * scale)
-        problem = replace(problem, error=weight, known=known | noiseless)
-        some = np.flatnonzero(noiseless)
+        problem = replace(problem, error=weight, known=(known | noiseless) & ~missed)
+        some = np.flatnonzero(again)
         few = None if enough is None else enough[some]
-        swept_again(found, sweep(problem.take(some), few, keep), noiseless)
+        swept_again(found, sweep(problem.take(some), few, keep), again)
     # With more points, fewer hypotheses remain likely. Pairs of terms do not count where they were
     # not tried.
     tried = sum(block.size for block in found.blocks if not block.pairs)
@@ -275,7 +282,7 @@ def _put_in_order(kept: Kept, columns: list[Array], unit: Array) -> None:
     total = np.stack([column.sum(axis=2) for column in columns], axis=2)
     key = np.where(constant, -np.inf, np.where(kept.used, total, np.inf))
     order = np.argsort(key, axis=2, kind="stable")
-    # Most columns are in order already; moving only the others takes a third of the time.
+    # Most columns are in order already.
     moved = np.nonzero((order != np.arange(order.shape[2])).any(axis=2))
     some = [column[moved] for column in columns]
     for column, place in zip(columns, order[moved].T, strict=True):
@@ -288,7 +295,7 @@ def _put_in_order(kept: Kept, columns: list[Array], unit: Array) -> None:
 def _least_squares(columns: list[Array], target: Array) -> _Solved:
     """Solve by modified Gram-Schmidt; a column of zeros gets the coefficient 0.
 
-    All hypotheses advance together. NumPy's QR of each takes twice the time of the whole fit.
+    All hypotheses advance together.
     """
     k = len(columns)
     shape = columns[0].shape[:2]
@@ -396,7 +403,9 @@ def _truncate(
 
     `variance`, (p, h), scales the covariance. Returns the mean of the normal law, truncated where
     the most doubtful coefficient turns negative, at least zero; and the log probability that no
-    coefficient is negative, each taken by itself.
+    coefficient is negative, each taken by itself. Where this makes another coefficient negative,
+    coefficients are truncated one after the other, each given those before it: similar columns may
+    be negative together although none of them is by itself.
     """
     spread = np.sqrt(np.einsum("phab,phab->pha", inverse, inverse) * variance[:, :, None])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -409,7 +418,38 @@ def _truncate(
     covariance = np.einsum("phab,phb->pha", inverse, row) * variance[:, :, None]
     shift = covariance / np.maximum(np.take_along_axis(spread, worst, 2), 1e-300) * _lift(zw)
     result = coefficient + np.where(used, np.nan_to_num(shift), 0.0)
-    return np.maximum(result, 0.0), log_probability
+    again = (result < 0) & (np.arange(result.shape[2]) != worst)
+    pair = np.nonzero(again.any(axis=2))
+    result = np.maximum(result, 0.0)
+    if pair[0].size:
+        factor = inverse[pair]
+        whole = np.einsum("mab,mcb->mac", factor, factor) * variance[pair][:, None, None]
+        result[pair], log_probability[pair] = _in_turn(coefficient[pair], whole, used[pair])
+    return result, log_probability
+
+
+def _in_turn(mean: Array, covariance: Array, used: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Truncate one coefficient after the other, the most doubtful first.
+
+    The mean has the shape (m, k), the covariance (m, k, k).
+    """
+    mean, left = mean.copy(), used.copy()
+    log_probability = np.zeros(len(mean))
+    rows = np.arange(len(mean))
+    # A coefficient keeps at least this part of its variance, given the others.
+    least = _LEAST_VARIANCE * np.einsum("mkk->mk", covariance) + 1e-300
+    for _ in range(mean.shape[1]):
+        spread = np.sqrt(np.maximum(np.einsum("mkk->mk", covariance), least))
+        z = np.where(left, mean / spread, np.inf)
+        worst = z.argmin(axis=1)
+        zw = z[rows, worst]
+        step = np.where(np.isfinite(zw), spread[rows, worst] * _lift(zw), 0.0)
+        along = covariance[rows, :, worst] / spread[rows, worst, None] ** 2
+        mean += np.where(left, along * step[:, None], 0.0)
+        covariance = covariance - along[:, :, None] * covariance[rows, worst][:, None, :]
+        log_probability += log_ndtr(zw)
+        left[rows, worst] = False
+    return np.maximum(mean, 0.0), log_probability
 
 
 def _lift(z: Array) -> Array:
