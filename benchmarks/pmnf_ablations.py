@@ -75,8 +75,8 @@ def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
 def drawn(cases: str, seed: int, options: dict[str, Any]) -> float:
     """Geometric mean of the median errors on drawn functions."""
     logs = []
-    for case, noise in itertools.product(cases.split(","), (0.02, 0.1)):
-        data = pmnf.sample(case, noise, "uniform", seed)
+    for case, level in itertools.product(cases.split(","), (0.02, 0.1)):
+        data = pmnf.sample(case, level, "uniform", seed)
         got = pmnf.fit_toruscast(data["points"], data["values"], data["far"], **options)
         logs.append(np.log(np.median(np.abs(got["prediction"] / data["truth"] - 1)[:, 1])))
     return float(np.exp(np.mean(logs)))
@@ -85,8 +85,8 @@ def drawn(cases: str, seed: int, options: dict[str, Any]) -> float:
 def scattered(seed: int, options: dict[str, Any]) -> float:
     """The same at points of the grid that differ in no parameter alone."""
     logs = []
-    for (case, count), noise in itertools.product((("b", 10), ("c", 15)), (0.02, 0.1)):
-        data = pmnf.sample(case, noise, "uniform", seed)
+    for (case, count), level in itertools.product((("b", 10), ("c", 15)), (0.02, 0.1)):
+        data = pmnf.sample(case, level, "uniform", seed)
         chosen = np.random.default_rng(seed).choice(len(data["points"]), count, replace=False)
         points, values = data["points"][chosen], data["values"][:, chosen]
         got = pmnf.fit_toruscast(points, values, data["far"], **options)

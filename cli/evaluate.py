@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from toruscast.training import Measured, Target
+    from toruscast.training import Measured, Target, TimePredictor
+    from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
 
 SINGLE = 10
 BASELINE = "analytic"
@@ -56,6 +57,12 @@ BASELINE = "analytic"
     help="Features to compute with --comm: 2 adds the simulator's.  "
     "[default: what --features need]",
 )
+@click.option(
+    "--baseline",
+    type=click.Choice(["pmnf"]),
+    help="Add a scaling model of message size, nodes and lower bound beside the sets; for samples "
+    "of several sizes, trained on the smaller ones too.",
+)
 @options.splits_option
 @options.routed_work_options
 @options.output_record
@@ -66,6 +73,7 @@ def command(
     plugin: str | None,
     target: Target | None,
     level: int | None,
+    baseline: str | None,
     splits: int,
     work: Work,
     output: Output,
@@ -91,8 +99,10 @@ def command(
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
     output.check(also={"--samples": source.samples})
+    if baseline and source.times is not None:
+        raise click.UsageError("--baseline takes no --times")
     mine = load_plugin(plugin)
-    if mine and not chosen and source.times is None:
+    if mine and not chosen and not baseline and source.times is None:
         judge_metrics(traffic, source, mine, level, splits, work, output)
         return
     if chosen in ((), (MINE,)) and mine:
@@ -117,8 +127,14 @@ def command(
         output,
     )
     sets = _sets(chosen, mine, table, source.samples)
-    scores, gain = _scored(table, sets, target, splits, work, output)
-    _show(table, sets, scores, gain, mine, output)
+    learners = _learners(sets, target, baseline)
+    scores, gain = _scored(table, learners, splits, work, output)
+    large = None
+    if baseline and table[["workload", "torus"]].drop_duplicates().shape[0] > 1:
+        from toruscast.training.evaluate.pmnf_baseline import small_to_large
+
+        large = small_to_large(table, learners)
+    _show(table, sets, scores, gain, mine, output, large=large)
 
 
 def _evaluate_runs(
@@ -152,6 +168,7 @@ def _show(
     mine: tuple[str, ...],
     output: Output,
     found: Measured | None = None,
+    large: pd.DataFrame | None = None,
 ) -> None:
     """Write and print how good the sets are, and each feature alone."""
     from toruscast.training import single_features
@@ -171,6 +188,8 @@ def _show(
     }
     if found is not None:
         content["learned"] = learned(found)
+    if large is not None:
+        content["small_to_large"] = records(large)
     output.write(content, _summary(scores))
     if output.for_people:
         console = output.console()
@@ -184,6 +203,8 @@ def _show(
             f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}):\n",
         )
         _print_sets(_summary(scores), gain, console)
+        if large is not None:
+            _print_large(large, console)
         _print_single(single, mine, console)
 
 
@@ -217,22 +238,32 @@ def _sets(
     return sets
 
 
+def _learners(
+    sets: dict[str, tuple[str, ...]], target: Target | None, baseline: str | None
+) -> dict[str, TimePredictor | PMNFBaseline]:
+    """Return a learner for each set, after the baseline if one is wanted."""
+    from toruscast.training import TimePredictor, usual_target
+    from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
+
+    first: dict[str, TimePredictor | PMNFBaseline] = {baseline: PMNFBaseline()} if baseline else {}
+    return first | {n: TimePredictor(f, target or usual_target(f)) for n, f in sets.items()}
+
+
 def _scored(
     table: pd.DataFrame,
-    sets: dict[str, tuple[str, ...]],
-    target: Target | None,
+    learners: dict[str, TimePredictor | PMNFBaseline],
     splits: int,
     work: Work,
     output: Output,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Score every set on the same splits."""
-    from toruscast.training import TimePredictor, repeated_splits, usual_target
+    """Score every learner on the same splits."""
+    from toruscast.training import repeated_splits
     from toruscast.training.evaluate.feature_set_gain import gains
 
     with output.progress("Scoring feature sets") as progress:
         scores = repeated_splits(
             table,
-            {n: TimePredictor(names, target or usual_target(names)) for n, names in sets.items()},
+            learners,
             n_splits=splits,
             seed=work.seed,
             n_jobs=work.jobs,
@@ -285,6 +316,21 @@ def _print_sets(summary: pd.DataFrame, gain: pd.DataFrame, console: Console) -> 
             + ".",
             style="dim",
         )
+
+
+def _print_large(large: pd.DataFrame, console: Console) -> None:
+    """Print how well each learner forecasts the largest size from the smaller ones."""
+    first = records(large)[0]
+    console.print(
+        f"\nSmall to large: {first['n_train']} samples train, the {first['n_test']} of "
+        f"{first['largest']} are forecast:",
+        style="bold",
+    )
+    shown = new_table("features", "RCC", "tau-b", "regret@1", "median error", left=("features",))
+    for row in records(large):
+        cells = [score(m, row[m]) for m in ("rcc", "tau_b", "regret_1")]
+        shown.add_row(row["predictor"], *cells, f"{100 * row['error']:.1f} %")
+    console.print(shown)
 
 
 def _print_single(single: pd.DataFrame, mine: tuple[str, ...], console: Console) -> None:

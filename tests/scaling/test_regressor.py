@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from toruscast.errors import InputError
@@ -280,3 +283,15 @@ def test_a_complete_grid_of_five_parameters(n_values):
     model = PMNFRegressor(warn=False).fit(x, 1 + 10 * x[:, 0] + x[:, 1] * x[:, 2])
     assert "x0" in model.formula_
     assert model.predict(x[-1:])[0] == pytest.approx(1 + 10 * n_values + n_values**2, rel=0.2)
+
+
+def test_a_pipeline_searches_options_and_predicts():
+    p = np.repeat([4.0, 8, 16, 32, 64], 3)[:, None]
+    y = (3 + 2 * p[:, 0] ** 1.5) * np.tile([0.99, 1.0, 1.01], 5)
+    counted = FunctionTransformer(lambda x: 2 * x)
+    pipeline = make_pipeline(counted, PMNFRegressor(warn=False))
+    options = {"pmnfregressor__max_terms": [1, 2], "pmnfregressor__space": ["default", [(1, 0)]]}
+    search = GridSearchCV(pipeline, options, cv=KFold(5, shuffle=True, random_state=0))
+    search.fit(p, y)
+    assert search.best_params_["pmnfregressor__space"] == "default"
+    assert search.predict(np.array([[128.0]])) == pytest.approx([3 + 2 * 128**1.5], rel=0.02)

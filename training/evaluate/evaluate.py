@@ -23,7 +23,7 @@ from .feature_set_gain import gains
 from .metrics import METRICS, rcc_ties_halved, tau_b
 
 logger = logging.getLogger(__name__)
-Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, TimePredictor]
+Predictors = TimePredictor | Sequence[TimePredictor] | Mapping[str, Any]
 
 PUBLISHED_SHARE = 56 / 84
 """Share of the mappings to train on: 56 of 84, as published."""
@@ -269,13 +269,15 @@ def _score(
     """Return every metric of one predictor on one split."""
     predictor, train, test = item
     # Scores need no intervals.
-    model = clone(predictor).set_params(calibration_folds=0)
+    model = clone(predictor)
+    if "calibration_folds" in model.get_params():
+        model.set_params(calibration_folds=0)
     predicted = model.fit(features.iloc[train], observed[train]).predict(features.iloc[test])
     scores = {name: metric(observed[test], predicted) for name, metric in metrics.items()}
     return {"n_train": train.size, "n_test": test.size, **scores}
 
 
-def _named(predictors: Predictors) -> dict[str, TimePredictor]:
+def _named(predictors: Predictors) -> dict[str, Any]:
     """Return predictors under a name each: given, or that of the features."""
     if isinstance(predictors, Mapping):
         return dict(predictors)
