@@ -51,6 +51,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "meshes": meshes(results),
             "make_mesh": make_mesh(results),
         },
+        "studies/slices.md": {"slices": slices(results)},
         "studies/search.md": {"search": searches(results), "weights": search_weights(results)},
         "studies/large-plan.md": {
             "cost": columns(results, "cost", COST),
@@ -376,6 +377,16 @@ def make_mesh(results: Path) -> str:
     found.index = found.index.map(STEPS)
     found = found.rename(columns={"mesh": "meshes"})
     return markdown.table(found.rename_axis("each axis sends").reset_index())
+
+
+def slices(results: Path) -> str:
+    """Return the slices of each model: all of TPU v5p, and the fastest of the other machines."""
+    rows = pd.read_csv(results / "which_slice.csv")
+    machine = rows["slice"].str.partition(":")[0]
+    first = ~rows.assign(machine=machine).duplicated(["model", "machine"])
+    rows = rows[first | (machine == "tpu_v5p")]
+    rows = rows.assign(seconds=rows["time"])
+    return markdown.table(rows[["model", "chips", "mesh", "slice", "seconds", "how"]])
 
 
 def searches(results: Path) -> str:
