@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages fuzz kills laws audit lower jax pythons soak clean-kernels clean
+.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower jax pythons soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -66,6 +66,12 @@ figures: .venv/installed-dev
 	$(BIN)/python tools/draw_message_life.py docs/figures/message-life.svg
 	$(BIN)/python tools/draw_validation.py benchmarks/results/validation.csv docs/figures/validation.svg
 	$(BIN)/python tools/draw_report.py docs/figures/report.png
+
+# The default model, and how far it is off on kinds of traffic that it never saw: about a quarter of
+# an hour. What both print stands in README.md and docs/how-it-works/forecast.md.
+model: .venv/installed
+	$(BIN)/python tools/train_default.py .venv/default-samples.parquet datasets/default.npz
+	$(BIN)/python tools/unlearned.py datasets/unlearned.json
 
 # The pages of docs/reference that are made from the program.
 pages: .venv/installed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -131,13 +131,16 @@ def _time_one(
     workload: Workload, torus: Torus, error: float, item: tuple[TaskMapping, Tell]
 ) -> Timed:
     from toruscast.features.reasons import explain
+    from toruscast.routing import time_bounds
     from toruscast.simulation import simulate_flows
 
     mapping, tell = item
     result = simulate_flows(
         workload, torus, mapping, error=error, progress=lambda done, _: tell(done)
     )
-    why = explain(workload, torus, mapping, n=1)
+    # Flows have no clock: their bound is exact.
+    least = time_bounds(workload, torus, mapping).total
+    why = replace(explain(workload, torus, mapping, n=1), lower_bound=least)
     links = why.links
     link, busy = (links["label"].iloc[0], links["busy"].iloc[0]) if len(links) else (None, 0.0)
     # The error accepted may shorten a time, but not below what it takes at least.

@@ -149,7 +149,7 @@ def print_times(
         f"{setting.in_words()}; {counted(len(mappings), 'candidate mapping')}, "
         f"{occupancy(mappings)}; {how}.\n"
     )
-    _print_table(table, top, estimated, console)
+    _print_table(table, top, console)
     if remark:
         console.print(remark)
     name = printable(table["mapping"].iloc[0])
@@ -162,14 +162,13 @@ def print_times(
     console.print(f"\n{_answer(table, error)}{alike(table['time'])}", style="bold")
 
 
-def _print_table(table: pd.DataFrame, top: int, estimated: bool, console: Console) -> None:
+def _print_table(table: pd.DataFrame, top: int, console: Console) -> None:
     scale, unit = time_unit(table["time"])
-    bound = "times its\nestimate" if estimated else "times its\nlower bound"
     shown = new_table(
         "#",
         "mapping",
         f"time\n{unit}",
-        bound,
+        "times its\nlower bound",
         "busiest\nlink",
         "busy",
         left=("mapping", "busiest\nlink"),

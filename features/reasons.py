@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.routing import Routing, time_bounds
+from toruscast.routing import Routing
+from toruscast.simulation import Simulation
 
 from . import RoutedTraffic
 
@@ -20,10 +21,11 @@ class Reasons:
     Attributes
     ----------
     bounds : dict
-        Seconds that ``link``, ``injection``, ``reception`` and ``latency`` need at least.
+        Seconds that ``link``, ``injection``, ``reception`` and ``latency`` need at least, in one
+        iteration from a standing start. That of the links is an estimate where routes are open.
     lower_bound : float
-        Seconds that the whole needs at least: the largest of the four, summed over the phases; of
-        dependent rounds, the largest of the four sums.
+        Seconds that no simulation falls below, in the ticks of its clock
+        (`RoutedTraffic.sure_bound`).
     binding : str
         Which of them is the largest.
     links : DataFrame
@@ -45,6 +47,7 @@ def explain(
     *,
     routing: Routing = "deterministic",
     n: int = 5,
+    simulation: Simulation | None = None,
 ) -> Reasons:
     """Return why a mapping takes its time.
 
@@ -55,6 +58,8 @@ def explain(
     routing : {"deterministic", "adaptive", "by_size"}
     n : int
         Links to list; idle ones are not.
+    simulation : Simulation, optional
+        That of this traffic, if there is one: the bound is that of its packets and iterations.
 
     Raises
     ------
@@ -69,12 +74,12 @@ def explain(
     ('link', ['(0) +X', '(1) +X'])
     """
     routed = RoutedTraffic(as_workload(traffic), torus, mapping, routing)
-    bounds = time_bounds(traffic, torus, mapping, routing=routing)
-    seconds = {
-        name: getattr(bounds, name) for name in ("link", "injection", "reception", "latency")
-    }
+    if simulation is not None:
+        routed = routed.simulated_as(simulation)
+    seconds = routed.sure._asdict()
+    del seconds["total"]
     binding = max(seconds, key=lambda name: seconds[name])
-    return Reasons(seconds, bounds.total, binding, hottest_links(routed, n))
+    return Reasons(seconds, routed.sure_bound, binding, hottest_links(routed, n))
 
 
 def hottest_links(traffic: RoutedTraffic, n: int) -> pd.DataFrame:

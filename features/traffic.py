@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
+from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.routing.bounds import Bounds, bounds_of, time_bounds
@@ -23,8 +27,9 @@ from toruscast.routing.routing import (
     phase_routings,
 )
 from toruscast.routing.tally import Tally, tally
-from toruscast.simulation.clock_rounding import clock_roundings
+from toruscast.simulation.clock_rounding import SUMS, clock_roundings
 from toruscast.simulation.coarsening import LARGEST_PACKET, attempts
+from toruscast.simulation.iterations import between_barriers, repeated
 from toruscast.simulation.simulation import Simulation
 from toruscast.simulation.simulator import simulate
 from toruscast.typing import Routing
@@ -36,6 +41,8 @@ _COUNTED = 1024
 # fewer fit into the buffers on their way, and rank less well (docs/studies/measurements.md).
 _SKETCH = 4
 _SKETCHED = 64
+# Rounds that stand for all where it is asked how far they may overlap.
+_FEW_ROUNDS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +214,21 @@ class RoutedTraffic:
         return time_bounds(self.workload, self.torus, self.mapping, routing=self.routing)
 
     @lazy
+    def rounds_apart(self) -> float:
+        """Logarithm of the bound with a barrier after each dependent round over that without.
+
+        A few of the rounds stand for all.
+        """
+        if not self.workload.dependent or not self.bounds.total:
+            return 0.0
+        n = len(self.workload)
+        few = self.workload.phases[:: -(-n // _FEW_ROUNDS)]
+        way = phase_routings(self.routing, self.workload, self.torus)[0]
+        bounds = [time_bounds(phase, self.torus, self.mapping, routing=way) for phase in few]
+        apart = self.torus.network.start + sum(max(each[:4]) for each in bounds) * n / len(few)
+        return max(0.0, math.log(apart / self.bounds.total))
+
+    @lazy
     def release_bound(self) -> float:
         """Lower bound that knows when messages are released; at least that of `bounds`.
 
@@ -226,79 +248,164 @@ class RoutedTraffic:
             return bounds.total
         known = self.all_wire_bytes if alone else None
         own = release_bound(phase, self.torus, self.mapping, wire_bytes=known)
-        return max(bounds.total, own)
+        return max(bounds.total, self.torus.network.start + own if own else 0.0)
+
+    @lazy
+    def sure(self) -> Bounds:
+        """Bounds in the ticks of a simulation's clock, of one iteration from a standing start.
+
+        No simulation of one falls below them, whichever way packets choose: but for that of the
+        links where routes are open, which is an estimate. The total never is: it holds the release
+        bound in dimension order, and what the cuts of the torus need where routes are open.
+        """
+        return self._in_turn(self._merges)
 
     @lazy
     def sure_bound(self) -> float:
         """Seconds that no simulation falls below, whichever way packets choose and clocks round.
 
-        That is the release bound in dimension order; where routes are open, what injection,
-        reception, latency and the cuts of the torus need at least. Of several iterations there is
-        no such bound of one: it is 0.
+        Of several iterations, that is a bound of their mean. Unless barriers separate the phases,
+        it needs the time of the first iteration alone, which is simulated then.
         """
-        if self.iterations > 1:
-            return 0.0
-        ways = phase_routings(self.routing, self.workload, self.torus)
-        is_open = [way == "adaptive" or self.torus.ties_are_open for way in ways]
-        if self.workload.dependent:
-            bounds = self.bounds
-            working = 0.0 if any(is_open) else bounds.link
-            arriving = max(bounds.injection, bounds.reception, bounds.latency)
-            return self._in_ticks(self.workload, working, arriving)
-        total = 0.0
-        for phase, way, chooses in zip(self.workload, ways, is_open, strict=True):
-            total += self._sure_bound_of(phase, way, chooses)
-        return total
+        if self.iterations == 1:
+            return self.sure.total
+        run = repeated(self.workload, self.iterations)
+        draws = self.torus.ties_are_open or self.torus.network.deadlock == "dateline"
+        if not (run.dependent or draws):
+            # The time of n iterations is (end - alone) / (n - 1), with the end of all and that of
+            # one alone. A phase between two barriers takes as long in every iteration as alone. So
+            # the first iteration takes what it takes alone but for its last phase, and that phase
+            # ends the last iteration. What is left are n - 1 times the phases between, and the last
+            # one together with the first of the next iteration. (Draws differ after each barrier.)
+            first, *between, last = self.workload.phases
+            ways = phase_routings(self.routing, self.workload, self.torus)[1:-1]
+            stretches = [
+                self._of_phase(phase, way, self._merges)
+                for phase, way in zip(between, ways, strict=True)
+            ]
+            both = self._of_rounds(Workload([last, first], dependent=True), self._merges)
+            return self._added([*stretches, both]).total * (1 - SUMS)
+        # The end is that of a run of all phases, which its own bounds hold for.
+        found = []
+        for merged in self._merges:
+            with suppress(InputError):
+                alone = self._alone(merged)
+                end = self._in_turn([merged], between_barriers(run, self.iterations), run).total
+                found.append((end - alone) / (self.iterations - 1))
+        return max(0.0, min(found, default=0.0))
 
-    def _sure_bound_of(self, phase: CommGraph, way: Routing, chooses: bool) -> float:
-        """Seconds that no simulation of a phase falls below."""
+    def _alone(self, merged: int) -> float:
+        """Seconds of the first iteration, if no other follows."""
+        known = self.__dict__.get("simulation")
+        if known is not None and known.coarsening == merged:
+            return float(known.alone)
+        first = replace(self, coarsening=merged, iterations=1)
+        return first.simulation.time
+
+    def _in_turn(
+        self,
+        merges: Sequence[int],
+        stretches: Sequence[Sequence[int]] | None = None,
+        run: Workload | None = None,
+    ) -> Bounds:
+        """Return the bounds in ticks of stretches of phases, one after the other."""
+        run = run or self.workload
+        ways = phase_routings(self.routing, run, self.torus)
+        known: dict[tuple[int, ...], Bounds] = {}
+        found = []
+        for stretch in stretches or between_barriers(run, 1):
+            several = [run.phases[i] for i in stretch]
+            key = tuple(map(id, several))
+            if key not in known and len(several) > 1:
+                known[key] = self._of_rounds(Workload(several, dependent=True), merges)
+            elif key not in known:
+                known[key] = self._of_phase(several[0], ways[stretch[0]], merges)
+            found.append(known[key])
+        return self._added(found)
+
+    def _added(self, stretches: Sequence[Bounds]) -> Bounds:
+        """Return the sums; the totals are added as a simulation does, which rounds alike."""
+        link, injection, reception, latency, totals = zip(*stretches, strict=True)
+        end = 0.0
+        for total in totals:
+            if total:
+                end = end + self.torus.network.start + total
+        return Bounds(sum(link), sum(injection), sum(reception), sum(latency), end)
+
+    def _of_phase(self, phase: CommGraph, way: Routing, merges: Sequence[int]) -> Bounds:
+        """Return the bounds in ticks of a phase between two barriers."""
         alone = len(self.workload) == 1
         bounds = self.bounds if alone else time_bounds(phase, self.torus, self.mapping, routing=way)
-        arriving = max(bounds.injection, bounds.reception, bounds.latency)
-        if chooses:
+        if way == "adaptive" or self.torus.ties_are_open:
             packets, wire = packet_counts(phase, self.torus)
             cut = cut_bound(phase, self.torus, self.mapping, packets * wire)
-            return self._in_ticks(Workload([phase]), cut, arriving)
-        released = self.release_bound if alone else self._phase_bound(phase, way)
-        return self._in_ticks(Workload([phase]), bounds.link, arriving, released)
+            return self._in_ticks(Workload([phase]), bounds, cut, merges)
+        known = self.all_wire_bytes if alone else None
+        released = release_bound(phase, self.torus, self.mapping, wire_bytes=known)
+        return self._in_ticks(Workload([phase]), bounds, bounds.link, merges, released)
+
+    def _of_rounds(self, rounds: Workload, merges: Sequence[int]) -> Bounds:
+        """Return the bounds in ticks of dependent rounds."""
+        ways = phase_routings(self.routing, rounds, self.torus)
+        mine = rounds.phases == self.workload.phases and self.workload.dependent
+        bounds = (
+            self.bounds
+            if mine
+            else time_bounds(rounds, self.torus, self.mapping, routing=self.routing)
+        )
+        is_open = self.torus.ties_are_open or "adaptive" in ways
+        return self._in_ticks(rounds, bounds, 0.0 if is_open else bounds.link, merges)
 
     def _in_ticks(
         self,
         together: Workload,
+        bounds: Bounds,
         working: float,
-        arriving: float,
-        released: float | None = None,
-    ) -> float:
-        """Return a bound of a stretch in the ticks of any simulation that it may get.
+        merges: Sequence[int],
+        released: float = 0.0,
+    ) -> Bounds:
+        """Return the bounds of a stretch in the ticks of any simulation that it may get.
 
-        ``released`` is the release bound. It is computed anew where ticks change the order in which
-        messages become ready.
+        The total holds ``working``, what links need at least, and ``released``, the release bound.
+        That is computed anew where ticks change the order in which messages become ready.
         """
-        merged = [self.coarsening] if self.coarsening is not None else self._attempts()
         errors = [
             error
-            for each in merged
+            for each in merges
             for error in clock_roundings(together, self.torus, self.mapping, each)
         ]
         if not errors:
-            return max(working, arriving, released or 0.0)
-        least = []
+            return bounds._replace(total=max(working, *bounds[1:4], released))
+        found = []
         for error in errors:
-            found = error.after(working, arriving)
-            if released is not None and error.in_order:
-                found = error.after(working, max(arriving, released))
-            elif released is not None:
+            parts = [error.after(bounds.link, 0.0), *(error.after(0.0, s) for s in bounds[1:4])]
+            own = 0.0
+            if released and error.in_order:
+                own = error.after(0.0, released)
+            elif released:
                 phase = together.phases[0]
                 ticked = release_bound(phase, self.torus, self.mapping, ready=error.ready)
-                found = max(found, error.after(0.0, ticked, in_ticks=True))
-            least.append(found)
-        return min(least)
+                own = error.after(0.0, ticked, in_ticks=True)
+            found.append([*parts, max(error.after(working, 0.0), *parts[1:], own)])
+        return Bounds(*map(min, zip(*found, strict=True)))
+
+    @property
+    def _merges(self) -> Sequence[int]:
+        """Real packets in one of the simulations that the time may come from."""
+        return self._attempts() if self.coarsening is None else [self.coarsening]
 
     def _attempts(self) -> list[int]:
         """Real packets in one of the simulations that the time may come from."""
         network = self.torus.network
         most = LARGEST_PACKET // (network.payload + network.header)
         return attempts(longest_message(self.workload, self.torus), most)
+
+    def simulated_as(self, simulation: Simulation) -> Self:
+        """Return it with the packets and iterations of a simulation that is done."""
+        merged, times = simulation.coarsening, simulation.iterations
+        known = replace(self, coarsening=merged, iterations=times)
+        known.__dict__["simulation"] = simulation
+        return known
 
     @lazy
     def simulation(self) -> Simulation:

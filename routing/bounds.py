@@ -39,6 +39,9 @@ def time_bounds(
 ) -> Bounds:
     """Return the time below which no schedule of the packets can fall.
 
+    The bounds are exact. A simulation counts in ticks, and may end some ten-thousandths sooner:
+    `RoutedTraffic.sure_bound` allows for that.
+
     The busiest link must carry its bytes (headers included) at its bandwidth. The busiest injection
     FIFO must send its messages at the bandwidth of the fastest link, and the busiest receiver must
     take its bytes at the memory bandwidth. Every message needs its software overhead, its hops and
@@ -65,17 +68,15 @@ def time_bounds(
         # Rounds overlap, so the work of a link, FIFO or receiver in all of them counts together.
         *shared, alone = _seconds(workload, torus, mapping, ways[0])
         most = [float(part.max(initial=0.0)) for part in shared]
-        on_links, injected, received = most
-        latency = longest_chain(workload, torus.network, alone)
-        start = torus.network.start if any(phase.n_edges for phase in workload) else 0.0
-        return Bounds(on_links, injected, received, latency, start + max(*most, latency))
+        parts = (most[0], most[1], most[2], longest_chain(workload, torus.network, alone))
+        return Bounds(*parts, _started(max(parts), torus))
     maxima = [
         _maxima(tally(phase, torus, mapping, routing=way), phase, torus, mapping, way)
         for phase, way in zip(workload, ways, strict=True)
     ]
     link, injection, reception, latency = (sum(column) for column in zip(*maxima, strict=True))
-    start = torus.network.start * sum(phase.n_edges > 0 for phase in workload)
-    return Bounds(link, injection, reception, latency, start + sum(map(max, maxima)))
+    total = sum(_started(max(parts), torus) for parts in maxima)
+    return Bounds(link, injection, reception, latency, total)
 
 
 def bounds_of(found: Tally, torus: Torus) -> Bounds:
@@ -86,7 +87,12 @@ def bounds_of(found: Tally, torus: Torus) -> Bounds:
         float(found.received.max(initial=0.0)) / torus.network.memory_bandwidth,
         found.latency,
     )
-    return Bounds(*seconds, max(seconds))
+    return Bounds(*seconds, _started(max(seconds), torus))
+
+
+def _started(seconds: float, torus: Torus) -> float:
+    """Add the start of a phase that sends something."""
+    return torus.network.start + seconds if seconds else 0.0
 
 
 def _maxima(

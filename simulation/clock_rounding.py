@@ -21,7 +21,7 @@ from ._state import PARTS
 
 Floats = NDArray[np.float64]
 # Sums of floating-point numbers in another order differ by less than this part of them.
-_SUMS = 1e-9
+SUMS = 1e-9
 # Ticks by which the end of a packet is rounded, and those that are lost at most on its way: a FIFO
 # and a reception port begin a packet in the tick in which the last one ends.
 _AT_THE_END = 0.5
@@ -73,7 +73,7 @@ class ClockRounding(NamedTuple):
         FIFOs and reception ports. In the latter, software and hops count ``in_ticks`` already if
         they were found so.
         """
-        share = self.rounding.share + _SUMS
+        share = self.rounding.share + SUMS
         lost = _ON_THE_WAY * self.tick * self.n_phases
         if not in_ticks:
             lost += self.rounding.software + self.hops * self.n_phases
@@ -144,7 +144,8 @@ def _round(
     together: Workload, torus: Torus, wire: Floats, tick: float, smallest: float
 ) -> Rounding:
     comm, network = together.unrolled.comm, torus.network
-    sent = wire[wire >= smallest]
+    # A message without a byte may be a packet without one.
+    sent = wire[wire >= max(smallest, np.finfo(float).tiny)]
     share = 0.0
     slow = [bandwidth for _, bandwidth in torus.holes.slow]
     for bandwidth in {*torus.bandwidth, *slow, network.memory_bandwidth / network.reception_ports}:
@@ -171,5 +172,5 @@ def _same_order(exact: Floats, ticked: Floats) -> bool:
     before, now = exact[order][:-1], exact[order][1:]
     highest = np.maximum.accumulate(ticked[order])[:-1]
     least = np.minimum.accumulate(ticked[order][::-1])[::-1][1:]
-    differ = now > before * (1 + _SUMS)
+    differ = now > before * (1 + SUMS)
     return bool((least > highest)[differ].all())

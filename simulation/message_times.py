@@ -81,11 +81,23 @@ class MessageTimes(Generic[S]):
 
         That is the mean of all but the first: `end` without the time of the first alone, divided by
         their number less one. The first begins on an idle network and warms up. (Its last message
-        within the run would tell less: it waits behind those of tasks that have gone on.)
+        within the run would tell less: it waits behind those of tasks that have gone on. Only where
+        draws, of ties for one, make the first faster within the run does that count.)
         """
         if self.iterations == 1:
             return self.end
-        return (self.end - self.alone) / (self.iterations - 1)
+        first = min(self.alone, self._end_of_first())
+        return (self.end - first) / (self.iterations - 1)
+
+    def _end_of_first(self) -> float:
+        """Seconds until the last message of the first of several iterations has arrived."""
+        n_phases = len(self.workload) // self.iterations
+        last = 0.0
+        for stretch in self.stretches:
+            if stretch.phases[0] < n_phases:
+                first = np.array(stretch.phases)[stretch.messages.round] < n_phases
+                last = max(last, float(stretch.arrived.max(where=first, initial=0.0)))
+        return last
 
     @property
     def phase_times(self) -> tuple[float, ...]:

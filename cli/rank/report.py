@@ -37,7 +37,7 @@ def print_answer(
     console.print(_header(application, found, basis))
     console.print()
     estimated = ways_are_open(found.workload, found.torus, found.routing)
-    _print_table(found, top, estimated, console)
+    _print_table(found, top, console)
     console.print()
     _print_reasons(found, estimated, console)
     print_heat(found, console)
@@ -96,13 +96,12 @@ def _header(application: LoadedTraffic, found: Forecast, basis: Basis) -> str:
     )
 
 
-def _print_table(found: Forecast, top: int, estimated: bool, console: Console) -> None:
+def _print_table(found: Forecast, top: int, console: Console) -> None:
     """Print the first and the last rows."""
     table = found.table
     scale, unit = time_unit(table[["time", "lower_bound"]].fillna(0).to_numpy().ravel())
     per_byte, byte_name = byte_unit(table["max_bytes"])
     checked = "observed_time" in table.columns
-    bound = "bound,\nesti-\nmated" if estimated else "lower\nbound"
     shown = new_table(
         "#",
         "mapping",
@@ -111,7 +110,7 @@ def _print_table(found: Forecast, top: int, estimated: bool, console: Console) -
         f"{percent(found.coverage)}\ninterval\n{unit}",
         "P(best)",
         *([f"simu-\nlated\n{unit}"] if checked else []),
-        f"{bound}\n{unit}",
+        f"lower\nbound\n{unit}",
         f"max\nlink\n{byte_name}",
         "hops\nper\nbyte",
         "max\nFIFO",

@@ -114,9 +114,9 @@ def command(
     from toruscast.simulation import simulate
     from toruscast.simulation.trace import write_trace
 
-    why = explain(workload, host, chosen, routing=work.routing)
     if every is not None:
-        check_interval(every, why.lower_bound, host)
+        least = explain(workload, host, chosen, routing=work.routing).lower_bound
+        check_interval(every, least, host)
     with output.progress("Simulating", count=part_of("packet-hops")) as progress:
         result = simulate(
             workload,
@@ -131,6 +131,7 @@ def command(
             watch=watched,
             progress=progress,
         )
+    why = explain(workload, host, chosen, routing=work.routing, simulation=result)
     found = look(result, why)
     content = {
         **setting.describe(),

@@ -113,8 +113,6 @@ def _time_one(
     from toruscast.simulation import StallError, simulate
 
     mapping, tell = item
-    # Before the simulation, which holds much memory.
-    why = explain(workload, torus, mapping, routing=how.routing, n=1)
     try:
         result = simulate(
             workload,
@@ -125,6 +123,7 @@ def _time_one(
         )
     except StallError as error:
         raise StallError(f"{mapping.name}: {error}") from None
+    why = explain(workload, torus, mapping, routing=how.routing, n=1, simulation=result)
     busy = result.wire_bytes / torus.link_bandwidth / how.iterations
     link = int(busy.argmax())
     return SimulatedMapping(

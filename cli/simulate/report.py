@@ -129,9 +129,7 @@ def _print_times(found: ReportTables, console: Console) -> None:
     each = " an iteration" if repeated else ""
     console.print(f"Time {seconds(time)}{each}", style="bold", end="")
     if least:
-        what = "estimate" if estimated else "lower bound"
-        what += " for one from a standing start," if repeated else " of"
-        console.print(f", {time / least:.2f} times the {what} {seconds(least)}", end="")
+        console.print(f", {time / least:.2f} times the lower bound of {seconds(least)}", end="")
     console.print(".")
     if repeated:
         console.print(
@@ -140,7 +138,10 @@ def _print_times(found: ReportTables, console: Console) -> None:
             "count all."
         )
     rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
-    console.print(bound_line(found.why, estimated, rounds))
+    line = bound_line(found.why, estimated, rounds)
+    if repeated:
+        line = f"One from a standing start is {line[0].lower()}{line[1:]}"
+    console.print(line)
     if found.result.coarsening > 1:
         console.print(
             f"Each simulated packet stands for up to {found.result.coarsening} real ones."

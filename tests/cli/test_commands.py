@@ -216,8 +216,8 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
             mapping = strategies.make(row.mapping, HALO, TORUS, seed=1)
             time = simulate(HALO, TORUS, mapping, routing=routing).time
             assert row.observed_time == pytest.approx(time)
+            assert row.lower_bound <= time
         assert ("an estimate of" in text) == (routing == "adaptive") == (" at least (" not in text)
-        assert ("esti-" in text) == (routing == "adaptive")
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,10 @@ def test_nothing_is_faster_than_the_release_bound(data):
     nbytes = [data.draw(sizes) for _ in edges]
     comm = CommGraph(len(node), *zip(*sorted(edges), strict=True), nbytes)
     mapping = TaskMapping(node, torus)
-    time = simulate(comm, torus, mapping).time
+    traffic = RoutedTraffic(comm, torus, mapping)
+    assert traffic.simulation.time >= traffic.sure_bound
     # Ticks are a thousandth of the longest packet, of a hop and of a message's software too.
-    assert time >= release_bound(comm, torus, mapping) * (1 - 2e-3)
+    assert traffic.sure_bound >= release_bound(comm, torus, mapping) * (1 - 2e-3)
 
 
 def test_messages_leave_a_fifo_one_after_the_other():

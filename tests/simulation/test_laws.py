@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_cases import examples, graphs, mapped, simulated_networks, tori, twisted
 
+from toruscast.features import RoutedTraffic
 from toruscast.mapping import CommGraph, Network, TaskMapping, Torus, Workload
 from toruscast.mapping.patterns import all_to_all, halo_3d
-from toruscast.routing import dilations, link_loads, release_bound, time_bounds
+from toruscast.routing import dilations, link_loads
 from toruscast.routing.messages import list_messages
 from toruscast.routing.packets import packet_counts
 from toruscast.simulation import _state as records
@@ -158,23 +159,14 @@ def test_no_rounds_beat_the_bounds(data, tie, routing):
 
 
 def time_and_least(rounds, torus, mapping, routing):
-    """The simulated time, and what the bounds leave as the least, ticks being whole."""
-    traffic = Workload(rounds, dependent=len(rounds) > 1)
-    result = simulate(traffic, torus, mapping, routing=routing)
-    bounds = time_bounds(traffic, torus, mapping, routing=routing)
-    strict = [bounds.injection, bounds.reception, bounds.latency]
+    """The simulated time, and the most that a resource, or the release of messages, needs."""
+    traffic = RoutedTraffic(Workload(rounds, dependent=len(rounds) > 1), torus, mapping, routing, 1)
+    least = traffic.sure
+    strict = [least.injection, least.reception, least.latency, least.total]
     # An even split is an estimate, an expected load too.
     if routing == "deterministic" and torus.tie in FIXED_TIES:
-        strict.append(bounds.link)
-        if len(rounds) == 1:
-            strict.append(release_bound(rounds[0], torus, mapping))
-    listed = list_messages(Workload(rounds), torus, mapping, 1)
-    _, tick = build_state(listed, len(rounds), torus, mapping, routing)
-    # Software and hops take whole ticks each, but many packets no more than they do: parts of
-    # ticks, of which each takes a thousand.
-    edges = sum(comm.n_edges for comm in rounds)
-    rounding = tick * (edges + torus.diameter + 2)
-    return result.time, max(strict) * (1 - 5e-4) - rounding
+        strict.append(least.link)
+    return traffic.simulation.time, max(strict)
 
 
 @examples(40)

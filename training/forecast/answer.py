@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -147,10 +147,7 @@ class Forecast:
     def reasons(self, mapping: str | None = None) -> Reasons:
         """Return what limits a candidate and its busiest links; the best if none is named."""
         name = self.table["mapping"].iloc[0] if mapping is None else mapping
-        why = explain(self.workload, self.torus, self.named(name), routing=self.routing)
-        # The table's bound allows for the clock of a simulation.
-        shown = float(self.table["lower_bound"][self.table["mapping"] == name].iloc[0])
-        return replace(why, lower_bound=shown) if shown < why.lower_bound else why
+        return explain(self.workload, self.torus, self.named(name), routing=self.routing)
 
     def _repr_html_(self) -> str:
         first = self.table.iloc[0]

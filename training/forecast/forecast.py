@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -18,14 +19,13 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.routing.packets import mean_message
-from toruscast.routing.routing import ways_are_open
 from toruscast.training.evaluate.metrics import score_answer
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction
 from toruscast.training.predictor.model_file import load_fitted
-from toruscast.training.predictor.unlearned import unlearned_kinds, widened
+from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
@@ -189,16 +189,11 @@ def forecast(
         several,
         routing=routing,
         features=tuple(names),
-        also={SURE_BOUND: lambda traffic: traffic.sure_bound},
+        also={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
         n_jobs=n_jobs,
         progress=routed,
     )
-    checks.warn_of_routing(chosen, routing, workload, torus)
-    unlearned = unlearned_kinds(chosen, workload, torus, routing)
-    checks.warn_of_distance(chosen, features, unlearned)
-    prior = chosen.prior_prediction(features)
-    if chosen.provenance_.get("default"):
-        prior = widened(prior, unlearned)
+    prior, unlearned = prior_of(chosen, features, workload, torus, routing, several)
     race = Race(belief_of(prior), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
     simulate = Simulate(workload, torus, several, routing, n_jobs)
     tell = None if progress is None else partial(progress, "simulations")
@@ -224,9 +219,8 @@ def forecast(
     table, verdict = _answer(race, prior, several, coverage, coarsening is not None)
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()[table.index]
-    if not ways_are_open(workload, torus, routing):
-        # Simulated times stand beside it, which a clock may have shortened.
-        table["lower_bound"] = np.minimum(table["lower_bound"], race.bounds[table.index])
+    # Simulated times stand beside it, which a clock may have shortened.
+    table["lower_bound"] = race.bounds[table.index]
     cost = Cost(
         to_answer,
         int(race.is_simulated.sum()),

@@ -16,9 +16,9 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict
 from toruscast.training.forecast.race import REGRET, SURE
-from toruscast.training.predictor import checks
 from toruscast.training.predictor.feature_sets import FEATURE_SETS, SKETCHED
 from toruscast.training.predictor.fitted import FittedModel, PriorPrediction, wins_of
+from toruscast.training.predictor.unlearned import prior_of
 
 from .measured import Measured, learn
 from .references import SIMULATED, in_words, references_to_try, with_references
@@ -118,12 +118,10 @@ def forecast_machine(
 ) -> Forecast:
     """Return the answer of a model of measured times, and of the runs that it learned from."""
     names = (*model.required_columns, *SHOWN_FEATURES)
-    checks.warn_of_routing(model, routing, workload, torus)
     features = with_references(
         workload, torus, mappings, names, routing=routing, n_jobs=n_jobs, progress=progress
     )
-    checks.warn_of_distance(model, features)
-    prior = model.prior_prediction(features)
+    prior, _ = prior_of(model, features, workload, torus, routing, mappings)
     runs = None if learned is None else learned.runs
     found = join(prior, list(features.index), runs, coverage=coverage, seed=seed)
     how = np.where(found.is_measured, "measured", "forecast")

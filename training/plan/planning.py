@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from toruscast.errors import InputError
 from toruscast.features import extract
@@ -15,6 +16,7 @@ from toruscast.training.measured.runs import Times
 from toruscast.training.predictor import checks
 from toruscast.training.predictor.fitted import FittedModel
 from toruscast.training.predictor.model_file import load_fitted
+from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.validation import job_count
 
 from .next_run import Plan
@@ -109,14 +111,14 @@ def plan(
         several,
         routing=routing,
         features=chosen.required_columns,
+        also={APART: attrgetter("rounds_apart")},
         n_jobs=job_count(n_jobs),
         progress=progress,
     )
-    checks.warn_of_routing(chosen, routing, workload, torus)
-    checks.warn_of_distance(chosen, features)
+    prior, _ = prior_of(chosen, features, workload, torus, routing, several)
     made = Plan(
         several,
-        chosen.prior_prediction(features),
+        prior,
         noise=noise,
         goal=goal,
         seed=seed,

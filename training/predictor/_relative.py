@@ -13,8 +13,8 @@ from toruscast.training.samples._table import seconds_of
 from .feature_sets import LOWER_BOUND, Target
 
 Floats = NDArray[np.float64]
-# Simulated times are rounded: they may fall below their bound by so much.
-_ROUNDED = 0.999
+# Part of a bound that simulations keep to: their clock ticks, and may end a little sooner.
+_IN_TICKS = 0.999
 # By how much of the lower bound the sketch lies off it where misses reach half of their full size,
 # and what is added so that no miss counts more than eleven times. In the samples of the default
 # model, the 95th percentile of the misses is .1 % where that is .2 %, 2 % at 2 %, 7 % at 20 % and
@@ -62,11 +62,12 @@ class Scale(NamedTuple):
         """Seconds below which no time falls; none where the sketch itself does."""
         if self.target == "measured":
             return self.bound
-        return np.where(self.unit < _ROUNDED * self.bound, 0.0, self.bound)
+        least = _IN_TICKS * self.bound
+        return np.where(self.unit < least, 0.0, least)
 
     def holds(self, times: Floats) -> bool:
-        """Whether no time lies below its bound, but for rounding."""
-        return bool((times >= _ROUNDED * self.least).all())
+        """Whether no time lies below its bound."""
+        return bool((times >= self.least).all())
 
 
 class Relative(NamedTuple):

@@ -61,7 +61,7 @@ def warn_of_routing(model: FittedModel, routing: Routing, workload: Workload, to
     ways = phase_routings(routing, workload, torus)
     if any(phase_routings(each, workload, torus) != ways for each in learned):
         told = " and ".join(learned)
-        warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=3)
+        warnings.warn(f"the model learned from {told} routing, not {routing}", stacklevel=4)
 
 
 def warn_of_distance(
@@ -77,7 +77,7 @@ def warn_of_distance(
     if unlearned:
         warnings.warn(
             f"the model learned from no {' or '.join(unlearned)}: its intervals do not hold there",
-            stacklevel=3,
+            stacklevel=4,
         )
     names = [str(name) for name in model.feature_names_in_]
     values = table[names].to_numpy()
@@ -94,5 +94,5 @@ def warn_of_distance(
             f"most mappings lie far from those that the model learned from, in {', '.join(far[:3])}"
             f"{' and others' if len(far) > 3 else ''}: what it learned may not hold beyond, and "
             f"intervals do not tell{hint}",
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 ROUNDS = "dependent rounds"
 PHASES = "phases between barriers"
 ADAPTIVE = "packets that choose their way"
+SEVERAL = "several tasks a node"
 Case = tuple[Workload | CommGraph, Torus, TaskMapping | Sequence[TaskMapping]]
 
 
@@ -125,7 +126,9 @@ def build_samples(
             progress(n_done, rows)
     table = _assembled(jobs, how, known(tables))
     told = {"level": level, **(provenance or {})}
-    kinds = {kind for job in jobs for kind in kinds_of(job.workload, job.torus, routing)}
+    kinds = {
+        kind for job in jobs for kind in kinds_of(job.workload, job.torus, routing, job.mappings)
+    }
     told["kinds"] = sorted(kinds)
     if iterations > 1:
         told["iterations"] = iterations
@@ -139,14 +142,16 @@ def build_samples(
     return table
 
 
-def kinds_of(workload: Workload, torus: Torus, routing: Routing) -> tuple[str, ...]:
-    """Return of which kinds traffic is, besides one exchange in dimension order.
+def kinds_of(
+    workload: Workload, torus: Torus, routing: Routing, mappings: Sequence[TaskMapping]
+) -> tuple[str, ...]:
+    """Return of which kinds traffic is, besides one exchange, in dimension order, of a task a node.
 
     Examples
     --------
     >>> from toruscast.mapping import patterns
     >>> twice = Workload([patterns.ring(4, 8)] * 2, dependent=True)
-    >>> kinds_of(twice, Torus((4,)), "adaptive")
+    >>> kinds_of(twice, Torus((4,)), "adaptive", [TaskMapping(range(4), 4)])
     ('dependent rounds', 'packets that choose their way')
     """
     kinds = []
@@ -154,6 +159,8 @@ def kinds_of(workload: Workload, torus: Torus, routing: Routing) -> tuple[str, .
         kinds.append(ROUNDS if workload.dependent else PHASES)
     if ways_are_open(workload, torus, routing):
         kinds.append(ADAPTIVE)
+    if any(mapping.tasks_per_node > 1 for mapping in mappings):
+        kinds.append(SEVERAL)
     return tuple(kinds)
 
 
