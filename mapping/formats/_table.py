@@ -62,18 +62,20 @@ class Table:
 
 
 def fields(line: str) -> list[str]:
-    """Split a line at its commas, if it has any, or else at blanks."""
-    return [field.strip() for field in line.split(",")] if comma(line) else line.split()
+    """Split a line at its semicolons or commas, if it has any, or else at blanks."""
+    return [field.strip() for field in line.split(comma(line))]
 
 
 def comma(line: str) -> str | None:
-    """Return the comma where it separates; None where blanks do, decimal commas or not.
+    """Return the semicolon or comma that separates; None where blanks do, decimal commas or not.
 
     Examples
     --------
-    >>> comma("0, 1, 8"), comma("0 1 8"), comma("0 1 8,5")
-    (',', None, None)
+    >>> comma("0, 1, 8"), comma("0 1 8"), comma("0 1 8,5"), comma("0;1;8,5")
+    (',', None, None, ';')
     """
+    if ";" in line:
+        return ";"
     if "," not in line or (" " not in line and "\t" not in line):
         return "," if "," in line else None
     parts = line.split()
@@ -93,7 +95,7 @@ def cells(line: str) -> tuple[str | None, list[str]]:
     """
     # Blanks and tabs between numbers are alike; names may hold blanks.
     tab = None if all(map(NUMBER.fullmatch, line.split())) or "\t" not in line else "\t"
-    separator = ";" if ";" in line else comma(line) or tab
+    separator = comma(line) or tab
     parts = line.split() if separator is None else line.split(separator)
     return separator, [part.strip().strip("\"'") for part in parts]
 
@@ -194,7 +196,7 @@ def row_of(
     """Return the numbers of one line, without those of columns that are None."""
     parts = [part.strip() for part in line.split(separator)]
     if len(parts) != len(columns):
-        kind = {None: "blanks", ",": "commas"}.get(separator, f"'{separator}'")
+        kind = {None: "blanks", ",": "commas", ";": "semicolons"}.get(separator, f"'{separator}'")
         names = ", ".join(column.name if column else "..." for column in columns[:4])
         names += ", ..." if len(columns) > 4 else ""
         expected = f"{len(columns)} columns ({names}) separated by {kind}"

@@ -270,12 +270,12 @@ def _rates(source: Source, _: bytes) -> Foreign | None:
 
 
 def _decimal_comma(source: Source, _: bytes) -> Foreign | None:
-    """Numbers between blanks, of which one has a comma."""
+    """Numbers between blanks or semicolons, of which one has a comma."""
     if any("process_id" in line.lower() for _, line in source.lines[:2]):
         # MapLib's tasks of a place.
         return None
     for number, line in source.lines:
-        words = line.split()
+        words = [word.strip() for word in line.split(";" if ";" in line else None)]
         if len(words) < 2 or COMMA.fullmatch(words[0]) or not all(map(NUMBER.fullmatch, words)):
             continue
         if comma := next((word for word in words if COMMA.fullmatch(word)), None):
@@ -365,15 +365,8 @@ def _jobs(source: Source, _: bytes) -> Foreign | None:
 def _look(source: Source, _: bytes) -> Foreign | None:
     """What the text looks like by its first signs."""
     start = source.start[:200].decode(errors="replace")
-    line = source.first_line()[1]
     if _JSON.match(start):
         return Foreign("JSON")
     if _XML.match(start):
         return Foreign("XML")
-    if (";" in line and "," not in line) or are_numbers(line):
-        decimal = any(COMMA.fullmatch(cell.strip()) for cell in line.split(";"))
-        return Foreign(
-            "values separated by ;",
-            "commas or blanks between values" + (", and decimal points" if decimal else ""),
-        )
     return None

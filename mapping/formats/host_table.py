@@ -73,10 +73,9 @@ def _named_rows(text: Text) -> list[tuple[int, dict[str, str]]]:
     number, line = text.first_line()
     names = split_names(line)
     keys = _keys(names)
-    separator = "," if "," in line else None
     rows = []
     for at, raw in text.lines("#", skip=number):
-        parts = [part.strip("\"'") for part in fields(raw)] if separator else raw.split()
+        parts = [part.strip("\"'") for part in fields(raw)]
         if len(parts) != len(names):
             found = f"{len(parts)}: {raw[:60]}"
             raise text.fault("wrong number of columns", at, found, f"{len(names)} ({line[:60]})")

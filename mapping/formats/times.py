@@ -15,7 +15,7 @@ from toruscast.files import note_read
 
 from ._table import NUMBER
 from .dialect import Dialect
-from .foreign import COMMA, surely_foreign
+from .foreign import COMMA, are_numbers, surely_foreign
 from .opening import Text
 from .source import Source
 
@@ -202,7 +202,9 @@ def is_times(source: Source) -> bool:
             return False
     except InputError:
         return False
-    return len(parts) == 2 and not NUMBER.fullmatch(parts[0]) and bool(NUMBER.fullmatch(parts[1]))
+    if len(parts) != 2 or NUMBER.fullmatch(parts[0]) or are_numbers(parts[0]):
+        return False
+    return bool(NUMBER.fullmatch(parts[1]))
 
 
 DIALECT = Dialect(

@@ -98,7 +98,7 @@ def are_named_lines(source: Source) -> bool:
     """Whether the lines hold a name and nodes."""
     # A name may hold a percent sign, which starts a comment elsewhere.
     lines = (line.partition("#")[0].strip() for line in source.raw_lines)
-    name, *parts = (part.strip() for part in next(filter(None, lines), "").split(","))
+    name, *parts = _named(next(filter(None, lines), ""))
     if not parts or not WHOLE.fullmatch(parts[0]) or not _is_name(name):
         return False
     return not _in_brackets(name, parts)
@@ -110,7 +110,7 @@ def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
     n_tasks = None
     seen: dict[str, int] = {}
     for number, line in text.lines("#"):
-        name, *parts = (part.strip() for part in line.split(","))
+        name, *parts = _named(line)
         if name in seen:
             raise text.fault(
                 "name of a mapping stands twice", number, f"{name}, also line {seen[name]}"
@@ -126,6 +126,10 @@ def read_many(source: Source, options: MappingOptions) -> Iterator[TaskMapping]:
         yield node_row(text, number, parts, options, name)
     if not seen:
         raise text.fault("file without data")
+
+
+def _named(line: str) -> list[str]:
+    return [part.strip() for part in line.split("," if "," in line else ";")]
 
 
 def _is_name(word: str) -> bool:

@@ -11,7 +11,7 @@ from toruscast.errors import InputError
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from .._rows import read_rows
-from .._table import NUMBER, Column, Table, fields, row_of
+from .._table import NUMBER, Column, Table, comma, fields, row_of
 from ..dialect import Dialect
 from ..opening import Text
 from ..source import Source
@@ -102,11 +102,11 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
         raise text.fault("table of a mapping without places", number, line, expected)
     kept = [c if c in wanted | {"task", "slot"} else None for c in columns]
     after = next(text.lines(skip=number), (0, ""))[1]
-    separator = "," if "," in line else None
+    separator = comma(line)
     if wanted == {"host"}:
         return _of_hosts(source, kept, separator, options)
-    if (separator == ",") != ("," in after) and after:
-        separator = "," if "," in after else None
+    if after and (separator or comma(after)):
+        separator = comma(after)
     shown = [None if c is None else Column(c, whole=True) for c in kept]
     table = read_rows(source.stream, shown, number, separator)
     named = [column for column in kept if column]
