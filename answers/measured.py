@@ -53,7 +53,7 @@ def _offer(found: Measured) -> str:
 
 def _noise(runs: Runs, scores: dict[str, float]) -> list[str]:
     """How far the runs of one mapping differ, and what order that leaves possible."""
-    reached = f"Mappings kept out are ordered with an RCC of {scores['rcc']:.3f}"
+    reached = f"Mappings held out are ordered with an RCC of {scores['rcc']:.3f}"
     if math.isnan(runs.noise):
         return [
             f"{reached}. Every mapping ran once, so that the noise is not known: all that the "

@@ -78,7 +78,10 @@ def _report(file: str, torus: Torus | None, reading: Reading, placing: Placing) 
             warnings.simplefilter("always")
             source = Source(file, torus=torus)
             fits = _mappings_of_folder(source) or recognised(source)
-            if reading.form != "auto":
+            if reading.columns and reading.form == "auto" and "table" in [fit.name for fit in fits]:
+                # Names that the caller gives are those of a graph.
+                fits = [identify(source, "graph", "table")]
+            elif reading.form != "auto":
                 fits = [identify(source, "graph", reading.form)]
             elif (known := foreign(source)) is not None and not fits:
                 report |= {"is": known.name}
@@ -153,6 +156,7 @@ def _content(
     """What the first dialect that can be read finds in the file."""
     kinds = [dialect.holds for dialect in fits]
     no_mapping: dict[str, str] = {}
+    refused: InputError | None = None
     host = torus
     if host is None and kinds == ["mapping"]:
         host = _guessed_torus(source, fits[0])
@@ -164,9 +168,16 @@ def _content(
             # Bare numbers may be a graph as well as a mapping; then they are the graph.
             if torus is not None and "graph" not in kinds:
                 raise
-            no_mapping = {} if torus is None else {"no_mapping": str(error)}
+            if torus is not None:
+                refused, no_mapping = error, {"no_mapping": str(error)}
     if "graph" in kinds:
-        workload = read_workload(source.path, include=reading.include, **reading.how)
+        try:
+            workload = read_workload(source.path, include=reading.include, **reading.how)
+        except InputError as error:
+            # What is no good graph may be a good file of another kind.
+            if {*kinds} == {"graph"}:
+                raise
+            raise refused or _which(source, fits, error) from None
         about = [line for fit in fits for line in fit.describe(source)]
         facts = graph_facts(workload) | {"phases": len(workload)} | no_mapping
         return facts | ({"about": about} if about else {})
@@ -178,6 +189,23 @@ def _content(
     if "times" in kinds:
         return {"times": len(read_times(source.path))}
     return {}
+
+
+def _which(source: Source, fits: list[Dialect], fault: InputError) -> InputError:
+    """The question which of several kinds a file is; why it is no graph beside it."""
+    graph = next(fit.name for fit in fits if fit.holds == "graph")
+    others = [fit for fit in fits if fit.holds != "graph"]
+    why = fault.message + ("" if fault.found is None else f", {fault.found}")
+    look = "--torus TORUS to look into the mapping" if others[0].holds == "mapping" else "one kind"
+    if len(others) > 1:
+        look += ", --mapping-format to say which"
+    return InputError(
+        "fits several formats",
+        file=source.path,
+        line=fault.line,
+        found=" and ".join([f"{graph} ({why})", *(fit.name for fit in others)]),
+        expected=look + (f"; of {graph} {fault.expected}" if fault.expected else ""),
+    )
 
 
 def _guessed_torus(source: Source, dialect: Dialect) -> Torus | None:
@@ -237,7 +265,11 @@ def _words(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {counted(report['hosts'], 'host')}")
     may_map = any(f["holds"] == "mapping" for f in report["fits"]) and "mappings" not in report
     if may_map and not report["faults"]:
-        why = report.get("no_mapping", "--torus is needed to look into it")
+        ways = [fit["format"] for fit in report["fits"] if fit["holds"] == "mapping"]
+        needed = "--torus is needed to look into it"
+        if len(ways) > 1:
+            needed += f"; where both fit, --mapping-format {' or '.join(ways)} says which"
+        why = report.get("no_mapping", needed)
         lines.append(f"  as a mapping: {why}")
     lines += [f"  note: {note}" for note in report["notes"]]
     lines += [f"  fault: {fault}" for fault in report["faults"]]

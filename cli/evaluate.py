@@ -78,7 +78,7 @@ def command(
     work: Work,
     output: Output,
 ) -> None:
-    """Measure how well feature sets forecast mappings kept out of training.
+    """Measure how well feature sets forecast mappings held out of training.
 
     Two thirds of the samples train, one third is forecast, over and over. A metric of your own is a
     function in a Python file; without --features the answer is what it adds to the set 'prior' and

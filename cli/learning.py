@@ -88,7 +88,7 @@ def between(metric: str, low: float, high: float) -> str:
 
 def print_quality(quality: pd.DataFrame, console: Console) -> None:
     """Print the scores of one predictor over repeated splits, as `summarise` gives them."""
-    console.print("Quality on mappings kept out of training, over repeated splits:", style="bold")
+    console.print("Quality on mappings held out of training, over repeated splits:", style="bold")
     shown = new_table("score", "mean", "95 % of splits", "what it is", left=("score", "what it is"))
     for row in records(quality):
         label, meaning = METRICS[row["metric"]]

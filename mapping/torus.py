@@ -542,6 +542,7 @@ def parse_sizes(text: str) -> Torus:
     parts = plain.lower().split("x")
     sizes = read_sizes("x".join(part.removesuffix("m") for part in parts))
     if sizes is None:
-        raise InputError("bad torus", found=text, expected=expected)
+        found = text if text.strip() else "nothing"
+        raise InputError("bad torus", found=found, expected=expected)
     wrap = tuple(not part.endswith("m") for part in parts)
     return Torus(sizes, wrap=wrap, twist=twisted.named_twist(sizes) if is_twisted else ())

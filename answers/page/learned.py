@@ -54,7 +54,7 @@ def _of_samples(found: Training) -> list[Section]:
     scores = {str(row["metric"]): row for row in found.quality.to_dict("records")}
     rcc = scores["rcc"]
     text = (
-        f"On mappings kept out of training, {percent(rcc['mean'])} of the pairs are in the right "
+        f"On mappings held out of training, {percent(rcc['mean'])} of the pairs are in the right "
         f"order (RCC {rcc['mean']:.3f}"
     )
     if np.isfinite(rcc["low"]):

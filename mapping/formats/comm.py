@@ -16,6 +16,7 @@ from toruscast.validation import one_of, whole_number
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..workload import Workload, as_workload
 from ._atomic import atomic_path
+from ._table import cells
 from .graphs._collectives import check_algorithms
 from .graphs.build import AnyPath, Duplicates, Gathered, GraphOptions, Include
 from .opening import Progress, check_path, label
@@ -157,7 +158,7 @@ def _read(
         gathered,
     )
     source = Source(path, n_tasks=n_tasks, progress=progress)
-    dialect = identify(source, "graph", format)
+    dialect = identify(source, "graph", _form(source, format, options.columns))
     workload = as_workload(reader_of(dialect)(source, options))
     if messages is not None:
         counted = dialect.name == "npz" and b"n_messages.npy" in source.data
@@ -167,6 +168,16 @@ def _read(
     edges = sum(phase.n_edges for phase in workload)
     note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
     return workload
+
+
+def _form(source: Source, form: str, columns: Mapping[str, str]) -> str:
+    """The format's name: a table where the caller gives the names above it.
+
+    They may mean something else in a table of another kind.
+    """
+    names = {*columns.values()} - {str(place) for place in range(10)}
+    told = form == "auto" and bool(names)
+    return "table" if told and names <= {*cells(source.first_line()[1])[1]} else form
 
 
 def _with_counts(graph: CommGraph, path: AnyPath, options: GraphOptions) -> CommGraph:

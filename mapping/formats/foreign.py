@@ -87,6 +87,11 @@ _BY_START = (
     _known(rb"<gexf", "GEXF", _GRAPHS),
     _known(rb"(strict\s+)?(di)?graph\b[^\[{\n]{0,200}\s*\{", "DOT", _GRAPHS),
     _known(rb"((Creator|Version)\b[^\n]*+\n\s*)*graph\s*\[", "GML", _GRAPHS),
+    _known(
+        rb"\(\s*(block|cyclic|plane)\b",
+        "a distribution of tasks by a word",
+        "the nodes of the tasks: flux job taskmap, or (vector,(first node, nodes, tasks a node))",
+    ),
     _known(rb"\*(Vertices|Network)\b", "Pajek", _GRAPHS),
     _known(rb"@(nodes|arcs|edges)\b", "LGF, a graph of LEMON", _EXPORT),
     _known(rb"LEDA\.GRAPH", "LEDA", _GRAPHS),
@@ -212,7 +217,8 @@ def known_files(source: Source) -> Iterator[Foreign]:
         if sign.match(bare) or sign.match(start):
             yield known
     looks: tuple[Callable[[Source, bytes], Foreign | None], ...] = (
-        *(_archive, _page, _columns, _rates, _decimal_comma, _hypergraph, _jobs),
+        *(_archive, _page, _columns, _rates, _decimal_comma, _hypergraph, _jobs, _ranges),
+        *(_tasks_of_hosts,),
         _look,
     )
     for look in looks:
@@ -360,6 +366,37 @@ def _jobs(source: Source, _: bytes) -> Foreign | None:
         "the traffic of one job; --allocation takes its nodes, one a line",
         sure=True,
     )
+
+
+_SPAN = r"[0-9]+(?:-[0-9]+)?"
+_SPANS = re.compile(rf"{_SPAN}(?:\s*,\s*{_SPAN})*")
+_ORDER = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
+_OF_HOSTS = re.compile(rf"[A-Za-z_][\w.\[\],-]*(?:\s*:\s*|\s+)({_SPANS.pattern})")
+
+
+def _ranges(source: Source, _: bytes) -> Foreign | None:
+    """Ranges on several lines, each closed: the tasks of a node, or the next ranks of an order."""
+    lines = [line for _, line in source.lines]
+    if len(lines) < 2 or not all(map(_SPANS.fullmatch, lines)) or "-" not in "".join(lines):
+        return None
+    named = Path(source.path).name.upper().startswith("MPICH_RANK_ORDER")
+    if named or any(map(_ORDER.match, source.raw_lines)):
+        return None
+    return Foreign(
+        "ranges of tasks, which may be those of each node or an order of ranks (Cray)",
+        "with semicolons between the nodes (0-3;4-7), or below '# MPICH_RANK_ORDER'",
+        sure=True,
+        line=source.lines[0][0],
+    )
+
+
+def _tasks_of_hosts(source: Source, _: bytes) -> Foreign | None:
+    """Tasks of hosts as launchers print them, where a line names several or has no colon."""
+    lines = [line for _, line in source.lines[:8]]
+    matches = [match for line in lines if (match := _OF_HOSTS.fullmatch(line))]
+    if not lines or len(matches) < len(lines) or not any("-" in m[1] for m in matches):
+        return None
+    return Foreign("tasks of hosts", "a host, a colon and its tasks on each line: node017: 0-3,8")
 
 
 def _look(source: Source, _: bytes) -> Foreign | None:

@@ -113,6 +113,10 @@ def check_path(path: object) -> None:
     """Raise `InputError` unless this may name a file."""
     if not isinstance(path, str | os.PathLike):
         raise InputError("bad path", found=repr(path), expected="the name of a file or folder")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError("bad file name", found=ascii(os.fspath(path))) from None
 
 
 @contextmanager

@@ -31,6 +31,9 @@ from .dialect import NOUNS, OPTIONS, Dialect, Holds
 from .foreign import Foreign, foreign, surely_foreign
 from .source import Source
 
+# Dialects of graphs whose files may hold anything else.
+_ARRAYS = {"npy": "an array of NumPy", "npz": "an archive of NumPy"}
+
 
 def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     """Return all dialects, or those that hold one kind of thing.
@@ -238,6 +241,12 @@ def _described(dialect: Dialect) -> str:
 
 
 def _not_asked_for(source: Source, holds: Holds, other: Dialect) -> InputError:
+    if holds != "graph" and other.name in _ARRAYS:
+        return InputError(
+            f"{NOUNS[holds]} as {_ARRAYS[other.name]}, which is not read",
+            file=source.path,
+            expected="text, such as numpy.savetxt('best.map', node, fmt='%d') writes",
+        )
     return InputError(
         "not what was asked for",
         file=source.path,
@@ -248,11 +257,11 @@ def _not_asked_for(source: Source, holds: Holds, other: Dialect) -> InputError:
 
 
 def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
-    if not (known := foreign(source)):
+    fits = recognised(source)
+    if not (known := foreign(source)) and not fits:
         # What is no text, or holds nothing, says so.
         source.text.first_line()
     noun = NOUNS[holds]
-    fits = recognised(source)
     if fits and (_is_sure(fits[0], source) or all(fit.holds != holds for fit in fits)):
         fault = _not_asked_for(source, holds, fits[0])
         if fits[0].holds != holds or named is None:

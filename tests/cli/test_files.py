@@ -185,3 +185,13 @@ def test_convert_and_doctor_take_how_a_graph_is_read(run, tmp_path):
     assert "2 edges, 250 B" in run(f"convert trace.csv out.edges {how}").stdout
     assert "2 edges, 250 B" in run(f"doctor trace.csv {how}").stdout
     assert "stands twice" in run("convert trace.csv o.npz --columns src=a,dst=b,nbytes=c", 2).stderr
+
+
+def test_doctor_asks_which_reading_is_meant(run, tmp_path):
+    path = tmp_path / "places.txt"
+    path.write_text("4 2\n0 0\n0 1\n1 0\n1 1\n")
+    out = run("doctor places.txt", 2).stdout
+    assert "fits several formats: found edges (wrong number of columns" in out
+    assert "and bluegene and sst-coordinates, expected --torus TORUS" in out
+    out = run("doctor places.txt --torus 8x8", 2).stdout
+    assert 'format="bluegene" or format="sst-coordinates" to say which' in out

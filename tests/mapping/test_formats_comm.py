@@ -262,3 +262,9 @@ def test_comments_of_any_length_before_the_number_of_tasks(tmp_path):
     path = tmp_path / "graph.edges"
     path.write_text("# " + "x" * 5000 + "\n# n_tasks 1234\n0 1 100\n")
     assert read_comm(path).n_tasks == 1234
+
+
+def test_a_name_that_no_file_can_have_is_refused():
+    for use in (read_comm, lambda path: write_comm(EDGES, path)):
+        with pytest.raises(InputError, match="bad file name"):
+            use("\ud800.csv")

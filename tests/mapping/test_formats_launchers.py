@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping import Hosts, TaskMapping, Torus
-from toruscast.mapping.formats import read_hosts, read_mapping, write_mapping
+from toruscast.mapping.formats import read_hosts, read_mapping, read_mappings, write_mapping
 from toruscast.mapping.formats.mappings.devices import read_devices
 from toruscast.mapping.formats.registry import dialects
 
@@ -562,3 +562,70 @@ def test_numbers_of_several_devices_a_chip(tmp_path):
     assert "--tasks-per-node 2" in advice
     back = read_mapping(tmp_path / "ids.json", torus, tasks_per_node=2)
     assert (back.node.tolist(), back.slot.tolist()) == ([7, 2, 2], [0, 0, 1])
+
+
+STYLES = [
+    "rank_bindings:\n- {rank: 0, env_overrides: {TT_VISIBLE_DEVICES: '3'}}\n"
+    "- {rank: 1, env_overrides: {TT_VISIBLE_DEVICES: '2'}}\n",
+    "rank_bindings: [{rank: 0, mesh_id: 0, mesh_host_rank: 3}, {mesh_host_rank: 2, rank: 1}]\n",
+    "rank_bindings:\n  [ {rank: 0,\n     TT_VISIBLE_DEVICES: 3},\n"
+    "    {rank: 1, TT_VISIBLE_DEVICES: 2} ]\nother: {rank: 7}\n",
+    "rank_bindings:\n  - mesh_host_rank: 3\n    rank: 0\n  - mesh_host_rank: 2\n    rank: 1\n",
+]
+
+
+@pytest.mark.parametrize("text", STYLES)
+def test_bindings_are_read_in_each_style_of_yaml(tmp_path, text):
+    path = tmp_path / "b.yaml"
+    path.write_text(text)
+    assert read_mapping(path, Torus((2, 2))).node.tolist() == [3, 2]
+
+
+def test_ranges_a_line_may_be_tasks_of_nodes_or_an_order(tmp_path):
+    path = tmp_path / "ranks.map"
+    path.write_text("0-3\n4-7\n")
+    torus = Torus((2, 4))
+    with pytest.raises(InputError, match="those of each node or an order of ranks"):
+        read_mapping(path, torus)
+    assert read_mapping(path, torus, format="rank-order").node.tolist() == [*range(8)]
+    for text in ("# MPICH_RANK_ORDER\n0-3\n4-7\n", "0-3,\n4-7\n"):
+        path.write_text(text)
+        assert read_mapping(path, torus).node.tolist() == [*range(8)]
+    path.write_text("0-3;4-7\n")
+    assert read_mapping(path, torus).node.tolist() == [0] * 4 + [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("corona[1-2]: 0-7\n", "tasks of hosts"),
+        ("corona1 0-3\ncorona2 4-7\n", "tasks of hosts"),
+        ("(block,(4,4))\n", "a distribution of tasks by a word"),
+    ],
+)
+def test_neighbours_of_taskmaps_are_named(tmp_path, text, name):
+    path = tmp_path / "t.map"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"found {name}"):
+        read_mapping(path, Torus((8,)))
+
+
+def test_arrays_of_numpy_are_no_mappings(tmp_path):
+    np.save(tmp_path / "m.npy", np.arange(4))
+    np.savez(tmp_path / "m.npz", node=np.arange(4))
+    for name in ("m.npy", "m.npz"):
+        with pytest.raises(InputError, match=r"mapping as an ar.* of NumPy.*numpy\.savetxt"):
+            read_mapping(tmp_path / name, Torus((2, 2)))
+
+
+def test_coordinates_of_other_dimensions_are_named(tmp_path):
+    path = tmp_path / "c.txt"
+    path.write_text("2 3\n0 0 0\n0 1 0\n")
+    with pytest.raises(InputError, match="found 2 3, 2 nodes in 3 dimensions, expected 5"):
+        read_mapping(path, Torus((2,) * 5))
+
+
+@pytest.mark.parametrize("read", [read_mapping, read_mappings])
+def test_a_name_that_no_file_can_have_is_refused(read):
+    with pytest.raises(InputError, match="bad file name"):
+        read("\ud800.csv", Torus((2,)))

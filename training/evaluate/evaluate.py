@@ -1,4 +1,4 @@
-"""How well forecasts hold on mappings kept out of training."""
+"""How well forecasts hold on mappings held out of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How forecasts improve with the samples learned from, and what they say of samples kept out."""
+"""How forecasts improve with the samples learned from, and what they say of samples held out."""
 
 from __future__ import annotations
 

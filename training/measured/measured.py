@@ -205,7 +205,7 @@ def _trees(
 
 
 def _folds(n: int, seed: int) -> list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-    """Rounds of what is learned from and what is kept out."""
+    """Rounds of what is learned from and what is held out."""
     return [
         list(KFold(min(_FOLDS, n), shuffle=True, random_state=seed + i).split(np.arange(n)))
         for i in range(_ROUNDS if n < _MANY else 1)
@@ -263,7 +263,7 @@ def _unlearned(runs: Runs, flat: float, best: float) -> NothingToLearnError:
     along = "; they rise from row to row" if with_row > 0.8 else ""
     along = "; they fall from row to row" if with_row < -0.8 else along
     return NothingToLearnError(
-        "nothing to learn: times kept out are forecast no better than by the median of the others"
+        "nothing to learn: times held out are forecast no better than by the median of the others"
         f", or only by chance (off by {100 * best:.2g} % against {100 * flat:.2g} %){along}",
         file=runs.file,
         expected="times that follow the simulated ones or a feature",

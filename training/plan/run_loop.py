@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from toruscast.errors import InputWarning
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.run_log import append_run, is_logged
 
@@ -129,6 +131,13 @@ def drive(
             name = plan.name_of(mapping)
             note = {"size": _size(runs_file)}
             seconds = script.run(name, partial(write, mapping), note)
+            if _size(runs_file) != note["size"]:
+                warnings.warn(
+                    f"{runs_file}: another program wrote to it during the run; its lines stay, and "
+                    "count when the plan is made anew",
+                    InputWarning,
+                    stacklevel=2,
+                )
             try:
                 _keep(plan, runs_file, name, seconds)
             finally:

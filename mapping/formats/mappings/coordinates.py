@@ -71,8 +71,6 @@ def is_sst(source: Source) -> bool:
     rows = [fields(line) for _, line in source.lines[1:]]
     if any(len(row) != width or not all(map(WHOLE.fullmatch, row)) for row in rows):
         return False
-    if source.torus is not None and width not in (source.torus.ndim, source.torus.ndim + 1):
-        return False
     if source.torus is not None and source.torus.ndim == 1 and width != 1:
         # Lines of coordinate and slot.
         return False
@@ -102,7 +100,9 @@ def read_sst(source: Source, options: MappingOptions) -> TaskMapping:
     count = whole(text, number, "number of nodes", parts[0])
     width = whole(text, number, "number of dimensions", parts[1])
     if width not in (torus.ndim, torus.ndim + 1):
-        raise text.fault("wrong number of dimensions", number, width, f"{torus.ndim}, on {torus}")
+        found = f"{line}, {counted(count, 'node')} in {counted(width, 'dimension')}"
+        expected = f"{torus.ndim} dimensions, on {torus}"
+        raise text.fault("wrong number of dimensions", number, found, expected)
     names = [*(f"coordinate {d}" for d in range(torus.ndim)), "slot"][:width]
     table = read_table(text, [Column(name, whole=True) for name in names], skip=number)
     if table.n_rows != count:

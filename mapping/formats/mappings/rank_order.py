@@ -147,6 +147,7 @@ DIALECT = Dialect(
     read=read,
     write=write,
     weak=lambda source: not has_sign(source),
+    near=lambda source: bool(source.lines) and all(_items(line) for _, line in source.lines[:8]),
     suffixes=("mpich_rank_order",),
     documentation="""
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.

@@ -20,9 +20,10 @@ from ..source import Source
 from .build import MappingOptions, Target, mapping_of, rows_of, write_lines
 
 START = re.compile(r"^[ \t]*+rank_bindings\s*+:", re.M)
-ITEM = re.compile(r"\s*-\s")
-KEY = re.compile(
-    r"[\s{,-](rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
+# An item begins with a hyphen, or in flow style with a brace that is no value of a key.
+TOKEN = re.compile(
+    r"((?:^\s*-|(?<=[\[,])|^)\s*\{|^\s*-(?=\s))"
+    r"|(?<![\w])(rank|mesh_id|mesh_host_rank|\w*VISIBLE_DEVICES)\s*:\s*"
     r"(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|[^,}#\s]+)"
 )
 # The name of newer versions, and that of older ones.
@@ -43,15 +44,16 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     raws = list(text.raw_lines())
     for number, line in text.lines("#"):
         raw = raws[number - 1]
-        if re.match(r"\S", raw):
+        if re.match(r"[\w\"']", raw):
             inside = bool(START.match(line))
-            continue
+            line = START.sub("", line)
         if not inside:
             continue
-        if ITEM.match(raw) and "rank" in line:
-            at.append(number)
-            entries.append({})
-        for key, value in KEY.findall(f" {line}"):
+        for item, key, value in TOKEN.findall(line):
+            if item:
+                at.append(number)
+                entries.append({})
+                continue
             if not entries or key in entries[-1]:
                 raise text.fault("bad rank binding", number, line, "- rank: N, then its keys")
             entries[-1][key] = value.strip("\"'")
