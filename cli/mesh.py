@@ -99,7 +99,7 @@ def step_options(function: F) -> F:
 
 # Forms of our own; every other one is a format of mappings.
 _SUFFIXES = {".json": "json", ".npy": "npy", ".py": "python"}
-_FORMS = (*_SUFFIXES.values(), "neuron")
+_FORMS = (*_SUFFIXES.values(), "torch", "neuron")
 
 Targets = list[tuple[str, str]]
 
@@ -134,12 +134,16 @@ def check_files(files: tuple[str, ...], output: Output, report: str | None) -> T
 
 def write_files(answer: MeshForecast, targets: Targets) -> dict[str, str]:
     """Write the best layout to each file, and return how each is used where it needs a word."""
+    from toruscast.mapping.mesh.written import torch_program
+
     advice = {}
     for form, path in targets:
         if form == "json":
             write_text(answer.ids_as_json(), path)
         elif form == "python":
             write_text(answer.jax_program(), path)
+        elif form == "torch":
+            write_text(torch_program(answer.ids, answer.axes), path)
         elif form == "neuron":
             write_text(answer.rank_list(), path)
         elif form == "npy":
@@ -296,7 +300,8 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
     multiple=True,
     metavar="[FORM=]FILE",
     help="Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
-    "program (.py); neuron=FILE, the device of each rank on a line; or as any format of mappings, "
+    "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank on a "
+    "line; or as any format of mappings, "
     "such as .map, vcoord=FILE or tt-rank-bindings=FILE. May be given several times.",
 )
 @options.working_options

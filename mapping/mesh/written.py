@@ -49,6 +49,26 @@ def jax_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
     )
 
 
+def torch_program(ids: NDArray[np.int64], axes: MeshAxes) -> str:
+    """Return the lines that make the mesh in a program of PyTorch/XLA.
+
+    Its numbers of devices are those in their names, TPU:0, TPU:1, ...
+
+    Examples
+    --------
+    >>> print(torch_program(np.array([[0, 1], [3, 2]]), MeshAxes(("x", "y"), (2, 2))), end="")
+    import numpy as np
+    import torch_xla.distributed.spmd as xs
+    <BLANKLINE>
+    mesh = xs.Mesh(np.array([0, 1, 3, 2]), (2, 2), ('x', 'y'))
+    """
+    flat = ", ".join(map(str, ids.ravel().tolist()))
+    return (
+        "import numpy as np\nimport torch_xla.distributed.spmd as xs\n\n"
+        f"mesh = xs.Mesh(np.array([{flat}]), {axes.sizes!r}, {axes.names!r})\n"
+    )
+
+
 def nested(ids: NDArray[np.int64]) -> str:
     r"""Return the numbers as JSON, nested in the shape of the mesh.
 

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -68,6 +69,23 @@ def test_sentences_break_between_words_and_tell_what_is_idle(monkeypatch):
     assert "The mesh uses 16 of 32 devices: 16 stay idle." in together
     assert "The first row is not simulated: its collectives run at once: a exchange" in together
     assert "what a step sends at once" in together
+
+
+def test_the_program_of_pytorch_makes_the_same_mesh(tmp_path, monkeypatch):
+    """The class is faked: it takes flat numbers, the shape and the names."""
+    target = tmp_path / "mesh_torch.py"
+    assert run(*ASKED, "--traffic", SENT, "--write", f"torch={target}") == 0
+    spmd = types.ModuleType("torch_xla.distributed.spmd")
+    spmd.Mesh = lambda ids, shape, names: (ids.reshape(shape).tolist(), names)
+    for name in ("torch_xla", "torch_xla.distributed"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules["torch_xla"].distributed = sys.modules["torch_xla.distributed"]
+    sys.modules["torch_xla.distributed"].spmd = spmd
+    monkeypatch.setitem(sys.modules, "torch_xla.distributed.spmd", spmd)
+    made = {}
+    exec(target.read_text(), made)
+    answer = tc.mesh(tc.machine("tpu_v5e:4x2"), "data=2,tensor=4", SENT)
+    assert made["mesh"] == (answer.ids.tolist(), ("data", "tensor"))
 
 
 def test_devices_of_a_chip(tmp_path, capsys):
