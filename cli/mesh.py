@@ -300,9 +300,9 @@ _STAGES = {"layouts": "Laying out", "simulations": "Simulating"}
     multiple=True,
     metavar="[FORM=]FILE",
     help="Write the best layout: numbers of the devices in mesh shape as .json, .npy or a JAX "
-    "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank on a "
-    "line; or as any format of mappings, "
-    "such as .map, vcoord=FILE or tt-rank-bindings=FILE. May be given several times.",
+    "program (.py); torch=FILE, a program of PyTorch/XLA; neuron=FILE, the device of each rank on "
+    "a line; or as any format of mappings, such as .map, vcoord=FILE or tt-rank-bindings=FILE. May "
+    "be given several times.",
 )
 @options.working_options
 @report_option

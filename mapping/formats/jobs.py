@@ -173,7 +173,9 @@ def check_tasks(words: Sequence[str], n_tasks: int) -> None:
     >>> check_tasks(["srun", "-n", "64", "./app", "-n", "5"], 64)
     """
     for place, word in enumerate(words[1:], 1):
-        option, equals, value = word.partition("=")
+        # The short option may hold its value: -n64.
+        joined = re.fullmatch(r"(-n)([0-9]{1,9})", word)
+        option, equals, value = (joined[1], "=", joined[2]) if joined else word.partition("=")
         if option in _PLACING:
             expected = "a launcher that is not told where ranks go"
             raise InputError("ranks are placed already", found=word, expected=expected)

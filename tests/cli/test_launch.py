@@ -152,6 +152,7 @@ def test_the_shape_of_a_job_on_fugaku_is_its_torus(folder, monkeypatch):
         (SLURM, "python app.py", "unknown launcher: found python app.py"),
         (SLURM, "srun -n 8 ./app", "another number of tasks: found -n 8, expected 16"),
         (SLURM, "srun --ntasks=8 ./app", "found --ntasks 8"),
+        (SLURM, "srun -n8 ./app", "found -n 8"),
         (SLURM, "mpirun --map-by core ./app", "ranks are placed already: found --map-by"),
         ({"SLURM_JOB_NODELIST": "d[0-3]"}, "srun ./app", "host without a place: found d0"),
         ({"SLURM_JOB_NODELIST": "c[0"}, "srun ./app", "bad name of a host"),
