@@ -150,7 +150,7 @@ clean:
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt setuptools
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[report]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from toruscast.answers.tables import new_table, print_table
+
 from . import options
-from .output import Output, check_writable, new_table, print_table, records
+from .output import Output, check_writable, records
 
 
 @click.command("calibrate")

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toruscast.answers.tables import new_table, print_table
+
 from . import options
 from .app import SubCommands
-from .output import Output, new_table, print_table, records
+from .output import Output, records
 from .records import as_record
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from toruscast.answers.units import seconds
+from toruscast.answers.tables import new_table, print_table
+from toruscast.units import seconds
 
 from . import options
 from .inputs import load_torus
-from .output import Output, new_table, print_table, records
+from .output import Output, records
 from .placing_options import placing_options
 from .records import Placing, Traffic, as_record
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from toruscast.answers.units import nbytes
+from toruscast.units import nbytes
 
 from . import options
 from .inputs import load_torus, per_iteration, read_traffic

@@ -10,7 +10,6 @@ from typing import Any
 import click
 import pandas as pd
 
-from toruscast.answers.units import nbytes
 from toruscast.errors import InputError, MissingFileError
 from toruscast.mapping import Torus
 from toruscast.mapping.formats import (
@@ -26,6 +25,7 @@ from toruscast.mapping.formats.foreign import Foreign, foreign
 from toruscast.mapping.formats.mapping import mapping_files
 from toruscast.mapping.formats.registry import identify, recognised
 from toruscast.mapping.formats.source import Source
+from toruscast.units import nbytes
 from toruscast.wording import counted, one_line
 
 from . import options

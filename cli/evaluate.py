@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from . import options
 from .judged import judge_metrics
-from .learning import (
-    METRICS,
-    MINE,
-    between,
-    learned,
-    load_plugin,
-    names_of,
-    obtain_samples,
-    print_learned,
-    score,
-)
-from .output import Output, new_table, records
+from .learning import MINE, load_plugin, names_of, obtain_samples
+from .output import Output
+from .phrases import check_page, report_option
 from .records import SampleSource, Traffic, Work
 from .runs import learn_from_runs, scored
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
     from toruscast.training import Measured, Target, TimePredictor
     from toruscast.training.evaluate.pmnf_baseline import PMNFBaseline
 
-SINGLE = 10
 BASELINE = "analytic"
 
 
@@ -65,6 +54,7 @@ BASELINE = "analytic"
 )
 @options.splits_option
 @options.routed_work_options
+@report_option
 @options.output_record
 def command(
     traffic: Traffic,
@@ -76,9 +66,10 @@ def command(
     baseline: str | None,
     splits: int,
     work: Work,
+    report: str | None,
     output: Output,
 ) -> None:
-    """Measure how well feature sets forecast mappings held out of training.
+    """Measure how well feature sets forecast held-out mappings.
 
     Two thirds of the samples train, one third is forecast, over and over. A metric of your own is a
     function in a Python file; without --features the answer is what it adds to the set 'prior' and
@@ -98,18 +89,19 @@ def command(
     toruscast evaluate --samples samples.parquet --features prior --features H5
     toruscast evaluate --comm app.edges --torus 8x8x8 --mappings maps/ --times runs.csv
     """  # noqa: D301
-    output.check(also={"--samples": source.samples})
+    output.check({"--report": report}, also={"--samples": source.samples})
+    check_page(report)
     if baseline and source.times is not None:
         raise click.UsageError("--baseline takes no --times")
     mine = load_plugin(plugin)
     if mine and not chosen and not baseline and source.times is None:
-        judge_metrics(traffic, source, mine, level, splits, work, output)
+        judge_metrics(traffic, source, mine, level, splits, work, output, report)
         return
     if chosen in ((), (MINE,)) and mine:
         # A metric of one's own is worth what it adds to those that are there.
         chosen = (BASELINE, f"{BASELINE}+{MINE}", MINE)
     if source.times is not None:
-        _evaluate_runs(traffic, source, chosen, level or 1, mine, splits, work, output)
+        _evaluate_runs(traffic, source, chosen, level or 1, mine, splits, work, output, report)
         return
     columns: list[str] = []
     if traffic.is_given:
@@ -134,7 +126,7 @@ def command(
         from toruscast.training.evaluate.pmnf_baseline import small_to_large
 
         large = small_to_large(table, learners)
-    _show(table, sets, scores, gain, mine, output, large=large)
+    _show(table, sets, scores, gain, mine, output, report, large=large)
 
 
 def _evaluate_runs(
@@ -146,6 +138,7 @@ def _evaluate_runs(
     splits: int,
     work: Work,
     output: Output,
+    report: str | None,
 ) -> None:
     """Compare a line in a simulated time with what sets of features add to it."""
     from toruscast.features.registry import select
@@ -157,7 +150,7 @@ def _evaluate_runs(
     table = found.table.assign(time=found.runs.times)
     sets = _sets(chosen, mine, table, None)
     scores = scored(found, sets, splits, work, output)
-    _show(table, sets, scores, gains(scores), mine, output, found)
+    _show(table, sets, scores, gains(scores), mine, output, report, found)
 
 
 def _show(
@@ -167,45 +160,18 @@ def _show(
     gain: pd.DataFrame,
     mine: tuple[str, ...],
     output: Output,
+    report: str | None,
     found: Measured | None = None,
     large: pd.DataFrame | None = None,
 ) -> None:
     """Write and print how good the sets are, and each feature alone."""
+    from toruscast.answers.evaluation import answer
     from toruscast.training import single_features
-    from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
 
     single = single_features(table)
-    splits = int(scores["split"].max()) + 1
-    content = {
-        "n_samples": len(table),
-        "n_train": int(scores["n_train"].iloc[0]),
-        "n_test": int(scores["n_test"].iloc[0]),
-        "splits": splits,
-        "feature_sets": {name: list(names) for name, names in sets.items()},
-        "quality": records(_summary(scores)),
-        "gain": records(gain),
-        "single_features": records(single),
-    }
-    if found is not None:
-        content["learned"] = learned(found)
-    if large is not None:
-        content["small_to_large"] = records(large)
-    output.write(content, _summary(scores))
-    if output.for_people:
-        console = output.console()
-        if found is not None:
-            print_learned(found, console)
-            console.print()
-        few = f"no interval from fewer than {INTERVAL_SPLITS} splits"
-        console.print(
-            f"{len(table)} samples; {content['n_train']} train and {content['n_test']} are "
-            f"forecast, on {splits} splits. "
-            f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}):\n",
-        )
-        _print_sets(_summary(scores), gain, console)
-        if large is not None:
-            _print_large(large, console)
-        _print_single(single, mine, console)
+    output.deliver(
+        answer(table, sets, scores, gain, single, mine=mine, found=found, large=large), report
+    )
 
 
 def _sets(
@@ -270,76 +236,3 @@ def _scored(
             progress=progress,
         )
     return scores, gains(scores)
-
-
-def _summary(scores: pd.DataFrame) -> pd.DataFrame:
-    from toruscast.training import summarise
-
-    return summarise(scores).rename(columns={"predictor": "features"})
-
-
-def _print_sets(summary: pd.DataFrame, gain: pd.DataFrame, console: Console) -> None:
-    """Print a row for each feature set."""
-    metrics = ("rcc", "tau_b", "r2", "regret_1")
-    several = len(gain) > 1
-    shown = new_table(
-        "features",
-        *(METRICS[m][0] for m in metrics),
-        *(["gain in RCC"] if several else []),
-        left=("features",),
-    )
-    better = {row["features"]: row for row in records(gain)}
-    for name, group in summary.groupby("features", sort=False):
-        rows = {row["metric"]: row for row in records(group)}
-        cells: list[Any] = [
-            (
-                score(metric, rows[metric]["mean"]),
-                f"({between(metric, rows[metric]['low'], rows[metric]['high'])})",
-            )
-            for metric in metrics
-        ]
-        if several:
-            more = better[str(name)]
-            cells.append(
-                "baseline"
-                if name == gain.index[0]
-                else (f"{more['gain']:+.3f}", f"({more['low']:+.3f} to {more['high']:+.3f})")
-            )
-        shown.add_row(str(name), *cells)
-    console.print(shown)
-    if several:
-        console.print(
-            f"\nGain over {gain.index[0]} on the same splits, with the 95 % interval of its mean: "
-            "a set helps where the "
-            "interval lies above 0. "
-            + "; ".join(f"{METRICS[m][0]}: {METRICS[m][1]}" for m in ("rcc", "regret_1"))
-            + ".",
-            style="dim",
-        )
-
-
-def _print_large(large: pd.DataFrame, console: Console) -> None:
-    """Print how well each learner forecasts the largest size from the smaller ones."""
-    first = records(large)[0]
-    console.print(
-        f"\nSmall to large: {first['n_train']} samples train, the {first['n_test']} of "
-        f"{first['largest']} are forecast:",
-        style="bold",
-    )
-    shown = new_table("features", "RCC", "tau-b", "regret@1", "median error", left=("features",))
-    for row in records(large):
-        cells = [score(m, row[m]) for m in ("rcc", "tau_b", "regret_1")]
-        shown.add_row(row["predictor"], *cells, f"{100 * row['error']:.1f} %")
-    console.print(shown)
-
-
-def _print_single(single: pd.DataFrame, mine: tuple[str, ...], console: Console) -> None:
-    """Print what single features rank without learning."""
-    console.print("\nSingle features as the forecast, without learning:", style="bold")
-    shown = new_table("feature", "RCC", "tau-b", left=("feature",))
-    own = [name for name in mine if name in single.index]
-    rows = {row["feature"]: row for row in records(single)}
-    for name in dict.fromkeys([*list(rows)[:SINGLE], *own]):
-        tau = rows[name]["tau_b"]
-        shown.add_row(name, f"{rows[name]['rcc']:.3f}", "-" if tau != tau else f"{tau:.3f}")
-    console.print(shown)

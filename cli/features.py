@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.answers.units import number
+from toruscast.answers.tables import new_table, print_table
+from toruscast.units import number
 from toruscast.wording import counted
 
 from . import options
 from .inputs import load_torus, stream_mappings
 from .learning import check_use, load_plugin, names_of
-from .output import Output, growing, new_table, print_table, records
+from .output import Output, growing, records
 from .phrases import Occupancy
 from .records import Candidates, Traffic, Work, refuse
 from .streams import load_sent

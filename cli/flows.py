@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.answers.units import part_of
+from toruscast.units import part_of
 
 from . import options
 from .inputs import load_application, load_mappings, load_torus
 from .output import Output, records
 from .phrases import Setting
 from .records import Candidates, Traffic, Work
-from .timed import Tell, Timed, ranked, time_all
+from .timed import Tell, Timed, time_all
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus, Workload
@@ -74,6 +74,8 @@ def command(
     toruscast flows --comm lammps-salt-64 --torus 4x4x4
     toruscast flows --comm app.edges --torus 8x8x8 --mappings maps/ --csv flows.csv
     """  # noqa: D301
+    from toruscast.answers.timed import answer, ranked
+
     if not 0 <= error < 1:
         raise click.UsageError(f"bad --error: found {error:g}, expected from 0 to less than 1")
     output.check()
@@ -94,21 +96,20 @@ def command(
             {**row, "phase_times": found[row["mapping"]].phase_times} for row in records(table)
         ],
     }
-    output.write(content, table)
-    if output.for_people:
-        from .timed import print_times
-
-        print_times(
-            setting,
+    output.deliver(
+        answer(
             chosen,
+            host,
             table,
             found[table["mapping"].iloc[0]].why,
-            output.console(),
-            how="messages flow, in dimension order",
+            setting=f"{setting.of(chosen)}; messages flow, in dimension order.",
+            content=content,
             error=error,
             top=top,
-            caveat=_NO_BUFFERS,
+            dependent=workload.dependent,
+            notes=[_NO_BUFFERS],
         )
+    )
 
 
 def _fly(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from toruscast.answers.tables import new_table, print_table
+
 from .options import output_record
-from .output import Output, new_table, print_table
+from .output import Output
 
 
 @click.command("formats")

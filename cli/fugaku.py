@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.answers.units import seconds
+from toruscast.answers.tables import new_table, print_table
+from toruscast.units import seconds
 
 from . import options
 from .inputs import load_application
-from .output import Output, check_writable, new_table, print_table, records
+from .output import Output, check_writable, records
 from .reading_options import format_option, include_option, iterations_option
 from .records import Traffic, as_record
 

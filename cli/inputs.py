@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toruscast.answers.units import part_of
+from toruscast.units import part_of
 from toruscast.wording import closest, printable, shortened
 
 from .places import change_links, change_network, check_fixed, only_nodes, put, read_fixed

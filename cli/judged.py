@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .inputs import load_application, load_torus
 from .learning import obtain_samples
-from .output import Output, new_table, records
+from .output import Output
 from .records import SampleSource, Traffic, Work, is_default, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toruscast.mapping import Workload
-    from toruscast.training.evaluate.metric_evaluation import Judgement
 
 # Of each workload and torus so many messages are routed at most, so that tables of millions of
 # messages a mapping take a minute.
@@ -30,6 +29,7 @@ def judge_metrics(
     splits: int,
     work: Work,
     output: Output,
+    report: str | None,
 ) -> None:
     """Say whether metrics add to the set ``prior`` and to the best set.
 
@@ -38,6 +38,7 @@ def judge_metrics(
     InputError
         If there are no samples, or their traffic cannot be routed again.
     """
+    from toruscast.answers.evaluation import of_metrics
     from toruscast.training import needed_level
     from toruscast.training.evaluate.metric_evaluation import judge
 
@@ -51,17 +52,7 @@ def judge_metrics(
         found = judge(
             table, mine, n_splits=n_splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
-    content = {
-        "metrics": list(mine),
-        "best_set": found.best,
-        "splits": n_splits,
-        "answers": {base: found.in_words(base) for base in found.gains.index},
-        "gains": records(found.gains),
-        "blocks": records(found.blocks),
-    }
-    output.write(content, found.blocks)
-    if output.for_people:
-        _print(found, n_splits, output)
+    output.deliver(of_metrics(found, mine, n_splits), report)
 
 
 def _from_table(
@@ -121,38 +112,3 @@ def _only(table: pd.DataFrame, names: set[str]) -> pd.DataFrame:
         raise InputError("no samples of this graph", found=found, expected=" or ".join(names))
     own.attrs = dict(table.attrs)
     return own
-
-
-def _print(found: Judgement, n_splits: int, output: Output) -> None:
-    """Print the answer, and what stands behind it."""
-    console = output.console()
-    name = " and ".join(found.metrics)
-    for base, row in zip(found.gains.index, records(found.gains), strict=True):
-        best = "" if base != found.best else ", the set that forecasts best by itself"
-        console.print(f"{name} {found.in_words(base)}{best}.", style="bold", highlight=False)
-        if row["blocks"] > 1:
-            console.print(
-                f"  Its RCC is {row['rcc']:.3f} on average; {row['higher']} of {row['blocks']} "
-                "workloads gain.",
-                highlight=False,
-            )
-    many = "of the mean over all" if row["blocks"] > 1 else "over the splits"
-    console.print(
-        f"\nWithin each workload and torus two thirds of the mappings train and one third is "
-        f"forecast, {n_splits} times. [ , ] is the 95 % interval {many}. RCC: share of pairs in "
-        "the right order; alone: the metric as it is, without learning.\n",
-        style="dim",
-        markup=False,
-    )
-    bases = list(found.gains.index)
-    heads = [head for base in bases for head in (base, "gain")]
-    shown = new_table("workload", "torus", "mappings", "alone", *heads, left=("workload", "torus"))
-    for _, group in found.blocks.groupby(["workload", "torus"], sort=False):
-        rows = {row["base"]: row for row in records(group.set_index("base"))}
-        first = rows[bases[0]]
-        cells: list[Any] = [first["workload"], first["torus"], first["n_samples"]]
-        cells.append(f"{first['alone']:.3f}")
-        for base in bases:
-            cells += [f"{rows[base]['rcc']:.3f}", f"{rows[base]['gain']:+.3f}"]
-        shown.add_row(*map(str, cells))
-    console.print(shown)

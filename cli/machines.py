@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.answers.tables import new_table, print_table
+
 from . import options
-from .output import Output, new_table, print_table
+from .output import Output
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -60,8 +60,8 @@ class MappingFile:
         chosen = dialect_to_write("mapping", self.out, self.dialect)
         check_writable(self.out)
         if chosen.on_hosts and hosts is None:
-            expected = "--hosts FILE, a CSV such as host,x,y,z"
-            raise InputError("format that names hosts", found=chosen.name, expected=expected)
+            expected = "add --hosts FILE, a CSV such as host,x,y,z"
+            raise InputError(f"{chosen.name} needs host names", expected=expected)
 
     def write(self, mapping: TaskMapping, torus: Torus, hosts: str | None = None) -> str:
         """Write a mapping where it is wanted; return a line that says where, and how to use it."""

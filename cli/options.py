@@ -219,7 +219,7 @@ def basis_options(function: F) -> F:
             "--times",
             metavar="FILE.csv",
             help="Measured times of some of --mappings: lines 'mapping,time' in seconds, as often "
-            "as it ran. They make the model, and nothing else decides.",
+            "as it ran. Only these times train the model.",
         ),
     )(function)
 
@@ -241,7 +241,7 @@ def limit_options(function: F) -> F:
             "--seconds",
             type=click.FloatRange(min=0, min_open=True),
             metavar="S",
-            help="Start no simulation later than this.",
+            help="Start no simulation after S seconds.",
         ),
         click.option("--no-simulation", is_flag=True, help="Forecast only."),
     )(function)

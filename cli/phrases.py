@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toruscast.answers.units import nbytes
+from toruscast.units import nbytes
 from toruscast.wording import counted, printable
 
-from .progress import working
-
 if TYPE_CHECKING:
-    from toruscast.answers.page.write import Answer
     from toruscast.mapping import TaskMapping, Torus
 
     from .inputs import LoadedTraffic
@@ -47,7 +42,9 @@ def application_line(application: LoadedTraffic) -> str:
     left = sum(float(phase.nbytes[phase.whole_messages == 0].sum()) for phase in workload)
     left_out = left / max(float(comm.nbytes.sum()), 1e-300)
     if left_out >= _WORTH_SAYING:
-        line += f"; {left_out:.1%} of them in edges of less than half a message, not simulated"
+        line += (
+            f"; {100 * left_out:.2g} % of them in edges of less than half a message, not simulated"
+        )
     return line
 
 
@@ -79,6 +76,11 @@ class Setting:
         changes = self.traffic.changes
         changed = f"; {', '.join(map(printable, changes))}" if changes else ""
         return f"{application_line(self.application)}; on torus {self.torus}{changed}"
+
+    def of(self, mappings: Sequence[TaskMapping]) -> str:
+        """Return it with the candidates, as a line for people."""
+        n = counted(len(mappings), "candidate mapping")
+        return f"{self.in_words()}; {n}, {occupancy(mappings)}"
 
 
 def occupancy(mappings: Sequence[TaskMapping]) -> str:
@@ -152,16 +154,6 @@ def report_option(function: F) -> F:
 def check_page(path: str | None) -> None:
     """Raise before the work what writing the page would raise after it."""
     if path is not None:
-        from toruscast.answers.page.write import check_report
+        from toruscast.answers import html
 
-        check_report(path)
-
-
-def write_page(answer: Answer, path: str | None) -> None:
-    """Write the page, if one is asked for; it tells the command that made it."""
-    if path is not None:
-        from toruscast.answers.page.write import write_report
-
-        command = shlex.join(["toruscast", *sys.argv[1:]])
-        with working("Writing the report"):
-            write_report(answer, path, inputs=[("command", command)])
+        html.check_page(path)

@@ -73,7 +73,7 @@ holes_options = (
         "--allocation",
         metavar="FILE",
         help="Nodes that are yours: a number or coordinates a line, a CSV with a column node, or a "
-        "table of hosts. Routers of the others forward as ever.",
+        "table of hosts. Other nodes still route traffic.",
     ),
     click.option(
         "--slow-links",

@@ -60,7 +60,7 @@ def command(
     toruscast plot answer.html
     toruscast plot answer.html --out figures --form pdf --view candidate-times --view torus
     """  # noqa: D301
-    from toruscast.answers.page.figures import Views
+    from toruscast.answers.figures import Views
     from toruscast.errors import InputError
     from toruscast.mapping.formats import folder_to_fill
 

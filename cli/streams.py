@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from toruscast.answers.units import part_of
+from toruscast.units import part_of
 from toruscast.wording import printable, shortened
 
 from .inputs import check_any, is_file, load_application, of_an_iteration, task_grid

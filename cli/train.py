@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from toruscast.answers.units import percent
+from toruscast.wording import counted, printable
 
 from . import options
-from .learning import (
-    check_use,
-    learned,
-    load_plugin,
-    names_of,
-    obtain_samples,
-    print_learned,
-    print_quality,
-)
-from .output import Output, new_table, records
-from .phrases import check_page, report_option, write_page
+from .learning import check_use, load_plugin, names_of, obtain_samples
+from .output import Output
+from .phrases import check_page, report_option
 from .records import SampleSource, Traffic, Work, is_default
 from .runs import learn_from_runs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toruscast.training import Measured, Target, TimePredictor
+    from toruscast.training import Measured, Target, Training
 
 
 @click.command("train")
@@ -73,6 +65,7 @@ def command(
     """  # noqa: D301
     output.check({"--out": out, "--report": report}, {"--samples": source.samples})
     check_page(report)
+    from toruscast.answers.learned import answer
     from toruscast.training import (
         TimePredictor,
         feature_set,
@@ -86,7 +79,7 @@ def command(
     if source.times is not None:
         names = () if is_default("chosen") else names_of(chosen, mine)
         check_use(mine, names or None)
-        write_page(_train_on_runs(traffic, source, names, out, splits, work, output), report)
+        _train_on_runs(traffic, source, names, out, splits, work, output, report)
         return
     names = names_of(chosen, mine) if traffic.is_given or mine else ()
     check_use(mine, names)
@@ -105,13 +98,8 @@ def command(
         found = train_on(
             table, model, n_splits=splits, seed=work.seed, n_jobs=work.jobs, progress=progress
         )
-    quality = found.quality
     save_predictor(model, out, table.attrs.get("provenance"))
-    content = _content(out, model, quality)
-    write_page(found, report)
-    output.write(content, quality)
-    if output.for_people:
-        _print(content, quality, output)
+    output.deliver(answer(found, setting=_saved(found, out), file=out), report)
 
 
 def _train_on_runs(
@@ -122,8 +110,10 @@ def _train_on_runs(
     splits: int,
     work: Work,
     output: Output,
-) -> Measured:
+    report: str | None,
+) -> None:
     """Learn from times of a machine, and save the model that is worth it."""
+    from toruscast.answers.learned import answer
     from toruscast.training import repeated_splits, save_predictor, summarise
     from toruscast.training.evaluate.metrics import METRICS_OF_RUNS
 
@@ -141,25 +131,17 @@ def _train_on_runs(
             progress=progress,
         )
     save_predictor(found.model, out, found.model.provenance_)
-    quality = summarise(scores)
-    content = _content(out, found.model, quality) | {"learned": learned(found)}
-    output.write(content, quality)
-    if output.for_people:
-        _print(content, quality, output, found)
-    return found
+    shown = answer(found, quality=summarise(scores), setting=_saved(found, out), file=out)
+    output.deliver(shown, report)
 
 
-def _content(out: str, model: TimePredictor, quality: pd.DataFrame) -> dict[str, Any]:
-    """Return what was trained, for JSON."""
-    names = [str(name) for name in model.feature_names_in_]
-    return {
-        "model": out,
-        "n_samples": model.n_samples_,
-        "features": names,
-        "importances": dict(zip(names, model.feature_importances_, strict=True)),
-        "target": model.target,
-        "quality": records(quality),
-    }
+def _saved(found: Training | Measured, out: str) -> str:
+    """Return what was trained and where it is, in a line."""
+    model = found.model
+    return (
+        f"Trained on {counted(model.n_samples_, 'sample')}, "
+        f"{counted(len(model.feature_names_in_), 'feature')}; saved as {printable(out)}."
+    )
 
 
 def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | tuple[str, ...]:
@@ -167,31 +149,3 @@ def _features(chosen: str, mine: tuple[str, ...], table: pd.DataFrame) -> str | 
     from toruscast.training import FEATURE_SETS
 
     return chosen if chosen in FEATURE_SETS else names_of(chosen, mine, table.columns)
-
-
-def _print(
-    content: dict[str, Any],
-    quality: pd.DataFrame,
-    output: Output,
-    found: Measured | None = None,
-) -> None:
-    from toruscast.wording import counted
-
-    console = output.console()
-    console.print(
-        f"Trained on {counted(content['n_samples'], 'sample')}, "
-        f"{counted(len(content['features']), 'feature')}; saved as "
-        f"{content['model']}.\n",
-    )
-    if found is not None:
-        print_learned(found, console)
-        console.print()
-    print_quality(quality, console)
-    if not any(content["importances"].values()):
-        return
-    console.print("\nWhat the model looks at:", style="bold")
-    shown = new_table("feature", "importance", left=("feature",))
-    ranked = sorted(content["importances"].items(), key=lambda item: -item[1])
-    for name, share in ranked[:10]:
-        shown.add_row(name, percent(float(share)))
-    console.print(shown)

@@ -21,7 +21,7 @@ from .torus import Torus
 class Allocation:
     """Nodes that a job may use, and tasks that are bound to one.
 
-    The routers of the other nodes forward messages as ever: routes stay as they are.
+    Other nodes still route traffic: routes stay as they are.
 
     Parameters
     ----------
@@ -77,10 +77,14 @@ class Allocation:
         held: dict[int, int] = {}
         for task, node in (self.fixed or {}).items():
             if node not in ours:
+                n = self.torus.n_nodes
+                if not 0 <= node < n:
+                    raise InputError(
+                        f"task {task}: node {node} does not exist", expected=f"0 to {n - 1}"
+                    )
                 raise InputError(
-                    f"task {task} is bound to a node that is not ours",
-                    found=node,
-                    expected=f"one of {counted(ours.size, 'node')} of the allocation",
+                    f"task {task}: node {node} is not in the allocation",
+                    expected=f"one of its {counted(ours.size, 'node')}",
                 )
             held[node] = held.get(node, 0) + 1
             if held[node] > self.tasks_per_node:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import DuplicateEdgeError, InputError, TaskGridError
-from toruscast.notebook import html_facts
+from toruscast.notebook import html_card
 from toruscast.validation import as_array, real_number, whole_array, whole_number, whole_sizes
-from toruscast.wording import counted
+from toruscast.wording import counted, shown_name
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -212,7 +212,7 @@ class CommGraph(PickledByFields):
         return self._with(**{f: getattr(self, f)[mask] for f in columns})
 
     def __repr__(self) -> str:
-        label = f"{self.name}: " if self.name else ""
+        label = f"{shown_name(self.name)}: " if self.name else ""
         return (
             f"CommGraph({label}{counted(self.n_tasks, 'task')}, {counted(self.n_edges, 'edge')}, "
             f"{counted(self.nbytes.sum(), 'byte')}, {counted(self.n_messages.sum(), 'message')})"
@@ -227,7 +227,7 @@ class CommGraph(PickledByFields):
         ]
         if self.grid is not None:
             facts.append(("grid of the tasks", "x".join(map(str, self.grid))))
-        return html_facts(f"Communication graph {self.name}".strip(), facts)
+        return html_card(self, facts)
 
 
 def sum_edges(

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
+from toruscast.notebook import html_card
 from toruscast.validation import whole_array, whole_number
-from toruscast.wording import counted
+from toruscast.wording import counted, shown_name
 
 from .torus import MAX_NODES, Torus
 
@@ -174,11 +175,14 @@ class TaskMapping(PickledByFields):
         )
 
     def __repr__(self) -> str:
-        label = f"{self.name}: " if self.name else ""
+        label = f"{shown_name(self.name)}: " if self.name else ""
         return (
             f"TaskMapping({label}{counted(self.n_tasks, 'task')} on "
             f"{counted(self.n_nodes, 'node')}, {self.tasks_per_node} a node)"
         )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
 
 def as_mapping(mapping: object) -> TaskMapping:

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
-from toruscast.notebook import html_facts
+from toruscast.notebook import html_card
 from toruscast.validation import one_of, read_sizes, real_number, whole_number, whole_sizes
+from toruscast.wording import counted, shown_name
 
 from . import dimensions as checked
 from . import twist as twisted
@@ -38,7 +39,7 @@ class Holes:
     Attributes
     ----------
     nodes : tuple of int
-        Nodes that take no task of ours. Their routers forward messages as ever.
+        Nodes that take no task of ours. They still route traffic.
     links : tuple of int
         Directed links that are not there. What would go over one is an error: these machines' fixed
         routes do not lead round it.
@@ -510,7 +511,11 @@ class Torus(PickledByFields):
             ("dimensions that close to a ring", ", ".join(closed) or "none"),
             ("diameter, hops", self.diameter),
         ]
-        return html_facts(f"Torus {self}", facts)
+        return html_card(self, facts)
+
+    def __repr__(self) -> str:
+        sizes = f"{counted(self.n_nodes, 'node')}, {counted(self.n_existing_links, 'link')} one way"
+        return f"Torus({shown_name(self)}: {sizes})"
 
 
 def _is_text(name: str) -> bool:

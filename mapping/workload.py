@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import PickledByFields, lazy
 from toruscast.errors import InputError
+from toruscast.notebook import html_card
+from toruscast.units import nbytes
+from toruscast.wording import counted, shown_name
 
 from .comm_graph import CommGraph, sum_edges
 from .task_mapping import TaskMapping
@@ -89,6 +92,18 @@ class Workload(PickledByFields):
         object.__setattr__(self, "phases", phases)
         object.__setattr__(self, "dependent", bool(self.dependent))
         object.__setattr__(self, "name", self.name or phases[0].name)
+
+    def __repr__(self) -> str:
+        label = f"{shown_name(self.name)}: " if self.name else ""
+        kind = "round" if self.dependent else "phase"
+        sent = sum(float(phase.nbytes.sum()) for phase in self.phases)
+        return (
+            f"Workload({label}{counted(self.n_tasks, 'task')}, "
+            f"{counted(len(self.phases), kind)}, {nbytes(sent)})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     @property
     def n_tasks(self) -> int:

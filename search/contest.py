@@ -1,4 +1,4 @@
-"""Mappings compared by what is to become small: one by one, or in a race."""
+"""Mappings compared by what is minimised: one by one, or in a race."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class Contest:
         self.verdict: Verdict | None = None
         self.seconds = 0.0
         """What the last comparison took."""
+        self.began = time.monotonic()
+        self.history: list[tuple[float, float]] = []
 
     def value(self, mapping: TaskMapping, origin: str) -> float:
         """Return a mapping's objective, and keep the best."""
@@ -67,6 +69,7 @@ class Contest:
             self.rows[key] = {**self.rows.get(key, {}), **row}
             if value < self.least:
                 self.best, self.least = mapping, value
+                self.history.append((time.monotonic() - self.began, value))
                 best = {"event": "better mapping", "mapping": mapping.name, "value": value}
                 words = "%s is the best so far: %s %.6g"
                 logger.info(words, mapping.name, self.objective, value, extra=best)
@@ -75,7 +78,7 @@ class Contest:
         return self.known[key][0]
 
     def knows(self, mapping: TaskMapping) -> bool:
-        """Whether the objective of a mapping was found out."""
+        """Whether the objective of a mapping is known."""
         return mapping.node.tobytes() in self.known
 
     def interval(self, mapping: TaskMapping) -> tuple[float, float, float]:

@@ -15,10 +15,13 @@ from toruscast.features.reasons import explain as reasons_of
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.notebook import html_card
 from toruscast.simulation import simulate
 from toruscast.training.predictor.model_file import load_predictor
 from toruscast.typing import Routing
+from toruscast.units import seconds
 from toruscast.validation import whole_number
+from toruscast.wording import shown_name
 
 from ._exchanges import best_exchanges
 from .moving import usable
@@ -53,6 +56,8 @@ class Explanation:
         (simulated seconds) and ``gain``, the share of the time that is saved.
     reasons : Reasons
         Which resource bounds the time.
+    workload, torus, routing
+        What was asked.
     """
 
     mapping: TaskMapping
@@ -64,6 +69,19 @@ class Explanation:
     weights: pd.DataFrame
     exchanges: pd.DataFrame
     reasons: Reasons
+    workload: Workload
+    torus: Torus
+    routing: Routing
+
+    def __repr__(self) -> str:
+        return (
+            f"Explanation({shown_name(self.mapping.name)}: {seconds(self.time)}, "
+            f"{shown_name(self.against.name)}: {seconds(self.against_time)}, "
+            f"limited by {self.reasons.binding})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
 
 def explain(
@@ -125,6 +143,9 @@ def explain(
         weights=_weights(workload, torus, (mapping, against), routing).head(n),
         exchanges=_exchanges(workload, torus, mapping, routing, time, n),
         reasons=reasons_of(workload, torus, mapping, routing=routing, n=n),
+        workload=workload,
+        torus=torus,
+        routing=routing,
     )
 
 

@@ -18,11 +18,14 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.strategies.bisect_kernels import bisect_both
 from toruscast.mapping.task_mapping import as_mappings
+from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link
 from toruscast.simulation.kernels.loop import run
 from toruscast.training.forecast.answer import Verdict
 from toruscast.typing import Routing
+from toruscast.units import seconds as in_seconds
 from toruscast.validation import job_count, real_number, whole_number
+from toruscast.wording import shown_name
 
 from ._anneal_kernels import anneal
 from .annealing_runs import AnnealingRuns
@@ -57,7 +60,7 @@ class Found:
     gain_interval : (float, float)
         Between which the gain lies, as exact as the two times were simulated.
     table : DataFrame
-        What was compared, the best first: ``mapping``, ``value``, ``how`` it was found out
+        What was compared, the best first: ``mapping``, ``value``, its source ``how``
         (``simulated``, ``forecast`` or ``computed``) and ``from`` where it came; where mappings
         raced also ``low``, ``high`` and ``p_best``.
     bound : float
@@ -69,6 +72,8 @@ class Found:
         Changes of mappings that were tried.
     interrupted : bool
         Whether it was stopped early.
+    workload, torus, routing
+        What was asked.
     """
 
     mapping: TaskMapping
@@ -81,6 +86,23 @@ class Found:
     objective: str
     proposals: int
     interrupted: bool
+    workload: Workload
+    torus: Torus
+    routing: Routing
+    reference: TaskMapping
+    """The mapping that the gain counts from."""
+    history: tuple[tuple[float, float], ...]
+    """Seconds from the begin and the objective, whenever a better mapping was found."""
+
+    def __repr__(self) -> str:
+        value = in_seconds(self.value) if self.objective == TIME else f"{self.value:.6g}"
+        return (
+            f"Found({shown_name(self.mapping.name)}: {self.objective} {value}, "
+            f"{100 * self.gain:.0f} % less than {shown_name(self.reference.name or 'given')})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     @property
     def time(self) -> float:
@@ -233,10 +255,12 @@ def search(
             expected="more --seconds, or fewer missing links",
         )
     value, low, high = contest.interval(contest.best)
-    best_of_yours = min(
-        (contest.interval(mapping) for mapping in yours if contest.knows(mapping)),
-        default=(value, low, high),
-    )
+    known = [mapping for mapping in yours if contest.knows(mapping)] or [contest.best]
+    reference = min(known, key=lambda mapping: contest.interval(mapping)[0])
+    best_of_yours = contest.interval(reference)
+    if not np.isfinite(best_of_yours[0]):
+        # Its routes need a missing link.
+        reference = contest.best
     return Found(
         mapping=contest.best,
         value=value,
@@ -248,6 +272,11 @@ def search(
         objective=objective,
         proposals=runs.proposals,
         interrupted=interrupted,
+        workload=workload,
+        torus=torus,
+        routing=routing,
+        reference=reference,
+        history=tuple(contest.history),
     )
 
 

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from toruscast._lazy import lazy
 from toruscast.mapping import TaskMapping, Torus, Workload
+from toruscast.notebook import html_card
 from toruscast.routing.messages import Messages
+from toruscast.units import seconds
+from toruscast.wording import shown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,6 +122,17 @@ class MessageTimes(Generic[S]):
                 finish[stretch.messages.edge[mine]] = stretch.arrived[mine] - stretch.begin
                 times.append(finish)
         return tuple(times)
+
+    def __repr__(self) -> str:
+        name = shown_name(self.mapping.name) or "a mapping"
+        sent = shown_name(self.workload.name) or "a workload"
+        return (
+            f"{type(self).__name__}({sent} under {name} on {shown_name(self.torus)}: "
+            f"{seconds(self.time)})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     def messages(self) -> pd.DataFrame:
         """Return the messages, with a row for each edge of a phase.

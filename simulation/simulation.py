@@ -23,7 +23,7 @@ _CHUNK_BYTES = 32
 _EXACT = 1 - 1e-7
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulation(MessageTimes[Stretch]):
     """Times and counters of a simulated workload; made by `simulate`.
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.answers.page.figures import Views
+from toruscast.answers.figures import Views
 from toruscast.cli.places import change_links, only_nodes
 from toruscast.errors import InputError
 from toruscast.mapping import parse_torus

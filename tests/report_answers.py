@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 import toruscast as tc
-from toruscast.answers.page.summary import of_search
 from toruscast.mapping.mesh import MeshTraffic
 
 HOSTILE = '<script>alert("1")</script>&\u202e]]>' + "x" * 10_000
@@ -43,7 +42,6 @@ def answers():
         MeshTraffic("allreduce", 4e6, ("x",), name=HOSTILE),
         MeshTraffic("allgather", 1e6, ("y",)),
     ]
-    workload = tc.Workload([comm])
     return {
         "forecast": tc.forecast(comm, torus, mappings, check=True, budget=1),
         "measured": tc.forecast(comm, torus, mappings, times=times),
@@ -52,12 +50,6 @@ def answers():
         "mesh": tc.mesh(grid, {"x": 4, "y": 4}, traffic),
         "trained": trained,
         "learned": learned,
-        "search": of_search(
-            tc.search(comm, torus, mappings[:1], turns=1),
-            workload,
-            torus,
-            mappings[:1],
-            "deterministic",
-        ),
+        "search": tc.search(comm, torus, mappings[:1], turns=1),
         "simulation": tc.simulate(comm, torus, mappings[0]),
     }

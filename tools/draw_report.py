@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 import toruscast as tc
 
-WIDTH, HEIGHT = 1000, 1620
+WIDTH, HEIGHT = 1100, 1180
 
 
 def page(path: Path) -> None:
@@ -33,11 +33,6 @@ def main(target: str) -> None:
         shown = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         shown.goto(path.as_uri())
         shown.wait_for_selector("body[data-ready=yes]")
-        # What is below the first chart of the candidates is left out, so that the torus follows.
-        shown.evaluate(
-            "document.querySelectorAll('section:nth-of-type(2) > *:not(h2):not(figure)')"
-            ".forEach((each) => each.remove())"
-        )
         shown.screenshot(path=target)
         opened.close()
 

@@ -33,7 +33,7 @@ READERS = [
     "toruscast.training.predictor.model_file",
     "toruscast.training.predictor._forest",
     "toruscast.training.samples.store",
-    "toruscast.answers.page.figures",
+    "toruscast.answers.figures",
 ]
 KERNELS = ["toruscast.mapping.formats._row_kernels"]
 AMPLIFIED = 300_000

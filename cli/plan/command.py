@@ -5,20 +5,23 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from toruscast import __version__
+from toruscast.wording import counted
+
 from .. import options
-from ..inputs import LoadedTraffic, load_application, load_mappings, load_torus
-from ..output import Output, check_writable, records
-from ..phrases import check_page, report_option, write_page
+from ..inputs import load_application, load_mappings, load_torus
+from ..output import Output, check_writable
+from ..phrases import application_line, check_page, occupancy, report_option
 from ..placing_options import POSITIVE
 from ..records import Candidates, Traffic, Work, as_record
 from .launch import Launch
 
 if TYPE_CHECKING:
-    from toruscast.mapping import TaskMapping, Torus
+    from toruscast.mapping import TaskMapping
     from toruscast.training import Plan
 
 
@@ -175,40 +178,24 @@ def command(
             name = made.name_of(mapping)
             file, advice = launch.write(mapping, name, Path(launch.out), candidates.hosts)
             written[file] = advice
-    write_page(made, report)
-    output.write(_content(application, torus, made, upcoming, written), made.table)
-    if output.for_people:
-        from .report import print_plan
+    from toruscast.answers.plan import answer
 
-        print_plan(application, made, upcoming, written, times, top, output.console())
+    setting = (
+        f"{application_line(application)}; {counted(len(made.names), 'mapping')}, "
+        f"{occupancy(made.mappings)}"
+    )
+    output.deliver(
+        answer(made, upcoming=upcoming, written=written, times=times, setting=setting, top=top),
+        report,
+        {
+            "toruscast": __version__,
+            "application": application.describe(),
+            "torus": {"name": str(torus), "nodes": torus.n_nodes},
+        },
+    )
 
 
 def _next(made: Plan, pace: RunLimits) -> list[TaskMapping]:
     """Return the mappings to run next: none if the runs are enough, or all that may be."""
     left = pace.batch if pace.runs is None else min(pace.batch, pace.runs - made.n_runs)
     return [] if made.is_enough or left < 1 else made.ask(left)
-
-
-def _content(
-    application: LoadedTraffic,
-    torus: Torus,
-    made: Plan,
-    upcoming: list[TaskMapping],
-    written: dict[Path, str],
-) -> dict[str, Any]:
-    """Return all of it for JSON."""
-    from dataclasses import asdict
-
-    from toruscast import __version__
-
-    return {
-        "toruscast": __version__,
-        "application": application.describe(),
-        "torus": {"name": str(torus), "nodes": torus.n_nodes},
-        "runs": made.n_runs,
-        "next": [made.name_of(mapping) for mapping in upcoming],
-        "written": [str(path) for path in written],
-        "standing": asdict(made.standing),
-        "enough": made.is_enough,
-        "mappings": records(made.table),
-    }

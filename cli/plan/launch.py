@@ -54,8 +54,8 @@ class Launch:
             if self.script is None and self.out is None:
                 raise click.UsageError("--dialect needs --out or --run")
             if dialect_to_write("mapping", "", self.dialect).on_hosts and hosts is None:
-                expected = "--hosts FILE, a CSV such as host,x,y,z"
-                raise InputError("format that names hosts", found=self.dialect, expected=expected)
+                expected = "add --hosts FILE, a CSV such as host,x,y,z"
+                raise InputError(f"{self.dialect} needs host names", expected=expected)
         if self.out is not None:
             check_folder(self.out)
 
@@ -120,16 +120,17 @@ class Launch:
         output: Output,
     ) -> None:
         """Run the script until the runs are enough, and say how each of them went."""
-        from toruscast.answers.units import percent, seconds
         from toruscast.training.plan.run_loop import drive, folder_of, take_left
         from toruscast.training.plan.script import Script
+        from toruscast.units import percent, seconds
 
         script = Script(self.script or "", folder_of(times), self.timeout)
         if script.is_running():
-            output.message("waiting for a run that was begun earlier and still goes on")
+            output.message("waiting for a run that was started before the stop")
         taken = take_left(made, script, times)
         if taken is not None:
-            output.message(f"{taken}: the time of a run that was begun earlier is taken in")
+            time = seconds(made.runs.seconds[-1]) if made.runs is not None else ""
+            output.message(f"{taken}: run started before the stop: counted, {time}")
         limit = _RUNS if most is None else most
         with output.progress("Running") as progress:
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toruscast.answers.tables import new_table, print_table
+
 from .. import options
-from ..output import Output, new_table, print_table, records
+from ..output import Output, records
 from ..placing_options import POSITIVE
 from ..records import as_record
 from .places import by_name

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..output import Output, new_table, print_table, top_and_bottom
+from toruscast.answers.tables import new_table, print_table, top_and_bottom
+
+from ..output import Output
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from toruscast import __version__
+from toruscast.wording import counted, printable
+
 from .. import options
 from ..inputs import LoadedTraffic, load_application, load_mappings, load_torus
-from ..learning import COVERAGE, learned, load_plugin
+from ..learning import COVERAGE, load_plugin
 from ..mapping_files import MappingFile, is_folder, write_to_folder
-from ..output import Output, records
-from ..phrases import check_page, report_option, write_page
+from ..output import Output
+from ..phrases import application_line, check_page, occupancy, report_option
 from ..placing_options import best_option
 from ..records import Basis, Candidates, Limits, Traffic, Work
 from ..workers import Compiling
@@ -103,12 +106,22 @@ def command(
             n_jobs=work.jobs,
             progress=tell,
         )
-    write_page(found, report)
-    output.write(_content(application, found, basis), found.table)
-    if output.for_people:
-        from .report import print_answer
+    from toruscast.answers.rank import answer
 
-        print_answer(application, found, basis, top, output.console())
+    output.deliver(
+        answer(found, setting=_setting(application, found, basis), top=top),
+        report,
+        {
+            "toruscast": __version__,
+            "application": application.describe(),
+            "model": {
+                "source": basis.times or basis.model,
+                "n_samples": found.fitted.n_samples_,
+                "features": list(found.fitted.required_columns),
+                "target": found.fitted.target,
+            },
+        },
+    )
     if best.out is not None and is_folder(best.out):
         write_to_folder(mappings, torus, best.out, output)
     elif best.out is not None:
@@ -125,43 +138,28 @@ def _check_times(basis: Basis, candidates: Candidates, check: bool) -> None:
         raise click.UsageError("--check simulates: it cannot check the times of a machine")
 
 
-def _content(application: LoadedTraffic, found: Forecast, basis: Basis) -> dict[str, Any]:
-    """Return all of it for JSON."""
-    from toruscast import __version__
-
-    networks = found.networks
-    ends = found.table["mapping"].iloc[[0, -1]].unique()
-    reasons = {name: found.reasons(name) for name in ends}
-    return {
-        "toruscast": __version__,
-        "application": application.describe(),
-        "torus": {"name": str(found.torus), "nodes": found.torus.n_nodes},
-        "routing": found.routing,
-        "model": {
-            "source": basis.times or basis.model,
-            "n_samples": found.fitted.n_samples_,
-            "features": list(found.fitted.required_columns),
-            "target": found.fitted.target,
-        },
-        "verdict": {
-            "kind": found.verdict.kind,
-            "certainty": found.verdict.certainty,
-            "rivals": list(found.verdict.rivals),
-        },
-        "cost": found.cost._asdict(),
-        "learned": learned(found.learned),
-        "networks": None
-        if networks is None
-        else {"weights": networks.weights, "spread": networks.spread},
-        "coverage": found.coverage,
-        "ranking": records(found.table),
-        "reasons": {
-            name: {
-                "bounds": why.bounds,
-                "binding": why.binding,
-                "hottest_links": records(why.links),
-            }
-            for name, why in reasons.items()
-        },
-        "quality": found.scores,
-    }
+def _setting(application: LoadedTraffic, found: Forecast, basis: Basis) -> str:
+    """Return what is ranked and by what, in a line."""
+    routing = {
+        "adaptive": " with adaptive routing",
+        "by_size": " with routing by message size",
+    }.get(found.routing, "")
+    model = basis.model
+    origin = "the default model" if model == "default" else f"the model {printable(model)}"
+    origin += f" ({found.fitted.n_samples_} samples)"
+    decided = " and simulated where it decides"
+    if basis.times is not None:
+        origin, decided = f"measured times of {found.cost.measured} of them", ""
+    elif found.fitted.target == "measured":
+        decided = ", which learned from times of a machine"
+    if found.networks is not None:
+        several = f"simulated on {found.cost.networks} networks that the machine may have"
+        weighed = f", weighed by measured times of {found.cost.measured} of them"
+        origin, decided = several, weighed if found.cost.measured else ""
+    else:
+        origin = f"forecast by {origin}"
+    return (
+        f"{application_line(application)}; on torus {found.torus}{routing}; "
+        f"{counted(len(found.mappings), 'candidate mapping')}, {occupancy(found.mappings)}; "
+        f"{origin}{decided}."
+    )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from toruscast.answers.units import part_of
+from toruscast.units import part_of
 from toruscast.wording import printable
 
 from .. import options
 from ..inputs import load_application, load_mapping, load_mappings, load_torus
 from ..output import Output, write_text
-from ..phrases import Setting, check_page, occupancy, report_option, write_page
+from ..phrases import Setting, check_page, occupancy, report_option
 from ..placing_options import POSITIVE, placing_options
 from ..records import Candidates, Traffic, Work, as_record
-from .files import check_result_folder, inside, labelled, write_folder
+from .files import check_result_folder, inside, write_folder
 from .options import (
     Details,
     Packets,
@@ -24,7 +24,6 @@ from .options import (
     packets_options,
     read_watch,
 )
-from .report import look, one_row, print_report, summary
 
 
 @click.command("simulate")
@@ -131,30 +130,27 @@ def command(
             watch=watched,
             progress=progress,
         )
+    from toruscast.answers.simulation import answer, labelled
+
     why = explain(workload, host, chosen, routing=work.routing, simulation=result)
-    found = look(result, why)
-    content = {
+    found = answer(
+        result,
+        why,
+        setting=f"{setting.in_words()}; mapping {printable(chosen.name)}, {occupancy([chosen])}; "
+        f"{work.routing} routing.",
+    )
+    more = {
         **setting.describe(),
         "routing": work.routing,
-        "mapping": chosen.name,
         "tasks_per_node": chosen.tasks_per_node,
         "seed": work.seed,
-        **summary(found),
     }
-    write_page(result, report)
-    output.write(content, one_row(content))
+    output.deliver(found, report, more)
     if details.trace is not None:
         write_trace(result, details.trace)
     if output.links_path is not None or details.out is not None:
-        named = labelled(found.links, host)
+        named = labelled(result.links(), host)
         if output.links_path is not None:
             write_text(named.to_csv(lineterminator="\n"), output.links_path)
         if details.out is not None:
-            write_folder(details.out, result, named, content)
-    if output.for_people:
-        console = output.console()
-        console.print(
-            f"{setting.in_words()}; mapping {printable(chosen.name)}, {occupancy([chosen])}; "
-            f"{work.routing} routing.\n",
-        )
-        print_report(found, console)
+            write_folder(details.out, result, named, {**more, **found.content})

@@ -18,15 +18,7 @@ from ..recording import json_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toruscast.mapping import Torus
     from toruscast.simulation import Simulation
-
-
-def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
-    """Return the counters of links, their names first."""
-    table = links.copy()
-    table.insert(0, "label", [torus.link_label(link) for link in links.index.tolist()])
-    return table
 
 
 def labelled_life(result: Simulation) -> pd.DataFrame:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from toruscast.answers.units import part_of
 from toruscast.typing import Routing
+from toruscast.units import part_of
 
 from ..output import Output, records
 from ..phrases import Setting
-from ..timed import Tell, Timed, ranked, time_all
+from ..timed import Tell, Timed, time_all
 
 if TYPE_CHECKING:
     from toruscast.mapping import TaskMapping, Torus, Workload
@@ -47,6 +47,7 @@ def rank_simulated(
     output: Output,
 ) -> None:
     """Simulate every mapping, ``jobs`` at once, and write what came out."""
+    from toruscast.answers.timed import answer, ranked
     from toruscast.routing.routing import ways_are_open
 
     torus = setting.torus
@@ -71,22 +72,22 @@ def rank_simulated(
             for row, sent in zip(records(table), in_order, strict=True)
         ],
     }
-    output.write(content, table)
-    if output.for_people:
-        from ..timed import print_times
-
-        print_times(
-            setting,
+    merged = _merged([sent.coarsening for sent in in_order], how.error)
+    output.deliver(
+        answer(
             mappings,
+            torus,
             table,
             in_order[0].why,
-            output.console(),
-            how=f"{how.routing} routing",
+            setting=f"{setting.of(mappings)}; {how.routing} routing.",
+            content=content,
             error=how.error or 0.0,
             top=top,
             estimated=ways_are_open(workload, torus, how.routing),
-            remark=_merged([sent.coarsening for sent in in_order], how.error),
+            dependent=workload.dependent,
+            notes=[merged] if merged else [],
         )
+    )
 
 
 def _simulated(

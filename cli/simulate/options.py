@@ -62,9 +62,9 @@ def read_interval(text: str) -> float:
 
 def check_interval(interval: float, least_time: float, torus: Torus) -> None:
     """Raise `InputError` if a run of that time makes more snapshots than memory holds."""
-    from toruscast.answers.units import seconds
     from toruscast.errors import InputError
     from toruscast.simulation.run import most_snapshots
+    from toruscast.units import seconds
 
     least = least_time / most_snapshots(torus)
     if interval < least:

@@ -257,7 +257,7 @@ def _members(source: Source) -> bytes:
 def _page(source: Source, bare: bytes) -> Foreign | None:
     if not bare[:15].lower().startswith((b"<!doctype html", b"<html")):
         return None
-    if b'id="charts"' in source.data:
+    if b'id="ramp"' in source.data:
         return Foreign("a report of toruscast", "'toruscast plot' draws its views", True)
     return Foreign("a web page", _EXPORT)
 

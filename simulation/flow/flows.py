@@ -60,7 +60,7 @@ class FlowStretch(NamedTuple):
     arrived: NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FlowSimulation(MessageTimes[FlowStretch]):
     """Times of a workload whose messages flow; made by `simulate_flows`.
 

@@ -5,7 +5,7 @@ from . import mapping as mapping
 from . import routing as routing
 from . import simulation as simulation
 from . import training as training
-from .answers.page.write import write_report as write_report
+from .answers.write import write_report as write_report
 from .errors import InputError as InputError
 from .features import extract as extract
 from .mapping import (

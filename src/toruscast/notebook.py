@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import import_module
 
 from .wording import shown_name
+
+
+def html_card(thing: object, facts: Iterable[tuple[str, object]] = ()) -> str:
+    """Return what a notebook shows of an object: its repr, facts and its picture.
+
+    The room of answers draws the picture. It stands above the rooms of the objects, so that it is
+    looked up here when a notebook asks, and no room imports it.
+    """
+    picture: str = import_module("toruscast.answers.write").picture_of(thing)
+    return html_facts(repr(thing), facts) + picture
 
 
 def html_facts(title: str, facts: Iterable[tuple[str, object]]) -> str:

@@ -7,11 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 import toruscast as tc
-from toruscast.answers.page.figures import FORMS, Views
+from toruscast.answers.figures import FORMS, Views
 from toruscast.cli import main
 from toruscast.errors import InputError
 
-pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
 HEADS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
@@ -37,20 +36,22 @@ def changed(page, tmp_path, key, change):
 
 def test_every_view_becomes_a_file(page, tmp_path):
     views = Views(page)
-    assert {"candidate-times", "hop-bytes", "matrix-nodes", "torus"} <= {*views.names}
+    assert {"candidate-times", "limits", "spread", "matrix-nodes", "torus"} <= {*views.names}
     for view in views.names:
         views.write(view, tmp_path / f"{view}.svg")
         assert (tmp_path / f"{view}.svg").read_bytes().startswith(HEADS["svg"])
+    pytest.importorskip("vl_convert", reason="vl-convert-python is not installed")
     for form in FORMS:
         views.write("torus", tmp_path / f"torus.{form}", against=2)
         assert (tmp_path / f"torus.{form}").read_bytes().startswith(HEADS[form])
 
 
-def test_the_torus_has_a_stub_for_every_link(page, tmp_path):
+def test_the_map_has_a_cell_for_every_link(page, tmp_path):
     Views(page).write("torus", tmp_path / "torus.svg")
     drawn = (tmp_path / "torus.svg").read_text()
-    assert drawn.count('stroke-linecap="round"') == tc.Torus((2, 4, 2)).link_exists.sum()
-    assert "busy share of the time" in drawn
+    assert len(re.findall(r'<rect [^>]*fill="#', drawn)) == tc.Torus((2, 4, 2)).link_exists.sum()
+    for name in ("+X", "-Z"):
+        assert f">{name}</text>" in drawn
 
 
 def test_the_command_lists_views_and_draws_them(page, tmp_path):
@@ -59,36 +60,44 @@ def test_the_command_lists_views_and_draws_them(page, tmp_path):
 
     listed = call().stdout.split()
     assert listed == Views(page).names
-    done = call("--out", str(tmp_path / "new"), "--view", "hops", "--form", "png")
+    done = call("--out", str(tmp_path / "new"), "--view", "limits", "--form", "png")
     assert done.exit_code == 0
-    assert [file.name for file in (tmp_path / "new").iterdir()] == ["hops.png"]
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["limits.png"]
     assert call("--view", "<b>").exit_code == 2
     assert call("--out", str(page)).exit_code == 2
 
 
 @pytest.mark.parametrize(
-    "change",
+    "more",
     [
-        lambda charts: charts["hops"].update(data={"url": "file:///etc/passwd"}),
-        lambda charts: charts["hops"]["encoding"]["x"].update(scale={"domain": {"expr": "1"}}),
-        lambda charts: charts.update(hops=[1]),
+        "<script>1</script>",
+        '<image href="file:///etc/passwd"/>',
+        '<rect onclick="1"/>',
+        '<rect style="fill:url(http://example.org)"/>',
+        '<a xlink:href="http://example.org"/>',
+        "<rect>",
     ],
 )
-def test_a_strangers_specification_is_refused(page, tmp_path, change):
-    views = changed(page, tmp_path, "charts", change)
+def test_a_strangers_chart_is_refused(page, tmp_path, more):
+    content = page.read_text(encoding="utf-8")
+    start = content.index('<figure id="limits">')
+    end = content.index("</svg>", start)
+    copy = tmp_path / "changed.html"
+    copy.write_text(content[:end] + more + content[end:])
     with pytest.raises(InputError, match="no report, or a damaged one"):
-        views.write("hops", tmp_path / "hops.svg")
-    assert not (tmp_path / "hops.svg").exists()
+        Views(copy).write("limits", tmp_path / "limits.svg")
+    assert not (tmp_path / "limits.svg").exists()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda data: data.update(x=["1 + 1"] * len(data["x"])),
-        lambda data: data.update(x=data["x"][:-1]),
-        lambda data: data.update(shares="AAAA"),
-        lambda data: data.update(stubs=[[0]] * len(data["stubs"])),
-        lambda data: data.pop("planes"),
+        lambda data: data.update(shape=["1 + 1"] * len(data["shape"])),
+        lambda data: data.update(shape=data["shape"][:-1]),
+        lambda data: data.update(shape=[2**20] * 3),
+        lambda data: data.update(busy="AAAA"),
+        lambda data: data.update(most=["x"] * len(data["most"])),
+        lambda data: data.pop("dimensions"),
     ],
 )
 def test_a_damaged_torus_is_refused(page, tmp_path, change):

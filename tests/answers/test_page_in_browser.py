@@ -14,16 +14,17 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
     pytest.skip("no Chromium", allow_module_level=True)
 
+TRAFFIC = ("candidate-times", "limits", "spread", "matrix-tasks", "matrix-nodes")
 KINDS = {
-    "forecast": ("candidate-times", "hop-bytes", "busiest-link", "importance", "observed", "hops"),
-    "measured": ("candidate-times", "observed"),
-    "plan": ("candidate-times", "runs", "observed", "matrix-nodes"),
-    "first-plan": ("candidate-times", "matrix-tasks"),
-    "mesh": ("layouts", "collectives"),
-    "trained": ("observed", "growth", "importance"),
+    "forecast": (*TRAFFIC, "importance", "check"),
+    "measured": (*TRAFFIC, "observed"),
+    "plan": (*TRAFFIC, "runs", "so-far", "observed"),
+    "first-plan": TRAFFIC,
+    "mesh": ("layouts", "collectives", "chips-0", "chips-1"),
+    "trained": ("observed", "growth"),
     "learned": ("observed",),
-    "search": ("matrix-tasks", "matrix-nodes", "hops"),
-    "simulation": ("matrix-tasks", "matrix-nodes", "hops"),
+    "search": (*TRAFFIC, "progress"),
+    "simulation": ("limits", "spread", "timeline"),
 }
 WITHOUT_TORUS = {"trained", "learned"}
 
@@ -73,47 +74,68 @@ def test_every_kind_of_answer_shows_its_views(browser, pages, kind):
     with opened(browser, pages[kind], 400, "dark") as page:
         for key in KINDS[kind]:
             assert page.locator(f"#{key} svg").count() == 1, key
-        drawn = page.evaluate(
-            "Object.keys(JSON.parse(document.getElementById('charts').textContent))"
-        )
-        assert {*KINDS[kind]} <= {*drawn}
         has_torus = kind not in WITHOUT_TORUS
-        assert page.locator("#network-view canvas").count() == has_torus
+        assert page.locator("#map-a").count() == has_torus
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert faults(page) == []
 
 
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_keyboard_reaches_slider_differences_and_links(browser, pages, width, scheme):
+def test_the_keyboard_reaches_maps_differences_and_links(browser, pages, width, scheme):
     with opened(browser, pages["forecast"], width, scheme) as page:
         drawn = int(page.evaluate("document.body.dataset.drawn"))
-        page.focus("#slider")
-        page.keyboard.press("ArrowRight")
+        page.focus("#first")
+        page.keyboard.press("ArrowDown")
         page.wait_for_function(f"Number(document.body.dataset.drawn) > {drawn}")
-        assert page.evaluate("document.getElementById('first').value") == "1"
         page.check("input[value=difference]")
-        page.locator("#hottest button").first.focus()
+        page.focus("#map-a")
         page.keyboard.press("Enter")
-        assert "of the time" in page.inner_text("#pairs")
+        hottest = page.inner_text("#link-told")
+        assert hottest.startswith("Link (")
+        assert "to task" in hottest
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#link-told") != hottest
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert faults(page) == []
 
 
 def test_the_parts_of_a_step_stand_behind_its_links(browser, pages):
     with opened(browser, pages["mesh"]) as page:
-        page.locator("#hottest button").first.click()
-        assert "It works for:" in page.inner_text("#pairs")
+        page.focus("#map-a")
+        page.keyboard.press("Enter")
+        assert "allreduce" in page.inner_text("#link-told") or "script" in page.inner_text(
+            "#link-told"
+        )
 
 
 def test_a_click_on_a_link_names_its_pairs(browser, pages):
     with opened(browser, pages["forecast"]) as page:
-        canvas = page.locator("#network-view canvas")
-        canvas.scroll_into_view_if_needed()
-        box = canvas.bounding_box()
-        before = page.inner_text("#pairs")
-        for x in range(20, int(box["width"]) - 5, 7):
-            page.mouse.click(box["x"] + x, box["y"] + box["height"] * 0.6)
-            if page.inner_text("#pairs") != before:
-                break
-        assert page.inner_text("#pairs").startswith("Link (")
+        page.locator("#map-a").click(position={"x": 5, "y": 19})
+        assert page.inner_text("#link-told").startswith("Link (")
+
+
+def test_candidates_are_sorted_and_filtered(browser, pages):
+    with opened(browser, pages["forecast"]) as page:
+        page.click("summary:has-text('All 12 candidates')")
+        rows = page.locator("#candidates tbody tr")
+        first = rows.first.inner_text()
+        page.locator("#candidates th button").nth(2).click()
+        page.locator("#candidates th button").nth(2).click()
+        assert rows.first.inner_text() != first
+        page.fill("input[type=search]", "identity")
+        assert page.locator("#candidates tbody tr:visible").count() == 1
+
+
+def test_everything_stands_on_paper(browser, pages):
+    with opened(browser, pages["forecast"]) as page:
+        page.emulate_media(media="print")
+        box = page.locator("#map-a").bounding_box()
+        assert box["height"] > 50
+        for text in ("What moved", "Spread"):
+            assert page.locator(f"h2:has-text('{text}')").is_visible()
+        assert page.locator("#modes").is_hidden()
+        assert page.locator(".scroll").evaluate_all(
+            "(all) => all.every((e) => getComputedStyle(e).overflow === 'visible')"
+        )

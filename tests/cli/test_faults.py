@@ -109,7 +109,7 @@ def test_models_with_absurd_numbers_are_refused(tmp_path, name, value):
 
 
 def test_devices_and_pipes_as_models_and_samples(tmp_path):
-    from toruscast.answers.page.figures import Views
+    from toruscast.answers.figures import Views
     from toruscast.training import load_predictor, read_samples
 
     os.mkfifo(tmp_path / "pipe")

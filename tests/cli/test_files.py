@@ -106,7 +106,7 @@ def test_names_of_hosts_need_their_table_before_the_work(run, tmp_path):
         "search --comm ring.edges --torus 2x2 --seconds 0 --out best.txt --dialect slurm",
         "convert --mapping --torus 2x2 best.csv best.hosts",
     ):
-        assert "format that names hosts" in run(line, 2).stderr
+        assert "needs host names" in run(line, 2).stderr
     assert (
         "--dialect needs --out"
         in run("rank --comm ring.edges --torus 2x2 --dialect flux", 2).stderr

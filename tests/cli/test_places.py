@@ -79,7 +79,7 @@ def test_links_of_a_file_are_slow_or_missing(files):
         ("ours.csv", "0\n99\n", "ours.csv:2"),
         ("ours.csv", "0\n0\n", "twice"),
         ("ours.csv", "0,0\n0,9\n", "ours.csv:2"),
-        ("ours.csv", "0\n1\n2\n", "fixed|too many tasks|not ours"),
+        ("ours.csv", "0\n1\n2\n", "fixed|too many tasks|not in the allocation|does not exist"),
         ("links.csv", "3,fast\n", "links.csv:1"),
         ("links.csv", "3\n", "links.csv:1"),
         ("links.csv", "3,9e9\n", "links.csv:1"),

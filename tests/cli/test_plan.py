@@ -143,7 +143,7 @@ def test_times_blurred_by_noise_are_told(run):
         (["--runs", "0"], 2, "--runs"),
         (["--dialect", "rankfile"], 2, "--dialect needs --out or --run"),
         (["--dialect", "nonsense", "--out", "x"], 2, "unknown format of a mapping"),
-        (["--dialect", "hostfile", "--out", "x"], 2, "format that names hosts"),
+        (["--dialect", "hostfile", "--out", "x"], 2, "needs host names"),
         (["--out", "maps"], 2, "--out and --mappings name the same file"),
         (["--times", "maps/runs.csv"], 2, "--times is a file of the folder that --mappings reads"),
         (["--times", "no/runs.csv", "--run", "true {map}"], 2, "no such folder"),

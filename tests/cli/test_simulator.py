@@ -50,7 +50,7 @@ def test_several_graphs_are_phases_or_rounds(run, tmp_path, dependent):
     kind = "round" if dependent else "phase"
     assert f" in 3 {kind}s; on torus 4x2" in text
     assert f"The 3 {kind}s:" in text
-    assert "The message 5 to 2, handed over" in text
+    assert "The message 5 to 2:\nHanded over" in text
     workload = Workload([FIRST, SECOND, FIRST], dependent=dependent)
     expected = simulate(workload, TORUS, IDENTITY, watch=(1, 1))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -71,9 +71,9 @@ def test_rounds_in_a_row_are_bound_by_their_chain(run, tmp_path, command):
         write_comm(CommGraph(4, [k], [k + 1], [100_000]), tmp_path / f"{k}.csv")
     comms = " ".join(f"--comm {k}.csv" for k in range(3))
     text = run(f"{command} --torus 8 {comms} --dependent").stdout
-    assert "Bound by the longest chain of messages that wait for each other" in text
+    assert "Limited by the longest chain of messages that wait for each other" in text
     text = run(f"{command} --torus 8 {comms}").stdout
-    assert "Bound by software overhead, hops and the longest message" in text
+    assert "Limited by software overhead, hops and the longest message" in text
 
 
 @pytest.mark.parametrize("dependent", ["", " --dependent"])
@@ -227,7 +227,7 @@ def test_no_printed_bound_lies_above_the_time(run, options):
 def test_a_watched_message_that_asks_first(run, tmp_path):
     text = run(f"{LINE} --network eager_limit=100 --watch 0:1 --out run").stdout
     result = simulate(FIRST, TORUS.with_network(eager_limit=100), IDENTITY, watch=(0, 0))
-    assert "The message 0 to 1, handed over after 500 ns, answered after" in text
+    assert "The message 0 to 1:\nHanded over after 500 ns, answered after" in text
     log, life = (pd.read_csv(tmp_path / "run" / f"{name}.csv") for name in ("log", "life"))
     assert log["event"].iloc[0] == "released"
     assert log["time"].iloc[0] > result.messages()["handed_over"][0]

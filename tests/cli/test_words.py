@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from toruscast.answers.units import large, part_of
 from toruscast.cli import main
 from toruscast.cli.phrases import occupancy
 from toruscast.mapping import CommGraph, TaskMapping
+from toruscast.units import large, part_of
 from toruscast.wording import counted
 
 EDGES = "0 1 100\n1 2 50\n2 3 60\n3 0 70\n0 2 7\n"
@@ -73,7 +73,7 @@ def test_occupancy_of_several_mappings():
 def test_one_is_no_plural(run):
     assert "app.csv: 2 tasks, 1 edge, 8.00 B, 1 message" in run("convert pair.txt app.csv")
     text = run("simulate --comm one.txt --torus 1 --mapping identity")
-    assert text.startswith("one: 1 task, 1 edge, 8.00 B; on torus 1; mapping identity, 1 task a")
+    assert "one: 1 task, 1 edge, 8.00 B; on torus 1; mapping identity, 1 task a" in text
     text = run("rank --comm app.txt --torus 2x2 --mappings full.map --model default")
     assert "There is no other candidate." in text
     text = run("simulate --comm app.txt --torus 2x2 --mapping one.map", code=2)

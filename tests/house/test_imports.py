@@ -11,6 +11,7 @@ FOUNDATIONS = {
     "notebook",
     "plugins",
     "typing",
+    "units",
     "validation",
     "wording",
     "workers",

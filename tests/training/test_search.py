@@ -131,7 +131,7 @@ def test_a_renumbered_grid_comes_back():
     ("how", "words"),
     [
         ({"nodes": OURS[:5], "tasks_per_node": 1}, "more tasks than places"),
-        ({"nodes": OURS, "fixed": {0: 5}}, "not ours"),
+        ({"nodes": OURS, "fixed": {0: 5}}, "node 5 is not in the allocation"),
         ({"fixed": {0: 1, 2: 1}, "tasks_per_node": 1}, "too many tasks are bound"),
         ({"fixed": {task: task for task in range(12)}}, "nothing left to move"),
         ({"nodes": [1, 1, *OURS]}, "twice"),

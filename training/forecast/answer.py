@@ -12,9 +12,11 @@ import pandas as pd
 from toruscast.errors import InputError
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import TaskMapping, Torus, Workload
-from toruscast.notebook import html_facts, html_rows
+from toruscast.notebook import html_card, html_rows
 from toruscast.routing import Routing
 from toruscast.training.predictor.fitted import FittedModel
+from toruscast.units import seconds
+from toruscast.wording import counted, shown_name
 
 from .race import Kind
 
@@ -149,24 +151,32 @@ class Forecast:
         name = self.table["mapping"].iloc[0] if mapping is None else mapping
         return explain(self.workload, self.torus, self.named(name), routing=self.routing)
 
+    def __repr__(self) -> str:
+        first = self.table.iloc[0]
+        return (
+            f"Forecast({shown_name(first['mapping'])} is fastest of "
+            f"{counted(len(self.table), 'candidate')} on {shown_name(self.torus)}: "
+            f"{seconds(first['time'])} {first['how']}, {self.verdict.kind})"
+        )
+
     def _repr_html_(self) -> str:
         first = self.table.iloc[0]
         facts = [
-            ("fastest", f"{first['mapping']}, {1e6 * first['time']:.4g} us, {first['how']}"),
+            ("fastest", f"{first['mapping']}, {seconds(first['time'])}, {first['how']}"),
             ("how sure", f"{self.verdict.kind}, {100 * self.verdict.certainty:.0f} %"),
             ("simulated to decide", f"{self.cost.to_answer} of {self.cost.candidates}"),
         ]
         rows = [
             (
                 row["mapping"],
-                *(f"{1e6 * row[key]:.4g}" for key in ("time", "low", "high")),
+                *(seconds(row[key]) for key in ("time", "low", "high")),
                 f"{100 * row['p_best']:.0f} %",
                 row["how"],
             )
             for row in self.table.head(_SHOWN).to_dict("records")
         ]
-        head = ["mapping", "time, us", "low", "high", "P(best)", "how"]
-        return html_facts(f"Forecast on {self.torus}", facts) + html_rows(head, rows)
+        head = ["mapping", "time", "low", "high", "P(best)", "source"]
+        return html_card(self, facts) + html_rows(head, rows)
 
 
 def names_of(mappings: Sequence[TaskMapping]) -> list[str]:

@@ -21,7 +21,7 @@ _LEAST = 1e-18
 
 
 class Kernel(NamedTuple):
-    """How misses of a forecast hang together, in shares of their squared width.
+    """Correlation of the errors of a forecast, in shares of their variance.
 
     The default was fitted on the samples of the default model, each pair of workload and torus
     forecast by a model that had not seen it and then raced (`benchmarks/belief.py` repeats that):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from toruscast.errors import InputError
+from toruscast.notebook import html_card
 from toruscast.training.evaluate.metrics import r2, rcc_told_apart, regret
 from toruscast.training.predictor._relative import Line
 from toruscast.training.predictor.feature_sets import feature_set
@@ -58,6 +59,13 @@ class Measured:
     runs: Runs
     held_out: pd.DataFrame
     predicted: Floats
+
+    def __repr__(self) -> str:
+        kind = "a line and features" if self.corrected else "a line"
+        return f"Measured({kind} in {self.model.reference}, from {self.runs!r})"
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     @property
     def line(self) -> Line:

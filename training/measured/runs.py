@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping
 from toruscast.mapping.formats.times import MAPPING, Run, read_runs
+from toruscast.notebook import html_card
+from toruscast.units import seconds
+from toruscast.wording import counted
 
 Floats = NDArray[np.float64]
 Times = Any
@@ -63,6 +66,16 @@ class Runs:
     which: NDArray[np.int64]
     lines: tuple[int, ...] = ()
     file: str | None = None
+
+    def __repr__(self) -> str:
+        ends = f"{seconds(self.seconds.min())} to {seconds(self.seconds.max())}"
+        return (
+            f"Runs({counted(len(self.seconds), 'run')} of {counted(len(self.names), 'mapping')}: "
+            f"{ends})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     @classmethod
     def of(cls, times: Times) -> Self:

@@ -13,7 +13,9 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices
 from toruscast.mapping.mesh.written import jax_program, nested, rank_list
-from toruscast.wording import counted
+from toruscast.notebook import html_card
+from toruscast.units import seconds
+from toruscast.wording import counted, shown_name
 
 from .closed_form import Score, least_time
 
@@ -128,6 +130,16 @@ class MeshForecast:
     considered: int
     all_considered: bool
     overlap: bool
+
+    def __repr__(self) -> str:
+        best = self.best
+        return (
+            f"MeshForecast({self.axes} on {shown_name(self.torus)}: {seconds(best.time)} "
+            f"{best.how}, {self.gain:.2f} times as fast as the devices in order)"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     @property
     def best(self) -> RankedLayout:

@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import TaskMapping, Workload
+from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import names_of
 from toruscast.training.forecast.forecast import belief_of
@@ -23,6 +24,7 @@ from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, Times
 from toruscast.training.predictor.fitted import PriorPrediction, wins_of
 from toruscast.validation import real_number, repeated, whole_number
+from toruscast.wording import counted, shown_name
 
 from .knowledge_gradient import best_batch
 
@@ -103,6 +105,16 @@ class Plan:
     routing : {"deterministic", "adaptive", "by_size"}
         Of the forecast.
     """
+
+    def __repr__(self) -> str:
+        standing = self.standing
+        return (
+            f"Plan({counted(self.n_runs, 'run')}, {counted(len(self.names), 'mapping')}: "
+            f"{shown_name(standing.best)} leads, {standing.kind})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
     def __init__(
         self,

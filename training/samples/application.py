@@ -13,11 +13,13 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_worklo
 from toruscast.mapping.strategies.sampling import most_mappings
 from toruscast.mapping.strategies.twins import unlike
 from toruscast.mapping.task_mapping import as_mappings
+from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.training.evaluate.evaluate import repeated_splits, summarise
 from toruscast.training.predictor.checks import check_sends
 from toruscast.training.predictor.feature_sets import feature_set, needed_level
 from toruscast.training.predictor.predictor import TimePredictor
+from toruscast.wording import counted
 
 from .samples import build_samples
 
@@ -45,6 +47,14 @@ class Training:
     samples: pd.DataFrame
     quality: pd.DataFrame
     n_twins: int = 0
+
+    def __repr__(self) -> str:
+        rcc = self.quality.set_index("metric")["mean"]["rcc"]
+        samples = counted(len(self.samples), "sample")
+        return f"Training({samples}, RCC {rcc:.3f} on held-out mappings)"
+
+    def _repr_html_(self) -> str:
+        return html_card(self)
 
 
 def train_for(

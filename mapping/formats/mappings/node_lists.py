@@ -276,7 +276,7 @@ Several mappings in one file, for `--mappings`: on each line a name, then the no
         plain=True,
         documentation="""
 The number of tasks, then the node of each on a line of its own. SST-macro's torus counts the first
-coordinate fastest; toruscast turns the numbers at the door.
+coordinate fastest; toruscast converts the numbering when reading.
 """,
         example="4\n0\n2\n2\n0\n",
         advice="app1.indexing = node_id, app1.node_id_file = {file} (SST-macro)",

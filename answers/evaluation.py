@@ -1,0 +1,228 @@
+"""The answer of `evaluate`: how well feature sets forecast mappings that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from toruscast.training import Measured, summarise
+from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
+from toruscast.training.evaluate.metric_evaluation import Judgement
+
+from . import svg
+from .blocks import Answer, Chart, Column, Headline, Section, Table
+from .learned import METRICS, between, learned_content, learned_lines, observed_chart, score
+
+SINGLE = 10
+_SHOWN = ("rcc", "tau_b", "r2", "regret_1")
+
+
+def answer(
+    table: pd.DataFrame,
+    sets: Mapping[str, Sequence[str]],
+    scores: pd.DataFrame,
+    gain: pd.DataFrame,
+    single: pd.DataFrame,
+    *,
+    mine: Sequence[str] = (),
+    found: Measured | None = None,
+    large: pd.DataFrame | None = None,
+) -> Answer:
+    """Return how good feature sets are on held-out samples, and each feature alone.
+
+    ``scores`` are of `repeated_splits`, ``gain`` of `gains`, ``single`` of `single_features`,
+    ``large`` of `small_to_large`.
+    """
+    summary = summarise(scores).rename(columns={"predictor": "features"})
+    splits = int(scores["split"].max()) + 1
+    n_train, n_test = int(scores["n_train"].iloc[0]), int(scores["n_test"].iloc[0])
+    rcc = summary[summary["metric"] == "rcc"].sort_values("mean", ascending=False, kind="stable")
+    best = rcc.iloc[0]
+    few = f"no interval from fewer than {INTERVAL_SPLITS} splits"
+    notes = [
+        f"{len(table)} samples; {n_train} train and {n_test} are forecast, on {splits} splits. "
+        f"Mean ({few if splits < INTERVAL_SPLITS else '95 % of splits'}).",
+        *(learned_lines(found) if found is not None else ()),
+    ]
+    if len(gain) > 1:
+        notes.append(
+            f"Gain over {gain.index[0]} on the same splits, with the 95 % interval of its mean: a "
+            "set helps where the interval lies above 0. "
+            + "; ".join(f"{METRICS[m][0]}: {METRICS[m][1]}" for m in ("rcc", "regret_1"))
+            + "."
+        )
+    head = Headline(
+        "", str(best["features"]), f" orders held-out mappings best: RCC {best['mean']:.3f}"
+    )
+    charts = [_chart(rcc)] + ([observed_chart(found)] if found is not None else [])
+    sections = [
+        Section("", [_sets(summary, gain)], only="terminal"),
+        Section("Feature sets", [*charts, _sets(summary, gain)], only="page"),
+        *([] if large is None else [_large(large)]),
+        Section("Single features as the forecast, without learning", [_single(single, mine)]),
+    ]
+    content: dict[str, Any] = {
+        "n_samples": len(table),
+        "n_train": n_train,
+        "n_test": n_test,
+        "splits": splits,
+        "feature_sets": {name: list(names) for name, names in sets.items()},
+        "quality": summary.to_dict("records"),
+        "gain": gain.reset_index().to_dict("records"),
+        "single_features": single.reset_index().to_dict("records"),
+    }
+    if large is not None:
+        content["small_to_large"] = large.to_dict("records")
+    if found is not None:
+        content["learned"] = learned_content(found)
+    return Answer(
+        setting="",
+        title="Feature sets on held-out mappings",
+        headline=head,
+        notes=notes,
+        sections=sections,
+        content=content,
+        rows=summary,
+    )
+
+
+def _chart(rcc: pd.DataFrame) -> Chart:
+    names, values = rcc["features"].tolist(), rcc["mean"].tolist()
+    return Chart(
+        "sets",
+        "Pairs in the right order",
+        "Mean RCC on held-out mappings; 0.5 is chance.",
+        lambda: svg.bars(names, [("RCC", "best", values)], 1.0, ""),
+    )
+
+
+def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
+    """Return a row for each feature set."""
+    several = len(gain) > 1
+    better = {row["features"]: row for row in gain.reset_index().to_dict("records")}
+    names, cells = [], []
+    for name, group in summary.groupby("features", sort=False):
+        rows = {row["metric"]: row for row in group.to_dict("records")}
+        line: list[object] = [
+            (
+                score(metric, rows[metric]["mean"]),
+                f"({between(metric, rows[metric]['low'], rows[metric]['high'])})",
+            )
+            for metric in _SHOWN
+        ]
+        if several:
+            more = better[str(name)]
+            line.append(
+                "baseline"
+                if name == gain.index[0]
+                else (f"{more['gain']:+.3f}", f"({more['low']:+.3f} to {more['high']:+.3f})")
+            )
+        names.append(str(name))
+        cells.append(line)
+    heads = [METRICS[metric][0] for metric in _SHOWN] + ["gain in RCC"] * several
+    columns = [
+        Column(head, each) for head, each in zip(heads, zip(*cells, strict=True), strict=True)
+    ]
+    if several:
+        # The gain is what was asked: it stays on a narrow terminal.
+        columns = [columns[0], columns[-1], *columns[1:-1]]
+    return Table("", [Column("features", names, left=True), *columns], keep=3)
+
+
+def _large(large: pd.DataFrame) -> Section:
+    """Return how well each learner forecasts the largest size from the smaller ones."""
+    rows = large.to_dict("records")
+    first = rows[0]
+    columns = [
+        Column("features", [row["predictor"] for row in rows], left=True),
+        Column("RCC", [score("rcc", row["rcc"]) for row in rows]),
+        Column("tau-b", [score("tau_b", row["tau_b"]) for row in rows]),
+        Column("regret@1", [score("regret_1", row["regret_1"]) for row in rows]),
+        Column("median error", [f"{100 * row['error']:.1f} %" for row in rows]),
+    ]
+    return Section(
+        f"Small to large: {first['n_train']} samples train, the {first['n_test']} of "
+        f"{first['largest']} are forecast",
+        [Table("", columns)],
+    )
+
+
+def _single(single: pd.DataFrame, mine: Sequence[str]) -> Table:
+    """Return what single features rank without learning."""
+    rows = {row["feature"]: row for row in single.reset_index().to_dict("records")}
+    own = [name for name in mine if name in rows]
+    names = list(dict.fromkeys([*list(rows)[:SINGLE], *own]))
+    return Table(
+        "",
+        [
+            Column("feature", names, left=True),
+            Column("RCC", [f"{rows[name]['rcc']:.3f}" for name in names]),
+            Column("tau-b", [score("tau_b", rows[name]["tau_b"]) for name in names]),
+        ],
+    )
+
+
+def of_metrics(found: Judgement, mine: Sequence[str], n_splits: int) -> Answer:
+    """Return what metrics of the user's own add to the set ``prior`` and to the best set."""
+    name = " and ".join(found.metrics)
+    gains = found.gains.reset_index().to_dict("records")
+    bases = list(found.gains.index)
+    notes = []
+    for base, row in zip(bases, gains, strict=True):
+        best = "" if base != found.best else ", the set that forecasts best by itself"
+        if base != bases[0]:
+            notes.append(f"{name} {found.in_words(base)}{best}.")
+        if row["blocks"] > 1:
+            notes.append(
+                f"Its RCC beside {base} is {row['rcc']:.3f} on average; {row['higher']} of "
+                f"{row['blocks']} workloads gain."
+            )
+    many = "of the mean over all" if gains[0]["blocks"] > 1 else "over the splits"
+    notes.append(
+        f"Within each workload and torus two thirds of the mappings train and one third is "
+        f"forecast, {n_splits} times. [ , ] is the 95 % interval {many}. RCC: share of pairs in "
+        "the right order; alone: the metric as it is, without learning."
+    )
+    first = f"{found.in_words(bases[0])}"
+    if bases[0] == found.best:
+        first += ", the set that forecasts best by itself"
+    return Answer(
+        setting="",
+        title=f"What {name} adds",
+        headline=Headline("", name, f" {first}."),
+        notes=notes,
+        sections=[Section("", [_blocks(found, bases)])],
+        content={
+            "metrics": list(mine),
+            "best_set": found.best,
+            "splits": n_splits,
+            "answers": {base: found.in_words(base) for base in bases},
+            "gains": gains,
+            "blocks": found.blocks.to_dict("records"),
+        },
+        rows=found.blocks,
+    )
+
+
+def _blocks(found: Judgement, bases: Sequence[str]) -> Table:
+    """Return a row for each workload and torus."""
+    lines = []
+    for _, group in found.blocks.groupby(["workload", "torus"], sort=False):
+        rows = {row["base"]: row for row in group.to_dict("records")}
+        first = rows[bases[0]]
+        line = [first["workload"], first["torus"], str(first["n_samples"]), f"{first['alone']:.3f}"]
+        for base in bases:
+            line += [f"{rows[base]['rcc']:.3f}", f"{rows[base]['gain']:+.3f}"]
+        lines.append(line)
+    heads = ["workload", "torus", "mappings", "alone"]
+    heads += [head for base in bases for head in (base, "gain")]
+    cells = list(zip(*lines, strict=True))
+    return Table(
+        "",
+        [
+            Column(head, each, left=i < 2)
+            for i, (head, each) in enumerate(zip(heads, cells, strict=True))
+        ],
+    )

@@ -1,0 +1,167 @@
+"""The page of an answer: one file that opens from disk and asks nobody for anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from toruscast.errors import InputError
+from toruscast.mapping.formats import atomic_path
+from toruscast.wording import shown_name
+
+from .blocks import Answer, Block, Chart, Column, File, Section, Sentence, Table
+from .links import LinkMap, network_data, places
+from .machine import describe_machine
+from .svg import RAMP
+
+# The page may run its own script and show its own pictures; it may ask nobody for anything.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+
+
+def write_page(
+    answer: Answer,
+    path: str | os.PathLike[str],
+    inputs: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Write an answer as a page; ``inputs`` are what it was made from, by name.
+
+    Raises
+    ------
+    InputError
+        If the suffix is not ``.html``, or the file cannot be written.
+    """
+    check_page(path)
+    content = page(answer, inputs)
+    with atomic_path(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Raise `InputError` if the suffix is not ``.html``."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError("unknown suffix of a report", file=path, expected=".html")
+
+
+def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the page as HTML."""
+    environment = _environment()
+    macros: Any = environment.get_template("blocks.html").module
+    sections: list[dict[str, object]] = []
+    data: dict[str, Any] = {}
+    for section in answer.sections:
+        if section.only == "terminal":
+            continue
+        shown, more = _drawn(section, macros)
+        sections.append(
+            {
+                "title": section.title,
+                "lead": section.lead,
+                "folded": section.folded,
+                "wide": section.wide,
+                "html": Markup(shown),
+            }
+        )
+        data |= more
+    asked = [("input", answer.setting)] if answer.setting and answer.title else []
+    rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
+    names, values = zip(*rows, strict=True)
+    facts = Table("", (Column("what", names, left=True), Column("is", values, left=True)))
+    blocks = {"ramp": list(RAMP), **data}
+    style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
+    return environment.get_template("page.html").render(
+        answer=answer,
+        title=shown_name(answer.title or answer.setting),
+        policy=Markup(_POLICY),
+        style=Markup(_asset("page.css").replace("RAMP", style)),
+        script=Markup(_asset("page.js")),
+        sections=sections,
+        facts=macros.table(facts, "Command, inputs and versions"),
+        data=Markup("".join(json_block(key, value) for key, value in blocks.items())),
+    )
+
+
+def _drawn(section: Section, macros: Any) -> tuple[str, dict[str, Any]]:
+    """Return the blocks of a section as HTML, charts side by side, and data for the script."""
+    parts: list[str] = []
+    data: dict[str, Any] = {}
+    in_charts = False
+    n_charts = sum(isinstance(block, Chart) for block in section.blocks)
+    for block in section.blocks:
+        beside = isinstance(block, Chart) and n_charts > 1
+        if beside != in_charts:
+            parts.append('<div class="charts">' if beside else "</div>")
+            in_charts = beside
+        parts.append(_block(block, macros, section.title))
+        if isinstance(block, LinkMap):
+            cell, blocks = places(block.torus.shape)
+            data["network"] = network_data(block) | {"cell": cell, "blocks": blocks}
+    if in_charts:
+        parts.append("</div>")
+    return "".join(parts), data
+
+
+def _block(block: Block, macros: Any, under: str) -> str:
+    if isinstance(block, Sentence):
+        strong = ("<strong>", "</strong>") if block.strong else ("", "")
+        return f"<p>{strong[0]}{Markup.escape(block.text)}{strong[1]}</p>\n"
+    if isinstance(block, Table):
+        return str(macros.table(block, under))
+    if isinstance(block, Chart):
+        return str(macros.chart(block))
+    if isinstance(block, File):
+        return str(macros.file(block))
+    return str(macros.links(block))
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["shown"] = lambda value: shown_name(" ".join(str(value).split()))
+    environment.filters["lines"] = _cell
+    environment.filters["id"] = lambda name: "file-" + re.sub(r"\W+", "-", name)
+    return environment
+
+
+def _cell(value: object) -> Markup:
+    """Return a cell of a table; a tuple is its lines, none of them broken."""
+    if not isinstance(value, tuple):
+        return Markup.escape(shown_name(value))
+    lines = [Markup('<span class="line">{}</span>').format(shown_name(line)) for line in value]
+    return Markup("<br>").join(lines)
+
+
+def _asset(file: str) -> str:
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")
+
+
+def json_block(key: str, value: Any) -> str:
+    """Return data for the script of the page; nothing in it can end the element."""
+    dumped = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+    for character in "<>&\u2028\u2029":
+        dumped = dumped.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json" id="{key}">{dumped}</script>\n'
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"no JSON for {type(value).__name__}")

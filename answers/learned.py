@@ -1,0 +1,339 @@
+"""The answer of a model that was trained: how good it is, what it rests on, what it would need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from toruscast.training import Measured, Runs, Training
+from toruscast.training.evaluate.learning_curve import growth, kept_out
+from toruscast.training.measured.references import in_words
+from toruscast.units import number, percent, time_unit
+from toruscast.wording import counted, shown_name
+
+from . import svg
+from .blocks import Answer, Chart, Column, Headline, Section, Sentence, Table
+
+# Outliers that are named.
+_NAMED = 3
+_SMALL = 1e-4
+# Samples that are needed on both sides of the smallest split.
+_FEWEST = 12
+# A gain in RCC from twice the samples that is worth them.
+_WORTH = 0.01
+# What of the samples' own words is told; the command and versions stand there anyway.
+_ORIGIN = ("graphs", "tori", "routing", "seed", "times", "created")
+
+
+def learned_content(found: Measured | None) -> dict[str, Any] | None:
+    """Return what runs taught for programs; None where nothing was measured."""
+    if found is None:
+        return None
+    runs = found.runs
+    return {
+        "constant": found.line.constant,
+        "slope": found.line.slope,
+        "reference": found.model.reference,
+        "corrected": found.corrected,
+        "mappings": len(runs.names),
+        "runs": len(runs.seconds),
+        "noise": runs.noise,
+        "drift": runs.drift,
+        "outliers": [runs.names[runs.which[row]] for row in runs.outliers],
+        "scores": found.scores,
+        "tried": found.held_out.reset_index().to_dict("records"),
+    }
+
+
+def learned_lines(found: Measured) -> list[str]:
+    """Return what was learned, whether features add to it, and what noise lets anybody know."""
+    return [_line(found), _offer(found), *_noise(found.runs, found.scores), *_oddities(found.runs)]
+
+
+def _line(found: Measured) -> str:
+    """How much of the time does not depend on the mapping, and what the rest follows."""
+    median = float(np.median(found.runs.times))
+    scale, unit = time_unit([median])
+    reference = in_words(found.model.reference)
+    if not found.line.slope:
+        return f"The times do not follow {reference}."
+    constant, slope = number(found.line.constant / scale), number(found.line.slope)
+    return (
+        f"Of {number(median / scale, 4)} {unit}, the median, {constant} {unit} do not depend on "
+        f"the mapping; the rest is {slope} times {reference}."
+    )
+
+
+def _offer(found: Measured) -> str:
+    """Which model is offered, and how much better it is on held-out times."""
+    scores = found.scores
+    miss, plain = _percent(scores["miss"]), _percent(scores["miss_of_line"])
+    if found.corrected:
+        return (
+            f"Features correct this line: its error on held-out times is {plain} in the mean, with "
+            f"features {miss}."
+        )
+    return (
+        f"This line is the model: its error on held-out times is {miss} in the mean, and features "
+        "do not improve that by a tenth."
+    )
+
+
+def _noise(runs: Runs, scores: dict[str, float]) -> list[str]:
+    """How far the runs of one mapping differ, and what order that leaves possible."""
+    reached = f"Held-out mappings are ordered with an RCC of {scores['rcc']:.3f}"
+    if math.isnan(runs.noise):
+        return [
+            f"{reached}. Every mapping ran once, so that the noise is not known: all that the "
+            "model does not explain counts as such. A second run of some mappings would show it."
+        ]
+    if not runs.noise:
+        return [f"{reached}. Runs of one mapping do not differ."]
+    return [
+        f"{reached}; at this noise no forecast can reach more than {scores['rcc_possible']:.3f}. "
+        f"Runs of one mapping vary by {_percent(runs.noise)}: {_percent(scores['tied'])} of the "
+        "pairs cannot be told apart at this noise."
+    ]
+
+
+def _oddities(runs: Runs) -> list[str]:
+    """A drift over the rows, and runs that lie far from the others of their mapping."""
+    drift = []
+    if runs.drift:
+        way = "longer" if runs.drift > 0 else "shorter"
+        drift = [
+            f"Runs took {_percent(abs(runs.drift))} {way} at the end of the table than at its "
+            "beginning: run the mappings in a random order, several times."
+        ]
+    rows = runs.outliers
+    if not rows.size:
+        return drift
+    told = []
+    for row in rows[:_NAMED]:
+        number = int(runs.which[row])
+        where = f" (line {runs.lines[row]})" if runs.lines else ""
+        share = runs.seconds[row] / runs.times[number]
+        told.append(f"{shown_name(runs.names[number])}{where}, {share:.2g} times its median")
+    more = f" and {rows.size - _NAMED} more" if rows.size > _NAMED else ""
+    return [*drift, f"{counted(rows.size, 'outlier')}: {'; '.join(told)}{more}."]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= _SMALL else "less than 0.01 %"
+
+
+def answer(
+    found: Training | Measured,
+    *,
+    quality: pd.DataFrame | None = None,
+    setting: str = "",
+    file: str = "",
+) -> Answer:
+    """Return what a trained model says of itself; ``file`` is where it was saved.
+
+    ``quality`` is of `summarise`, where it is not part of what was found.
+    """
+    model = found.model
+    source = "measured times" if isinstance(found, Measured) else "simulated samples"
+    facts = [
+        ("samples", str(model.n_samples_)),
+        ("target", model.target),
+        *((key, str(model.provenance_[key])) for key in _ORIGIN if model.provenance_.get(key)),
+    ]
+    if isinstance(found, Measured):
+        first, *notes = learned_lines(found)
+        head, badge = Headline(first), ""
+        sections = [
+            Section("Observed against forecast", [observed_chart(found), _tried(found)]),
+        ]
+        if quality is not None:
+            sections.append(Section("", [quality_table(quality)]))
+    else:
+        quality = found.quality
+        scores = {str(row["metric"]): row for row in quality.to_dict("records")}
+        rcc = scores["rcc"]
+        text = (
+            f"{percent(rcc['mean'])} of the pairs of held-out mappings are in the right order "
+            f"(RCC {rcc['mean']:.3f}"
+        )
+        if np.isfinite(rcc["low"]):
+            text += f"; {rcc['low']:.3f} to {rcc['high']:.3f} in 95 % of the splits"
+        head, badge = Headline(f"{text})."), ""
+        notes = ["Times are simulated: how far a machine follows them is not known."]
+        sections = [
+            Section("", [quality_table(quality)], wide=False),
+            *_growth(found),
+        ]
+    sections.append(Section("What the model rests on", [_rests_on(found)]))
+    return Answer(
+        setting=setting or f"A model that learned from {model.n_samples_} {source}",
+        headline=head,
+        badge=badge,
+        notes=notes,
+        sections=sections,
+        content=_content(found, quality, file),
+        rows=pd.DataFrame() if quality is None else quality,
+        facts=facts,
+        title=f"A model that learned from {model.n_samples_} {source}",
+    )
+
+
+def _content(found: Training | Measured, quality: pd.DataFrame | None, file: str) -> dict[str, Any]:
+    """Return what was trained, for programs."""
+    model = found.model
+    names = [str(name) for name in model.feature_names_in_]
+    content = {
+        "model": file,
+        "n_samples": model.n_samples_,
+        "features": names,
+        "importances": dict(zip(names, model.feature_importances_, strict=True)),
+        "target": model.target,
+        "quality": [] if quality is None else quality.to_dict("records"),
+    }
+    return content | ({"learned": learned_content(found)} if isinstance(found, Measured) else {})
+
+
+def score(metric: str, value: float) -> str:
+    """Return a score for people: regret in per cent, the others as they are; a dash for NaN.
+
+    Examples
+    --------
+    >>> score("rcc", 0.9514), score("regret_1", 0.0213)
+    ('0.951', '2.1 %')
+    """
+    if math.isnan(value):
+        return "-"
+    return f"{100 * value:.1f} %" if metric.startswith("regret") else f"{value:.3f}"
+
+
+def between(metric: str, low: float, high: float) -> str:
+    """Return an interval of scores, its unit once; a dash where there is none.
+
+    Examples
+    --------
+    >>> between("regret_1", 0.0, 0.1), between("rcc", float("nan"), float("nan"))
+    ('0.0 to 10.0 %', '-')
+    """
+    if math.isnan(low):
+        return "-"
+    return f"{score(metric, low).removesuffix(' %')} to {score(metric, high)}"
+
+
+METRICS = {
+    "rcc": ("RCC", "share of pairs of mappings in the right order"),
+    "tau_b": ("tau-b", "Kendall's rank correlation"),
+    "r2": ("R^2", "share of the variance explained"),
+    "regret_1": ("regret@1", "time lost by taking the mapping predicted fastest"),
+    "regret_5": ("regret@5", "the same, after trying the five predicted fastest"),
+}
+
+
+def quality_table(quality: pd.DataFrame) -> Table:
+    """Return the scores of one predictor over repeated splits, as `summarise` gives them."""
+    rows = [row for row in quality.to_dict("records") if row["metric"] in METRICS]
+    return Table(
+        "Quality on held-out mappings, over repeated splits",
+        [
+            Column("score", [METRICS[row["metric"]][0] for row in rows], left=True),
+            Column("mean", [score(row["metric"], row["mean"]) for row in rows]),
+            Column(
+                "95 % of splits",
+                [between(row["metric"], row["low"], row["high"]) for row in rows],
+            ),
+            Column("what it is", [METRICS[row["metric"]][1] for row in rows], left=True),
+        ],
+    )
+
+
+def observed_chart(found: Measured) -> Chart:
+    """Return measured times against forecasts of them by models that had not seen them."""
+    said = found.predicted.mean(axis=0)
+    return _observed(found.runs.names, found.runs.times, said, "measured")
+
+
+def _observed(
+    labels: Sequence[str],
+    times: Sequence[float] | NDArray[np.float64],
+    said: NDArray[np.float64],
+    how: str,
+) -> Chart:
+    scale, unit = time_unit(said)
+    told = f"{counted(len(said), 'mapping')}, each forecast by a model that had not seen it."
+    series = svg.Series(
+        "", "best", np.asarray(times) / scale, said / scale, list(map(shown_name, labels))
+    )
+    return Chart(
+        "observed",
+        f"Forecast against {how} times",
+        told,
+        lambda: svg.plot([series], f"{how}, {unit}", f"forecast, {unit}", diagonal=True),
+    )
+
+
+def _tried(found: Measured) -> Table:
+    rows = found.held_out
+    return Table(
+        "Models tried: mean error on held-out times",
+        [
+            Column(
+                "model",
+                [
+                    f"{tried}{', offered' if offered else ''}"
+                    for tried, offered in zip(rows.index, rows["offered"], strict=True)
+                ],
+                left=True,
+            ),
+            Column("mean error", [percent(miss) for miss in rows["miss"]]),
+        ],
+    )
+
+
+def _growth(found: Training) -> list[Section]:
+    """Return what held-out samples and more samples say, where there are enough."""
+    if len(found.samples) < _FEWEST:
+        return []
+    said = kept_out(found.samples, found.model)
+    times = found.samples["time"].to_numpy()
+    labels = [str(name) for name in found.samples.get("mapping", range(len(times)))]
+    grown = growth(found.samples, found.model).dropna()
+    half, full = grown.iloc[-2], grown.iloc[-1]
+    gain = full["rcc"] - half["rcc"]
+    need = (
+        f"From {half['n_train']:.0f} to {full['n_train']:.0f} samples RCC changes by {gain:+.3f}: "
+    )
+    need += (
+        "more samples are likely to help."
+        if gain >= _WORTH
+        else "more samples of this kind are not likely to help; other features may."
+    )
+    bands = list(grown[["n_train", "low", "high"]].itertuples(index=False, name=None))
+    series = svg.Series("", "best", grown["n_train"].to_numpy(), grown["rcc"].to_numpy())
+    chart = Chart(
+        "growth",
+        "Order over the samples learned from",
+        need,
+        lambda: svg.plot([series], "samples", "RCC", lines=True, from_zero=False, bands=bands),
+    )
+    observed = _observed(labels, times, said, "simulated")
+    return [Section("Held-out samples", [observed, chart], only="page")]
+
+
+def _rests_on(found: Training | Measured) -> Sentence | Chart | Table:
+    model = found.model
+    names = [str(name) for name in model.feature_names_in_]
+    shares = model.feature_importances_
+    if not shares.any():
+        return Sentence("No feature corrects it: no tree splits.")
+    order = np.argsort(-shares, kind="stable")[:10]
+    return Table(
+        "Importance of the features in the trees",
+        [
+            Column("feature", [names[i] for i in order], left=True),
+            Column("importance", [percent(float(shares[i])) for i in order]),
+        ],
+    )

@@ -1,0 +1,344 @@
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    button.addEventListener("click", async () => {
+      const source = $(button.dataset.copy);
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+        button.textContent = "Copied";
+      } catch {
+        source.closest("details")?.setAttribute("open", "");
+        getSelection().selectAllChildren(source);
+        button.textContent = "Selected: copy it with the keyboard";
+      }
+    });
+  }
+  const save = (name, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  for (const button of document.querySelectorAll("[data-save]")) {
+    button.addEventListener("click", () =>
+      save(button.dataset.name, $(button.dataset.save).textContent));
+  }
+
+  // Long tables can be sorted, filtered and taken along.
+  for (const table of document.querySelectorAll("table[data-tools]")) {
+    const body = table.tBodies[0];
+    const heads = [...table.tHead.rows[0].cells];
+    const value = (row, k) => {
+      const text = row.cells[k].textContent;
+      const found = Number.parseFloat(text.replace("<", ""));
+      return heads[k].classList.contains("number") && !Number.isNaN(found) ? found : text;
+    };
+    heads.forEach((head, k) => {
+      const button = document.createElement("button");
+      button.textContent = head.textContent;
+      button.type = "button";
+      let up = false;
+      button.addEventListener("click", () => {
+        up = !up;
+        const rows = [...body.rows].sort((a, b) => {
+          const [x, y] = [value(a, k), value(b, k)];
+          return (x < y ? -1 : x > y ? 1 : 0) * (up ? 1 : -1);
+        });
+        body.append(...rows);
+        heads.forEach((each) => each.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      });
+      head.replaceChildren(button);
+    });
+    const tools = Object.assign(document.createElement("p"), { className: "tools" });
+    const wanted = Object.assign(document.createElement("input"), {
+      type: "search", placeholder: "filter",
+    });
+    wanted.setAttribute("aria-label", "Show rows that hold");
+    wanted.addEventListener("input", () => {
+      for (const row of body.rows) {
+        row.hidden = !row.textContent.toLowerCase().includes(wanted.value.toLowerCase());
+      }
+    });
+    const csv = Object.assign(document.createElement("button"), {
+      type: "button", textContent: "Copy as CSV",
+    });
+    csv.addEventListener("click", async () => {
+      const quoted = (cell) => {
+        const text = cell.textContent;
+        return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+      };
+      const lines = [table.tHead.rows[0], ...body.rows].filter((row) => !row.hidden)
+        .map((row) => [...row.cells].map(quoted).join(","));
+      try {
+        await navigator.clipboard.writeText(lines.join("\n"));
+        csv.textContent = "Copied";
+      } catch {
+        save("table.csv", `${lines.join("\n")}\n`);
+      }
+    });
+    tools.append(wanted, " ", csv);
+    table.parentElement.before(tools);
+  }
+
+  const inflate = async (text, Kind) => {
+    const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Kind(await new Response(stream).arrayBuffer());
+  };
+  const digits = (value) => {
+    const text = value.toPrecision(3);
+    return text.includes("e") ? String(Number(text)) : text;
+  };
+  const inUnit = (value, units) => {
+    const [size, name] = units.find(([least]) => Math.abs(value) >= least) ?? units.at(-1);
+    return value ? `${digits(value / size)} ${name}` : `0 ${name}`;
+  };
+  const amount = (value) => inUnit(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
+  const seconds = (value) => inUnit(value, [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]]);
+
+  // Darker is more, in both themes; a difference is blue where A is busier, brown where B is.
+  const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+  const RAMP = JSON.parse($("ramp").textContent).map(rgb);
+  const BLUE = ["#f4f4f4", "#a6cbe6", "#3d87bf", "#08376b"].map(rgb);
+  const BROWN = ["#f4f4f4", "#f0c08c", "#c76a16", "#6b2f00"].map(rgb);
+  const shade = (ramp, share) => {
+    const at = Math.min(Math.max(share, 0), 1) * (ramp.length - 1);
+    const i = Math.min(Math.floor(at), ramp.length - 2);
+    return `rgb(${ramp[i].map((c, k) => Math.round(c + (at - i) * (ramp[i + 1][k] - c)))})`;
+  };
+
+  const network = async () => {
+    const source = $("network");
+    if (!source) return;
+    const given = JSON.parse(source.textContent);
+    const ports = 2 * given.shape.length;
+    const nNodes = given.shape.reduce((a, b) => a * b, 1);
+    const nLinks = nNodes * ports;
+    const busy = await inflate(given.busy, Uint8Array);
+    const parts = given.parts.length ? await inflate(given.part_busy, Uint8Array) : null;
+    const pairs = {};
+    for (const [i, packed] of Object.entries(given.pairs)) {
+      const links = await inflate(packed.links, Int32Array);
+      pairs[i] = {
+        row: new Map([...links].map((link, row) => [link, row])),
+        ends: await inflate(packed.ends, Int32Array),
+        bytes: await inflate(packed.bytes, Float32Array),
+      };
+    }
+    const stride = given.shape.map((_, k) => given.shape.slice(k + 1).reduce((a, b) => a * b, 1));
+    const time = (use, link) => busy[use * nLinks + link] / given.steps * given.most[use];
+    const exists = (link) => busy[link] !== given.missing;
+    const name = (link) => {
+      const node = Math.floor(link / ports), port = link % ports;
+      const place = given.shape.map((size, k) => Math.floor(node / stride[k]) % size);
+      return `(${place}) ${port % 2 ? "-" : "+"}${given.dimensions[port >> 1]}`;
+    };
+
+    const first = $("first"), second = $("second");
+    const several = given.names.length > 1;
+    given.names.forEach((label, i) => {
+      first.add(new Option(label, i));
+      second.add(new Option(label, i));
+    });
+    second.value = several ? "1" : "0";
+    for (const each of [$("second-label"), $("modes"), $("figure-b")]) each.hidden = !several;
+    const mode = () => several
+      ? document.querySelector("input[name=shown]:checked").value : "both";
+
+    // A table for each dimension and direction: a row for each ring, a column for each place on it.
+    const layout = (width) => {
+      const cells = [];
+      let x = 0, y = 14, high = 0;
+      const { cell } = given;
+      for (const block of given.blocks) {
+        for (const way of [0, 1]) {
+          const gaps = block.rows / block.group - 1;
+          const wide = block.bands * (block.columns * cell + 4);
+          const tall = block.rows * cell + 2 * gaps;
+          if (x && x + wide > width) { x = 0; y += high + 22; high = 0; }
+          cells.push({ ...block, way, x, y, wide, tall });
+          x += wide + 12;
+          high = Math.max(high, tall);
+        }
+      }
+      return { cells, height: y + high + 4, width: Math.max(...cells.map((c) => c.x + c.wide)) };
+    };
+    const where = (block, link) => {
+      const node = Math.floor(link / ports), k = block.dimension;
+      const inner = node % stride[k], size = block.columns;
+      const column = Math.floor(node / stride[k]) % size;
+      const ring = Math.floor(node / (stride[k] * size)) * stride[k] + inner;
+      const band = Math.floor(ring / block.rows), row = ring % block.rows;
+      return [block.x + band * (size * given.cell + 4) + column * given.cell,
+        block.y + row * given.cell + 2 * Math.floor(row / block.group), ring, column];
+    };
+    const linkOf = (block, ring, column) => {
+      const k = block.dimension;
+      const outer = Math.floor(ring / stride[k]), inner = ring % stride[k];
+      return ((outer * block.columns + column) * stride[k] + inner) * ports + 2 * k + block.way;
+    };
+
+    const hottest = (use) => {
+      const all = [...Array(nLinks).keys()].filter(exists);
+      return all.sort((p, q) => time(use, q) - time(use, p)).slice(0, 3);
+    };
+    let chosen = null;
+    const maps = {};
+    const draw = (which, value, ramps, most, marked) => {
+      const canvas = $(`map-${which}`);
+      const made = layout(Math.max($(`frame-${which}`).clientWidth, 120));
+      const ratio = Math.max(devicePixelRatio || 1, 2);
+      canvas.width = made.width * ratio;
+      canvas.height = made.height * ratio;
+      canvas.style.width = `${made.width}px`;
+      canvas.style.height = `${made.height}px`;
+      const pen = canvas.getContext("2d");
+      pen.scale(ratio, ratio);
+      const style = getComputedStyle(document.body);
+      const gap = given.cell > 4 ? 1 : 0;
+      for (const block of made.cells) {
+        pen.fillStyle = style.color;
+        pen.font = "11px system-ui, sans-serif";
+        pen.fillText(`${block.way ? "-" : "+"}${given.dimensions[block.dimension]}`,
+          block.x, block.y - 4);
+        const rings = nNodes / block.columns;
+        for (let ring = 0; ring < rings; ring++) {
+          for (let column = 0; column < block.columns; column++) {
+            const link = linkOf(block, ring, column);
+            if (!exists(link)) continue;
+            const [x, y] = where(block, link);
+            const v = value(link);
+            pen.fillStyle = shade(v < 0 ? ramps[1] : ramps[0], Math.abs(v) / most);
+            pen.fillRect(x, y, given.cell - gap, given.cell - gap);
+          }
+        }
+        for (const link of [...marked, chosen]) {
+          if (link === null || (link % ports) !== 2 * block.dimension + block.way) continue;
+          const [x, y] = where(block, link);
+          pen.strokeStyle = link === chosen ? style.color : "#00a36c";
+          pen.lineWidth = 2;
+          pen.strokeRect(x - 1, y - 1, given.cell + 1, given.cell + 1);
+        }
+        if (given.twisted) {
+          const edge = block.way ? block.x : block.x + (block.columns - 1) * given.cell;
+          pen.fillStyle = style.color;
+          pen.fillRect(edge, block.y - 2, given.cell - gap, 1);
+        }
+      }
+      maps[which] = made;
+    };
+    const scale = (low, high, colour) => {
+      $("scale-low").textContent = low;
+      $("scale-high").textContent = high;
+      const pen = $("scale").getContext("2d");
+      for (let i = 0; i < 160; i++) {
+        pen.fillStyle = colour(i / 159);
+        pen.fillRect(i, 0, 1, 12);
+      }
+    };
+    const tell = (link) => {
+      const uses = several ? [Number(first.value), Number(second.value)] : [0];
+      const told = $("link-told");
+      const busyIn = uses.map((use) => `${seconds(time(use, link))} in ${given.names[use]}`);
+      told.textContent = `Link ${name(link)}: busy ${busyIn.join(", ")}.`;
+      const list = document.createElement("ul");
+      const add = (text) => list.append(
+        Object.assign(document.createElement("li"), { textContent: text }));
+      for (const use of uses) {
+        const known = pairs[use], row = known?.row.get(link);
+        for (let k = 0; row !== undefined && k < given.pairs_a_link; k++) {
+          const at = row * given.pairs_a_link + k;
+          if (known.ends[2 * at] < 0) break;
+          add(`${given.names[use]}: task ${known.ends[2 * at]} to task ` +
+            `${known.ends[2 * at + 1]}, ${amount(known.bytes[at])}`);
+        }
+        given.parts.forEach((part, k) => {
+          const at = (use * given.parts.length + k) * nLinks + link;
+          if (parts[at]) add(`${given.names[use]}: ${part}, ` +
+            seconds(parts[at] / given.steps * given.most[use]));
+        });
+      }
+      if (list.childElementCount) told.append(list);
+    };
+    const redraw = () => {
+      const a = Number(first.value), b = Number(second.value);
+      const difference = mode() === "difference";
+      $("figure-b").hidden = !several || difference;
+      $("name-a").textContent = difference
+        ? `${given.names[a]} minus ${given.names[b]}` : given.names[a];
+      $("name-b").textContent = given.names[b];
+      if (difference) {
+        let most = 0;
+        for (let link = 0; link < nLinks; link++) {
+          if (exists(link)) most = Math.max(most, Math.abs(time(a, link) - time(b, link)));
+        }
+        most ||= 1e-12;
+        draw("a", (link) => time(a, link) - time(b, link), [BLUE, BROWN], most, []);
+        scale(`B busier by ${seconds(most)}`, `A by ${seconds(most)}`, (s) =>
+          s < 0.5 ? shade(BROWN, 1 - 2 * s) : shade(BLUE, 2 * s - 1));
+      } else {
+        const most = Math.max(given.most[a], several ? given.most[b] : 0) || 1e-12;
+        draw("a", (link) => time(a, link), [RAMP, RAMP], most, hottest(a));
+        if (several) draw("b", (link) => time(b, link), [RAMP, RAMP], most, hottest(b));
+        scale("idle", `${seconds(most)} busy`, (s) => shade(RAMP, s));
+      }
+      $("map-a").setAttribute("aria-label", `Links under ${$("name-a").textContent}`);
+      $("map-b").setAttribute("aria-label", `Links under ${given.names[b]}`);
+      document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
+    };
+    const choose = (link) => { chosen = link; redraw(); tell(link); };
+    for (const which of ["a", "b"]) {
+      const canvas = $(`map-${which}`);
+      canvas.addEventListener("click", (event) => {
+        const { cell } = given;
+        for (const block of maps[which].cells) {
+          const x = event.offsetX - block.x, y = event.offsetY - block.y;
+          if (x < 0 || y < 0 || x >= block.wide || y >= block.tall) continue;
+          const group = block.group * cell + 2;
+          const band = Math.floor(x / (block.columns * cell + 4));
+          const column = Math.floor((x - band * (block.columns * cell + 4)) / cell);
+          const row = Math.floor(y / group) * block.group +
+            Math.min(Math.floor((y % group) / cell), block.group - 1);
+          const ring = band * block.rows + row;
+          if (column >= block.columns || ring >= nNodes / block.columns) continue;
+          const link = linkOf(block, ring, column);
+          if (exists(link)) choose(link);
+        }
+      });
+      canvas.addEventListener("keydown", (event) => {
+        const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0],
+          ArrowDown: [1, 0], PageUp: "before", PageDown: "next" };
+        const move = moves[event.key];
+        if (!move && event.key !== "Enter") return;
+        event.preventDefault();
+        const blocks = maps[which].cells;
+        const use = Number(which === "a" ? first.value : second.value);
+        if (chosen === null || event.key === "Enter") return choose(hottest(use)[0]);
+        let k = blocks.findIndex((each) => 2 * each.dimension + each.way === chosen % ports);
+        const [, , ring, column] = where(blocks[k], chosen);
+        if (typeof move === "string") {
+          k = (k + (move === "next" ? 1 : blocks.length - 1)) % blocks.length;
+          return choose(linkOf(blocks[k], 0, 0));
+        }
+        const rings = nNodes / blocks[k].columns, columns = blocks[k].columns;
+        choose(linkOf(blocks[k], (ring + move[0] + rings) % rings,
+          (column + move[1] + columns) % columns));
+      });
+    }
+    for (const control of document.querySelectorAll("#first, #second, input[name=shown]")) {
+      control.addEventListener("change", redraw);
+    }
+    let width = innerWidth;
+    addEventListener("resize", () => {
+      if (innerWidth !== width) { width = innerWidth; redraw(); }
+    });
+    dark.addEventListener("change", redraw);
+    redraw();
+  };
+  network().then(() => { document.body.dataset.ready = "yes"; });
+})();

@@ -1,0 +1,325 @@
+"""The answer of `plan`: which mapping to run next on the machine, and whether the runs suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from toruscast.mapping import TaskMapping
+from toruscast.training import Plan, Runs
+from toruscast.training.plan.next_run import Standing
+from toruscast.units import number, percent, seconds, time_unit
+from toruscast.wording import counted, shown_name
+
+from . import svg
+from .blocks import Answer, Chart, Column, Headline, Mark, Section, Table
+from .links import Candidate
+from .rank import default_order, versus
+from .traffic import View, setting_of
+
+# Mappings that are named in a sentence, rows of the picture of times, and next runs of a page.
+_NAMED, _FIRST, _NEXT = 4, 5, 3
+
+
+def answer(
+    made: Plan,
+    *,
+    upcoming: Sequence[TaskMapping] | None = None,
+    written: Mapping[Path, str] | None = None,
+    times: str | None = None,
+    setting: str = "",
+    top: int = 10,
+) -> Answer:
+    """Return what the runs made so far say; ``upcoming`` are those to make, which are ``written``.
+
+    ``times`` is the file of the runs.
+    """
+    standing = made.standing
+    chosen = upcoming or []
+    if upcoming is None and not made.is_enough and len(made.names) > 1:
+        chosen = made.ask(min(_NEXT, len(made.names)))
+    if made.runs is not None and standing.kind == "sure":
+        badge = f"{_certainty(standing)} sure"
+    elif made.runs is not None and standing.kind == "open":
+        badge = f"open: {_certainty(standing)} sure"
+    else:
+        badge = "tied" if standing.kind == "tied" else ""
+    notes = [besides(made)]
+    if chosen:
+        named = ", ".join(shown_name(made.name_of(mapping)) for mapping in chosen)
+        notes.append(f"Run next: {named}.")
+    elif made.is_enough:
+        notes.append("The runs are enough.")
+    elif len(made.names) > 1:
+        notes.append(f"The {counted(made.n_runs, 'run')} of --runs are spent.")
+    for path, advice in (written or {}).items():
+        use = f"; to use it: {advice}" if advice else ""
+        notes.append(f"Written: {shown_name(path)}{use}")
+    view = _view(made)
+    sections = [
+        Section("", [_table(made, top)], only="terminal"),
+        Section("How much faster", [times_chart(made)], wide=False, only="page"),
+    ]
+    if made.runs is not None:
+        sections += _runs(made)
+    if view is not None:
+        sections += [*view.why(), *view.where()]
+    sections.append(
+        Section("All candidates", [_table(made, None)], folded=True, only="page"),
+    )
+    if view is not None:
+        sections.append(view.traffic())
+    torus = made.mappings[0].torus
+    about = "" if made.workload is None or torus is None else setting_of(made.workload, torus)
+    runs = runs_made(made, times)
+    return Answer(
+        setting=f"{setting}; {runs}." if setting else f"{about or 'plan of runs'}, {runs}",
+        title=f"Plan of runs: {about or 'application'}",
+        headline=standing_line(made),
+        badge=badge,
+        notes=notes,
+        sections=sections,
+        content={
+            "runs": made.n_runs,
+            "next": [made.name_of(mapping) for mapping in chosen],
+            "written": [str(path) for path in written or {}],
+            "standing": asdict(standing),
+            "enough": made.is_enough,
+            "mappings": made.table.to_dict("records"),
+        },
+        rows=made.table,
+        file=None if view is None else view.launcher_file(),
+        facts=[] if view is None else view.facts(),
+    )
+
+
+def _certainty(standing: Standing) -> str:
+    return "over 99 %" if standing.certainty > 0.995 else percent(standing.certainty)
+
+
+def standing_line(made: Plan) -> Headline:
+    """Return the result in a sentence or two."""
+    standing = made.standing
+    best = shown_name(standing.best)
+    if made.runs is None:
+        if len(made.names) == 1:
+            return Headline("", best, " is the only mapping: there is nothing to choose.")
+        return Headline("Nothing was run yet; ", best, " is forecast to be the fastest.")
+    row = made.table.iloc[0]
+    time = f"{seconds(row['measured'])} measured in {counted(int(row['runs']), 'run')}"
+    sure = f"{_certainty(standing)} sure that no other takes less by more than "
+    sure += f"{100 * standing.goal:.3g} %"
+    most = _share(standing.gain)
+    gain = f"more runs would gain {most if most.startswith('less') else f'at most {most}'}"
+    if standing.kind == "tied":
+        return Headline(
+            "", best, f" ({time}) cannot be told apart {_from(standing)} at this noise; {gain}."
+        )
+    if standing.kind == "sure":
+        return Headline("", best, f" is fastest: {time}, {sure}; {gain}.")
+    return Headline("", best, f" leads: {time}, {sure}; {gain}.")
+
+
+def runs_made(made: Plan, times: str | None = None) -> str:
+    """Return how many runs there are."""
+    file = "" if times is None else f" in {shown_name(times)}"
+    if made.runs is None:
+        return f"no run{file} yet"
+    return f"{counted(made.n_runs, 'run')} of {counted(len(made.runs.names), 'mapping')}{file}"
+
+
+def besides(made: Plan) -> str:
+    """Return what is known of noise and computation."""
+    standing, runs = made.standing, made.runs
+    noise = _share(standing.noise)
+    if runs is None:
+        return "Times are those of the network alone, as the default model forecasts them."
+    text = {
+        "user": f"Noise of a run: {noise}, as you say.",
+        "repetitions": f"Noise of a run: {noise}, from mappings that ran more than once.",
+        "nothing": f"Noise of a run: about {noise}, a guess, as no mapping ran twice; --noise "
+        "sets it.",
+    }[standing.noise_from]
+    if len(runs.names) > 2 and standing.constant >= 0.01:
+        text += f" About {percent(standing.constant)} of a run do not depend on the mapping."
+    if runs.is_outlier.any():
+        names = dict.fromkeys(shown_name(runs.names[i]) for i in runs.which[runs.is_outlier])
+        text += f" Left out, as far from other runs of the mapping: {', '.join(names)}."
+    if runs.drift:
+        text += f" Times drift by {_share(runs.drift)} from the first run to the last."
+    return text
+
+
+def _from(standing: Standing) -> str:
+    """Return from which mappings the best cannot be told apart."""
+    named = [shown_name(name) for name in standing.rivals[:_NAMED]]
+    more = len(standing.rivals) - _NAMED
+    if more > 0:
+        return f"from {', '.join(named)} and {counted(more, 'other')}"
+    return f"from {' and '.join([', '.join(named[:-1]), named[-1]] if named[1:] else named)}"
+
+
+def _share(share: float) -> str:
+    """Return a small share in per cent, to a tenth."""
+    return "less than 0.1 %" if share < 0.0005 else f"{100 * share:.1f} %"
+
+
+def _yours(made: Plan) -> str | None:
+    torus = made.mappings[0].torus
+    return None if torus is None else default_order(made.mappings, made.names, torus)
+
+
+def _mark(made: Plan, name: str, yours: str | None) -> Mark:
+    return "best" if name == made.standing.best else "yours" if name == yours else ""
+
+
+def _view(made: Plan) -> View | None:
+    """Return the traffic under the mappings, the best first, where the plan knows it."""
+    torus = made.mappings[0].torus
+    if made.workload is None or torus is None:
+        return None
+    by_name = dict(zip(made.names, made.mappings, strict=True))
+    rows = made.table.to_dict("records")
+    yours = _yours(made)
+    rows.sort(key=lambda row: (row["mapping"] != made.standing.best, row["mapping"] != yours))
+    several = [Candidate(row["mapping"], by_name[row["mapping"]], row["time"]) for row in rows]
+    return View(made.workload, torus, several, made.routing)
+
+
+def times_chart(made: Plan) -> Chart:
+    """Return the likely times of the five best, the default order and the slowest."""
+    table, yours = made.table, _yours(made)
+    names = [str(name) for name in table["mapping"]]
+    scale, unit = time_unit(table["time"])
+    order = sorted(range(len(names)), key=lambda i: table["time"].iloc[i])
+    best = names.index(made.standing.best)
+    last = order[-1]
+    own = [names.index(yours)] if yours else []
+    chosen = sorted({best, *order[:_FIRST], *own, last}, key=lambda i: table["time"].iloc[i])
+    reference = table["time"].iloc[own[0]] if own else 0.0
+    rows = []
+    for i in chosen:
+        row = table.iloc[i]
+        note = versus(row["time"], reference) if own and i != own[0] else ""
+        kind = _mark(made, names[i], yours) or "other"
+        rows.append(svg.Row(names[i], row["time"], kind, row["low"], row["high"], note))
+    out = len(names) - len(chosen)
+    left_out = f"{counted(out, 'candidate')} between are not drawn" if out else ""
+    every = table["time"].tolist()
+    measured = int((table["runs"] > 0).sum())
+    lead = (
+        f"What a run likely takes without noise, {unit}, with its 90 % interval; {measured} of "
+        f"{counted(len(names), 'candidate')} were measured. Every tick below is a candidate."
+    )
+    return Chart(
+        "candidate-times",
+        "",
+        lead,
+        lambda: svg.times(rows, scale, unit, every=every, left_out=left_out),
+    )
+
+
+def _table(made: Plan, top: int | None) -> Table:
+    """Return what is known of each mapping."""
+    rows = made.table.to_dict("records")
+    scale, unit = time_unit(made.table[["time", "measured"]].to_numpy().ravel())
+    yours = _yours(made)
+    return Table(
+        "" if top else "All candidates",
+        [
+            Column("mapping", [shown_name(row["mapping"]) for row in rows], left=True),
+            Column("runs", [str(row["runs"] or "-") for row in rows]),
+            Column(
+                f"measured\n{unit}",
+                [number(row["measured"] / scale) if row["runs"] else "-" for row in rows],
+            ),
+            Column(f"likely\n{unit}", [number(row["time"] / scale) for row in rows]),
+            Column(
+                f"90 % interval\n{unit}",
+                [f"{number(row['low'] / scale)} - {number(row['high'] / scale)}" for row in rows],
+            ),
+            Column("P(best)", [percent(row["p_best"]) for row in rows]),
+        ],
+        marks=[_mark(made, str(row["mapping"]), yours) for row in rows],
+        keep=4,
+        top=top,
+        key="" if top else "candidates",
+    )
+
+
+def _runs(made: Plan) -> list[Section]:
+    """Return the runs in order, the best of them so far, and how far the forecast was from them."""
+    runs = made.runs
+    assert runs is not None
+    names = [runs.names[i] for i in runs.which]
+    scale, unit = time_unit(runs.seconds)
+    at = np.arange(1, len(names) + 1)
+    is_best = np.array([name == made.standing.best for name in names])
+    kinds = (
+        ("the best", "best", is_best & ~runs.is_outlier),
+        ("another", "other", ~is_best & ~runs.is_outlier),
+        ("left out", "yours", runs.is_outlier),
+    )
+    series = [
+        svg.Series(
+            label,
+            kind,
+            at[chosen],
+            runs.seconds[chosen] / scale,
+            [shown_name(names[i]) for i in np.flatnonzero(chosen)],
+        )
+        for label, kind, chosen in kinds
+        if chosen.any()
+    ]
+    charts = [
+        Chart(
+            "runs",
+            "Runs, in the order of the table",
+            f"{counted(len(names), 'run')}, {seconds(runs.seconds.min())} to "
+            f"{seconds(runs.seconds.max())}.",
+            lambda: svg.plot(series, "run", f"measured, {unit}", from_zero=False),
+        ),
+        Chart(
+            "so-far",
+            "Best measured so far",
+            "The shortest time of a run, after each run.",
+            lambda: svg.plot(
+                [svg.Series("", "best", at, np.minimum.accumulate(runs.seconds) / scale)],
+                "run",
+                f"measured, {unit}",
+                lines=True,
+                from_zero=False,
+            ),
+        ),
+    ]
+    said = dict(zip(made.names, made.forecast_times(), strict=True))
+    measured = made.table.dropna(subset=["measured"])
+    if len(measured) > 1:
+        before = np.array([said[name] for name in measured["mapping"]])
+        points = svg.Series(
+            "",
+            "best",
+            before / scale,
+            measured["measured"].to_numpy() / scale,
+            [shown_name(name) for name in measured["mapping"]],
+        )
+        charts.append(
+            Chart(
+                "observed",
+                "Measured against forecast times",
+                "The forecast is of the network alone; runs hold computation and software too.",
+                lambda: svg.plot([points], f"forecast, {unit}", f"measured, {unit}"),
+            )
+        )
+    return [Section("The runs", charts, only="page")]
+
+
+def runs_chart(runs: Runs) -> Chart:
+    """Return the time of each run, in the order in which they were made."""
+    scale, unit = time_unit(runs.seconds)
+    labels = [shown_name(runs.names[i]) for i in runs.which]
+    series = svg.Series("", "best", np.arange(1, len(labels) + 1), runs.seconds / scale, labels)
+    return Chart("runs", "", "", lambda: svg.plot([series], "run", f"measured, {unit}"))

@@ -1,0 +1,569 @@
+"""The answer of `forecast`: which mapping to use, how much that gains, how sure it is, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toruscast.errors import InputError
+from toruscast.mapping import TaskMapping, Torus
+from toruscast.mapping.allocation import Allocation
+from toruscast.search.lower_bounds import least_time
+from toruscast.training import Forecast
+from toruscast.training.forecast.answer import Networks
+from toruscast.units import byte_unit, number, percent, seconds, time_unit
+from toruscast.wording import counted, shown_name
+
+from . import svg
+from .blocks import Answer, Chart, Column, Headline, Mark, Section, Sentence, Table
+from .learned import learned_content, learned_lines, observed_chart
+from .links import Candidate, most_candidates
+from .traffic import View, setting_of
+
+DEFAULT_ORDER = "the default order of tasks"
+# By how much all candidates differ at most where none is worth choosing.
+_ALIKE = 0.01
+# Share above the lower bound over all mappings from which a search is worth its time.
+_FAR = 0.05
+# A time so near to that bound is at it.
+_AT_FLOOR = 0.005
+# Rivals that are named, and rows of the picture of times.
+_NAMED, _FIRST = 4, 5
+_NETWORK_ONLY = "Times are of the network alone: computation and other jobs are not in them."
+SCORES = {
+    "rcc": "RCC, pairs in the right order",
+    "tau_b": "Kendall's tau-b",
+    "r2": "R^2",
+    "regret_1": "regret@1, time lost by the first",
+    "regret_5": "regret@5, by the best of five",
+}
+
+
+def default_order(
+    mappings: Sequence[TaskMapping], names: Sequence[str], torus: Torus
+) -> str | None:
+    """Return the name of the mapping that puts the tasks in order on the nodes, if one does."""
+    first = mappings[0]
+    try:
+        ours = Allocation(torus, tasks_per_node=first.tasks_per_node).in_order(first.n_tasks)
+    except InputError:
+        ours = None
+    for mapping, name in zip(mappings, names, strict=True):
+        if name == "identity" or (ours is not None and np.array_equal(mapping.node, ours.node)):
+            return name
+    return None
+
+
+def less(time: float, than: float, what: str) -> str:
+    """Return how much less or more a time is than another, in per cent.
+
+    Examples
+    --------
+    >>> less(79.0, 100.0, "X"), less(100.0, 100.0, "X"), less(110.0, 100.0, "X")
+    ('21 % less than X', 'as long as X', '10 % more than X')
+    """
+    share = 1 - time / than if than else 0.0
+    if abs(share) < 5e-4:
+        return f"as long as {what}"
+    return f"{percent(abs(share))} {'less' if share > 0 else 'more'} than {what}"
+
+
+def versus(time: float, reference: float) -> str:
+    """Return the change of a time against a reference in per cent, with its sign.
+
+    Examples
+    --------
+    >>> versus(79.0, 100.0), versus(100.0, 100.0), versus(152.0, 100.0)
+    ('-21 %', '0 %', '+52 %')
+    """
+    share = 100 * (time / reference - 1) if reference else 0.0
+    return "0 %" if abs(share) < 0.5 else f"{share:+.0f} %"
+
+
+def alike(times: pd.Series[float]) -> str:
+    """Return that the mapping hardly matters, where it does not."""
+    least, most = float(times.min()), float(times.max())
+    if len(times) < 2 or most >= (1 + _ALIKE) * least > 0:
+        return ""
+    within = "take the same time" if most == least else f"lie within {percent(_ALIKE)} of it"
+    return f"All candidates {within}: the mapping hardly matters here."
+
+
+def headline(
+    names: Sequence[str], times: Sequence[float], yours: str | None, how: str = ""
+) -> Headline:
+    """Return which mapping to use; ``yours`` is the default order of tasks, among the names."""
+    best, time = shown_name(names[0]), times[0]
+    told = f"{seconds(time)}{how}"
+    if yours is not None and yours == names[0]:
+        others = "; no candidate is faster" if len(names) > 1 else ""
+        return Headline("Keep the default order of tasks, ", best, f": {told}{others}")
+    if yours is not None:
+        than = times[list(names).index(yours)]
+        at = f" ({shown_name(yours)}, {seconds(than)})"
+        return Headline("Use ", best, f": {told}, {less(time, than, DEFAULT_ORDER)}{at}")
+    if len(names) > 1:
+        return Headline(
+            "Use ", best, f": {told}, {less(time, times[1], 'the next')}, {shown_name(names[1])}"
+        )
+    return Headline("", best, f" takes {told}")
+
+
+def answer(
+    found: Forecast, *, setting: str = "", top: int = 10, notes: Sequence[str] = ()
+) -> Answer:
+    """Return what a forecast says; ``notes`` are sentences of the caller's for its answer."""
+    return _Rank(found, setting, top, tuple(notes)).answer()
+
+
+def times_chart(found: Forecast) -> Chart:
+    """Return the five best, the default order and the slowest as a chart."""
+    return _Rank(found, "", 0, ()).times()
+
+
+class _Rank:
+    """A forecast on its way to blocks."""
+
+    def __init__(self, found: Forecast, setting: str, top: int, notes: tuple[str, ...]) -> None:
+        self.found, self.setting, self.top, self.notes = found, setting, top, notes
+        self.table = found.table
+        self.names = [str(name) for name in self.table["mapping"]]
+        self.times_of_all = self.table["time"].tolist()
+        ordered = [found.named(name) for name in self.names]
+        self.yours = default_order(ordered, self.names, found.torus)
+
+    @cached_property
+    def view(self) -> View:
+        """The candidates: the best, the default order or the runner-up, and as many as fit."""
+        second = 1 if self.yours in (None, self.names[0]) else self.names.index(self.yours or "")
+        order = [0, second, *(i for i in range(1, len(self.names)) if i != second)]
+        found = self.found
+        several = [
+            Candidate(self.names[i], found.named(self.names[i]), self.times_of_all[i])
+            for i in order[: len(self.names)]
+        ]
+        moved = self.yours not in (None, self.names[0])
+        return View(found.workload, found.torus, several, found.routing, moved)
+
+    @cached_property
+    def floor(self) -> float:
+        """Seconds that no mapping can beat; 0 where times hold more than the network."""
+        found = self.found
+        if self.table["lower_bound"].isna().all() or found.fitted.target == "measured":
+            return 0.0
+        return float(least_time(found.workload, found.torus, found.best.tasks_per_node).total)
+
+    def answer(self) -> Answer:
+        """Return it."""
+        found, first = self.found, self.table.iloc[0]
+        how = ""
+        if first["how"] not in ("simulated", "measured"):
+            ends = f"{seconds(first['low'])} to {seconds(first['high'])}"
+            how = f" by forecast ({percent(found.coverage)} interval {ends})"
+        elif first["how"] == "measured":
+            how = " measured"
+        sections = [
+            Section("", [self._ranking()], only="terminal"),
+            Section("How much faster", [self.times()], wide=False, only="page"),
+            *self.view.why(),
+        ]
+        left_out = len(self.names) - min(len(self.names), most_candidates(found.torus))
+        sections += self.view.where(left_out)
+        if found.learned is not None:
+            sections.append(
+                Section(
+                    "What the runs taught",
+                    [Sentence(each) for each in learned_lines(found.learned)],
+                )
+            )
+        if found.scores:
+            sections.append(Section("The check", [Sentence(self._quality())]))
+        sections += [
+            Section(
+                f"All {counted(len(self.names), 'candidate')}",
+                [self._ranking(everything=True)],
+                folded=True,
+                only="page",
+            ),
+            *([] if found.networks is not None else [self._model()]),
+            self.view.traffic(),
+        ]
+        return Answer(
+            setting=self.setting or setting_of(found.workload, found.torus),
+            title=setting_of(found.workload, found.torus),
+            headline=headline(self.names, self.times_of_all, self.yours, how),
+            badge=badge(found),
+            notes=[
+                each
+                for each in (
+                    trust(found),
+                    self._distance(),
+                    alike(self.table["time"]),
+                    *self.notes,
+                    _NETWORK_ONLY if found.fitted.target != "measured" else "",
+                )
+                if each
+            ],
+            sections=sections,
+            content=self._content(),
+            rows=self.table,
+            file=self.view.launcher_file(),
+            facts=[*self.view.facts(), ("candidates", str(len(self.names)))],
+        )
+
+    def _distance(self) -> str:
+        """Return how far the best is from the lower bound over all mappings."""
+        if not self.floor:
+            if self.table["lower_bound"].isna().all():
+                return (
+                    "No lower bound is shown: times of the machine lie below that of the network "
+                    "as it is given."
+                )
+            return ""
+        above = self.times_of_all[0] / self.floor - 1
+        if above < _AT_FLOOR:
+            return (
+                f"No mapping can be faster ({seconds(self.floor)}): remapping has no more to give."
+            )
+        far = f"{percent(max(above, 0.0))} above" if above < 1 else f"{1 + above:.1f} times"
+        text = f"It is {far} what no mapping can beat ({seconds(self.floor)})"
+        if above <= _FAR:
+            return f"{text}: remapping has no more to give."
+        return f"{text}: 'toruscast search' may find a faster one."
+
+    def _mark(self, name: str) -> Mark:
+        return "best" if name == self.names[0] else "yours" if name == self.yours else ""
+
+    def times(self) -> Chart:
+        """Return the five best, the default order and the slowest as a chart."""
+        n = len(self.names)
+        last = n - 1
+        yours = last if self.yours is None else self.names.index(self.yours)
+        chosen = sorted({*range(min(_FIRST, n)), yours, last})
+        scale, unit = time_unit([self.times_of_all[0]])
+        reference = None if self.yours is None else self.times_of_all[yours]
+        rows = []
+        for i in chosen:
+            row = self.table.iloc[i]
+            exact = row["how"] in ("simulated", "measured") or row["low"] == row["high"]
+            ends = (0.0, 0.0) if exact else (row["low"], row["high"])
+            note = (
+                "" if reference is None or i == yours else versus(self.times_of_all[i], reference)
+            )
+            rows.append(
+                svg.Row(
+                    f"{i + 1}. {self.names[i]}",
+                    self.times_of_all[i],
+                    self._mark(self.names[i]) or "other",
+                    ends[0],
+                    ends[1],
+                    note,
+                )
+            )
+        gap = (chosen[-2] + 2, last) if len(chosen) > 1 else (1, 0)
+        left_out = f"ranks {gap[0]} to {gap[1]} are not drawn" if gap[0] < gap[1] else ""
+        marked = [(self.times_of_all[0], "best")]
+        if self.yours not in (None, self.names[0]):
+            marked.append((self.times_of_all[yours], "yours"))
+        lead = f"Time, {unit}"
+        lead += "" if reference is None else f"; per cent against {DEFAULT_ORDER}"
+        lead += f". {'Every tick below is a candidate.' if n > 1 else ''}"
+        every = self.times_of_all
+        return Chart(
+            "candidate-times",
+            "",
+            lead,
+            lambda: svg.times(rows, scale, unit, self.floor, every, left_out, marked),
+        )
+
+    def _ranking(self, everything: bool = False) -> Table:
+        """Return the candidates, the fastest first."""
+        table, found = self.table, self.found
+        scale, unit = time_unit(table[["time", "lower_bound"]].fillna(0).to_numpy().ravel())
+        per_byte, byte_name = byte_unit(table["max_bytes"])
+        rows = table.to_dict("records")
+        intervals = [_interval(row, scale) for row in rows]
+        bound = "bound,\nesti-\nmated" if self.view.estimated else "lower\nbound"
+        columns = [
+            Column("#", [str(row["rank"]) for row in rows]),
+            Column("mapping", [shown_name(name) for name in self.names], left=True),
+            Column(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
+        ]
+        if self.yours is not None and len(rows) > 1:
+            reference = self.times_of_all[self.names.index(self.yours)]
+            columns.append(Column("vs\ndefault", [versus(row["time"], reference) for row in rows]))
+        columns += [
+            Column("source", [row["how"] for row in rows], left=True),
+            *(
+                [Column(f"{percent(found.coverage)}\ninterval\n{unit}", intervals)]
+                if any(intervals)
+                else []
+            ),
+            Column("P(best)", [percent(row["p_best"]) for row in rows]),
+        ]
+        keep = len(columns)
+        if "observed_time" in table:
+            columns.append(
+                Column(
+                    f"simu-\nlated\n{unit}", [number(row["observed_time"] / scale) for row in rows]
+                )
+            )
+            keep += 1
+        columns += [
+            Column(
+                f"{bound}\n{unit}",
+                [
+                    number(row["lower_bound"] / scale) if row["lower_bound"] >= 0 else "-"
+                    for row in rows
+                ],
+            ),
+            Column(
+                f"max\nlink\n{byte_name}", [number(row["max_bytes"] / per_byte) for row in rows]
+            ),
+            Column("hops\nper\nbyte", [number(row["avg_hops_per_byte"]) for row in rows]),
+            Column("max\nFIFO", [f"{row['max_FIFO']:.0f}" for row in rows]),
+        ]
+        return Table(
+            "Candidates, the fastest first" if everything else "",
+            columns,
+            marks=[self._mark(name) for name in self.names],
+            keep=keep,
+            top=self.top,
+            key="candidates" if everything else "",
+        )
+
+    def _model(self) -> Section:
+        """Return how sure the forecast is, and what it assumes."""
+        found = self.found
+        model = found.fitted
+        names = [str(feature) for feature in model.feature_names_in_]
+        lines = [
+            f"The model learned from {model.n_samples_} samples and reads "
+            f"{counted(len(names), 'feature')} of each mapping."
+        ]
+        if found.verdict.rivals:
+            named = ", ".join(map(shown_name, found.verdict.rivals[:10]))
+            lines.append(f"Candidates that may still be the fastest: {named}.")
+        blocks: list[Sentence | Chart] = [Sentence(line) for line in lines]
+        if found.learned is None:
+            blocks.append(importance(names, model.feature_importances_))
+        else:
+            blocks.append(observed_chart(found.learned))
+        if found.scores and "observed_time" in self.table:
+            rows = self.table[self.table["how"] == "forecast"]
+            if len(rows) > 1:
+                scale, unit = time_unit(rows["time"])
+                blocks.append(
+                    Chart(
+                        "check",
+                        "Forecast against simulated times",
+                        f"{counted(len(rows), 'candidate')} that only the check simulated; RCC "
+                        f"over all {found.scores['rcc']:.3f}.",
+                        lambda: svg.plot(
+                            [
+                                svg.Series(
+                                    "",
+                                    "best",
+                                    rows["observed_time"] / scale,
+                                    rows["time"] / scale,
+                                    [shown_name(name) for name in rows["mapping"]],
+                                )
+                            ],
+                            f"simulated, {unit}",
+                            f"forecast, {unit}",
+                            diagonal=True,
+                        ),
+                    )
+                )
+        return Section("How sure, and what the model assumes", blocks, folded=True)
+
+    def _quality(self) -> str:
+        """Return how good the answer is where all candidates were simulated afterwards."""
+        found = self.found
+        scores = found.scores
+        if "rcc" not in scores:
+            return "One candidate: there is no order to score."
+        parts = ", ".join(
+            [
+                f"RCC {scores['rcc']:.3f}",
+                f"tau-b {scores['tau_b']:.3f}",
+                f"R^2 {scores['r2']:.3f}",
+                f"regret@1 {100 * scores['regret_1']:.1f} %",
+            ]
+        )
+        text = (
+            f"All {len(found.table)} candidates were simulated to check the answer; the "
+            f"{found.cost.simulated} simulated before count with their times: {parts}."
+        )
+        if "within_interval" in scores:
+            text += (
+                f" The {percent(found.coverage)} intervals hold "
+                f"{percent(scores['within_interval'])} of the times that were only forecast."
+            )
+        return f"{text} The lower bound alone orders with an RCC of {scores['rcc_of_bound']:.3f}."
+
+    def _content(self) -> dict[str, object]:
+        """Return all of it for programs."""
+        found = self.found
+        ends = self.table["mapping"].iloc[[0, -1]].unique()
+        return {
+            "torus": {"name": str(found.torus), "nodes": found.torus.n_nodes},
+            "routing": found.routing,
+            "verdict": {
+                "kind": found.verdict.kind,
+                "certainty": found.verdict.certainty,
+                "rivals": list(found.verdict.rivals),
+            },
+            "default_order": self.yours,
+            "least_of_all_mappings": self.floor or None,
+            "cost": found.cost._asdict(),
+            "learned": learned_content(found.learned),
+            "networks": None
+            if found.networks is None
+            else {"weights": found.networks.weights, "spread": found.networks.spread},
+            "coverage": found.coverage,
+            "ranking": self.table.to_dict("records"),
+            "reasons": {
+                name: {
+                    "bounds": why.bounds,
+                    "binding": why.binding,
+                    "hottest_links": why.links.reset_index().to_dict("records"),
+                }
+                for name, why in ((name, found.reasons(name)) for name in ends)
+            },
+            "quality": found.scores,
+        }
+
+
+def importance(names: Sequence[str], shares: Sequence[float]) -> Chart:
+    """Return what the trees of a model split on."""
+    order = np.argsort(-np.asarray(shares), kind="stable")[:12]
+    values = [100 * float(shares[i]) for i in order]
+    labels = [names[i] for i in order]
+    return Chart(
+        "importance",
+        "What the forecast rests on",
+        "Importance of the features in the trees of the model, %.",
+        lambda: svg.bars(labels, [("importance", "best", values)], 1.0, "%"),
+    )
+
+
+def _interval(row: Mapping[Any, Any], scale: float) -> str:
+    if row["how"] == "simulated" or row["low"] == row["high"]:
+        return ""
+    return f"{number(row['low'] / scale)} - {number(row['high'] / scale)}"
+
+
+def badge(found: Forecast) -> str:
+    """Return how sure the answer is, in a word or three."""
+    verdict = found.verdict
+    if found.cost.candidates < 2:
+        return ""
+    if verdict.kind == "proved":
+        return "proved"
+    sure = f"{percent(min(verdict.certainty, 0.99))} sure"
+    return sure if verdict.kind == "sure" else f"open: {sure}"
+
+
+def trust(found: Forecast) -> str:
+    """Return how sure the answer is, what is left open, and what it cost."""
+    verdict, cost = found.verdict, found.cost
+    if cost.candidates < 2:
+        return "There is no other candidate."
+    if found.networks is not None:
+        return _trust_networks(found, found.networks)
+    if found.fitted.target == "measured":
+        return _trust_machine(found)
+    if verdict.kind == "proved":
+        text = "Proved: every other candidate takes at least as long."
+    elif cost.to_answer:
+        text = _sure(found)
+    else:
+        chance = percent(found.table["p_best"].iloc[0])
+        text = f"Nothing was simulated: its probability of being the fastest is {chance}."
+        likeliest = found.table.iloc[int(found.table["p_best"].argmax())]
+        if likeliest["p_best"] > found.table["p_best"].iloc[0]:
+            name, more = shown_name(likeliest["mapping"]), percent(likeliest["p_best"])
+            text = f"{text[:-1]}, that of {name}, which varies more, {more}."
+    if verdict.kind == "open" and verdict.rivals:
+        text += f" These may still be faster: {_rivals(found)}; more --simulations may decide."
+    if cost.to_answer:
+        text += (
+            f" That took {counted(cost.to_answer, 'simulation')} of {cost.candidates} candidates"
+        )
+        rest = cost.simulated - cost.to_answer
+        why = "were quick to simulate and sort the rest" if cost.coarsening == 1 else "followed"
+        text += f"; {rest} more {why}." if rest else "."
+    if cost.coarsening is not None and cost.coarsening > 1:
+        text += (
+            f" The others are ordered by a simulation with packets {cost.coarsening} times as long."
+        )
+    if cost.sketched:
+        text += " The model also read a coarser simulation of every candidate."
+    if found.unlearned and (found.table["how"] == "forecast").any():
+        kinds = " and no ".join(found.unlearned)
+        text += (
+            f" The model learned from no {kinds}: forecast intervals are as wide as those of such "
+            "applications that it never saw."
+            if found.fitted.provenance_.get("default")
+            else f" The model learned from no {kinds}: its intervals do not hold there."
+        )
+    return text
+
+
+def _trust_networks(found: Forecast, networks: Networks) -> str:
+    """How sure an answer is for a machine of unknown rules."""
+    cost = found.cost
+    text = _sure(found)
+    if found.verdict.rivals:
+        text += f" It cannot be told apart from {_rivals(found)}."
+    text += (
+        " Which FIFO a message takes, how a node feeds them and which packet goes first are not "
+        f"known: times are means over {cost.networks} networks, which differ by "
+        f"{percent(networks.spread)} about a mapping."
+    )
+    if cost.measured:
+        likely = max(networks.weights, key=lambda name: networks.weights[name])
+        text += (
+            f" Times of {counted(cost.measured, 'mapping')} weigh them; the likeliest is "
+            f"'{likely}', {percent(networks.weights[likely])}."
+        )
+    else:
+        text += " Measured times of a few candidates (--times) tell more."
+    if cost.coarsening is not None and cost.coarsening > 1:
+        text += f" Simulated packets are {cost.coarsening} times as long as real ones."
+    return text
+
+
+def _sure(found: Forecast) -> str:
+    sure = "Sure" if found.verdict.kind == "sure" else "Not sure"
+    return (
+        f"{sure}: with a probability of {percent(found.verdict.certainty)} no other candidate "
+        "takes less by more than 1 %."
+    )
+
+
+def _rivals(found: Forecast) -> str:
+    """The likeliest of the candidates that may still be the fastest."""
+    rivals = found.verdict.rivals
+    named = ", ".join(shown_name(name) for name in rivals[:_NAMED])
+    more = len(rivals) - _NAMED
+    return f"{named}{f' and {more} others' if more > 0 else ''}"
+
+
+def _trust_machine(found: Forecast) -> str:
+    """How sure an answer is that rests on times of a machine."""
+    verdict, cost = found.verdict, found.cost
+    text = _sure(found)
+    if verdict.rivals:
+        noise = found.learned is not None and found.learned.runs.noise > 0
+        text += f" It cannot be told apart from {_rivals(found)}{' at this noise' * noise}."
+    if verdict.kind == "open" and cost.measured:
+        text += " More runs of these decide."
+    if cost.sketched:
+        text += " The model reads a simulation of every candidate."
+    return text

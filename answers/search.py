@@ -1,0 +1,340 @@
+"""The answers of `search` and `search.explain`: a better mapping, and why one takes its time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toruscast.mapping import TaskMapping
+from toruscast.search.contest import TIME
+from toruscast.search.explain import Explanation
+from toruscast.search.search import Found
+from toruscast.simulation import simulate
+from toruscast.units import nbytes, number, percent, seconds, time_unit
+from toruscast.wording import counted, shown_name
+
+from . import svg
+from .blocks import Answer, Chart, Column, Headline, Mark, Section, Table
+from .links import Candidate
+from .rank import DEFAULT_ORDER, less, versus
+from .traffic import BINDING, View, node_label, setting_of
+
+# A mapping so near to the bound that there is nothing left to gain.
+_AT_BOUND = 1e-3
+# Error of the times that a page of an objective other than time needs.
+_ROUGH = 0.03
+
+
+def answer(found: Found, *, yours: bool = False, setting: str = "", top: int = 10) -> Answer:
+    """Return what a search found; ``yours`` says whether mappings were given."""
+    is_time = found.objective == TIME
+    against = "your best mapping" if yours else DEFAULT_ORDER
+
+    def shown(value: float) -> str:
+        return seconds(value) if is_time else number(value, 6)
+
+    best = shown_name(found.mapping.name or "the best")
+    what = "" if is_time else f"{found.objective} "
+    low, high = found.gain_interval
+    if not np.isfinite(found.given):
+        missing = f"; {against} needs a link that is missing"
+        head = Headline("Best found: ", best, f", {what}{shown(found.value)}{missing}")
+    elif found.gain <= 0 or np.array_equal(found.mapping.node, found.reference.node):
+        head = Headline(
+            f"Keep {against}, ", best, f": {what}{shown(found.value)}; nothing better was found"
+        )
+    else:
+        gain = less(found.value, found.given, against)
+        between = f" ({low:.1%} to {high:.1%})" if high - low > 2e-3 else ""
+        head = Headline(
+            "Best found: ",
+            best,
+            f", {what}{shown(found.value)}, {gain}{between} ({shown(found.given)})",
+        )
+    notes, badge = [], ""
+    if found.bound > 0:
+        left = f"at most {percent(1 - found.bound / found.value)} more could be gained"
+        if found.above_bound < _AT_BOUND:
+            left, badge = "the best is there, so nothing is left to gain", "proved"
+        notes.append(f"No mapping can be below {shown(found.bound)}: {left}.")
+    if found.verdict is not None and found.verdict.kind != "proved" and not badge:
+        sure = percent(min(found.verdict.certainty, 0.99))
+        badge = f"{sure} sure"
+        notes.append(
+            f"With a probability of {sure} no other on the shortlist takes less by more than 1 %."
+        )
+    tried = f"{counted(found.proposals, 'change')} of mappings tried"
+    notes.append(f"{tried}, {counted(len(found.table), 'mapping')} compared.")
+    if found.interrupted:
+        notes.append("Interrupted: this is the best so far.")
+    elif not found.proposals and (not found.bound or found.above_bound > _AT_BOUND):
+        notes.append("Annealing had no time to start: give more --seconds.")
+    view = _view(found, against)
+    sections = [
+        Section("", [_compared(found, top, yours)], only="terminal"),
+        Section("Before and after", [_before_and_after(view, found)], wide=False, only="page"),
+        Section("The search", [progress_chart(found)], wide=False, only="page"),
+        *view.why(),
+        *view.where(),
+        Section("All that was compared", [_compared(found, None, yours)], folded=True, only="page"),
+        view.traffic(),
+    ]
+    if not is_time:
+        sections = [each for each in sections if each.title != "Before and after"]
+    return Answer(
+        setting=setting or setting_of(found.workload, found.torus),
+        title=f"Search: {setting_of(found.workload, found.torus)}",
+        headline=head,
+        badge=badge,
+        notes=notes,
+        sections=sections,
+        content=_content(found),
+        rows=found.table,
+        file=view.launcher_file(),
+        facts=view.facts(),
+    )
+
+
+def _view(found: Found, against: str) -> View:
+    """Return the traffic under the best, and what its gain counts from."""
+
+    def time(value: float, mapping: TaskMapping) -> float:
+        if found.objective == TIME:
+            return value
+        result = simulate(found.workload, found.torus, mapping, routing=found.routing, error=_ROUGH)
+        return float(result.time)
+
+    several = [
+        Candidate(found.mapping.name or "the best", found.mapping, time(found.value, found.mapping))
+    ]
+    if not np.array_equal(found.mapping.node, found.reference.node):
+        name = found.reference.name or against
+        several.append(Candidate(name, found.reference, time(found.given, found.reference)))
+    return View(found.workload, found.torus, several, found.routing)
+
+
+def _before_and_after(view: View, found: Found) -> Chart:
+    scale, unit = time_unit([found.value])
+    rows = [
+        svg.Row(one.name, one.time, kind, note=versus(one.time, found.given))
+        for one, kind in zip(view.compared, ("best", "yours"), strict=False)
+    ]
+    every = found.table["value"][np.isfinite(found.table["value"])].tolist()
+    return Chart(
+        "candidate-times",
+        "",
+        f"Time, {unit}; below, all that was compared.",
+        lambda: svg.times(rows, scale, unit, found.bound, every),
+    )
+
+
+def progress_chart(found: Found) -> Chart:
+    """Return the best objective over the seconds of the search."""
+    is_time = found.objective == TIME
+    values = np.array([value for _, value in found.history])
+    scale, unit = time_unit(values) if is_time else (1.0, "")
+    # Between two finds the best stays what it is.
+    at = np.repeat([when for when, _ in found.history], 2)[1:]
+    best = np.repeat(values / scale, 2)[:-1]
+    label = f"{found.objective}{f', {unit}' if unit else ''}"
+    series = [svg.Series("best so far", "best", at, best)]
+    if found.bound > 0 and len(at):
+        ends = [0.0, float(at[-1])]
+        series.append(svg.Series("no mapping is below", "other", ends, [found.bound / scale] * 2))
+    return Chart(
+        "progress",
+        "",
+        f"Best {found.objective} over the seconds of the search.",
+        lambda: svg.plot(series, "seconds", label, lines=True, from_zero=False),
+    )
+
+
+def _compared(found: Found, top: int | None, yours: bool) -> Table:
+    is_time = found.objective == TIME
+    rows = found.table[np.isfinite(found.table["value"])].to_dict("records")
+    scale, unit = time_unit(found.table["value"]) if is_time else (1.0, "")
+    marks: list[Mark] = ["best" if i == 0 else "" for i in range(len(rows))]
+    names = [row["mapping"] for row in rows]
+    if found.reference.name in names[1:]:
+        marks[names.index(found.reference.name)] = "yours"
+    return Table(
+        "" if top else "All that was compared, the best first",
+        [
+            Column("#", [str(i + 1) for i in range(len(rows))]),
+            Column("mapping", [shown_name(name) for name in names], left=True),
+            Column(
+                f"time\n{unit}" if is_time else found.objective,
+                [number(row["value"] / scale, 3 if is_time else 6) for row in rows],
+            ),
+            Column(
+                "vs\nyours" if yours else "vs\ndefault",
+                [versus(row["value"], found.given) for row in rows],
+            ),
+            Column("source", [row["how"] for row in rows], left=True),
+            Column("from", [row["from"] for row in rows], left=True),
+        ],
+        marks=marks,
+        keep=5,
+        top=top,
+        key="" if top else "candidates",
+    )
+
+
+def _content(found: Found) -> dict[str, object]:
+    """Return all of it for programs."""
+    verdict = found.verdict
+    return {
+        "objective": found.objective,
+        "best": found.mapping.name,
+        "node": found.mapping.node.tolist(),
+        "value": found.value,
+        "given": found.given,
+        "gain": found.gain,
+        "gain_interval": list(found.gain_interval),
+        "bound": found.bound,
+        "verdict": None
+        if verdict is None
+        else {"kind": verdict.kind, "certainty": verdict.certainty},
+        "proposals": found.proposals,
+        "interrupted": found.interrupted,
+        "history": [{"seconds": at, "value": value} for at, value in found.history],
+        "compared": found.table.to_dict("records"),
+    }
+
+
+def explanation(why: Explanation, *, setting: str = "", top: int = 5) -> Answer:
+    """Return why a mapping takes its time, compared with another."""
+    torus = why.torus
+    name, other = shown_name(why.mapping.name), shown_name(why.against.name)
+    head = Headline(
+        "",
+        name,
+        f" takes {seconds(why.time)}, {less(why.time, why.against_time, other)} "
+        f"({seconds(why.against_time)})",
+    )
+    several = [
+        Candidate(name, why.mapping, why.time),
+        Candidate(other, why.against, why.against_time),
+    ]
+    view = View(why.workload, torus, several, why.routing)
+    reasons = why.reasons
+    least = reasons.bounds[reasons.binding]
+    notes = [f"Why: {BINDING[reasons.binding]} needs {seconds(least)} of its {seconds(why.time)}."]
+    if len(why.links):
+        hot = why.links.iloc[0]
+        notes.append(
+            f"Hottest link {hot['label']}: {nbytes(hot['nbytes'])}, {hot['over_mean']:.1f} times "
+            f"the mean; {nbytes(hot['against'])} under {other}."
+        )
+    notes.append(_advice(why))
+    sections = [
+        Section("", [_by_dimension(view)]),
+        Section("Hottest links", [_hot_links(why, other)], folded=True),
+        Section("Who puts the load there", [_pairs(why, top, other)]),
+        *view.why(),
+        *view.where(),
+        Section("What the model weighs", [_weights(why, other)], folded=True),
+    ]
+    sections = [each for each in sections if not each.title.startswith("What moved")]
+    return Answer(
+        setting=setting or setting_of(why.workload, torus),
+        headline=head,
+        notes=notes,
+        sections=sections,
+        content={
+            "mapping": why.mapping.name,
+            "against": why.against.name,
+            "time": why.time,
+            "against_time": why.against_time,
+            "bounds": reasons.bounds,
+            "binding": reasons.binding,
+            "links": why.links.reset_index().to_dict("records"),
+            "pairs": why.pairs.to_dict("records"),
+            "weights": why.weights.to_dict("records"),
+            "exchanges": why.exchanges.to_dict("records"),
+        },
+        rows=why.pairs,
+        facts=view.facts(),
+    )
+
+
+def _advice(why: Explanation) -> str:
+    """Return the exchange of nodes that helps most."""
+    if why.exchanges.empty:
+        return "No exchange of two blocks of nodes lowers the loads."
+    best = why.exchanges.iloc[0]
+    if best["gain"] <= 0:
+        return "Exchanges of two blocks of nodes lower the loads, but not the time."
+    blocks = [
+        " ".join(node_label(why.torus, node) for node in best[key]) for key in ("block", "other")
+    ]
+    return (
+        f"Try: exchange nodes {blocks[0]} with {blocks[1]}: {seconds(best['time'])}, "
+        f"{percent(best['gain'])} less (simulated)."
+    )
+
+
+def _by_dimension(view: View) -> Table:
+    """Return the busiest link of each dimension and direction under both."""
+    torus = view.torus
+    values = [use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0) for use in view.uses]
+    scale, unit = time_unit([float(each.max(initial=0.0)) for each in values])
+    axes = torus.axes
+    cells = [
+        [" / ".join(number(each[2 * k + way] / scale) for way in (0, 1)) for k in range(torus.ndim)]
+        for each in values
+    ]
+    return Table(
+        f"Busiest link of each dimension, + / -, {unit}",
+        [
+            Column("dimension", [axes[k] for k in range(torus.ndim)], left=True),
+            *(
+                Column(shown_name(use.name), each)
+                for use, each in zip(view.uses, cells, strict=True)
+            ),
+        ],
+    )
+
+
+def _hot_links(why: Explanation, other: str) -> Table:
+    rows = why.links.to_dict("records")
+    return Table(
+        "",
+        [
+            Column("link", [(row["label"],) for row in rows], left=True),
+            Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            Column("times\nthe mean", [f"{row['over_mean']:.1f}" for row in rows]),
+            Column(f"bytes under\n{other}", [nbytes(row["against"]) for row in rows]),
+        ],
+        keep=2,
+    )
+
+
+def _pairs(why: Explanation, top: int, other: str) -> Table:
+    rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2)).to_dict("records")
+    return Table(
+        "",
+        [
+            Column("link", [(why.torus.link_label(row["link"]),) for row in rows], left=True),
+            Column("tasks", [f"{row['src']} to {row['dst']}" for row in rows]),
+            Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            Column("of the\nlink", [percent(row["share"]) for row in rows]),
+            Column("hops", [str(row["hops"]) for row in rows]),
+            Column(f"hops under\n{other}", [str(row["against"]) for row in rows]),
+            Column("phase", [str(row["phase"]) for row in rows]),
+        ],
+    )
+
+
+def _weights(why: Explanation, other: str) -> Table:
+    rows = why.weights.to_dict("records")
+    title = f"Change of the forecast if one feature alone were that of {other}"
+    return Table(
+        title,
+        [
+            Column("feature", [row["feature"] for row in rows], left=True),
+            Column("value", [number(row["value"], 4) for row in rows]),
+            Column(f"in {other}", [number(row["against"], 4) for row in rows]),
+            Column("change", [f"{100 * row['effect']:+.1f} %" for row in rows]),
+        ],
+        keep=2,
+    )

@@ -1,0 +1,343 @@
+"""The answer of `simulate`: what takes one mapping its time, packet by packet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toruscast.features.reasons import Reasons, explain
+from toruscast.mapping import Torus
+from toruscast.simulation import Simulation
+from toruscast.simulation.message_life import waits_by_place, watched_message
+from toruscast.simulation.message_times import MessageTimes
+from toruscast.simulation.slowest import slowest_messages
+from toruscast.units import nbytes, number, percent, seconds, time_unit
+from toruscast.wording import counted, shown_name
+
+from . import svg
+from .blocks import Answer, Chart, Column, Headline, Section, Sentence, Table
+from .links import Candidate
+from .traffic import View, bound_line, node_label, setting_of
+
+BUSIEST, _FEW = 5, 3
+# Points of the timeline.
+_MOMENTS = 120
+
+
+def labelled(links: pd.DataFrame, torus: Torus) -> pd.DataFrame:
+    """Return the counters of links, their names first."""
+    table = links.copy()
+    table.insert(0, "label", [torus.link_label(link) for link in links.index.tolist()])
+    return table
+
+
+def answer(result: Simulation, why: Reasons | None = None, *, setting: str = "") -> Answer:
+    """Return what a simulation of one mapping says; ``why`` is what bounds it, where known."""
+    return _Simulated(result, why, setting).answer()
+
+
+def timeline_chart(result: MessageTimes[Any]) -> Chart:
+    """Return how many messages are under way over the time."""
+    messages = result.messages()
+    moments = np.linspace(0.0, result.end, _MOMENTS)
+    begun = np.searchsorted(np.sort(messages["handed_over"]), moments, side="right")
+    done = np.searchsorted(np.sort(messages["arrived"]), moments, side="right")
+    scale, unit = time_unit([result.end])
+    series = [
+        svg.Series("handed over", "other", moments / scale, begun),
+        svg.Series("arrived", "best", moments / scale, done),
+    ]
+    return Chart(
+        "timeline",
+        "",
+        "Edges whose messages were handed over, and have arrived; between the lines, those under "
+        "way.",
+        lambda: svg.plot(series, f"time, {unit}", "edges", lines=True),
+    )
+
+
+class _Simulated:
+    """A simulation on its way to blocks."""
+
+    def __init__(self, result: Simulation, why: Reasons | None, setting: str) -> None:
+        self.result, self.setting, self.torus = result, setting, result.torus
+        self.why = why or explain(
+            result.workload, result.torus, result.mapping, routing=result.routing
+        )
+        name = result.mapping.name or "mapping"
+        self.view = View(
+            result.workload,
+            result.torus,
+            [Candidate(name, result.mapping, result.time)],
+            result.routing,
+        )
+
+    @cached_property
+    def links(self) -> pd.DataFrame:
+        """The counters of all links."""
+        return self.result.links()
+
+    @cached_property
+    def busiest(self) -> pd.DataFrame:
+        """The links that are busy longest."""
+        used = self.links[self.links["packets"] > 0]
+        return labelled(_most(used, "busy_share", BUSIEST), self.torus)
+
+    @cached_property
+    def fullest(self) -> pd.DataFrame:
+        """The fullest buffers."""
+        waiting = self.links[(self.links["packets"] > 0) & (self.links["delay"] > 0)]
+        return labelled(_most(waiting, "mean_buffered", _FEW), self.torus)
+
+    @cached_property
+    def slowest(self) -> pd.DataFrame:
+        """The messages that took longest."""
+        return slowest_messages(self.result, _FEW)
+
+    @cached_property
+    def fifos(self) -> pd.DataFrame:
+        """The injection FIFOs that waited longest."""
+        fifos = self.result.fifos()
+        fifos["waited"] = fifos["mean_wait"] * fifos["packets"]
+        return _most(fifos[fifos["waited"] > 0], "waited", _FEW)
+
+    def answer(self) -> Answer:
+        """Return it."""
+        result = self.result
+        view = self.view
+        name = shown_name(result.mapping.name or "the mapping")
+        each = " an iteration" if result.iterations > 1 else ""
+        head = Headline("", name, f" takes {seconds(result.time)}{each}{self._over_bound()}")
+        sections = [
+            *self._phases(),
+            Section("Busiest links", [self._busiest()], wide=False),
+            Section("Fullest buffers", [self._fullest()], wide=False),
+            Section("Slowest messages", [self._messages()]),
+            Section("Injection FIFOs that waited longest for their links", [self._fifos()]),
+            Section("Timeline", [timeline_chart(self.result)], wide=False, only="page"),
+            *(one for one in view.why() if one.only == "page"),
+            *view.where(),
+            *self._watched(),
+            view.traffic(),
+        ]
+        # The busiest links stand above.
+        sections = [one for one in sections if one.title != "The hottest links"]
+        content = self.content()
+        return Answer(
+            setting=self.setting or f"{setting_of(result.workload, self.torus)}, mapping {name}",
+            title=f"Simulation of {name}: {setting_of(result.workload, self.torus)}",
+            headline=head,
+            notes=self._notes(),
+            sections=[one for one in sections if _holds_something(one)],
+            content=content,
+            rows=_one_row(content),
+            file=view.launcher_file(),
+            facts=view.facts(),
+        )
+
+    def _over_bound(self) -> str:
+        least, repeated = self.why.lower_bound, self.result.iterations > 1
+        if not least:
+            return ""
+        what = "estimate" if self.view.estimated else "lower bound"
+        what += " for one from a standing start," if repeated else " of"
+        return f", {self.result.time / least:.2f} times the {what} {seconds(least)}"
+
+    def _notes(self) -> list[str]:
+        result = self.result
+        rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
+        notes = [bound_line(self.why, self.view.estimated, rounds)]
+        if result.iterations > 1:
+            notes.append(
+                f"That is the mean of {result.iterations} iterations but the first, which takes "
+                f"{seconds(result.alone)} alone; all end after {seconds(result.end)}. The tables "
+                "count all."
+            )
+        if result.coarsening > 1:
+            notes.append(f"Each simulated packet stands for up to {result.coarsening} real ones.")
+        if result.error is not None:
+            notes.append(self._reached())
+        return notes
+
+    def _reached(self) -> str:
+        """Return what is known of the error that was asked for."""
+        result = self.result
+        asked = f"the error of {100 * result.error:.3g} % asked for" if result.error else ""
+        if result.coarsening == 1:
+            return f"No packets are merged: coarser ones would miss {asked}, or save little."
+        return (
+            f"When packets were halved last, the time changed by {100 * result.change:.2g} %: of "
+            f"{asked} a sixteenth may change."
+        )
+
+    def _phases(self) -> list[Section]:
+        phases = self.result.phases()
+        if len(phases) < 2:
+            return []
+        kind = "round" if self.result.workload.dependent else "phase"
+        rows = phases.head(BUSIEST).reset_index().to_dict("records")
+        n = len(phases)
+        table = Table(
+            "",
+            [
+                Column(kind, [f"{row['phase']} {row['name']}".strip() for row in rows], left=True),
+                Column("begins", [seconds(row["begin"]) for row in rows]),
+                Column("ends", [seconds(row["end"]) for row in rows]),
+                Column("messages", [str(row["messages"]) for row in rows]),
+                Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            ],
+        )
+        return [Section(f"The {'first of ' if n > BUSIEST else ''}{n} {kind}s", [table])]
+
+    def _busiest(self) -> Table:
+        rows = self.busiest.to_dict("records")
+        return Table(
+            "",
+            [
+                Column("link", [(row["label"],) for row in rows], left=True),
+                Column("wire bytes", [nbytes(row["wire_bytes"]) for row in rows]),
+                Column("busy", [percent(row["busy_share"]) for row in rows]),
+                Column("packets", [str(row["packets"]) for row in rows]),
+            ],
+        )
+
+    def _fullest(self) -> Table:
+        rows = self.fullest.to_dict("records")
+        return Table(
+            "",
+            [
+                Column("behind link", [(row["label"],) for row in rows], left=True),
+                Column("packets\non average", [number(row["mean_buffered"], 2) for row in rows]),
+                Column("at most", [str(row["most_buffered"]) for row in rows]),
+                Column("a packet\nwaits", [seconds(row["delay"]) for row in rows]),
+            ],
+        )
+
+    def _messages(self) -> Table:
+        rows = self.slowest.to_dict("records")
+        columns = [
+            Column("task\nto task", [f"{row['src']} to {row['dst']}" for row in rows], left=True),
+            Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            Column("hops", [str(row["hops"]) for row in rows]),
+            Column("arrived\nafter", [seconds(row["took"]) for row in rows]),
+            Column(
+                "alone it\nwould take",
+                ["-" if math.isnan(row["alone"]) else seconds(row["alone"]) for row in rows],
+            ),
+            Column(
+                "behind others\nin its FIFO",
+                [f"<= {seconds(row['queued'])}" if row["queued"] else "-" for row in rows],
+            ),
+        ]
+        if "place" in self.slowest:
+            waits = [
+                f"{seconds(row['wait'])} {row['place']}" if row["wait"] else "-" for row in rows
+            ]
+            head = "longest wait on its way,\na packet's average"
+            columns.append(Column(head, waits, left=True))
+        return Table("", columns, keep=4)
+
+    def _fifos(self) -> Table:
+        rows = self.fifos.to_dict("records")
+        return Table(
+            "",
+            [
+                Column("node", [node_label(self.torus, row["node"]) for row in rows], left=True),
+                Column("FIFO", [str(row["fifo"]) for row in rows]),
+                Column("messages", [str(row["messages"]) for row in rows]),
+                Column("edges\nat once", [str(row["most_edges"]) for row in rows]),
+                Column("an edge\nstays", [seconds(row["mean_stay"]) for row in rows]),
+                Column("packets\nwaited", [seconds(row["waited"]) for row in rows]),
+                Column("each", [seconds(row["mean_wait"]) for row in rows]),
+            ],
+        )
+
+    def _watched(self) -> list[Section]:
+        """Return what became of the message that was watched."""
+        message = watched_message(self.result)
+        if message is None:
+            return []
+        waits = waits_by_place(self.result)
+        answered = ""
+        if message.released > message.handed_over:
+            answered = f", answered after {seconds(message.released)}"
+        nowhere = "" if len(waits) else " nowhere"
+        text = (
+            f"Handed over after {seconds(message.handed_over)}{answered}, arrived after "
+            f"{seconds(message.arrived)}; its packets waited{nowhere}{'.' if nowhere else ':'}"
+        )
+        blocks: list[Sentence | Table] = [Sentence(text)]
+        if missing := self.result.not_logged:
+            blocks.append(
+                Sentence(f"The log was full: the last {counted(missing, 'event')} are not in it.")
+            )
+        rows = waits.head(3 * BUSIEST).to_dict("records")
+        if rows:
+            blocks.append(
+                Table(
+                    "",
+                    [
+                        Column("where", [row["where"] for row in rows], left=True),
+                        Column("packets", [str(row["packets"]) for row in rows]),
+                        Column("on average", [seconds(row["mean"]) for row in rows]),
+                        Column("at most", [seconds(row["longest"]) for row in rows]),
+                    ],
+                )
+            )
+        return [Section(f"The message {message.src} to {message.dst}", blocks)]
+
+    def content(self) -> dict[str, object]:
+        """Return the simulation in few numbers."""
+        result, why, links = self.result, self.why, self.links
+        return {
+            "mapping": result.mapping.name,
+            "time": result.time,
+            "iterations": result.iterations,
+            "phase_times": list(result.phase_times),
+            "lower_bound": why.lower_bound,
+            "bounds": why.bounds,
+            "binding": why.binding,
+            "packet_hops": result.packet_hops,
+            "coarsening": result.coarsening,
+            "error": result.error,
+            "change": result.change,
+            "not_logged": result.not_logged,
+            "most_buffered": int(links["most_buffered"].max()) if len(links) else 0,
+            "mean_delay": float(links["delay"].mean()) if len(links) else 0.0,
+            "network": asdict(self.torus.network),
+            "busiest_links": self.busiest.reset_index().to_dict("records"),
+            "fullest_buffers": self.fullest.reset_index().to_dict("records"),
+            "slowest_messages": self.slowest.to_dict("records"),
+            "longest_waiting_fifos": self.fifos.to_dict("records"),
+        }
+
+
+def _holds_something(section: Section) -> bool:
+    return any(not isinstance(block, Table) or block.n_rows for block in section.blocks)
+
+
+def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:
+    return table.sort_values(column, ascending=False, kind="stable").head(n)
+
+
+def _one_row(content: dict[str, object]) -> pd.DataFrame:
+    """Return the numbers of the summary as a table of one row."""
+    names = (
+        "mapping",
+        "time",
+        "lower_bound",
+        "binding",
+        "packet_hops",
+        "coarsening",
+        "change",
+        "most_buffered",
+        "mean_delay",
+    )
+    bounds: dict[str, float] = content["bounds"]  # type: ignore[assignment]
+    row = {name: content[name] for name in names}
+    return pd.DataFrame([row | {f"{name}_bound": value for name, value in bounds.items()}])

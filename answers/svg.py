@@ -1,0 +1,394 @@
+"""Charts as SVG: classes name what is best, yours or neither; a style sheet gives them colours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from toruscast.units import number
+from toruscast.wording import printable, shortened, shown_name
+
+# A chart is as wide as a telephone, and grows by a quarter on a screen.
+WIDTH = 440
+_LEFT = 138
+_ROW = 24
+# Idle to busiest: the darker, the more; the same in both themes.
+RAMP = ("#fcf6d4", "#feca8d", "#fd9668", "#f1605d", "#cd4071", "#9e2f7f", "#721f81", "#440f76")
+# Of a figure that stands alone, on white: what a page says in its style sheet.
+STYLE = {
+    ".best": "fill:#0072b2;stroke:#0072b2",
+    ".yours": "fill:#b45309;stroke:#b45309",
+    ".other": "fill:#5b6570;stroke:#5b6570",
+    ".third": "fill:#00805a;stroke:#00805a",
+    ".line": "fill:none;stroke-width:2.5",
+    ".pale": "opacity:.35",
+    ".axis": "stroke:#c4cad1;fill:none",
+    ".floor": "stroke:#5b6570;stroke-dasharray:4 3",
+    "text": "font:11.5px sans-serif;fill:#16191d;stroke:none",
+    ".quiet": "fill:#5b6570",
+    ".bold": "font-weight:700",
+    ".inside": "fill:#ffffff",
+    "text.best": "fill:#0072b2;stroke:none;font-weight:700",
+    "text.yours": "fill:#b45309;stroke:none;font-weight:700",
+    **{f".r{i}": f"fill:{colour}" for i, colour in enumerate(RAMP)},
+}
+
+
+class Row(NamedTuple):
+    """A time in a chart of times: ``kind`` is best, yours or other."""
+
+    label: str
+    time: float
+    kind: str = "other"
+    low: float = 0.0
+    high: float = 0.0
+    note: str = ""
+
+
+class Series(NamedTuple):
+    """Values under a name."""
+
+    name: str
+    kind: str
+    x: ArrayLike
+    y: ArrayLike
+    labels: Sequence[str] = ()
+
+
+def picture(height: float, parts: Sequence[str], described: str) -> str:
+    """Return a whole chart; ``described`` is what a listener is told of it."""
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{_text(described)}" '
+        f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+    )
+
+
+def times(
+    rows: Sequence[Row],
+    scale: float,
+    unit: str,
+    floor: float = 0.0,
+    every: Sequence[float] = (),
+    left_out: str = "",
+    marked: Sequence[tuple[float, str]] = (),
+) -> str:
+    """Return times as dots on lines from zero, intervals beside them, and a tick for ``every``.
+
+    ``left_out`` says which rows are not drawn; it stands at a break before the last row. ``marked``
+    are the ticks that are the best and yours.
+    """
+    most = max([row.time for row in rows] + [row.high for row in rows] + [floor, *every]) or 1.0
+    right = WIDTH - 96
+
+    def x(time: float) -> float:
+        return _LEFT + (right - _LEFT) * min(time, most) / most
+
+    parts, y = [], 26.0
+    bottom = y + _ROW * len(rows) + (18 if left_out else 0)
+    if floor:
+        anchor = "end" if x(floor) > WIDTH / 2 else "start"
+        parts.append(_line(x(floor), 14, x(floor), bottom - 10, "floor"))
+        shown = f"no mapping is below {number(floor / scale)} {unit}"
+        parts.append(_label(x(floor), 10, shown, "quiet", anchor))
+    for i, row in enumerate(rows):
+        if left_out and i == len(rows) - 1:
+            parts.append(_label(_LEFT, y + 3, f"\u22ee {left_out}", "quiet"))
+            y += 18
+        kind = row.kind
+        parts.append(_label(_LEFT - 8, y + 4, shortened(shown_name(row.label), 22), kind, "end"))
+        parts.append(_line(_LEFT, y, x(row.time), y, f"{kind} pale", 2))
+        if row.high > row.low:
+            parts.append(_line(x(row.low), y, x(row.high), y, kind, 4, "opacity:.45"))
+        parts.append(
+            f'<circle cx="{x(row.time):.1f}" cy="{y:.0f}" r="5" class="{kind}">'
+            f"<title>{_text(row.label)}: {number(row.time / scale)} {_text(unit)}</title></circle>"
+        )
+        edge = max(x(row.time), x(row.high)) + 9
+        note = f'<tspan class="quiet"> {_text(row.note)}</tspan>' if row.note else ""
+        parts.append(
+            f'<text x="{edge:.0f}" y="{y + 4:.0f}">{number(row.time / scale)}{note}</text>'
+        )
+        y += _ROW
+    if every:
+        parts.append(_label(_LEFT - 8, y + 8, f"all {len(every)}", "quiet", "end"))
+        # Ticks that fall on one pixel are one.
+        for at in sorted({round(x(each)) for each in every}):
+            parts.append(_line(at, y - 2, at, y + 10, "other", 1, "opacity:.6"))
+        for each, kind in marked:
+            parts.append(_line(x(each), y - 4, x(each), y + 12, kind, 3))
+        y += _ROW
+    parts += _axis_below(0.0, most / scale, y - 4, lambda v: x(v * scale), unit)
+    told = "; ".join(f"{row.label} {number(row.time / scale)} {unit}" for row in rows)
+    return picture(y + 18, parts, f"Times: {told}")
+
+
+def bars(
+    groups: Sequence[str],
+    series: Sequence[tuple[str, str, Sequence[float]]],
+    scale: float,
+    unit: str,
+    solid: Sequence[int] = (),
+    done: Sequence[float] = (),
+    limit: str = "",
+) -> str:
+    """Return values of each series, ``(name, kind, values)``, beside each other by group.
+
+    All bars are solid but where ``solid`` names, for each series, the one that is. ``done`` are
+    lines across all groups, one for each series.
+    """
+    most = max([*done, *(value for _, _, values in series for value in values)], default=1) or 1.0
+    right = WIDTH - 64
+
+    def x(value: float) -> float:
+        return _LEFT + (right - _LEFT) * value / most
+
+    parts, y, high = [], 20.0, 13
+    for g, group in enumerate(groups):
+        middle = y + (high + 2) * len(series) / 2 + 3
+        parts.append(_label(_LEFT - 8, middle, shortened(shown_name(group), 24), "", "end"))
+        for s, (name, kind, values) in enumerate(series):
+            is_solid = not solid or solid[s] == g
+            width = x(values[g]) - _LEFT
+            shade = kind if is_solid else f"{kind} pale"
+            parts.append(
+                f'<rect x="{_LEFT}" y="{y:.0f}" width="{width:.1f}" height="{high}" '
+                f'class="{shade}"><title>{_text(name)}, {_text(group)}: '
+                f"{number(values[g] / scale)} {_text(unit)}</title></rect>"
+            )
+            text = number(values[g] / scale)
+            if solid and is_solid and limit and width > 80:
+                parts.append(
+                    _label(_LEFT + width - 5, y + 10.5, f"{limit}: {text}", "inside bold", "end")
+                )
+            else:
+                parts.append(_label(_LEFT + width + 5, y + 10.5, text, "quiet"))
+            y += high + 2
+        y += 10
+    # Below the bars, so that their words can be read.
+    parts[:0] = [
+        _line(x(value), 12, x(value), y - 4, kind, 1.5)
+        for (_, kind, _), value in zip(series, done, strict=False)
+    ]
+    for at, ((_, kind, _), value) in enumerate(zip(series, done, strict=False)):
+        anchor = "end" if x(value) > WIDTH * 0.6 else "start"
+        shown = f"whole time {number(value / scale)} {unit}"
+        parts.append(_label(x(value), y + 9 + 14 * at, shown, kind, anchor))
+    told = "; ".join(
+        f"{name}: "
+        + ", ".join(
+            f"{group} {number(v / scale)} {unit}" for group, v in zip(groups, values, strict=True)
+        )
+        for name, _, values in series
+    )
+    return picture(y + 14 * len(done) + 4, parts, told)
+
+
+def plot(
+    series: Sequence[Series],
+    x_title: str,
+    y_title: str,
+    *,
+    lines: bool = False,
+    diagonal: bool = False,
+    from_zero: bool = True,
+    bands: Sequence[tuple[float, float, float]] = (),
+) -> str:
+    """Return points, or lines through them, with a key above where there are several series.
+
+    ``diagonal`` draws where both are equal; ``bands`` are ``(x, low, high)``.
+    """
+    points = [np.array([each.x, each.y], dtype=float) for each in series]
+    xs, ys = np.concatenate(points, axis=1)
+    ys = np.concatenate([ys, [end for _, *ends in bands for end in ends]])
+    low_x, high_x = _ends(xs, from_zero and lines)
+    low_y, high_y = _ends(ys, from_zero)
+    if diagonal:
+        low_x, high_x = low_y, high_y = min(low_x, low_y), max(high_x, high_y)
+    left, right, top, bottom = 52.0, WIDTH - 12.0, 34.0, 226.0
+
+    def x(value: float) -> float:
+        return left + (right - left) * (value - low_x) / (high_x - low_x)
+
+    def y(value: float) -> float:
+        return bottom - (bottom - top) * (value - low_y) / (high_y - low_y)
+
+    parts = [_label(2, 12, y_title, "quiet")]
+    for tick in _ticks(low_y, high_y, 4):
+        parts.append(_line(left, y(tick), right, y(tick), "axis"))
+        parts.append(_label(left - 6, y(tick) + 4, _short(tick), "quiet", "end"))
+    parts += _axis_below(low_x, high_x, bottom, x, "")
+    parts.append(_label(right, bottom + 32, x_title, "quiet", "end"))
+    if diagonal:
+        parts.append(_line(x(low_x), y(low_y), x(high_x), y(high_y), "floor"))
+    for at, low, high in bands:
+        parts.append(_line(x(at), y(low), x(at), y(high), "other", 2))
+    for each, values in zip(series, points, strict=True):
+        if lines:
+            path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in values.T.tolist())
+            parts.append(f'<polyline points="{path}" class="{each.kind} line"/>')
+        for i, (a, b) in enumerate(values.T.tolist() if not lines else ()):
+            label = f"{each.labels[i]}: " if each.labels else ""
+            parts.append(
+                f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4" class="{each.kind}" '
+                f'opacity=".75"><title>{_text(label)}{_short(a)}, {_short(b)}</title></circle>'
+            )
+    at = left
+    for each in series if len(series) > 1 else ():
+        parts.append(f'<circle cx="{at + 4:.0f}" cy="24" r="4" class="{each.kind}"/>')
+        name = shortened(shown_name(each.name), 24)
+        parts.append(_label(at + 12, 28, name, each.kind))
+        at += 26 + 6.4 * len(name)
+    told = ", ".join(
+        f"{each.name or 'points'} ({values.shape[1]})"
+        for each, values in zip(series, points, strict=True)
+    )
+    return picture(bottom + 38, parts, f"{y_title} over {x_title}: {told}")
+
+
+def matrix(values: NDArray[np.float64], of: float, what: str) -> str:
+    """Return who sends how much to whom, in bins of ``of`` numbers each; darker is more."""
+    n = len(values)
+    side, left, top = 240.0, 60.0, 22.0
+    cell = side / n
+    most = values.max(initial=0.0) or 1.0
+    least = values[values > 0].min(initial=most)
+    span = math.log(most / least) or 1.0
+    levels = np.full(values.shape, -1)
+    sent = values > 0
+    share = np.log(values[sent] / least) / span if most > least else np.ones(int(sent.sum()))
+    levels[sent] = np.clip(share * len(RAMP), 0, len(RAMP) - 1).astype(int)
+    parts = [f'<rect x="{left}" y="{top}" width="{side}" height="{side}" class="axis"/>']
+    for level in range(len(RAMP)):
+        path = "".join(
+            f"M{left + j * cell:.1f} {top + i * cell:.1f}h{cell:.1f}v{cell:.1f}h-{cell:.1f}z"
+            for i, j in np.argwhere(levels == level).tolist()
+        )
+        if path:
+            parts.append(f'<path d="{path}" class="r{level}"/>')
+    last = n * of
+    parts += [
+        _label(left, top - 6, f"0   receiving {what}", "quiet"),
+        _label(left + side, top - 6, f"{last:.0f}", "quiet", "end"),
+        _label(left - 6, top + 10, "0", "quiet", "end"),
+        _label(left - 6, top + side / 2, "sending", "quiet", "end"),
+        _label(left - 6, top + side, f"{last:.0f}", "quiet", "end"),
+    ]
+    return picture(top + side + 8, parts, f"Bytes between each sending and receiving {what}")
+
+
+def _axis_below(
+    low: float, high: float, y: float, x: Callable[[float], float], unit: str
+) -> list[str]:
+    parts = [_line(x(low), y, x(high), y, "axis")]
+    ticks = _ticks(low, high, 4)
+    for tick in ticks:
+        last = tick == ticks[-1] and unit
+        text = f"{_short(tick)} {unit}" if last else _short(tick)
+        parts.append(_label(x(tick), y + 15, text, "quiet", "middle"))
+    return parts
+
+
+def _ends(values: NDArray[np.float64], from_zero: bool) -> tuple[float, float]:
+    values = values[np.isfinite(values)]
+    low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+    if not values.size:
+        return 0.0, 1.0
+    low = min(low, 0.0) if from_zero else low
+    return (low, high) if high > low else (low - abs(low or 1.0) / 2, high + abs(high or 1.0) / 2)
+
+
+def _ticks(low: float, high: float, about: int) -> list[float]:
+    """Return round values from low to high, about so many.
+
+    Examples
+    --------
+    >>> _ticks(0.0, 163.0, 4)
+    [0.0, 50.0, 100.0, 150.0]
+    """
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw * 0.99)
+    first = math.ceil(low / step - 1e-9)
+    return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _short(value: float) -> str:
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if letter == 'k' else size):.3g}{letter}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _line(
+    x1: float, y1: float, x2: float, y2: float, kind: str, width: float = 1, style: str = ""
+) -> str:
+    more = f' style="{style}"' if style else ""
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}" '
+        f'stroke-width="{width:g}"{more}/>'
+    )
+
+
+def _label(x: float, y: float, text: object, kind: str = "", anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{_text(text)}</text>'
+    )
+
+
+def _text(value: object) -> str:
+    return escape(shortened(printable(" ".join(str(value).split())), 300))
+
+
+def standing_alone(svg: str, style: str = "") -> str:
+    """Return a chart of a page as a file of its own, its colours those of white paper."""
+    # Its rules name its class, so that they change nothing of a notebook that it stands in.
+    rules = "".join(f".toruscast {key}{{{value}}}" for key, value in STYLE.items())
+    head, _, rest = svg.partition(">")
+    head += ' class="toruscast"' + (f' style="{style}"' if style else "")
+    return f'{head}><style>{rules}</style><rect width="100%" height="100%" fill="white"/>{rest}\n'
+
+
+def chips(
+    shape: Sequence[int], axes: str, place: NDArray[np.int64], size: int, title: str = ""
+) -> str:
+    """Return the nodes of a torus coloured by a number of each, ``(n_nodes,)`` and below ``size``.
+
+    The last two dimensions make a plane; planes of the others stand side by side. A node whose
+    number is -1 stays empty.
+    """
+    rows, columns = ([1, *shape] if len(shape) < 2 else shape)[-2:]
+    planes = len(place) // (rows * columns)
+    # About square: planes in a line, as many as make it so.
+    across = max(1, min(planes, round(math.sqrt(planes * (rows + 1) / (columns + 1)))))
+    while across > 1 and planes % across and across > planes // 2:
+        across -= 1
+    down = math.ceil(planes / across)
+    cell = min(18.0, (WIDTH - 30) / (across * (columns + 0.8)), 420 / (down * (rows + 0.8)))
+    levels = np.where(place < 0, -1, (place * (len(RAMP) - 1)) // max(size - 1, 1))
+    parts = []
+    for level in range(len(RAMP)):
+        path = ""
+        for node in np.flatnonzero(levels == level).tolist():
+            plane, inside = divmod(node, rows * columns)
+            i, j = divmod(inside, columns)
+            x = 24 + (plane % across) * (columns + 0.8) * cell + j * cell
+            y = 18 + (plane // across) * (rows + 0.8) * cell + i * cell
+            side = cell - 1 if cell > 4 else cell
+            path += f"M{x:.1f} {y:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z"
+        if path:
+            parts.append(f'<path d="{path}" class="r{level}"/>')
+    named = axes or ""
+    words = f"{title}; " if title else ""
+    words += f"{named[-1:]} to the right"
+    if len(shape) > 1:
+        words += f", {named[-2:-1]} down"
+    if planes > 1:
+        words += f"; a plane for each of {', '.join(named[:-2]) or 'the others'}"
+    parts.append(_label(24, 12, words, "quiet"))
+    height = 24 + down * (rows + 0.8) * cell
+    return picture(height, parts, f"Chips by their place along an axis of {size}")

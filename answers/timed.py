@@ -1,0 +1,150 @@
+"""The answer of rankings by a time that is computed for every candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import pandas as pd
+
+from toruscast.features.reasons import Reasons
+from toruscast.mapping import TaskMapping, Torus
+from toruscast.units import number, percent, seconds, time_unit
+from toruscast.wording import counted, shown_name
+
+from .blocks import Answer, Column, Mark, Section, Table
+from .rank import alike, default_order, headline, less, versus
+from .traffic import bound_line, link_note
+
+
+class HasTime(Protocol):
+    """What came out for a mapping."""
+
+    @property
+    def time(self) -> float:
+        """Seconds."""
+
+    @property
+    def why(self) -> Reasons:
+        """What bounds it."""
+
+    @property
+    def busiest_link(self) -> str | None:
+        """Its name; None where nothing leaves a node."""
+
+    @property
+    def busy(self) -> float:
+        """Seconds that it takes for its bytes."""
+
+
+def ranked(found: Mapping[str, HasTime]) -> pd.DataFrame:
+    """Return a row for each mapping, the fastest first.
+
+    Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (the first over the
+    second), ``busiest_link`` (its name; None where nothing leaves a node) and ``busy_share``, the
+    share of the time that it is busy.
+    """
+    rows: list[dict[str, Any]] = []
+    for name, timed in found.items():
+        least, link = timed.why.lower_bound, timed.busiest_link
+        rows.append(
+            {
+                "mapping": name,
+                "time": timed.time,
+                "lower_bound": least,
+                "over_bound": timed.time / least if least else float("nan"),
+                "busiest_link": link,
+                "busy_share": timed.busy / timed.time if link else 0.0,
+            }
+        )
+    table = pd.DataFrame(rows).sort_values("time", kind="stable", ignore_index=True)
+    table.insert(0, "rank", table["time"].rank(method="min").astype(int))
+    return table
+
+
+def answer(
+    mappings: Sequence[TaskMapping],
+    torus: Torus,
+    table: pd.DataFrame,
+    why: Reasons,
+    *,
+    setting: str,
+    content: dict[str, Any],
+    error: float = 0.0,
+    top: int = 10,
+    estimated: bool = False,
+    dependent: bool = False,
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Return which mapping is fastest, and what limits it.
+
+    ``table`` is what `ranked` returns, ``why`` what bounds its first row, by estimate where ways
+    are open; ``error`` is that of the times.
+    """
+    names, times = [str(name) for name in table["mapping"]], table["time"].tolist()
+    known = [mapping.name or str(i) for i, mapping in enumerate(mappings)]
+    yours = default_order(mappings, known, torus)
+    link = table["busiest_link"].iloc[0]
+    rows = table.to_dict("records")
+    scale, unit = time_unit(table["time"])
+    marks: list[Mark] = [
+        "best" if i == 0 else "yours" if name == yours else "" for i, name in enumerate(names)
+    ]
+    columns = [
+        Column("#", [str(row["rank"]) for row in rows]),
+        Column("mapping", [shown_name(name) for name in names], left=True),
+        Column(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
+    ]
+    if yours in names:
+        reference = times[names.index(yours or "")]
+        columns.append(Column("vs\ndefault", [versus(time, reference) for time in times]))
+    columns += [
+        Column(
+            "times its\nestimate" if estimated else "times its\nlower bound",
+            [f"{row['over_bound']:.2f}" if row["lower_bound"] else "-" for row in rows],
+        ),
+        Column("busiest\nlink", [row["busiest_link"] or "-" for row in rows], left=True),
+        Column(
+            "busy", [percent(row["busy_share"]) if row["busiest_link"] else "-" for row in rows]
+        ),
+    ]
+    return Answer(
+        setting=setting,
+        headline=headline(names, times, yours),
+        notes=[
+            each
+            for each in (
+                _others(table, error),
+                alike(table["time"]),
+                bound_line(why, estimated, dependent),
+                link_note(link) if link else "",
+                *notes,
+            )
+            if each
+        ],
+        sections=[Section("", [Table("", columns, marks, keep=3, top=top)])],
+        content=content,
+        rows=table,
+    )
+
+
+def _others(table: pd.DataFrame, error: float) -> str:
+    """Return how the fastest stands to the others."""
+    names, times = table["mapping"], table["time"]
+    best, slowest = float(times.iloc[0]), float(times.iloc[-1])
+    others = len(times) - 1
+    if not others:
+        return "There is no other candidate."
+    near = int((times.iloc[1:] <= best * (1 + error)).sum())
+    if error:
+        within = f"within {100 * error:.3g} % of it, the error accepted"
+        verb = f"{'lie' if near > 1 else 'lies'} {within}"
+    else:
+        verb = f"{'take' if near > 1 else 'takes'} as little"
+    text = f"{near or 'None'} of {counted(others, 'other')} {verb}."
+    if slowest > best:
+        text += (
+            f" It takes {less(best, slowest, 'the slowest')}, {shown_name(names.iloc[-1])} "
+            f"({seconds(slowest)})."
+        )
+    return text

@@ -1,0 +1,369 @@
+"""What an answer shows of traffic on a torus: limits, links, what moved, who sends to whom."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.features.reasons import Reasons, explain
+from toruscast.mapping import Torus, Workload
+from toruscast.mapping.formats import write_mapping
+from toruscast.routing.routing import injection_fifos, ways_are_open
+from toruscast.typing import Routing
+from toruscast.units import nbytes, number, seconds, time_unit
+from toruscast.wording import counted, shown_name
+
+from . import svg
+from .blocks import Chart, Column, File, Section, Table
+from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
+
+# Tasks up to which the launcher's file stands on the page.
+_MOST_LINES = 20_000
+_MOVED, _NODES_LISTED, _BINS, _CURVE = 5, 5, 32, 120
+PARTS = {
+    "link": "busiest link",
+    "injection": "injection FIFO",
+    "latency": "software and hops",
+    "reception": "reception",
+}
+"""Parts of a network that bound a time, in the order in which they are shown."""
+BINDING = {
+    "link": "the busiest link",
+    "injection": "the busiest injection FIFO",
+    "reception": "the busiest receiving node",
+    "latency": "software overhead, hops and the longest message",
+}
+_CHAIN = "the longest chain of messages that wait for each other"
+
+
+def bound_line(why: Reasons, estimated: bool, dependent: bool = False) -> str:
+    """Return what bounds the time of a mapping, in words; or by estimate, where ways are open.
+
+    In ``dependent`` rounds messages wait for each other.
+    """
+    others = ", ".join(f"{k} {seconds(v)}" for k, v in why.bounds.items() if k != why.binding)
+    least = seconds(why.bounds[why.binding])
+    what = _CHAIN if dependent and why.binding == "latency" else BINDING[why.binding]
+    if estimated:
+        return f"Limited by {what}, an estimate of {least} ({others})."
+    return f"Limited by {what}: {least} at least ({others})."
+
+
+def link_note(label: str) -> str:
+    """Return what the name of a link means, on an example."""
+    node, _, way = label.partition(" ")
+    sign = "plus" if way.startswith("+") else "minus"
+    return f"{label}: the link that leaves node {node} in {sign} direction of dimension {way[1:]}."
+
+
+@dataclass(frozen=True)
+class View:
+    """Traffic on a torus under several mappings: the best, what it is compared with, the others."""
+
+    workload: Workload
+    torus: Torus
+    candidates: Sequence[Candidate]
+    routing: Routing
+    moved: bool = True
+    """Whether the second is what the user has now, and not a runner-up."""
+
+    @property
+    def compared(self) -> Sequence[Candidate]:
+        """The best and what it is compared with, where there is one."""
+        return self.candidates[:2]
+
+    @property
+    def estimated(self) -> bool:
+        """Whether packets choose their way, so that loads are expected values."""
+        return bool(ways_are_open(self.workload, self.torus, self.routing))
+
+    @cached_property
+    def reasons(self) -> list[Reasons]:
+        """What limits the mappings that are compared."""
+        return [
+            explain(self.workload, self.torus, one.mapping, routing=self.routing)
+            for one in self.compared
+        ]
+
+    @cached_property
+    def uses(self) -> list[LinkUse]:
+        """Use of the links under the mappings that are compared."""
+        return link_uses(self.workload, self.torus, self.compared, self.routing)
+
+    def load(self, most: int) -> list[LinkUse]:
+        """Return the use of the links under at most so many of the candidates."""
+        others = self.candidates[2:most]
+        return [*self.uses[:most], *link_uses(self.workload, self.torus, others, self.routing)]
+
+    def why(self) -> list[Section]:
+        """Return what each part of the network needs at least under those compared."""
+        kinds = [part for part in PARTS if part in self.reasons[0].bounds]
+        values = [[why.bounds[part] for part in kinds] for why in self.reasons]
+        scale, unit = time_unit([max(each) for each in values])
+        names = [shown_name(one.name) for one in self.compared]
+        solid = [kinds.index(why.binding) for why in self.reasons]
+        series = [
+            (name, kind, each)
+            for name, kind, each in zip(names, ("best", "yours"), values, strict=False)
+        ]
+        groups = [PARTS[part] for part in kinds]
+        done = [one.time for one in self.compared]
+        verb = "is estimated to need" if self.estimated else "needs at least"
+        lead = (
+            f"What each part of the network {verb}, {unit}. The longest one, solid, limits a "
+            "mapping; the line is its whole time."
+        )
+        cells = [
+            [
+                f"{number(each[i] / scale)}{' (the limit)' if i == at else ''}"
+                for i in range(len(kinds))
+            ]
+            for each, at in zip(values, solid, strict=True)
+        ]
+        table = Table(
+            f"What each part of the network {verb}, {unit}",
+            [
+                Column("part", groups, left=True),
+                *(Column(name, each) for name, each in zip(names, cells, strict=True)),
+            ],
+        )
+        chart = Chart(
+            "limits",
+            "",
+            "",
+            lambda: svg.bars(groups, series, scale, unit, solid, done, "the limit"),
+        )
+        title = self._limit_title()
+        return [
+            Section(title, [chart], lead, wide=False, only="page"),
+            Section(title, [table], only="terminal"),
+        ]
+
+    def _limit_title(self) -> str:
+        first = BINDING[self.reasons[0].binding]
+        if len(self.reasons) < 2 or not self.moved:
+            return f"Why: {first} is the limit"
+        second = BINDING[self.reasons[1].binding]
+        if first == second:
+            return f"Why: {first} is the limit of both"
+        return f"Why: {second} stops being the limit"
+
+    def where(self, others: int = 0) -> list[Section]:
+        """Return the map of links, their spread, and what moved."""
+        torus = self.torus
+        lead = (
+            "A cell is a link: its column is the place along the dimension, its row the ring. "
+            "All maps have one scale of time. Green frames: the three hottest links."
+        )
+        if torus.twist:
+            lead += " A line above a column: these wrap links shift along another dimension."
+        if self.estimated:
+            lead += " Packets choose their way, so the times are expected values."
+        if others > 0:
+            lead += f" {counted(others, 'candidate')} are left out, to keep the file small."
+        curves = Chart("spread", "", "", self._spread)
+        where = LinkMap(torus, self.load)
+        return [
+            Section("Where: how long each link works", [where], lead, brief=False),
+            Section("Spread: links from hottest to idlest", [curves], wide=False, only="page"),
+            *self._moved(),
+        ]
+
+    def _spread(self) -> str:
+        series = []
+        values = [np.sort(use.seconds[self.torus.link_exists])[::-1] for use in self.uses]
+        scale, unit = time_unit([float(each.max(initial=0.0)) for each in values])
+        for use, busy, kind in zip(self.uses, values, ("best", "yours"), strict=False):
+            at = np.unique(np.linspace(0, busy.size - 1, min(_CURVE, busy.size)).astype(int))
+            series.append(svg.Series(use.name, kind, at + 1, busy[at] / scale))
+        return svg.plot(series, "links, the hottest first", f"busy, {unit}", lines=True)
+
+    def _moved(self) -> list[Section]:
+        """Return the hottest links of what the best is compared with, and their task pairs."""
+        two = len(self.uses) > 1
+        from_ = self.uses[1 if two else 0]
+        if from_.behind is None or not from_.behind.links.size:
+            return []
+        busy, behind = from_.seconds, from_.behind
+        order = np.argsort(-busy[behind.links], kind="stable")[:_MOVED]
+        links = behind.links[order]
+        scale, unit = time_unit(busy[links])
+        nodes = [one.mapping.node for one in reversed(self.compared)]
+        told: list[object] = []
+        for row in order.tolist():
+            pairs = []
+            for (src, dst), amount in zip(behind.ends[row], behind.nbytes[row], strict=True):
+                if src >= 0:
+                    hops = [str(self.torus.distance(node[src], node[dst])) for node in nodes]
+                    pairs.append(
+                        f"{src} to {dst}: {nbytes(amount)}, {' -> '.join(hops)} "
+                        f"{'hop' if hops == ['1'] else 'hops'}"
+                    )
+            told.append(tuple(pairs))
+        columns: list[Column] = [
+            Column("link", [(self.torus.link_label(int(link)),) for link in links], left=True),
+            Column(f"{shown_name(from_.name)}\n{unit}", [number(busy[i] / scale) for i in links]),
+        ]
+        if two:
+            best = self.uses[0].seconds
+            name = shown_name(self.uses[0].name)
+            columns.append(Column(f"{name}\n{unit}", [number(best[i] / scale) for i in links]))
+        columns.append(Column(f"task pairs that send most over it (at most {PAIRS})", told, True))
+        title = "What moved: the hottest links" if two and self.moved else "The hottest links"
+        lead = (
+            f"Busy time under {shown_name(from_.name)}, and what becomes of it; hops of each pair "
+            "under both."
+            if two
+            else ""
+        )
+        table = Table("", columns, keep=2 + two)
+        return [Section(title, [table], lead, brief=False, wide=False)]
+
+    def traffic(self) -> Section:
+        """Return who sends to whom, how far, and the phases under the best mapping."""
+        workload, best = self.workload, self.candidates[0]
+        comm = workload.total
+        name = shown_name(best.name)
+
+        def by_task() -> str:
+            return svg.matrix(*binned(workload, np.arange(comm.n_tasks), comm.n_tasks), "task")
+
+        def by_node() -> str:
+            return svg.matrix(*binned(workload, best.mapping.node, self.torus.n_nodes), "node")
+
+        sent = f"{counted(comm.n_edges, 'pair')} of tasks send {nbytes(comm.nbytes.sum())}."
+        blocks: list[Chart | Table] = [
+            Chart("matrix-tasks", "Who sends to whom, by task", sent, by_task),
+            Chart("matrix-nodes", f"By node, under {name}", "Near the diagonal: near.", by_node),
+            self._hops(),
+            self._phases(),
+            self._fullest_nodes(),
+        ]
+        return Section("Traffic and hop distances", blocks, folded=True)
+
+    def _hops(self) -> Table:
+        comm = self.workload.total
+        shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
+        most = max(map(len, shares))
+        columns = [Column("hops", range(most))]
+        for one, share in zip(self.compared, shares, strict=True):
+            padded = [*share.tolist(), *[0.0] * (most - len(share))]
+            cells = [f"{100 * each:.1f}" for each in padded]
+            columns.append(Column(f"{shown_name(one.name)}\n%", cells))
+        return Table(f"Share of the {nbytes(comm.nbytes.sum())} over each number of hops", columns)
+
+    def _phases(self) -> Table:
+        """Return what bounds each phase under the best mapping."""
+        best = self.candidates[0]
+        found = [
+            explain(phase, self.torus, best.mapping, routing=self.routing)
+            for phase in self.workload
+        ]
+        sent = [float(phase.nbytes.sum()) for phase in self.workload]
+        rates = [
+            number(total / why.lower_bound / 1e9) if why.lower_bound else "-"
+            for total, why in zip(sent, found, strict=True)
+        ]
+        return Table(
+            f"Phases under {shown_name(best.name)}",
+            [
+                Column("phase", [str(i + 1) for i in range(len(found))]),
+                Column("bytes", list(map(nbytes, sent))),
+                Column("lower bound", [seconds(why.lower_bound) for why in found]),
+                Column("limited by", [BINDING[why.binding] for why in found], left=True),
+                Column("GB/s at most", rates),
+            ],
+            top=5,
+        )
+
+    def _fullest_nodes(self) -> Table:
+        """Return the nodes whose injection FIFOs take most messages under the best mapping."""
+        comm, torus = self.workload.total, self.torus
+        best = self.candidates[0].mapping
+        fifo = injection_fifos(comm, torus, best)
+        remote = fifo >= 0
+        n_fifos = max(torus.network.fifos, int(fifo.max(initial=0)) + 1)
+        sender = best.node[comm.src[remote]].astype(np.int64)
+        shape = (torus.n_nodes, n_fifos)
+        messages = np.bincount(
+            sender * n_fifos + fifo[remote], comm.n_messages[remote], shape[0] * n_fifos
+        ).reshape(shape)
+        sent = np.bincount(sender, comm.nbytes[remote], torus.n_nodes)
+        received = np.bincount(best.node[comm.dst[remote]], comm.nbytes[remote], torus.n_nodes)
+        order = np.argsort(-messages.max(axis=1), kind="stable")[:_NODES_LISTED].tolist()
+        return Table(
+            f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}",
+            [
+                Column("node", [node_label(torus, node) for node in order], left=True),
+                Column("messages", [f"{messages[node].max():.0f}" for node in order]),
+                Column("sent", [nbytes(sent[node]) for node in order]),
+                Column("received", [nbytes(received[node]) for node in order]),
+            ],
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what the traffic and the torus are."""
+        comm = self.workload.total
+        return [
+            ("application", f"{comm.name or 'without a name'}, {counted(comm.n_tasks, 'task')}"),
+            ("torus", f"{self.torus}, {counted(self.torus.n_nodes, 'node')}"),
+            ("routing", self.routing),
+        ]
+
+    def launcher_file(self) -> File | None:
+        """Return the best mapping as the launcher's file; None if it is too long for a page."""
+        if self.workload.n_tasks > _MOST_LINES:
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "best.map"
+            write_mapping(self.candidates[0].mapping, path, torus=self.torus)
+            return File("best.map", path.read_text(encoding="utf-8"))
+
+
+def setting_of(workload: Workload, torus: Torus) -> str:
+    """Return what is sent over which torus, in a line."""
+    comm = workload.total
+    kind = "one exchange of messages"
+    if len(workload) > 1:
+        kind = counted(len(workload), "round" if workload.dependent else "phase")
+    name = shown_name(comm.name or "application")
+    return f"{name}, {counted(comm.n_tasks, 'task')}, on torus {torus}, {kind}"
+
+
+def node_label(torus: Torus, node: int) -> str:
+    """Return the coordinates of a node."""
+    return "(" + ",".join(map(str, torus.coords[node].tolist())) + ")"
+
+
+def hop_shares(
+    workload: Workload, torus: Torus, node: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
+    """Return the share of the bytes over 0, 1, 2, ... hops."""
+    comm = workload.total
+    hops = torus.distance(node[comm.src], node[comm.dst])
+    sums = np.bincount(hops, comm.nbytes)
+    return sums / (sums.sum() or 1.0)
+
+
+def binned(
+    workload: Workload, place: NDArray[np.integer[Any]], most: int, bins: int = _BINS
+) -> tuple[NDArray[np.float64], float]:
+    """Return bytes between bins of tasks, or of nodes, and how many numbers a bin holds.
+
+    ``place`` is the number of each task, below ``most``.
+    """
+    comm = workload.total
+    of = max(1.0, most / bins)
+    n = math.ceil(most / of)
+    row, column = (place[ends] // of for ends in (comm.src, comm.dst))
+    at = row.astype(np.int64) * n + column.astype(np.int64)
+    sums = np.bincount(at, comm.nbytes, minlength=n * n).reshape(n, n)
+    return sums.astype(np.float64), of

@@ -1,0 +1,121 @@
+"""Write the page of any result that has one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from toruscast.errors import InputError
+from toruscast.mapping import CommGraph, TaskMapping, Workload, as_workload
+from toruscast.search.explain import Explanation
+from toruscast.search.search import Found
+from toruscast.simulation import Simulation
+from toruscast.simulation.message_times import MessageTimes
+from toruscast.training import Forecast, Measured, Plan, Runs, Training
+from toruscast.training.mesh import MeshForecast
+
+from . import html, learned, mesh, plan, rank, search, simulation, svg
+from .blocks import Answer
+from .traffic import binned
+
+Result = Forecast | Plan | MeshForecast | Training | Measured | Simulation | Found | Explanation
+
+
+def answer_of(result: Result | Answer) -> Answer:
+    """Return what a result answers, as blocks.
+
+    Raises
+    ------
+    InputError
+        If it is of another kind.
+    """
+    if isinstance(result, Answer):
+        return result
+    if isinstance(result, Forecast):
+        return rank.answer(result)
+    if isinstance(result, Plan):
+        return plan.answer(result)
+    if isinstance(result, MeshForecast):
+        return mesh.answer(result)
+    if isinstance(result, Training | Measured):
+        return learned.answer(result)
+    if isinstance(result, Simulation):
+        return simulation.answer(result)
+    if isinstance(result, Found):
+        return search.answer(result)
+    if isinstance(result, Explanation):
+        return search.explanation(result)
+    found = type(result).__name__
+    raise InputError("no answer to report", found=found, expected="such as a Forecast")
+
+
+def picture_of(thing: object) -> str:
+    """Return the picture that a notebook shows of an object, as SVG; empty where there is none."""
+    chart: Callable[[], str] | None = None
+    if isinstance(thing, Forecast):
+        chart = rank.times_chart(thing).draw
+    elif isinstance(thing, Plan):
+        chart = plan.times_chart(thing).draw
+    elif isinstance(thing, MeshForecast):
+        chart = mesh.times_chart(thing).draw
+    elif isinstance(thing, Found):
+        chart = search.progress_chart(thing).draw
+    elif isinstance(thing, Measured):
+        chart = learned.observed_chart(thing).draw
+    elif isinstance(thing, MessageTimes):
+        chart = simulation.timeline_chart(thing).draw
+    elif isinstance(thing, Runs):
+        chart = plan.runs_chart(thing).draw
+    elif isinstance(thing, CommGraph | Workload):
+        work = as_workload(thing)
+        chart = partial(svg.matrix, *binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
+    elif isinstance(thing, TaskMapping) and thing.torus is not None:
+        place = np.full(thing.n_nodes, -1)
+        place[thing.node[::-1]] = np.arange(thing.n_tasks)[::-1]
+        words = f"tasks 0 (light) to {thing.n_tasks - 1} (dark)"
+        chart = partial(svg.chips, thing.torus.shape, thing.torus.axes, place, thing.n_tasks, words)
+    return "" if chart is None else svg.standing_alone(chart(), "max-width:480px")
+
+
+def write_report(
+    answer: Result,
+    path: str | os.PathLike[str],
+    *,
+    inputs: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Write an answer as one HTML file that opens from disk, without a network.
+
+    The page says the answer and how sure it is, how much it gains, what limits the mappings, where
+    the links are busy, and what the model assumes; of each what the answer knows.
+
+    Parameters
+    ----------
+    answer : Forecast, Plan, MeshForecast, Training, Measured, Simulation, Found or Explanation
+        What `forecast`, `plan`, `mesh`, `train_for`, `learn_runs`, `simulate` or `search` returned.
+    path : path
+        The file to write, ``.html``; it appears whole or not at all.
+    inputs : sequence of (str, str)
+        What the answer was made from, such as files or a command, to be shown on the page.
+
+    Raises
+    ------
+    InputError
+        If the suffix is another, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import toruscast as tc
+    >>> halo, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((4, 4))
+    >>> answer = tc.forecast(halo, torus, tc.strategies.sample(halo, torus, n=12))
+    >>> path = Path(tempfile.mkdtemp()) / "answer.html"
+    >>> tc.write_report(answer, path)
+    >>> path.read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
+    """
+    html.check_page(path)
+    html.write_page(answer_of(answer), path, inputs)
