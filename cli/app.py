@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -141,6 +142,45 @@ COMMANDS = {
 }
 
 
+# What commands are for, in the order of the help.
+_KINDS = {
+    "Decide": ("rank", "plan", "search", "launch", "mesh", "collectives", "fugaku"),
+    "Understand": ("explain", "simulate", "flows", "features", "plot"),
+    "Learn": ("train", "evaluate", "calibrate"),
+    "Files": ("trace", "doctor", "convert", "formats", "machines"),
+    "Scaling": ("pmnf", "interconnect", "codesign"),
+}
+# Which group of the help an option stands in; all others are about the answer.
+_OPTIONS = {
+    "Input": "comm collective tasks dependent format columns duplicates collectives gathered "
+    "iterations traffic include grid hlo compile samples times",
+    "Machine": "torus network allocation slow-links devices devices-per-chip",
+    "Mappings": "mapping mappings candidates tasks-per-node hosts mapping-format mapping-columns "
+    "fix against compare",
+    "Answer": "",
+    "Work": "routing seed jobs workers cluster simulations seconds no-simulation splits",
+    "Output": "out dialect top report json csv parquet links trace write quiet verbose log-file "
+    "help",
+}
+
+
+def _format_options(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options in groups, those of one group in the order of the command."""
+    known = {name: title for title, names in _OPTIONS.items() for name in names.split()}
+    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in _OPTIONS}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            longest = max(parameter.opts, key=len).lstrip("-")
+            groups[known.get(longest, "Answer")].append(record)
+    for title, records in groups.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 class Program(SubCommands):
     """A group that gives every error one line and an exit code."""
 
@@ -184,12 +224,19 @@ class Toruscast(Program):
         if hasattr(module, "__path__"):
             module = import_module(f"{module.__name__}.command")
         command: click.Command = module.command
+        if not isinstance(command, click.Group):
+            command.format_options = partial(_format_options, command)  # type: ignore[method-assign]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the sub-commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """List the sub-commands without importing them, by what they are for."""
+        left = dict(COMMANDS)
+        for title, names in _KINDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, left.pop(name)) for name in names if name in left])
+        if left:
+            with formatter.section("Others"):
+                formatter.write_dl(list(left.items()))
 
 
 @contextmanager

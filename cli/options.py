@@ -263,7 +263,9 @@ _csv_option = click.option("--csv", "csv_path", metavar="FILE|-", help="Write th
 
 
 _quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar, no messages.")
-_verbose_option = click.option("--verbose", "-v", is_flag=True, help="Say what is done.")
+_verbose_option = click.option(
+    "--verbose", "-v", is_flag=True, help="Say what is done, and show details."
+)
 _log_option = click.option(
     "--log-file",
     "log_path",

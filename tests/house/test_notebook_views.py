@@ -21,10 +21,39 @@ def test_names_show_as_text(objects):
     for each in objects:
         html = each._repr_html_()
         assert html.startswith("<table>")
-        assert html.endswith("</table>")
         assert "<script" not in html
         assert "\u202e" not in html
         assert "x" * 1000 not in html
+
+
+def test_every_result_has_a_short_repr_and_a_card():
+    comm, torus = tc.patterns.halo_2d((4, 4), 4096, periodic=True), tc.Torus((4, 2, 2))
+    mappings = tc.strategies.sample(comm, torus, n=8)
+    times = {m.name: 1e-4 + tc.simulate(comm, torus, m).time for m in mappings}
+    results = [
+        torus,
+        comm,
+        tc.Workload([comm]),
+        mappings[0],
+        tc.forecast(comm, torus, mappings),
+        tc.plan(comm, torus, mappings, times),
+        tc.mesh(torus, {"x": 16}, "x:allreduce:4MB"),
+        tc.simulate(comm, torus, mappings[0]),
+        tc.simulate_flows(comm, torus, mappings[0]),
+        tc.Runs.of(times),
+        tc.learn_runs(comm, torus, mappings, times, simulate=False),
+        tc.search(comm, torus, turns=1),
+    ]
+    for result in results:
+        kind = type(result).__name__
+        assert repr(result).startswith(f"{kind}("), kind
+        assert len(repr(result)) < 300, kind
+        assert "\n" not in repr(result)
+        html = result._repr_html_()
+        assert html.startswith("<table>"), kind
+        assert len(html) < 100_000, kind
+        if result is not torus:
+            assert "<svg" in html, kind
 
 
 def test_facts_are_those_of_the_object(objects):
