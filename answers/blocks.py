@@ -26,7 +26,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Column:
+class Cells:
     """A column: its head, whose lines a terminal keeps, and a cell for each row."""
 
     head: str
@@ -35,11 +35,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Rows of cells; ``marks`` says which row is the best and which is the user's."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[Cells]
     marks: Sequence[Mark] = ()
     keep: int = 3
     """Columns that a narrow terminal keeps, from the left."""
@@ -76,7 +76,7 @@ class File:
     title: str = "launcher file"
 
 
-Block = Sentence | Table | Chart | LinkMap | File
+Block = Sentence | TableBlock | Chart | LinkMap | File
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from toruscast.training.evaluate.evaluate import INTERVAL_SPLITS
 from toruscast.training.evaluate.metric_evaluation import Judgement
 
 from . import svg
-from .blocks import Answer, Chart, Column, Headline, Section, Table
+from .blocks import Answer, Cells, Chart, Headline, Section, TableBlock
 from .learned import METRICS, between, learned_content, learned_lines, observed_chart, score
 
 SINGLE = 10
@@ -98,7 +98,7 @@ def _chart(rcc: pd.DataFrame) -> Chart:
     )
 
 
-def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
+def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> TableBlock:
     """Return a row for each feature set."""
     several = len(gain) > 1
     better = {row["features"]: row for row in gain.reset_index().to_dict("records")}
@@ -123,12 +123,12 @@ def _sets(summary: pd.DataFrame, gain: pd.DataFrame) -> Table:
         cells.append(line)
     heads = [METRICS[metric][0] for metric in _SHOWN] + ["gain in RCC"] * several
     columns = [
-        Column(head, each) for head, each in zip(heads, zip(*cells, strict=True), strict=True)
+        Cells(head, each) for head, each in zip(heads, zip(*cells, strict=True), strict=True)
     ]
     if several:
         # The gain is what was asked: it stays on a narrow terminal.
         columns = [columns[0], columns[-1], *columns[1:-1]]
-    return Table("", [Column("features", names, left=True), *columns], keep=3)
+    return TableBlock("", [Cells("features", names, left=True), *columns], keep=3)
 
 
 def _large(large: pd.DataFrame) -> Section:
@@ -136,30 +136,30 @@ def _large(large: pd.DataFrame) -> Section:
     rows = large.to_dict("records")
     first = rows[0]
     columns = [
-        Column("features", [row["predictor"] for row in rows], left=True),
-        Column("RCC", [score("rcc", row["rcc"]) for row in rows]),
-        Column("tau-b", [score("tau_b", row["tau_b"]) for row in rows]),
-        Column("regret@1", [score("regret_1", row["regret_1"]) for row in rows]),
-        Column("median error", [f"{100 * row['error']:.1f} %" for row in rows]),
+        Cells("features", [row["predictor"] for row in rows], left=True),
+        Cells("RCC", [score("rcc", row["rcc"]) for row in rows]),
+        Cells("tau-b", [score("tau_b", row["tau_b"]) for row in rows]),
+        Cells("regret@1", [score("regret_1", row["regret_1"]) for row in rows]),
+        Cells("median error", [f"{100 * row['error']:.1f} %" for row in rows]),
     ]
     return Section(
         f"Small to large: {first['n_train']} samples train, the {first['n_test']} of "
         f"{first['largest']} are forecast",
-        [Table("", columns)],
+        [TableBlock("", columns)],
     )
 
 
-def _single(single: pd.DataFrame, mine: Sequence[str]) -> Table:
+def _single(single: pd.DataFrame, mine: Sequence[str]) -> TableBlock:
     """Return what single features rank without learning."""
     rows = {row["feature"]: row for row in single.reset_index().to_dict("records")}
     own = [name for name in mine if name in rows]
     names = list(dict.fromkeys([*list(rows)[:SINGLE], *own]))
-    return Table(
+    return TableBlock(
         "",
         [
-            Column("feature", names, left=True),
-            Column("RCC", [f"{rows[name]['rcc']:.3f}" for name in names]),
-            Column("tau-b", [score("tau_b", rows[name]["tau_b"]) for name in names]),
+            Cells("feature", names, left=True),
+            Cells("RCC", [f"{rows[name]['rcc']:.3f}" for name in names]),
+            Cells("tau-b", [score("tau_b", rows[name]["tau_b"]) for name in names]),
         ],
     )
 
@@ -206,7 +206,7 @@ def of_metrics(found: Judgement, mine: Sequence[str], n_splits: int) -> Answer:
     )
 
 
-def _blocks(found: Judgement, bases: Sequence[str]) -> Table:
+def _blocks(found: Judgement, bases: Sequence[str]) -> TableBlock:
     """Return a row for each workload and torus."""
     lines = []
     for _, group in found.blocks.groupby(["workload", "torus"], sort=False):
@@ -219,10 +219,10 @@ def _blocks(found: Judgement, bases: Sequence[str]) -> Table:
     heads = ["workload", "torus", "mappings", "alone"]
     heads += [head for base in bases for head in (base, "gain")]
     cells = list(zip(*lines, strict=True))
-    return Table(
+    return TableBlock(
         "",
         [
-            Column(head, each, left=i < 2)
+            Cells(head, each, left=i < 2)
             for i, (head, each) in enumerate(zip(heads, cells, strict=True))
         ],
     )

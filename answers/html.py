@@ -18,7 +18,7 @@ from toruscast.errors import InputError
 from toruscast.mapping.formats import atomic_path
 from toruscast.wording import shown_name
 
-from .blocks import Answer, Block, Chart, Column, File, Section, Sentence, Table
+from .blocks import Answer, Block, Cells, Chart, File, Section, Sentence, TableBlock
 from .links import LinkMap, network_data, places
 from .machine import describe_machine
 from .svg import RAMP
@@ -77,7 +77,7 @@ def page(answer: Answer, inputs: Sequence[tuple[str, str]] = ()) -> str:
     asked = [("input", answer.setting)] if answer.setting and answer.title else []
     rows = [*asked, *answer.facts, *inputs, *describe_machine().items()]
     names, values = zip(*rows, strict=True)
-    facts = Table("", (Column("what", names, left=True), Column("is", values, left=True)))
+    facts = TableBlock("", (Cells("what", names, left=True), Cells("is", values, left=True)))
     blocks = {"ramp": list(RAMP), **data}
     style = "\n".join(f"svg .r{i} {{ fill: {colour}; }}" for i, colour in enumerate(RAMP))
     return environment.get_template("page.html").render(
@@ -116,7 +116,7 @@ def _block(block: Block, macros: Any, under: str) -> str:
     if isinstance(block, Sentence):
         strong = ("<strong>", "</strong>") if block.strong else ("", "")
         return f"<p>{strong[0]}{Markup.escape(block.text)}{strong[1]}</p>\n"
-    if isinstance(block, Table):
+    if isinstance(block, TableBlock):
         return str(macros.table(block, under))
     if isinstance(block, Chart):
         return str(macros.chart(block))

@@ -17,7 +17,7 @@ from toruscast.units import number, percent, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Column, Headline, Section, Sentence, Table
+from .blocks import Answer, Cells, Chart, Headline, Section, Sentence, TableBlock
 
 # Outliers that are named.
 _NAMED = 3
@@ -233,19 +233,19 @@ METRICS = {
 }
 
 
-def quality_table(quality: pd.DataFrame) -> Table:
+def quality_table(quality: pd.DataFrame) -> TableBlock:
     """Return the scores of one predictor over repeated splits, as `summarise` gives them."""
     rows = [row for row in quality.to_dict("records") if row["metric"] in METRICS]
-    return Table(
+    return TableBlock(
         "Quality on held-out mappings, over repeated splits",
         [
-            Column("score", [METRICS[row["metric"]][0] for row in rows], left=True),
-            Column("mean", [score(row["metric"], row["mean"]) for row in rows]),
-            Column(
+            Cells("score", [METRICS[row["metric"]][0] for row in rows], left=True),
+            Cells("mean", [score(row["metric"], row["mean"]) for row in rows]),
+            Cells(
                 "95 % of splits",
                 [between(row["metric"], row["low"], row["high"]) for row in rows],
             ),
-            Column("what it is", [METRICS[row["metric"]][1] for row in rows], left=True),
+            Cells("what it is", [METRICS[row["metric"]][1] for row in rows], left=True),
         ],
     )
 
@@ -275,12 +275,12 @@ def _observed(
     )
 
 
-def _tried(found: Measured) -> Table:
+def _tried(found: Measured) -> TableBlock:
     rows = found.held_out
-    return Table(
+    return TableBlock(
         "Models tried: mean error on held-out times",
         [
-            Column(
+            Cells(
                 "model",
                 [
                     f"{tried}{', offered' if offered else ''}"
@@ -288,7 +288,7 @@ def _tried(found: Measured) -> Table:
                 ],
                 left=True,
             ),
-            Column("mean error", [percent(miss) for miss in rows["miss"]]),
+            Cells("mean error", [percent(miss) for miss in rows["miss"]]),
         ],
     )
 
@@ -323,17 +323,17 @@ def _growth(found: Training) -> list[Section]:
     return [Section("Held-out samples", [observed, chart], only="page")]
 
 
-def _rests_on(found: Training | Measured) -> Sentence | Chart | Table:
+def _rests_on(found: Training | Measured) -> Sentence | Chart | TableBlock:
     model = found.model
     names = [str(name) for name in model.feature_names_in_]
     shares = model.feature_importances_
     if not shares.any():
         return Sentence("No feature corrects it: no tree splits.")
     order = np.argsort(-shares, kind="stable")[:10]
-    return Table(
+    return TableBlock(
         "Importance of the features in the trees",
         [
-            Column("feature", [names[i] for i in order], left=True),
-            Column("importance", [percent(float(shares[i])) for i in order]),
+            Cells("feature", [names[i] for i in order], left=True),
+            Cells("importance", [percent(float(shares[i])) for i in order]),
         ],
     )

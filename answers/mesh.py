@@ -12,7 +12,7 @@ from toruscast.units import nbytes, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Column, File, Headline, Mark, Section, Sentence, Table
+from .blocks import Answer, Cells, Chart, File, Headline, Mark, Section, Sentence, TableBlock
 from .links import LinkMap, LinkUse
 from .rank import less, versus
 
@@ -139,22 +139,22 @@ def times_chart(found: MeshForecast) -> Chart:
     return Chart("layouts", "", lead, lambda: svg.times(rows, scale, unit, left_out=text))
 
 
-def _layouts(found: MeshForecast) -> Table:
+def _layouts(found: MeshForecast) -> TableBlock:
     several = _all(found)
     reference = (found.compared or found.in_order).time
-    return Table(
+    return TableBlock(
         "",
         [
-            Column(
+            Cells(
                 "#", [str(i + 1) if i < len(found.layouts) else "-" for i in range(len(several))]
             ),
-            Column("time", [seconds(each.time) for _, each, _ in several]),
-            Column(
+            Cells("time", [seconds(each.time) for _, each, _ in several]),
+            Cells(
                 "vs\nyours" if found.compared else "vs in\norder",
                 [versus(each.time, reference) for _, each, _ in several],
             ),
-            Column("source", [each.how for _, each, _ in several], left=True),
-            Column("layout", [each.words for _, each, _ in several], left=True),
+            Cells("source", [each.how for _, each, _ in several], left=True),
+            Cells("layout", [each.words for _, each, _ in several], left=True),
         ],
         marks=[mark for _, _, mark in several],
         keep=5,
@@ -179,25 +179,25 @@ def _collectives(found: MeshForecast) -> Chart:
     )
 
 
-def _step(found: MeshForecast) -> Table:
+def _step(found: MeshForecast) -> TableBlock:
     rows = found.lines().to_dict("records")
-    return Table(
+    return TableBlock(
         "Collectives of a step",
         [
-            Column("what", [shown_name(row["what"]) for row in rows], left=True),
-            Column("time", [seconds(row["time"]) for row in rows]),
-            Column("share", [percent(row["share"]) for row in rows]),
-            Column("bound", [seconds(row["bound"]) for row in rows]),
-            Column(
+            Cells("what", [shown_name(row["what"]) for row in rows], left=True),
+            Cells("time", [seconds(row["time"]) for row in rows]),
+            Cells("share", [percent(row["share"]) for row in rows]),
+            Cells("bound", [seconds(row["bound"]) for row in rows]),
+            Cells(
                 "size",
                 [
                     nbytes(row["nbytes"]) + (f" x {row['times']}" if row["times"] > 1 else "")
                     for row in rows
                 ],
             ),
-            Column("devices", [str(row["devices"]) for row in rows]),
-            Column("GB/s", [f"{row['GBps']:.3g}" if row["time"] else "-" for row in rows]),
-            Column("source", [f"{row['algorithm']}, {row['how']}" for row in rows], left=True),
+            Cells("devices", [str(row["devices"]) for row in rows]),
+            Cells("GB/s", [f"{row['GBps']:.3g}" if row["time"] else "-" for row in rows]),
+            Cells("source", [f"{row['algorithm']}, {row['how']}" for row in rows], left=True),
         ],
         keep=5,
     )

@@ -15,7 +15,7 @@ from toruscast.units import number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Column, Headline, Mark, Section, Table
+from .blocks import Answer, Cells, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
 from .rank import default_order, versus
 from .traffic import View, setting_of
@@ -222,26 +222,26 @@ def times_chart(made: Plan) -> Chart:
     )
 
 
-def _table(made: Plan, top: int | None) -> Table:
+def _table(made: Plan, top: int | None) -> TableBlock:
     """Return what is known of each mapping."""
     rows = made.table.to_dict("records")
     scale, unit = time_unit(made.table[["time", "measured"]].to_numpy().ravel())
     yours = _yours(made)
-    return Table(
+    return TableBlock(
         "" if top else "All candidates",
         [
-            Column("mapping", [shown_name(row["mapping"]) for row in rows], left=True),
-            Column("runs", [str(row["runs"] or "-") for row in rows]),
-            Column(
+            Cells("mapping", [shown_name(row["mapping"]) for row in rows], left=True),
+            Cells("runs", [str(row["runs"] or "-") for row in rows]),
+            Cells(
                 f"measured\n{unit}",
                 [number(row["measured"] / scale) if row["runs"] else "-" for row in rows],
             ),
-            Column(f"likely\n{unit}", [number(row["time"] / scale) for row in rows]),
-            Column(
+            Cells(f"likely\n{unit}", [number(row["time"] / scale) for row in rows]),
+            Cells(
                 f"90 % interval\n{unit}",
                 [f"{number(row['low'] / scale)} - {number(row['high'] / scale)}" for row in rows],
             ),
-            Column("P(best)", [percent(row["p_best"]) for row in rows]),
+            Cells("P(best)", [percent(row["p_best"]) for row in rows]),
         ],
         marks=[_mark(made, str(row["mapping"]), yours) for row in rows],
         keep=4,

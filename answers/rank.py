@@ -19,7 +19,7 @@ from toruscast.units import byte_unit, number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Column, Headline, Mark, Section, Sentence, Table
+from .blocks import Answer, Cells, Chart, Headline, Mark, Section, Sentence, TableBlock
 from .learned import learned_content, learned_lines, observed_chart
 from .links import Candidate, most_candidates
 from .traffic import View, setting_of
@@ -117,15 +117,15 @@ def answer(
     found: Forecast, *, setting: str = "", top: int = 10, notes: Sequence[str] = ()
 ) -> Answer:
     """Return what a forecast says; ``notes`` are sentences of the caller's for its answer."""
-    return _Rank(found, setting, top, tuple(notes)).answer()
+    return _Ranking(found, setting, top, tuple(notes)).answer()
 
 
 def times_chart(found: Forecast) -> Chart:
     """Return the five best, the default order and the slowest as a chart."""
-    return _Rank(found, "", 0, ()).times()
+    return _Ranking(found, "", 0, ()).times()
 
 
-class _Rank:
+class _Ranking:
     """A forecast on its way to blocks."""
 
     def __init__(self, found: Forecast, setting: str, top: int, notes: tuple[str, ...]) -> None:
@@ -280,7 +280,7 @@ class _Rank:
             lambda: svg.times(rows, scale, unit, self.floor, every, left_out, marked),
         )
 
-    def _ranking(self, everything: bool = False) -> Table:
+    def _ranking(self, everything: bool = False) -> TableBlock:
         """Return the candidates, the fastest first."""
         table, found = self.table, self.found
         scale, unit = time_unit(table[["time", "lower_bound"]].fillna(0).to_numpy().ravel())
@@ -289,45 +289,43 @@ class _Rank:
         intervals = [_interval(row, scale) for row in rows]
         bound = "bound,\nesti-\nmated" if self.view.estimated else "lower\nbound"
         columns = [
-            Column("#", [str(row["rank"]) for row in rows]),
-            Column("mapping", [shown_name(name) for name in self.names], left=True),
-            Column(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
+            Cells("#", [str(row["rank"]) for row in rows]),
+            Cells("mapping", [shown_name(name) for name in self.names], left=True),
+            Cells(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
         ]
         if self.yours is not None and len(rows) > 1:
             reference = self.times_of_all[self.names.index(self.yours)]
-            columns.append(Column("vs\ndefault", [versus(row["time"], reference) for row in rows]))
+            columns.append(Cells("vs\ndefault", [versus(row["time"], reference) for row in rows]))
         columns += [
-            Column("source", [row["how"] for row in rows], left=True),
+            Cells("source", [row["how"] for row in rows], left=True),
             *(
-                [Column(f"{percent(found.coverage)}\ninterval\n{unit}", intervals)]
+                [Cells(f"{percent(found.coverage)}\ninterval\n{unit}", intervals)]
                 if any(intervals)
                 else []
             ),
-            Column("P(best)", [percent(row["p_best"]) for row in rows]),
+            Cells("P(best)", [percent(row["p_best"]) for row in rows]),
         ]
         keep = len(columns)
         if "observed_time" in table:
             columns.append(
-                Column(
+                Cells(
                     f"simu-\nlated\n{unit}", [number(row["observed_time"] / scale) for row in rows]
                 )
             )
             keep += 1
         columns += [
-            Column(
+            Cells(
                 f"{bound}\n{unit}",
                 [
                     number(row["lower_bound"] / scale) if row["lower_bound"] >= 0 else "-"
                     for row in rows
                 ],
             ),
-            Column(
-                f"max\nlink\n{byte_name}", [number(row["max_bytes"] / per_byte) for row in rows]
-            ),
-            Column("hops\nper\nbyte", [number(row["avg_hops_per_byte"]) for row in rows]),
-            Column("max\nFIFO", [f"{row['max_FIFO']:.0f}" for row in rows]),
+            Cells(f"max\nlink\n{byte_name}", [number(row["max_bytes"] / per_byte) for row in rows]),
+            Cells("hops\nper\nbyte", [number(row["avg_hops_per_byte"]) for row in rows]),
+            Cells("max\nFIFO", [f"{row['max_FIFO']:.0f}" for row in rows]),
         ]
-        return Table(
+        return TableBlock(
             "Candidates, the fastest first" if everything else "",
             columns,
             marks=[self._mark(name) for name in self.names],

@@ -13,7 +13,7 @@ from toruscast.units import nbytes, number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Column, Headline, Mark, Section, Table
+from .blocks import Answer, Cells, Chart, Headline, Mark, Section, TableBlock
 from .links import Candidate
 from .rank import DEFAULT_ORDER, less, versus
 from .traffic import BINDING, View, node_label, setting_of
@@ -148,7 +148,7 @@ def progress_chart(found: Found) -> Chart:
     )
 
 
-def _compared(found: Found, top: int | None, yours: bool) -> Table:
+def _compared(found: Found, top: int | None, yours: bool) -> TableBlock:
     is_time = found.objective == TIME
     rows = found.table[np.isfinite(found.table["value"])].to_dict("records")
     scale, unit = time_unit(found.table["value"]) if is_time else (1.0, "")
@@ -156,21 +156,21 @@ def _compared(found: Found, top: int | None, yours: bool) -> Table:
     names = [row["mapping"] for row in rows]
     if found.reference.name in names[1:]:
         marks[names.index(found.reference.name)] = "yours"
-    return Table(
+    return TableBlock(
         "" if top else "All that was compared, the best first",
         [
-            Column("#", [str(i + 1) for i in range(len(rows))]),
-            Column("mapping", [shown_name(name) for name in names], left=True),
-            Column(
+            Cells("#", [str(i + 1) for i in range(len(rows))]),
+            Cells("mapping", [shown_name(name) for name in names], left=True),
+            Cells(
                 f"time\n{unit}" if is_time else found.objective,
                 [number(row["value"] / scale, 3 if is_time else 6) for row in rows],
             ),
-            Column(
+            Cells(
                 "vs\nyours" if yours else "vs\ndefault",
                 [versus(row["value"], found.given) for row in rows],
             ),
-            Column("source", [row["how"] for row in rows], left=True),
-            Column("from", [row["from"] for row in rows], left=True),
+            Cells("source", [row["how"] for row in rows], left=True),
+            Cells("from", [row["from"] for row in rows], left=True),
         ],
         marks=marks,
         keep=5,
@@ -273,7 +273,7 @@ def _advice(why: Explanation) -> str:
     )
 
 
-def _by_dimension(view: View) -> Table:
+def _by_dimension(view: View) -> TableBlock:
     """Return the busiest link of each dimension and direction under both."""
     torus = view.torus
     values = [use.seconds.reshape(torus.n_nodes, 2 * torus.ndim).max(axis=0) for use in view.uses]
@@ -283,58 +283,58 @@ def _by_dimension(view: View) -> Table:
         [" / ".join(number(each[2 * k + way] / scale) for way in (0, 1)) for k in range(torus.ndim)]
         for each in values
     ]
-    return Table(
+    return TableBlock(
         f"Busiest link of each dimension, + / -, {unit}",
         [
-            Column("dimension", [axes[k] for k in range(torus.ndim)], left=True),
+            Cells("dimension", [axes[k] for k in range(torus.ndim)], left=True),
             *(
-                Column(shown_name(use.name), each)
+                Cells(shown_name(use.name), each)
                 for use, each in zip(view.uses, cells, strict=True)
             ),
         ],
     )
 
 
-def _hot_links(why: Explanation, other: str) -> Table:
+def _hot_links(why: Explanation, other: str) -> TableBlock:
     rows = why.links.to_dict("records")
-    return Table(
+    return TableBlock(
         "",
         [
-            Column("link", [(row["label"],) for row in rows], left=True),
-            Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            Column("times\nthe mean", [f"{row['over_mean']:.1f}" for row in rows]),
-            Column(f"bytes under\n{other}", [nbytes(row["against"]) for row in rows]),
+            Cells("link", [(row["label"],) for row in rows], left=True),
+            Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            Cells("times\nthe mean", [f"{row['over_mean']:.1f}" for row in rows]),
+            Cells(f"bytes under\n{other}", [nbytes(row["against"]) for row in rows]),
         ],
         keep=2,
     )
 
 
-def _pairs(why: Explanation, top: int, other: str) -> Table:
+def _pairs(why: Explanation, top: int, other: str) -> TableBlock:
     rows = why.pairs.groupby("link", sort=False).head(max(1, top // 2)).to_dict("records")
-    return Table(
+    return TableBlock(
         "",
         [
-            Column("link", [(why.torus.link_label(row["link"]),) for row in rows], left=True),
-            Column("tasks", [f"{row['src']} to {row['dst']}" for row in rows]),
-            Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            Column("of the\nlink", [percent(row["share"]) for row in rows]),
-            Column("hops", [str(row["hops"]) for row in rows]),
-            Column(f"hops under\n{other}", [str(row["against"]) for row in rows]),
-            Column("phase", [str(row["phase"]) for row in rows]),
+            Cells("link", [(why.torus.link_label(row["link"]),) for row in rows], left=True),
+            Cells("tasks", [f"{row['src']} to {row['dst']}" for row in rows]),
+            Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            Cells("of the\nlink", [percent(row["share"]) for row in rows]),
+            Cells("hops", [str(row["hops"]) for row in rows]),
+            Cells(f"hops under\n{other}", [str(row["against"]) for row in rows]),
+            Cells("phase", [str(row["phase"]) for row in rows]),
         ],
     )
 
 
-def _weights(why: Explanation, other: str) -> Table:
+def _weights(why: Explanation, other: str) -> TableBlock:
     rows = why.weights.to_dict("records")
     title = f"Change of the forecast if one feature alone were that of {other}"
-    return Table(
+    return TableBlock(
         title,
         [
-            Column("feature", [row["feature"] for row in rows], left=True),
-            Column("value", [number(row["value"], 4) for row in rows]),
-            Column(f"in {other}", [number(row["against"], 4) for row in rows]),
-            Column("change", [f"{100 * row['effect']:+.1f} %" for row in rows]),
+            Cells("feature", [row["feature"] for row in rows], left=True),
+            Cells("value", [number(row["value"], 4) for row in rows]),
+            Cells(f"in {other}", [number(row["against"], 4) for row in rows]),
+            Cells("change", [f"{100 * row['effect']:+.1f} %" for row in rows]),
         ],
         keep=2,
     )

@@ -20,7 +20,7 @@ from toruscast.units import nbytes, number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Answer, Chart, Column, Headline, Section, Sentence, Table
+from .blocks import Answer, Cells, Chart, Headline, Section, Sentence, TableBlock
 from .links import Candidate
 from .traffic import View, bound_line, node_label, setting_of
 
@@ -182,54 +182,54 @@ class _Simulated:
         kind = "round" if self.result.workload.dependent else "phase"
         rows = phases.head(BUSIEST).reset_index().to_dict("records")
         n = len(phases)
-        table = Table(
+        table = TableBlock(
             "",
             [
-                Column(kind, [f"{row['phase']} {row['name']}".strip() for row in rows], left=True),
-                Column("begins", [seconds(row["begin"]) for row in rows]),
-                Column("ends", [seconds(row["end"]) for row in rows]),
-                Column("messages", [str(row["messages"]) for row in rows]),
-                Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
+                Cells(kind, [f"{row['phase']} {row['name']}".strip() for row in rows], left=True),
+                Cells("begins", [seconds(row["begin"]) for row in rows]),
+                Cells("ends", [seconds(row["end"]) for row in rows]),
+                Cells("messages", [str(row["messages"]) for row in rows]),
+                Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
             ],
         )
         return [Section(f"The {'first of ' if n > BUSIEST else ''}{n} {kind}s", [table])]
 
-    def _busiest(self) -> Table:
+    def _busiest(self) -> TableBlock:
         rows = self.busiest.to_dict("records")
-        return Table(
+        return TableBlock(
             "",
             [
-                Column("link", [(row["label"],) for row in rows], left=True),
-                Column("wire bytes", [nbytes(row["wire_bytes"]) for row in rows]),
-                Column("busy", [percent(row["busy_share"]) for row in rows]),
-                Column("packets", [str(row["packets"]) for row in rows]),
+                Cells("link", [(row["label"],) for row in rows], left=True),
+                Cells("wire bytes", [nbytes(row["wire_bytes"]) for row in rows]),
+                Cells("busy", [percent(row["busy_share"]) for row in rows]),
+                Cells("packets", [str(row["packets"]) for row in rows]),
             ],
         )
 
-    def _fullest(self) -> Table:
+    def _fullest(self) -> TableBlock:
         rows = self.fullest.to_dict("records")
-        return Table(
+        return TableBlock(
             "",
             [
-                Column("behind link", [(row["label"],) for row in rows], left=True),
-                Column("packets\non average", [number(row["mean_buffered"], 2) for row in rows]),
-                Column("at most", [str(row["most_buffered"]) for row in rows]),
-                Column("a packet\nwaits", [seconds(row["delay"]) for row in rows]),
+                Cells("behind link", [(row["label"],) for row in rows], left=True),
+                Cells("packets\non average", [number(row["mean_buffered"], 2) for row in rows]),
+                Cells("at most", [str(row["most_buffered"]) for row in rows]),
+                Cells("a packet\nwaits", [seconds(row["delay"]) for row in rows]),
             ],
         )
 
-    def _messages(self) -> Table:
+    def _messages(self) -> TableBlock:
         rows = self.slowest.to_dict("records")
         columns = [
-            Column("task\nto task", [f"{row['src']} to {row['dst']}" for row in rows], left=True),
-            Column("bytes", [nbytes(row["nbytes"]) for row in rows]),
-            Column("hops", [str(row["hops"]) for row in rows]),
-            Column("arrived\nafter", [seconds(row["took"]) for row in rows]),
-            Column(
+            Cells("task\nto task", [f"{row['src']} to {row['dst']}" for row in rows], left=True),
+            Cells("bytes", [nbytes(row["nbytes"]) for row in rows]),
+            Cells("hops", [str(row["hops"]) for row in rows]),
+            Cells("arrived\nafter", [seconds(row["took"]) for row in rows]),
+            Cells(
                 "alone it\nwould take",
                 ["-" if math.isnan(row["alone"]) else seconds(row["alone"]) for row in rows],
             ),
-            Column(
+            Cells(
                 "behind others\nin its FIFO",
                 [f"<= {seconds(row['queued'])}" if row["queued"] else "-" for row in rows],
             ),
@@ -239,21 +239,21 @@ class _Simulated:
                 f"{seconds(row['wait'])} {row['place']}" if row["wait"] else "-" for row in rows
             ]
             head = "longest wait on its way,\na packet's average"
-            columns.append(Column(head, waits, left=True))
-        return Table("", columns, keep=4)
+            columns.append(Cells(head, waits, left=True))
+        return TableBlock("", columns, keep=4)
 
-    def _fifos(self) -> Table:
+    def _fifos(self) -> TableBlock:
         rows = self.fifos.to_dict("records")
-        return Table(
+        return TableBlock(
             "",
             [
-                Column("node", [node_label(self.torus, row["node"]) for row in rows], left=True),
-                Column("FIFO", [str(row["fifo"]) for row in rows]),
-                Column("messages", [str(row["messages"]) for row in rows]),
-                Column("edges\nat once", [str(row["most_edges"]) for row in rows]),
-                Column("an edge\nstays", [seconds(row["mean_stay"]) for row in rows]),
-                Column("packets\nwaited", [seconds(row["waited"]) for row in rows]),
-                Column("each", [seconds(row["mean_wait"]) for row in rows]),
+                Cells("node", [node_label(self.torus, row["node"]) for row in rows], left=True),
+                Cells("FIFO", [str(row["fifo"]) for row in rows]),
+                Cells("messages", [str(row["messages"]) for row in rows]),
+                Cells("edges\nat once", [str(row["most_edges"]) for row in rows]),
+                Cells("an edge\nstays", [seconds(row["mean_stay"]) for row in rows]),
+                Cells("packets\nwaited", [seconds(row["waited"]) for row in rows]),
+                Cells("each", [seconds(row["mean_wait"]) for row in rows]),
             ],
         )
 
@@ -271,7 +271,7 @@ class _Simulated:
             f"Handed over after {seconds(message.handed_over)}{answered}, arrived after "
             f"{seconds(message.arrived)}; its packets waited{nowhere}{'.' if nowhere else ':'}"
         )
-        blocks: list[Sentence | Table] = [Sentence(text)]
+        blocks: list[Sentence | TableBlock] = [Sentence(text)]
         if missing := self.result.not_logged:
             blocks.append(
                 Sentence(f"The log was full: the last {counted(missing, 'event')} are not in it.")
@@ -279,13 +279,13 @@ class _Simulated:
         rows = waits.head(3 * BUSIEST).to_dict("records")
         if rows:
             blocks.append(
-                Table(
+                TableBlock(
                     "",
                     [
-                        Column("where", [row["where"] for row in rows], left=True),
-                        Column("packets", [str(row["packets"]) for row in rows]),
-                        Column("on average", [seconds(row["mean"]) for row in rows]),
-                        Column("at most", [seconds(row["longest"]) for row in rows]),
+                        Cells("where", [row["where"] for row in rows], left=True),
+                        Cells("packets", [str(row["packets"]) for row in rows]),
+                        Cells("on average", [seconds(row["mean"]) for row in rows]),
+                        Cells("at most", [seconds(row["longest"]) for row in rows]),
                     ],
                 )
             )
@@ -318,7 +318,7 @@ class _Simulated:
 
 
 def _holds_something(section: Section) -> bool:
-    return any(not isinstance(block, Table) or block.n_rows for block in section.blocks)
+    return any(not isinstance(block, TableBlock) or block.n_rows for block in section.blocks)
 
 
 def _most(table: pd.DataFrame, column: str, n: int) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from rich.text import Text
 from toruscast.units import seconds
 from toruscast.wording import printable, shown_name
 
-from .blocks import Answer, Section, Sentence, Table
+from .blocks import Answer, Section, Sentence, TableBlock
 from .links import LinkMap, heat_lines
 from .tables import new_table, print_table, top_and_bottom
 
@@ -50,7 +50,8 @@ def _print_section(section: Section, console: Console) -> None:
     shown = [
         block
         for block in section.blocks
-        if isinstance(block, Sentence | Table) or (isinstance(block, LinkMap) and can_draw(console))
+        if isinstance(block, Sentence | TableBlock)
+        or (isinstance(block, LinkMap) and can_draw(console))
     ]
     if shown:
         console.print()
@@ -77,7 +78,7 @@ def _print_links(view: LinkMap, console: Console) -> None:
     console.print(_LEGEND, style="dim")
 
 
-def _print_table(table: Table, console: Console) -> None:
+def _print_table(table: TableBlock, console: Console) -> None:
     names = [column.head for column in table.columns]
     shown = new_table(*names, left=tuple(c.head for c in table.columns if c.left))
     top = table.n_rows if table.top is None else table.top

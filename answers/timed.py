@@ -12,12 +12,12 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.units import number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
-from .blocks import Answer, Column, Mark, Section, Table
+from .blocks import Answer, Cells, Mark, Section, TableBlock
 from .rank import alike, default_order, headline, less, versus
 from .traffic import bound_line, link_note
 
 
-class HasTime(Protocol):
+class TimedMapping(Protocol):
     """What came out for a mapping."""
 
     @property
@@ -37,7 +37,7 @@ class HasTime(Protocol):
         """Seconds that it takes for its bytes."""
 
 
-def ranked(found: Mapping[str, HasTime]) -> pd.DataFrame:
+def ranked(found: Mapping[str, TimedMapping]) -> pd.DataFrame:
     """Return a row for each mapping, the fastest first.
 
     Columns: ``rank``, ``mapping``, ``time``, ``lower_bound``, ``over_bound`` (the first over the
@@ -91,22 +91,20 @@ def answer(
         "best" if i == 0 else "yours" if name == yours else "" for i, name in enumerate(names)
     ]
     columns = [
-        Column("#", [str(row["rank"]) for row in rows]),
-        Column("mapping", [shown_name(name) for name in names], left=True),
-        Column(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
+        Cells("#", [str(row["rank"]) for row in rows]),
+        Cells("mapping", [shown_name(name) for name in names], left=True),
+        Cells(f"time\n{unit}", [number(row["time"] / scale) for row in rows]),
     ]
     if yours in names:
         reference = times[names.index(yours or "")]
-        columns.append(Column("vs\ndefault", [versus(time, reference) for time in times]))
+        columns.append(Cells("vs\ndefault", [versus(time, reference) for time in times]))
     columns += [
-        Column(
+        Cells(
             "times its\nestimate" if estimated else "times its\nlower bound",
             [f"{row['over_bound']:.2f}" if row["lower_bound"] else "-" for row in rows],
         ),
-        Column("busiest\nlink", [row["busiest_link"] or "-" for row in rows], left=True),
-        Column(
-            "busy", [percent(row["busy_share"]) if row["busiest_link"] else "-" for row in rows]
-        ),
+        Cells("busiest\nlink", [row["busiest_link"] or "-" for row in rows], left=True),
+        Cells("busy", [percent(row["busy_share"]) if row["busiest_link"] else "-" for row in rows]),
     ]
     return Answer(
         setting=setting,
@@ -122,7 +120,7 @@ def answer(
             )
             if each
         ],
-        sections=[Section("", [Table("", columns, marks, keep=3, top=top)])],
+        sections=[Section("", [TableBlock("", columns, marks, keep=3, top=top)])],
         content=content,
         rows=table,
     )

@@ -22,7 +22,7 @@ from toruscast.units import nbytes, number, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
-from .blocks import Chart, Column, File, Section, Table
+from .blocks import Cells, Chart, File, Section, TableBlock
 from .links import PAIRS, Candidate, LinkMap, LinkUse, link_uses
 
 # Tasks up to which the launcher's file stands on the page.
@@ -128,11 +128,11 @@ class View:
             ]
             for each, at in zip(values, solid, strict=True)
         ]
-        table = Table(
+        table = TableBlock(
             f"What each part of the network {verb}, {unit}",
             [
-                Column("part", groups, left=True),
-                *(Column(name, each) for name, each in zip(names, cells, strict=True)),
+                Cells("part", groups, left=True),
+                *(Cells(name, each) for name, each in zip(names, cells, strict=True)),
             ],
         )
         chart = Chart(
@@ -208,15 +208,15 @@ class View:
                         f"{'hop' if hops == ['1'] else 'hops'}"
                     )
             told.append(tuple(pairs))
-        columns: list[Column] = [
-            Column("link", [(self.torus.link_label(int(link)),) for link in links], left=True),
-            Column(f"{shown_name(from_.name)}\n{unit}", [number(busy[i] / scale) for i in links]),
+        columns: list[Cells] = [
+            Cells("link", [(self.torus.link_label(int(link)),) for link in links], left=True),
+            Cells(f"{shown_name(from_.name)}\n{unit}", [number(busy[i] / scale) for i in links]),
         ]
         if two:
             best = self.uses[0].seconds
             name = shown_name(self.uses[0].name)
-            columns.append(Column(f"{name}\n{unit}", [number(best[i] / scale) for i in links]))
-        columns.append(Column(f"task pairs that send most over it (at most {PAIRS})", told, True))
+            columns.append(Cells(f"{name}\n{unit}", [number(best[i] / scale) for i in links]))
+        columns.append(Cells(f"task pairs that send most over it (at most {PAIRS})", told, True))
         title = "What moved: the hottest links" if two and self.moved else "The hottest links"
         lead = (
             f"Busy time under {shown_name(from_.name)}, and what becomes of it; hops of each pair "
@@ -224,7 +224,7 @@ class View:
             if two
             else ""
         )
-        table = Table("", columns, keep=2 + two)
+        table = TableBlock("", columns, keep=2 + two)
         return [Section(title, [table], lead, brief=False, wide=False)]
 
     def traffic(self) -> Section:
@@ -240,7 +240,7 @@ class View:
             return svg.matrix(*binned(workload, best.mapping.node, self.torus.n_nodes), "node")
 
         sent = f"{counted(comm.n_edges, 'pair')} of tasks send {nbytes(comm.nbytes.sum())}."
-        blocks: list[Chart | Table] = [
+        blocks: list[Chart | TableBlock] = [
             Chart("matrix-tasks", "Who sends to whom, by task", sent, by_task),
             Chart("matrix-nodes", f"By node, under {name}", "Near the diagonal: near.", by_node),
             self._hops(),
@@ -249,18 +249,20 @@ class View:
         ]
         return Section("Traffic and hop distances", blocks, folded=True)
 
-    def _hops(self) -> Table:
+    def _hops(self) -> TableBlock:
         comm = self.workload.total
         shares = [hop_shares(self.workload, self.torus, one.mapping.node) for one in self.compared]
         most = max(map(len, shares))
-        columns = [Column("hops", range(most))]
+        columns = [Cells("hops", range(most))]
         for one, share in zip(self.compared, shares, strict=True):
             padded = [*share.tolist(), *[0.0] * (most - len(share))]
             cells = [f"{100 * each:.1f}" for each in padded]
-            columns.append(Column(f"{shown_name(one.name)}\n%", cells))
-        return Table(f"Share of the {nbytes(comm.nbytes.sum())} over each number of hops", columns)
+            columns.append(Cells(f"{shown_name(one.name)}\n%", cells))
+        return TableBlock(
+            f"Share of the {nbytes(comm.nbytes.sum())} over each number of hops", columns
+        )
 
-    def _phases(self) -> Table:
+    def _phases(self) -> TableBlock:
         """Return what bounds each phase under the best mapping."""
         best = self.candidates[0]
         found = [
@@ -272,19 +274,19 @@ class View:
             number(total / why.lower_bound / 1e9) if why.lower_bound else "-"
             for total, why in zip(sent, found, strict=True)
         ]
-        return Table(
+        return TableBlock(
             f"Phases under {shown_name(best.name)}",
             [
-                Column("phase", [str(i + 1) for i in range(len(found))]),
-                Column("bytes", list(map(nbytes, sent))),
-                Column("lower bound", [seconds(why.lower_bound) for why in found]),
-                Column("limited by", [BINDING[why.binding] for why in found], left=True),
-                Column("GB/s at most", rates),
+                Cells("phase", [str(i + 1) for i in range(len(found))]),
+                Cells("bytes", list(map(nbytes, sent))),
+                Cells("lower bound", [seconds(why.lower_bound) for why in found]),
+                Cells("limited by", [BINDING[why.binding] for why in found], left=True),
+                Cells("GB/s at most", rates),
             ],
             top=5,
         )
 
-    def _fullest_nodes(self) -> Table:
+    def _fullest_nodes(self) -> TableBlock:
         """Return the nodes whose injection FIFOs take most messages under the best mapping."""
         comm, torus = self.workload.total, self.torus
         best = self.candidates[0].mapping
@@ -299,13 +301,13 @@ class View:
         sent = np.bincount(sender, comm.nbytes[remote], torus.n_nodes)
         received = np.bincount(best.node[comm.dst[remote]], comm.nbytes[remote], torus.n_nodes)
         order = np.argsort(-messages.max(axis=1), kind="stable")[:_NODES_LISTED].tolist()
-        return Table(
+        return TableBlock(
             f"Fullest injection FIFOs under {shown_name(self.candidates[0].name)}",
             [
-                Column("node", [node_label(torus, node) for node in order], left=True),
-                Column("messages", [f"{messages[node].max():.0f}" for node in order]),
-                Column("sent", [nbytes(sent[node]) for node in order]),
-                Column("received", [nbytes(received[node]) for node in order]),
+                Cells("node", [node_label(torus, node) for node in order], left=True),
+                Cells("messages", [f"{messages[node].max():.0f}" for node in order]),
+                Cells("sent", [nbytes(sent[node]) for node in order]),
+                Cells("received", [nbytes(received[node]) for node in order]),
             ],
         )
 
