@@ -287,7 +287,6 @@ class _Ranking:
         per_byte, byte_name = byte_unit(table["max_bytes"])
         rows = table.to_dict("records")
         intervals = [_interval(row, scale) for row in rows]
-        bound = "bound,\nesti-\nmated" if self.view.estimated else "lower\nbound"
         columns = [
             Cells("#", [str(row["rank"]) for row in rows]),
             Cells("mapping", [shown_name(name) for name in self.names], left=True),
@@ -315,7 +314,7 @@ class _Ranking:
             keep += 1
         columns += [
             Cells(
-                f"{bound}\n{unit}",
+                f"lower\nbound\n{unit}",
                 [
                     number(row["lower_bound"] / scale) if row["lower_bound"] >= 0 else "-"
                     for row in rows

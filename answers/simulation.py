@@ -141,17 +141,18 @@ class _Simulated:
         )
 
     def _over_bound(self) -> str:
-        least, repeated = self.why.lower_bound, self.result.iterations > 1
+        least = self.why.lower_bound
         if not least:
             return ""
-        what = "estimate" if self.view.estimated else "lower bound"
-        what += " for one from a standing start," if repeated else " of"
-        return f", {self.result.time / least:.2f} times the {what} {seconds(least)}"
+        return f", {self.result.time / least:.2f} times the lower bound of {seconds(least)}"
 
     def _notes(self) -> list[str]:
         result = self.result
         rounds = result.workload.dependent and len(result.workload) > result.iterations > 0
-        notes = [bound_line(self.why, self.view.estimated, rounds)]
+        line = bound_line(self.why, self.view.estimated, rounds)
+        if result.iterations > 1:
+            line = f"One from a standing start is {line[0].lower()}{line[1:]}"
+        notes = [line]
         if result.iterations > 1:
             notes.append(
                 f"That is the mean of {result.iterations} iterations but the first, which takes "

@@ -100,7 +100,7 @@ def answer(
         columns.append(Cells("vs\ndefault", [versus(time, reference) for time in times]))
     columns += [
         Cells(
-            "times its\nestimate" if estimated else "times its\nlower bound",
+            "times its\nlower bound",
             [f"{row['over_bound']:.2f}" if row["lower_bound"] else "-" for row in rows],
         ),
         Cells("busiest\nlink", [row["busiest_link"] or "-" for row in rows], left=True),

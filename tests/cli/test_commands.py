@@ -216,9 +216,9 @@ def test_rank_calls_what_is_no_bound_an_estimate(run):
             mapping = strategies.make(row.mapping, HALO, TORUS, seed=1)
             time = simulate(HALO, TORUS, mapping, routing=routing).time
             assert row.observed_time == pytest.approx(time)
+            assert row.lower_bound <= time
         assert ("is estimated to need" in text) == (routing == "adaptive")
         assert ("needs at least" in text) == (routing == "deterministic")
-        assert ("esti-" in text) == (routing == "adaptive")
 
 
 @pytest.mark.parametrize(

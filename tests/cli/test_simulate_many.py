@@ -134,8 +134,10 @@ def test_what_is_shown_to_people(run):
 )
 def test_what_is_no_bound_is_not_called_one(run, options, estimated):
     text = run(f"{FEW} {options}").stdout
-    assert ("estimate  link" in text) == ("an estimate of" in text) == estimated
-    assert ("lower bound  link" in text) == (" at least (" in text) == (not estimated)
+    assert ("an estimate of" in text) == estimated
+    assert (" at least (" in text) == (not estimated)
+    # The bound in the table is one, whichever way packets go.
+    assert "lower bound  link" in text
 
 
 def test_how_far_packets_are_merged_is_said(run, monkeypatch):
