@@ -236,6 +236,9 @@ def write(comm: CommGraph, path: Path) -> None:
     if comm.n_tasks > MOST:
         expected = f"at most {MOST}; an edge list or Matrix Market holds only what is sent"
         raise InputError("too many tasks for a dense matrix", found=comm.n_tasks, expected=expected)
+    if comm.n_tasks == 1:
+        expected = "two tasks or more: a number alone is read as that of tasks"
+        raise InputError("too few tasks for a dense matrix", found=1, expected=expected)
     matrix = np.zeros((comm.n_tasks, comm.n_tasks))
     matrix[comm.src, comm.dst] = comm.nbytes
     with path.open("w", encoding="utf-8", newline="") as file:
