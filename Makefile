@@ -92,6 +92,7 @@ kills: .venv/installed
 EXAMPLES ?= 10000
 laws: .venv/installed-dev
 	$(BIN)/python tools/laws.py --examples $(EXAMPLES) --keep
+	$(BIN)/python tools/bound_law.py --cases $(EXAMPLES)
 
 # Known faults of the packages that 'make' installs; asks a server.
 audit: .venv/installed-dev
