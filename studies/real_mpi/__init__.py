@@ -1,7 +1,7 @@
 """Real MPI programs, traced, ranked and measured on an emulated torus."""
 
 from ..study import Study
-from . import recorded
+from . import recorded, sums
 
 STUDY = Study(
     name="real_mpi",
@@ -14,7 +14,7 @@ STUDY = Study(
         "sums all bytes of the run, and as a trace with its rounds."
     ),
     needs="data",
-    parts={"Order of the measured mappings": recorded.run},
+    parts={"Order of the measured mappings": recorded.run, "What a sum hides": sums.run},
     sources=("our own measurement of November 2026",),
     files=(recorded.TIMES,),
 )
