@@ -14,7 +14,7 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.allocation import Allocation
 from toruscast.search.lower_bounds import least_time
 from toruscast.training import Forecast
-from toruscast.training.forecast.answer import Networks
+from toruscast.training.forecast.answer import OF_SUMS, Networks
 from toruscast.units import byte_unit, number, percent, seconds, time_unit
 from toruscast.wording import counted, shown_name
 
@@ -249,7 +249,7 @@ class _Ranking:
         rows = []
         for i in chosen:
             row = self.table.iloc[i]
-            exact = row["how"] in ("simulated", "measured") or row["low"] == row["high"]
+            exact = row["how"] == "measured" or row["low"] == row["high"]
             ends = (0.0, 0.0) if exact else (row["low"], row["high"])
             note = (
                 "" if reference is None or i == yours else versus(self.times_of_all[i], reference)
@@ -450,7 +450,7 @@ def importance(names: Sequence[str], shares: Sequence[float]) -> Chart:
 
 
 def _interval(row: Mapping[Any, Any], scale: float) -> str:
-    if row["how"] == "simulated" or row["low"] == row["high"]:
+    if row["low"] == row["high"]:
         return ""
     return f"{number(row['low'] / scale)} - {number(row['high'] / scale)}"
 
@@ -461,7 +461,7 @@ def badge(found: Forecast) -> str:
     if found.cost.candidates < 2:
         return ""
     if verdict.kind == "proved":
-        return "proved"
+        return "proved for this graph" if found.workload.summed else "proved"
     sure = f"{percent(min(verdict.certainty, 0.99))} sure"
     return sure if verdict.kind == "sure" else f"open: {sure}"
 
@@ -476,7 +476,8 @@ def trust(found: Forecast) -> str:
     if found.fitted.target == "measured":
         return _trust_machine(found)
     if verdict.kind == "proved":
-        text = "Proved: every other candidate takes at least as long."
+        proved = "Proved for this graph" if found.workload.summed else "Proved"
+        text = f"{proved}: every other candidate takes at least as long."
     elif cost.to_answer:
         text = _sure(found)
     else:
@@ -509,7 +510,18 @@ def trust(found: Forecast) -> str:
             if found.fitted.provenance_.get("default")
             else f" The model learned from no {kinds}: its intervals do not hold there."
         )
-    return text
+    return text + _of_a_sum(found)
+
+
+def _of_a_sum(found: Forecast) -> str:
+    """What a profile hides, if the traffic is one."""
+    if not found.workload.summed:
+        return ""
+    low, high = OF_SUMS
+    return (
+        " Times hold if all messages start at once: a profile sums them. Programs with rounds take "
+        f"{low:.2g} to {high:.2g} times as long; 'toruscast trace' records the rounds of this one."
+    )
 
 
 def _trust_networks(found: Forecast, networks: Networks) -> str:
@@ -533,7 +545,7 @@ def _trust_networks(found: Forecast, networks: Networks) -> str:
         text += " Measured times of a few candidates (--times) tell more."
     if cost.coarsening is not None and cost.coarsening > 1:
         text += f" Simulated packets are {cost.coarsening} times as long as real ones."
-    return text
+    return text if cost.measured else text + _of_a_sum(found)
 
 
 def _sure(found: Forecast) -> str:

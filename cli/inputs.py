@@ -142,6 +142,7 @@ class LoadedTraffic:
             "phases": list(self.sources),
             "n_phases": len(self.workload),
             "dependent": self.workload.dependent,
+            "summed": self.workload.summed,
         }
 
 
@@ -202,7 +203,12 @@ def _joined(parts: Sequence[LoadedTraffic], traffic: Traffic) -> LoadedTraffic:
     names = dict.fromkeys(part.workload.name for part in parts)
     divisors = {part.iterations for part in parts}
     return LoadedTraffic(
-        Workload(phases, ", ".join(names), traffic.dependent),
+        Workload(
+            phases,
+            ", ".join(names),
+            traffic.dependent,
+            any(part.workload.summed for part in parts),
+        ),
         tuple(traffic.comms),
         traffic.include,
         divisors.pop() if len(divisors) == 1 else None,
@@ -226,7 +232,7 @@ def _read_application(comm: str, traffic: Traffic) -> LoadedTraffic:
     phases = [per_iteration(phase, iterations) for phase in read]
     if traffic.grid is not None:
         phases = [phase.renamed(phase.name, task_grid(traffic.grid)) for phase in phases]
-    workload = Workload(phases, read.name, read.dependent)
+    workload = Workload(phases, read.name, read.dependent, read.summed)
     return LoadedTraffic(workload, (comm,), traffic.include, iterations)
 
 

@@ -29,6 +29,8 @@ def application_line(application: LoadedTraffic) -> str:
     comm = workload.total
     line = f"{printable(workload.name)}: {counted(comm.n_tasks, 'task')}, "
     line += f"{counted(comm.n_edges, 'edge')}, {nbytes(comm.nbytes.sum())}"
+    if workload.summed:
+        line += ", summed over a run"
     if len(workload) > 1:
         line += f" in {counted(len(workload), 'round' if workload.dependent else 'phase')}"
     if application.iterations is not None:

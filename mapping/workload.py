@@ -57,6 +57,8 @@ class Workload(PickledByFields):
         goes on to round r + 1 when every message sent to it in round r has arrived, it has handed
         over its own of round r and those that it had to ask for are taken, whatever the other tasks
         do.
+    summed : bool, default False
+        Whether it is the sum of a whole run, as profiles give it: who waited for whom is lost.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class Workload(PickledByFields):
     phases: Sequence[CommGraph]
     name: str = ""
     dependent: bool = False
+    summed: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.phases, Iterable):

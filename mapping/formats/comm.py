@@ -165,6 +165,8 @@ def _read(
         if dialect.name not in _MATRICES or counted:
             raise InputError("message counts stand apart for matrices only", file=messages)
         workload = as_workload(_with_counts(workload.total, messages, options))
+    if dialect.summed:
+        workload = Workload(workload.phases, workload.name, workload.dependent, summed=True)
     edges = sum(phase.n_edges for phase in workload)
     note_read("graph", path, began, tasks=workload.n_tasks, edges=edges, phases=len(workload))
     return workload

@@ -64,6 +64,8 @@ class Dialect:
         Whether it names hosts, so that writing it needs a table of them.
     needs : str
         The package that reading it needs and that is not always installed.
+    summed : bool
+        Whether a graph of it sums the messages of a whole run, whoever waited for whom.
     describe : callable, optional
         Source -> lines about what is in the file besides the graph, for ``toruscast doctor``.
     near : callable
@@ -85,6 +87,7 @@ class Dialect:
     advice: str | Mapping[str, str] = ""
     on_hosts: bool = False
     needs: str = ""
+    summed: bool = False
     describe: Callable[[Source], list[str]] = lambda _: []
     near: Callable[[Source], bool] = lambda _: False
 

@@ -212,26 +212,37 @@ def rounds_of(
 def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
     """The send of each receive, the n-th with the n-th of one source, destination and tag."""
     partner = np.full(events.kind.size, -1, np.int64)
-    task = np.repeat(np.arange(events.n_tasks), np.diff(events.first))
-    groups = []
-    for kind in (SEND, RECEIVE):
-        which = np.flatnonzero((events.kind == kind) & (events.peer >= 0))
-        ends = (task[which], events.peer[which])
-        src, dst = ends if kind == SEND else ends[::-1]
-        keys = np.stack([src, dst, events.communicator[which], events.tag[which]])
-        groups.append((which, keys))
-    keys = np.concatenate([keys for _, keys in groups], axis=1)
-    _, group = np.unique(keys, axis=1, return_inverse=True)
-    group = group.reshape(-1)
-    n_sends = groups[0][0].size
-    order_of_sends, order_of_receives = (
-        _with_turn(part) for part in (group[:n_sends], group[n_sends:])
-    )
-    _, at_send, at_receive = np.intersect1d(
-        order_of_sends, order_of_receives, assume_unique=True, return_indices=True
-    )
-    partner[groups[1][0][at_receive]] = groups[0][0][at_send]
-    return partner, int(group.size - 2 * at_send.size)
+    sends, sent = _in_channels(events, SEND)
+    receives, received = _in_channels(events, RECEIVE)
+    begins = np.flatnonzero(np.diff(sent, prepend=-1))
+    counts = np.diff([*begins, sent.size])
+    # The channel of each receive among those of the sends, and its turn there.
+    channel = np.minimum(np.searchsorted(sent[begins], received), max(begins.size - 1, 0))
+    turn = np.arange(received.size) - np.searchsorted(received, received)
+    fits = np.zeros(received.size, bool)
+    if begins.size:
+        fits = (sent[begins][channel] == received) & (turn < counts[channel])
+        partner[receives[fits]] = sends[begins[channel[fits]] + turn[fits]]
+    return partner, int(sends.size + receives.size - 2 * fits.sum())
+
+
+def _in_channels(events: Events, kind: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Events of a kind in order of their channel, and the number of that channel.
+
+    A channel is a source, a destination, a communicator and a tag.
+    """
+    which = np.flatnonzero((events.kind == kind) & (events.peer >= 0))
+    task = np.searchsorted(events.first, which, side="right") - 1
+    src, dst = (task, events.peer[which]) if kind == SEND else (events.peer[which], task)
+    key = src * np.int64(events.n_tasks) + dst
+    for column in (events.communicator, events.tag):
+        # Both kinds number the values alike.
+        values = np.unique(column)
+        if (int(key.max(initial=0)) + 1) * values.size >= 2**63:
+            raise InputError("too many ranks, communicators and tags to match messages")
+        key = key * values.size + np.searchsorted(values, column[which])
+    order = np.argsort(key, kind="stable")
+    return which[order], key[order]
 
 
 def _with_turn(group: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -28,6 +28,9 @@ SHOWN_FEATURES = ("lower_bound", "max_bytes", "hop_bytes", "avg_hops_per_byte", 
 """Features that stand in the table of an answer."""
 # Rows that a notebook shows.
 _SHOWN = 5
+OF_SUMS = (0.84, 2.3)
+"""Times of programs with their rounds over those of all their messages at once: 90 % lie between
+(`python -m studies run real_mpi`)."""
 TOLD_APART = 0.01
 """Candidates less likely to be the fastest are told apart from it."""
 
@@ -98,6 +101,8 @@ class Forecast:
         (probability of being the fastest), ``how``, the lower bound and the main metrics; with
         ``check`` also ``observed_time``, the simulated one. ``how`` says ``simulated``,
         ``measured``, ``forecast`` or ``sketched``: forecast from a simulation with longer packets.
+        Of a profile (`Workload.summed`) they hold if all messages start at once; ``low`` and
+        ``high`` know that a program with rounds takes longer.
         ``averaged``: the geometric mean over the networks that a machine of unknown rules may have.
     verdict : Verdict
     cost : Cost

@@ -29,7 +29,7 @@ from toruscast.training.predictor.unlearned import APART, prior_of
 from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
-from .answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
+from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
 from .posterior import Belief, Kernel
 from .race import Budget, Race, run
 from .simulate_rest import affordable, error_of, simulate_rest, sketched
@@ -233,6 +233,8 @@ def forecast(
         simulate_rest(race, simulate, tell)
         table.insert(3, "observed_time", race.times[table.index])
         scores = score_answer(table, features.iloc[table.index][BOUND].to_numpy())
+    if workload.summed:
+        table["low"], table["high"] = OF_SUMS[0] * table["low"], OF_SUMS[1] * table["high"]
     table = table.reset_index(drop=True)
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     return Forecast(

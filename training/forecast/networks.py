@@ -28,7 +28,7 @@ from toruscast.training.predictor.fitted import FittedModel
 from toruscast.training.samples.simulated import Simulate
 from toruscast.workers import Task
 
-from .answer import SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Networks, Verdict, names_of
+from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Networks, Verdict, names_of
 from .posterior import Belief, Kernel
 from .race import REGRET, SURE, Budget, Kind
 from .simulate_rest import affordable, error_of
@@ -197,6 +197,8 @@ def forecast_networks(
     reach = ndtri((1 + coverage) / 2)
     time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
     how = np.where(is_measured, "measured", np.where(is_simulated, "averaged", "forecast"))
+    if workload.summed and runs is None:
+        low, high = OF_SUMS[0] * low, OF_SUMS[1] * high
     ends = {"time": time, "low": low, "high": high, "p_best": p_best, "how": how}
     table = pd.DataFrame({"mapping": names_of(mappings), **ends})
     for name in SHOWN_FEATURES:

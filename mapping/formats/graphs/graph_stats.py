@@ -65,6 +65,7 @@ def read(source: Source, options: GraphOptions) -> CommGraph:
 DIALECT = Dialect(
     name="graph-stats",
     holds="graph",
+    summed=True,
     title="pairs of tasks and their bytes: a , b = bytes",
     recognise=is_graph_stats,
     read=read,

@@ -90,6 +90,7 @@ def _whole(text: Text, element: ElementTree.Element, name: str) -> int:
 DIALECT = Dialect(
     name="ipm",
     holds="graph",
+    summed=True,
     title="XML log of IPM",
     recognise=is_ipm,
     read=read,

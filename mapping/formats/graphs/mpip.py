@@ -129,6 +129,7 @@ def _rows(text: Text) -> tuple[list[tuple[int, ...]], int]:
 DIALECT = Dialect(
     name="mpip",
     holds="graph",
+    summed=True,
     title="report of mpiP with a communication matrix",
     recognise=is_mpip,
     read=read,

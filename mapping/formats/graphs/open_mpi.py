@@ -177,6 +177,7 @@ def _missing(path: Path, prefix: str, rank: int, n_files: int) -> None:
 DIALECT = Dialect(
     name="open-mpi",
     holds="graph",
+    summed=True,
     title="monitoring output of Open MPI (pml_monitoring_enable)",
     recognise=is_open_mpi,
     read=read,
