@@ -20,11 +20,15 @@ from .growth import followed
 from .measurements import Measurements, check_points, off_zero, real_numbers
 from .noise import Centres, scale_of
 from .notes import Note
+from .search import is_grid
 from .select import RankedHypotheses
 from .terms import TermSpace
 
 Array = NDArray[np.float64]
 Term = formula.Term
+
+# Where hypotheses are compared, in units of the largest values measured.
+_FAR = 4.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ class Models:
         self.measurements = measurements
         self._active, self._spaces = search.active, search.spaces
         self._centred, self._found = search.centred, search.found
+        points = measurements.points[:, search.active]
+        if len(search.active) > 1 and not is_grid(points):
+            # Few points leave many hypotheses open, and the median of their predictions errs least.
+            corner = self._values(_FAR * points.max(axis=0, keepdims=True))[:, :, 0]
+            self._found = search.found.median_first(corner)
         self.sign, self.left_out = search.sign, search.left_out
         self.trusted = search.found.trusted
         self.bounded = search.centred.bounded > 0.5
@@ -99,7 +108,7 @@ class Models:
 
     @property
     def probabilities(self) -> Array:
-        """Probability of each hypothesis kept, the best first; shape (n_paths, n_kept)."""
+        """Probability of each hypothesis kept; the first is used; shape (n_paths, n_kept)."""
         return self._found.weights
 
     def terms(self, path: int = 0, rank: int = 0) -> list[Term]:
@@ -110,7 +119,7 @@ class Models:
         path : int
             Number of the call path.
         rank : int
-            0 for the most probable hypothesis, 1 for the next.
+            0 for the hypothesis that predictions use, 1 for the most probable other one.
 
         Raises
         ------
@@ -141,12 +150,12 @@ class Models:
         return formula.joined(result, n_parameters)
 
     def formulas(self, digits: int = 4) -> list[str]:
-        """The most probable model of each call path, as text."""
+        """The model of each call path, as text."""
         names = self.measurements.parameters
         return [formula.text(self.terms(p), names, digits) for p in range(self.n_paths)]
 
     def formula(self, path: int = 0) -> formula.Formula:
-        """The most probable model of a call path with all digits, to compose and compare.
+        """The model of a call path with all digits, to compose and compare.
 
         Examples
         --------
@@ -295,7 +304,7 @@ class Models:
         """For each call path, plain sentences on what its measurements cannot tell."""
         data, centred, active = self.measurements, self._centred, self._active
         common = notes.of_points(data.parameters, data.points, active)
-        far = 4 * data.points.max(axis=0, keepdims=True)
+        far = _FAR * data.points.max(axis=0, keepdims=True)
         low, high = self._spread(far[:, active], (0.05, 0.95))[:, :, 0]
         # Predictions may follow the nearest points, so the formula itself is judged.
         told = self.evaluate(data.points)

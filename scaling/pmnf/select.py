@@ -65,7 +65,7 @@ _LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True)
 class RankedHypotheses:
-    """The hypotheses kept, the most probable first.
+    """The hypotheses kept, the one that predictions use first, then the most probable.
 
     Attributes
     ----------
@@ -92,9 +92,25 @@ class RankedHypotheses:
     @property
     def weights(self) -> Array:
         """Probability of each hypothesis; shape (p, h)."""
-        weight = np.exp(self.log_weight - self.log_weight[:, :1])
+        weight = np.exp(self.log_weight - self.log_weight.max(axis=1, keepdims=True))
         normalised: Array = weight / weight.sum(axis=1, keepdims=True)
         return normalised
+
+    def median_first(self, values: Array) -> RankedHypotheses:
+        """Put the hypothesis with the median value, weighted by probability, before the others.
+
+        Parameters
+        ----------
+        values : array, shape (p, h)
+        """
+        order = np.argsort(values, axis=1, kind="stable")
+        total = np.take_along_axis(self.weights, order, axis=1).cumsum(axis=1)
+        place = (total < 0.5 * total[:, -1:]).sum(axis=1, keepdims=True)
+        rank = np.tile(np.arange(values.shape[1], dtype=float), (len(values), 1))
+        np.put_along_axis(rank, np.take_along_axis(order, place, axis=1), -1.0, axis=1)
+        rows, order = np.arange(len(values))[:, None], np.argsort(rank, axis=1)
+        moved = ("terms", "used", "coefficient", "log_weight")
+        return replace(self, **{name: getattr(self, name)[rows, order] for name in moved})
 
 
 class _Solved(NamedTuple):
