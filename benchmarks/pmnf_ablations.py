@@ -36,8 +36,9 @@ PARTS = {
     "range of open coefficients": ("range", None),
     "growth between the nearest points": ("growth", None),
     "half-widths of bounded noise, 20 (2)": ("noise._EXCESS", np.array([0.1, 0.1001])),
-    "terms judged together where points scatter": ("scattered", None),
-    "2,401 combinations where points are few (256)": ("search._COMBINATIONS_SPARSE", 256),
+    "terms judged together where points are no grid": ("scattered", None),
+    "as many terms where points are few (16, 6, 4)": ("search._TERMS_SPARSE", {2: 16, 3: 6, 4: 4}),
+    "median of the predictions where points are few": ("median", None),
 }
 
 
@@ -55,6 +56,9 @@ def without(what: str, value: Any) -> Iterator[dict[str, Any]]:
         module, name = what.split(".")
         modules = {"select": select, "search": search, "noise": noise}
         with mock.patch.object(modules[module], name, value):
+            yield {}
+    elif what == "median":
+        with mock.patch.object(select.RankedHypotheses, "median_first", lambda self, values: self):
             yield {}
     elif what == "scattered":
         with mock.patch.object(search, "_rescreened", alone):

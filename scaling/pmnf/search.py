@@ -29,11 +29,11 @@ Powers = tuple[int, ...]
 # Relative error expected where there are no repetitions, worth this many observations.
 EXPECTED = 0.01
 _WORTH = 1.0
-# Largest number of combinations of terms searched for each structure: on a complete grid, and where
-# the largest values of all parameters were not measured together, so that each parameter by itself
-# is less certain.
+# Largest number of combinations of terms searched for each structure on a complete grid, and terms
+# of each of so many parameters elsewhere: the largest values were not measured together there, so
+# that each parameter by itself is less certain.
 _COMBINATIONS = 216
-_COMBINATIONS_SPARSE = 2401
+_TERMS_SPARSE = {2: 49, 3: 13, 4: 5}
 # Sizes of arrays that fit the processor's cache.
 _AT_ONCE = 40_000
 # At least this part of a column is taken as independent of the columns before it.
@@ -41,8 +41,8 @@ _LEAST_PIVOT = 1e-15
 _LEAST = 1e-13
 # Least sum of coefficients, in units of the largest value measured.
 _LEAST_TOTAL = 1e-6
-# Largest number of rounds over all parameters; two or three are nearly always enough.
-_ROUNDS = 10
+# Rounds over all parameters; more cost much time, and hardly change the terms.
+_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -580,16 +580,16 @@ def _terms_kept(points: Array, terms: Sequence[Array]) -> int:
     """Return how many terms of each parameter are combined."""
     if len(terms) == 1:
         return len(terms[0])
-    most = _COMBINATIONS if is_grid(points) else _COMBINATIONS_SPARSE
-    return max(4, int(most ** (1.0 / len(terms)) + 1e-9))
+    if not is_grid(points):
+        return _TERMS_SPARSE[len(terms)]
+    return max(4, int(_COMBINATIONS ** (1.0 / len(terms)) + 1e-9))
 
 
 def _picked(problem: Problem) -> list[Index]:
     """Return the numbers of the terms of each parameter to combine, each of shape (p or 1, t_q)."""
     parameters = range(len(problem.terms))
     keep = _terms_kept(problem.points, problem.terms)
-    fits = all(len(own) <= keep for own in problem.terms)
-    if fits or all(lines(problem.points, q) for q in parameters):
+    if is_grid(problem.points) or all(len(own) <= keep for own in problem.terms):
         return [_screened(problem, q, keep) for q in parameters]
     return _rescreened(problem, [_screened(problem, q, 1) for q in parameters], keep)
 
@@ -633,22 +633,24 @@ def _times(stack: Array, matrix: Array) -> Array:
 
 
 def _rescreened(problem: Problem, first: list[Index], keep: int) -> list[Index]:
-    """Return the most promising terms where no points differ in one parameter only.
+    """Return the most promising terms where the points are no complete grid.
 
-    The values then say little about one parameter, because a product with another hides its
-    exponent. So each parameter's terms are judged together with the best term of every other
-    parameter, one parameter after the other.
+    The points of a line say little about a parameter whose product with others is small there, and
+    scattered points say nothing about one parameter alone. So each parameter's terms are judged
+    together with the best term of every other parameter in the round before. The best term of the
+    lines is kept too: it is exact without noise.
     """
     # All errors count as equal, so that the same terms are chosen when the noise is known better.
     unknown = np.zeros(len(problem.target), dtype=bool)
     problem = replace(problem, error=scale_of(np.abs(problem.target)), known=unknown)
     best_one = list(first)
+    along = [bool(lines(problem.points, q)) for q in range(len(first))]
     kept: list[Index] = [np.empty(0, dtype=np.intp)] * len(first)
     for _ in range(_ROUNDS):
         before = [terms.copy() for terms in best_one]
         for q in range(len(first)):
             every = np.arange(len(problem.terms[q]))[None]
-            picks = [every if k == q else terms for k, terms in enumerate(best_one)]
+            picks = [every if k == q else terms for k, terms in enumerate(before)]
             value, _, _, blocks = _all_scores(problem, picks)
             score = np.full((len(problem.target), every.size), -np.inf)
             start = 0
@@ -657,6 +659,8 @@ def _rescreened(problem: Problem, first: list[Index], keep: int) -> list[Index]:
                     np.maximum(score, value[:, start : start + block.size], out=score)
                 start += block.size
             best_one[q] = score.argmax(axis=1)[:, None]
+            if along[q]:
+                np.put_along_axis(score, first[q], np.inf, axis=1)
             most = min(keep, score.shape[1])
             kept[q] = np.sort(np.argpartition(-score, most - 1, axis=1)[:, :most], axis=1)
         if all(map(np.array_equal, best_one, before)):
