@@ -41,8 +41,8 @@ _LEAST_PIVOT = 1e-15
 _LEAST = 1e-13
 # Least sum of coefficients, in units of the largest value measured.
 _LEAST_TOTAL = 1e-6
-# Rounds over all parameters; more cost much time, and hardly change the terms.
-_ROUNDS = 2
+# Most rounds over all parameters, where points lie on lines and where they scatter.
+_ROUNDS, _ROUNDS_SCATTERED = 2, 10
 
 
 @dataclass(frozen=True)
@@ -646,7 +646,7 @@ def _rescreened(problem: Problem, first: list[Index], keep: int) -> list[Index]:
     best_one = list(first)
     along = [bool(lines(problem.points, q)) for q in range(len(first))]
     kept: list[Index] = [np.empty(0, dtype=np.intp)] * len(first)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if all(along) else _ROUNDS_SCATTERED):
         before = [terms.copy() for terms in best_one]
         for q in range(len(first)):
             every = np.arange(len(problem.terms[q]))[None]
