@@ -27,9 +27,9 @@ LARGEST = {("sub_all_to_all", 2048, 32): 0.048}
     ("pattern", "packets"),
     [
         ("halo_2d", 2048),
-        ("halo_2d", 8192),
-        ("halo_3d", 2048),
         ("sub_all_to_all", 2048),
+        pytest.param("halo_2d", 8192, marks=pytest.mark.slow),
+        pytest.param("halo_3d", 2048, marks=pytest.mark.slow),
         pytest.param("halo_3d", 8192, marks=pytest.mark.slow),
         pytest.param("sub_all_to_all", 8192, marks=pytest.mark.slow),
     ],

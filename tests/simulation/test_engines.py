@@ -22,12 +22,20 @@ LOWERED = {
     # 0.083, of twelve times only, each of one seed of that engine.
     ("flit-level", "halo2d5_16x32 8192 B dor", "median_error"): 0.084,
 }
+# Those that take longest; their engines have shorter cases among the others.
+LONG = ("suba2a64", "a2a_sub64", "halo2d5_32x32", "halo2d5_16x32 2048 B adaptive")
+
+
+def slow_if_long(name):
+    return pytest.mark.slow if name.startswith(LONG) else ()
+
+
 CHECKED = [
     pytest.param(
         *bar[:3],
         LOWERED.get(bar[:3], bar[3]),
         id=f"{bar[1]} {bar[2]}",
-        marks=pytest.mark.slow if bar[1].startswith("suba2a64") else (),
+        marks=slow_if_long(bar[1]),
     )
     for bar in targets.VALIDATION
     if bar[2] not in TIMES
@@ -61,7 +69,10 @@ def test_bars(compared, source, name, figure, checked):
 
 @pytest.mark.parametrize(
     ("source", "name", "figure", "wanted"),
-    [pytest.param(*b, id=f"{b[1]} {b[2]}") for b in targets.FLOWS],
+    [
+        pytest.param(*bar, id=f"{bar[1]} {bar[2]}", marks=slow_if_long(bar[1]))
+        for bar in targets.FLOWS
+    ],
 )
 def test_bars_of_flows(flowed, source, name, figure, wanted):
     found = flowed(source, name)[figure]
