@@ -5,12 +5,12 @@
 
 from pathlib import Path
 
-from . import blue_gene, blue_waters, emulated_torus, fugaku, real_mpi, sc13, simgrid
+from . import blue_gene, blue_waters, emulated_torus, fugaku, real_mpi, sc13, simgrid, unseen
 from .study import Study
 
 STUDIES: dict[str, Study] = {
     part.STUDY.name: part.STUDY
-    for part in (sc13, fugaku, blue_waters, blue_gene, emulated_torus, real_mpi, simgrid)
+    for part in (sc13, fugaku, blue_waters, blue_gene, emulated_torus, real_mpi, simgrid, unseen)
 }
 SAMPLES = Path(__file__).parent / "sc13" / "samples.parquet"
 """The table of simulated samples that ``python -m studies build`` made."""

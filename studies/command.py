@@ -24,6 +24,7 @@ NEEDS = {
     "samples": "simulated samples",
     "data": "measurements (--data)",
     "program": "another program",
+    "nothing": "nothing but time",
 }
 _jobs = click.option(
     "--jobs",

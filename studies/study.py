@@ -140,7 +140,7 @@ class Study:
     name, title : str
     text : str
         What its page says before the parts.
-    needs : {"samples", "data", "program"}
+    needs : {"samples", "data", "program", "nothing"}
         Which of its `Inputs` it works on, or that it runs another program.
     parts : dict of str to callable
         Title of each part, and what finds it: takes `Inputs`, returns `Findings`.
@@ -155,7 +155,7 @@ class Study:
     name: str
     title: str
     text: str
-    needs: Literal["samples", "data", "program"]
+    needs: Literal["samples", "data", "program", "nothing"]
     parts: Mapping[str, Callable[[Inputs], Findings]] = field(repr=False)
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

@@ -1,0 +1,17 @@
+"""What orders the mappings of applications that no model saw."""
+
+from ..study import Study
+from . import orders
+
+STUDY = Study(
+    name="unseen",
+    title="What orders mappings of applications never seen",
+    text=(
+        "Applications of twelve kinds are drawn at random, on tori of two to five dimensions, with "
+        "short and long messages and both ways of routing. The truth is the simulation with real "
+        "packets. **All times are simulated; none was measured on a machine.** The default model "
+        "learned from none of these kinds."
+    ),
+    needs="nothing",
+    parts={"What orders": orders.run},
+)
