@@ -31,7 +31,8 @@ _SYSTEMS = {
     "htcondor": "HTCondorCluster",
 }
 _MOST_BYTES = 100_000
-_PATIENCE = 10
+# Seconds; the refusal stands within ten.
+_PATIENCE = 6
 """Seconds until a scheduler must have answered."""
 
 

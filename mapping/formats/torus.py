@@ -6,7 +6,7 @@ import os
 import time
 
 from toruscast.errors import InputError
-from toruscast.files import note_read, read_limited
+from toruscast.files import check_claim, note_read, read_limited
 
 from ..task_mapping import check_torus
 from ..torus import Torus
@@ -16,6 +16,8 @@ from .registry import dialect_to_write, identify, reader_of
 from .source import Source
 
 _MOST = 2**20
+# Bytes of a directed link in a simulation.
+_HELD = 50
 
 
 def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
@@ -60,6 +62,8 @@ def read_torus(path: str | os.PathLike[str], *, format: str = "auto") -> Torus:
         torus: Torus = reader_of(dialect)(source)
     except InputError as error:
         raise error.replace(file=path) from None
+    n_links = 2 * torus.ndim * torus.n_nodes
+    check_claim(path, _HELD * n_links, f"{torus.n_nodes} nodes with {n_links} links")
     note_read("torus", path, began, nodes=torus.n_nodes)
     return torus
 

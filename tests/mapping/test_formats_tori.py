@@ -372,3 +372,12 @@ def test_holes_at_fault(tmp_path, text, fault):
     path.write_text(f"shape = [4, 4]\n{text}\n")
     with pytest.raises(InputError, match=fault):
         read_torus(path)
+
+
+def test_a_small_file_claims_no_torus_that_fills_the_memory(tmp_path):
+    path = tmp_path / "big.toml"
+    path.write_text("shape = [256, 256, 256]\n")
+    with pytest.raises(InputError, match="file claims too much: found 16777216 nodes"):
+        read_torus(path)
+    path.write_text("shape = [24, 23, 24, 2, 3, 2]\n")
+    assert read_torus(path).n_nodes == 158_976
