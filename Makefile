@@ -37,7 +37,7 @@ bench: .venv/installed-dev
 	$(BIN)/python benchmarks/sensitivity.py --out benchmarks/results
 	$(BIN)/python benchmarks/bisection.py --out benchmarks/results
 	$(BIN)/python tools/train_default.py .venv/default-samples.parquet .venv/default.npz
-	$(BIN)/python benchmarks/belief.py .venv/default-samples.parquet --out benchmarks/results
+	$(BIN)/python benchmarks/posterior.py .venv/default-samples.parquet --out benchmarks/results
 	$(BIN)/python benchmarks/forecast.py --out benchmarks/results --kept .venv/forecast
 	$(BIN)/python benchmarks/rank.py --out benchmarks/results
 	$(BIN)/python benchmarks/page.py --out benchmarks/results

@@ -46,7 +46,7 @@ from toruscast.training import (
     rcc,
     read_samples,
 )
-from toruscast.training.forecast.forecast import belief_of, interval
+from toruscast.training.forecast.forecast import interval, process_of
 from toruscast.training.forecast.race import REGRET, Race, run
 from toruscast.training.forecast.simulate_rest import affordable, sketched
 from toruscast.training.predictor.fitted import PriorPrediction
@@ -149,7 +149,7 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
     table, times = candidates.table, candidates.table["time"].to_numpy()
     bounds = table["sure_bound"]
     prior = model.prior_prediction(table)
-    contest = Race(belief_of(prior), bounds.to_numpy(), candidates.seed)
+    contest = Race(process_of(prior), bounds.to_numpy(), candidates.seed)
     run(contest, lambda which: times[which], Budget())
     kind, certainty = contest.verdict()
     row = {
@@ -170,7 +170,7 @@ def race(candidates: Candidates, model: TimePredictor) -> dict[str, Any]:
         row["ordering"] = float(len(table) - len(contest.order))
     elif candidates.rough is not None:
         least = table["lower_bound"].to_numpy()
-        contest.believe(sketched(candidates.rough, candidates.coarsening, least, prior.features))
+        contest.set_prior(sketched(candidates.rough, candidates.coarsening, least, prior.features))
         run(contest, lambda which: times[which], Budget())
         found = order(contest, prior, times)
         row |= {f"ordered_{name}": found[name] for name in ("rcc", "coverage")}

@@ -32,7 +32,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "race-targets": columns(results, "race-targets", RACE_TARGETS),
             "rank": columns(results, "rank", RANK),
             "page": columns(results, "page", PAGE),
-            "belief": columns(results, "belief", BELIEF, 5),
+            "posterior": columns(results, "posterior", POSTERIOR, 5),
             "longer": columns(results, "longer", LONGER),
             "plan": columns(results, "plan", PLAN),
             "validation": validation(results),
@@ -114,7 +114,7 @@ PAGE = {
     "megabytes": "MB",
     "seconds_to_use": "seconds until it can be used",
 }
-BELIEF = {
+POSTERIOR = {
     "common": "common",
     "smooth": "smooth",
     "own": "own",

@@ -194,7 +194,7 @@ def as_mapping(mapping: object) -> TaskMapping:
 
 
 def as_mappings(mappings: object) -> tuple[TaskMapping, ...]:
-    """Return several mappings; a single one stands for itself."""
+    """Return several mappings; a single one is a list of one."""
     if isinstance(mappings, TaskMapping):
         return (mappings,)
     if not isinstance(mappings, Iterable) or isinstance(mappings, str):

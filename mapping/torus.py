@@ -96,7 +96,7 @@ class Torus(PickledByFields):
         Such moves go from rings along rings that are not twisted themselves.
     axes : str, optional
         A letter for each dimension, which names of mapping strategies use: XYZ for up to three
-        dimensions, else ABCDEFGH, if not given. T stands for the slots of a node.
+        dimensions, else ABCDEFGH, if not given. T means the slots of a node.
     holes : Holes, optional
         What is not ours, not there or slow; see `without` and `with_links`.
 

@@ -1,4 +1,4 @@
-"""Exchanges of two blocks of nodes, judged by the loads that they leave."""
+"""Exchanges of two blocks of nodes, compared by the loads that they leave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toruscast.typing import Routing
 from .annealing import Annealer, Goal
 from .moving import usable
 
-# Hot nodes that begin a block, and exchanges that are judged.
+# Hot nodes that begin a block, and exchanges that are compared.
 _HOT, _MOST = 12, 20_000
 _GOAL = Goal(4, 1.0)
 

@@ -213,10 +213,6 @@ def search(
     if turns is None and not all(map(is_compiled, needed)):
         _compile(objective, routing)
     deadline = None if turns is not None else time.monotonic() + seconds
-    begun, until = (
-        None if deadline is None else deadline - share * seconds
-        for share in (1 - _BEGINNING, _PROVING)
-    )
     bound = _bound(workload, allocation, objective)
     contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
     runs = AnnealingRuns(workload, allocation, objective, routing, seed)
@@ -227,21 +223,15 @@ def search(
     try:
         for mapping in yours:
             contest.value(mapping, "given" if given else "tasks in order")
+        begun = None if deadline is None else deadline - (1 - _BEGINNING) * seconds
         others = placed_by(also, workload, allocation, seed)
         made = starts(workload, allocation, seed, begun, runs.energy)
         pool = sorted([*yours, *others, *made], key=runs.energy)
-        for mapping in pool[:_LOOKED_AT]:
-            contest.value(mapping, "strategy")
-            if contest.least <= bound * (1 + _AT_BOUND) or _is_late(begun):
-                break
-        if contest.least <= bound * (1 + _AT_BOUND):
+        goal = bound * (1 + _AT_BOUND)
+        if _compare_starts(contest, pool[:_LOOKED_AT], goal, begun):
             why = "no mapping can be better"
         else:
-            if until is not None and deadline is not None:
-                until = max(until, time.monotonic() + _ANNEALING * seconds)
-                deadline = max(deadline, until + _PROVING / 2 * seconds)
-            found = runs.improve(pool, turns, until, n_jobs)
-            contest.decide(runs.different([*found, *pool]), deadline)
+            _anneal(contest, runs, pool, turns, deadline, seconds)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
@@ -280,6 +270,34 @@ def search(
     )
 
 
+def _compare_starts(
+    contest: Contest, several: Sequence[TaskMapping], goal: float, until: float | None
+) -> bool:
+    """Compare mappings until one reaches the goal, or it is late; return whether one has."""
+    for mapping in several:
+        contest.value(mapping, "strategy")
+        if contest.least <= goal or (until is not None and time.monotonic() > until):
+            break
+    return contest.least <= goal
+
+
+def _anneal(
+    contest: Contest,
+    runs: AnnealingRuns,
+    pool: list[TaskMapping],
+    turns: int | None,
+    deadline: float | None,
+    seconds: float,
+) -> None:
+    """Improve mappings, and let the distinct best of all race each other."""
+    until = None if deadline is None else deadline - _PROVING * seconds
+    if until is not None and deadline is not None:
+        until = max(until, time.monotonic() + _ANNEALING * seconds)
+        deadline = max(deadline, until + _PROVING / 2 * seconds)
+    found = runs.improve(pool, turns, until, contest.n_jobs)
+    contest.decide(runs.different([*found, *pool]), deadline)
+
+
 def _compile(objective: str, routing: Routing) -> None:
     """Search on a small torus: else the first search on a machine would only compile."""
     tasks, torus = np.arange(64), Torus((4, 4, 4))
@@ -290,10 +308,6 @@ def _compile(objective: str, routing: Routing) -> None:
     found = search(tangled, torus, turns=1, objective=objective, routing=routing, n_jobs=1)
     if found.interrupted:
         raise KeyboardInterrupt
-
-
-def _is_late(until: float | None) -> bool:
-    return until is not None and time.monotonic() > until
 
 
 def _gains(

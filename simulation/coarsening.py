@@ -81,7 +81,7 @@ def refine(
     run : callable
         Simulates with a number of real packets in one, and a least number of places.
     most : float
-        Most real packets that one may stand for.
+        Most real packets that one may represent.
 
     Returns
     -------

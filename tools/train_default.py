@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from toruscast.training import build_default_samples, r2, rcc, save_predictor, train_default
-from toruscast.training.predictor.default_model import kept_out
+from toruscast.training.predictor.default_model import held_out
 
 
 def main(samples_path: str, model_path: str) -> None:
@@ -22,7 +22,7 @@ def main(samples_path: str, model_path: str) -> None:
     samples = build_default_samples(samples_path, n_jobs=2)
     scores, bounds, explained = [], [], []
     held = 0
-    for model, table in kept_out(samples):
+    for model, table in held_out(samples):
         observed = table["time"].to_numpy()
         prior = model.prior_prediction(table)
         bound = table["release_bound"].to_numpy()

@@ -27,7 +27,7 @@ class Folding(NamedTuple):
     rank: Ranks
     """Of each of them among all tasks, in C order."""
     weight: NDArray[np.float64]
-    """Tasks that each of them stands for, itself included."""
+    """Tasks that each of them represents, itself included."""
     handed: tuple[tuple[Ranks, Ranks], ...]
     """Who hands over to whom, dimension by dimension."""
 

@@ -22,7 +22,7 @@ class Round:
     src, dst : ndarray of int, shape (n_messages,)
         Sending and receiving task of each message.
     nbytes : ndarray of float, shape (n_messages,)
-        Bytes of each; a number stands for all.
+        Bytes of each; a number holds for all.
     reduces : bool
         Whether the receiver adds what it gets to what it has.
     times : int

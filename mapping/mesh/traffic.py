@@ -163,7 +163,7 @@ def _table(values: ArrayLike, what: str) -> NDArray[np.int64]:
 def parse_traffic(text: str) -> tuple[MeshTraffic, ...]:
     """Read traffic from its short form, ``AXIS:COLLECTIVE[/ALGORITHM]:SIZE[:TIMES]``, by commas.
 
-    Several axes joined by ``+`` stand for groups of their product.
+    Several axes joined by ``+`` mean groups of their product.
 
     Raises
     ------

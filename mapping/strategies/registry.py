@@ -123,7 +123,7 @@ def register(
 
 
 def names() -> tuple[str, ...]:
-    """Return the form of every strategy's name; capitals stand for the parameters.
+    """Return the form of every strategy's name; capitals are parameters.
 
     `STRATEGIES` tells of each how they are written.
 

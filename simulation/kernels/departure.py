@@ -168,7 +168,7 @@ def serve(state: State, out: int, now: int) -> int:
 def _gives_way(state: State, holder: int, lane: int) -> bool:
     """Return whether the chosen first packet of a lane lets others go before it.
 
-    A FIFO has one packet among the many that wait for a link. If it stands for several real
+    A FIFO has one packet among the many that wait for a link. If it represents several real
     packets, each of these would have waited for all the others.
     """
     p = state.links.lane[lane_of(state, holder, lane)].head

@@ -105,7 +105,7 @@ def _send(state: State, m: int, now: int) -> None:
 
 @bare_kernel
 def _wake(state: State, f: int, now: int) -> None:
-    """Wake an idle FIFO; NONE stands for no FIFO."""
+    """Wake an idle FIFO; NONE means no FIFO."""
     if f != NONE:
         schedule(state, state.packets.packet.size + state.links.link.size + f, now)
 

@@ -1,4 +1,4 @@
-"""Files at the door: regular ones only, and no text that costs more than it is long."""
+"""Files on input: regular ones only, and no text that costs more than it is long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers checked at the door, each fault in one clear line."""
+"""Numbers checked on input, each fault in one clear line."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def shown_name(value: object) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text of at most ``limit`` characters; dots stand for what is left out.
+    """Return a text of at most ``limit`` characters; dots show that something is left out.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import toruscast as tc
 from toruscast.training import FEATURE_SETS, rcc, rcc_told_apart, regret
-from toruscast.training.forecast.forecast import belief_of
+from toruscast.training.forecast.forecast import process_of
 from toruscast.training.forecast.race import Budget, Race, run
 
 from ..scores import splits
@@ -99,9 +99,9 @@ def _one(
         scored[name] = rcc(seen, told)
     scored["sketch_apart"] = rcc_told_apart(seen, told, _APART)
     # No bound holds for an iteration that others overlap.
-    race = Race(belief_of(learner.prior_prediction(wanted)), np.zeros(seen.size))
+    race = Race(process_of(learner.prior_prediction(wanted)), np.zeros(seen.size))
     run(race, seen.__getitem__, Budget(_RACED))
-    middle, _ = race.belief.marginal()
+    middle, _ = race.posterior.marginal()
     times = np.where(race.is_simulated, race.times, np.exp(middle))
     scored["raced"] = rcc(seen, times)
     scored["raced_regret"] = regret(seen, times, 1)

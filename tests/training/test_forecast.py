@@ -17,7 +17,7 @@ from toruscast.training import (
     save_predictor,
     train_for,
 )
-from toruscast.training.forecast.posterior import Belief, Kernel
+from toruscast.training.forecast.posterior import Kernel, Posterior
 from toruscast.training.forecast.race import Race, run
 
 TORUS = Torus((4, 4, 2))
@@ -177,7 +177,7 @@ def race_of(times, bounds, misses=0.1):
     n = len(times)
     rng = np.random.default_rng(1)
     centre = np.log(times) + misses * rng.standard_normal(n)
-    return Race(Belief(centre, np.full(n, misses), np.zeros((n, 1))), bounds)
+    return Race(Posterior(centre, np.full(n, misses), np.zeros((n, 1))), bounds)
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,9 +200,9 @@ def test_a_sure_answer_is_right_as_often_as_it_says():
     right, said = [], []
     for _ in range(150):
         n = 30
-        belief = Belief(np.zeros(n), np.full(n, 0.15), rng.normal(size=(n, 2)))
-        truth = belief.draws(np.arange(n), 1, rng)[0]
-        race = Race(belief, np.zeros(n))
+        posterior = Posterior(np.zeros(n), np.full(n, 0.15), rng.normal(size=(n, 2)))
+        truth = posterior.draws(np.arange(n), 1, rng)[0]
+        race = Race(posterior, np.zeros(n))
         run(race, lambda which, truth=truth: np.exp(truth[which]), Budget(n))
         right.append(race.best_time <= np.exp(truth.min()) * 1.01)
         said.append(race.verdict()[1])
@@ -222,22 +222,22 @@ def test_a_budget_ends_the_race():
 
 
 def test_forecasts_that_are_surely_right_are_not_refused():
-    belief = Belief(np.arange(3.0), np.zeros(3), np.zeros((3, 1)))
-    middle, scale = belief.given(np.array([0, 2]), np.array([0.0, 2.0])).marginal()
+    posterior = Posterior(np.arange(3.0), np.zeros(3), np.zeros((3, 1)))
+    middle, scale = posterior.given(np.array([0, 2]), np.array([0.0, 2.0])).marginal()
     assert middle == pytest.approx([0, 1, 2])
     assert scale == pytest.approx(0)
 
 
-def test_a_belief_is_the_closed_form_of_its_process():
+def test_a_posterior_is_the_closed_form_of_its_process():
     rng = np.random.default_rng(2)
     kernel = Kernel(0.5, 0.3, 0.2, 1.0, float("inf"))
-    belief = Belief(rng.normal(size=4), np.ones(4), rng.normal(size=(4, 2)), kernel)
+    posterior = Posterior(rng.normal(size=4), np.ones(4), rng.normal(size=(4, 2)), kernel)
     every = np.arange(4)
-    whole = belief._covariance(every, every)
+    whole = posterior._covariance(every, every)
     seen, rest = np.array([0, 2]), np.array([1, 3])
-    told = belief.given(seen, np.array([1.0, -1.0]))
+    told = posterior.given(seen, np.array([1.0, -1.0]))
     weights = whole[np.ix_(rest, seen)] @ np.linalg.inv(whole[np.ix_(seen, seen)])
-    middle = belief.centre[rest] + weights @ (np.array([1.0, -1.0]) - belief.centre[seen])
+    middle = posterior.centre[rest] + weights @ (np.array([1.0, -1.0]) - posterior.centre[seen])
     spread = whole[np.ix_(rest, rest)] - weights @ whole[np.ix_(seen, rest)]
     found, scale = told.marginal(rest)
     np.testing.assert_allclose(found, middle, rtol=1e-6)
@@ -275,5 +275,5 @@ def test_simulations_for_the_order_are_no_part_of_the_answer():
 
 def test_only_equal_times_share_the_first_place():
     race = race_of(np.array([1.0, 1.0, 1.00005]), np.zeros(3))
-    race.tell(np.arange(3), np.array([1.0, 1.0, 1.00005]))
+    race.observe(np.arange(3), np.array([1.0, 1.0, 1.00005]))
     assert race.probability_of_best().tolist() == [0.5, 0.5, 0.0]

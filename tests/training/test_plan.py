@@ -9,7 +9,7 @@ from toruscast import InputError
 from toruscast.mapping import TaskMapping, Torus, patterns, strategies
 from toruscast.simulation import simulate
 from toruscast.training import plan
-from toruscast.training.forecast.posterior import Belief
+from toruscast.training.forecast.posterior import Posterior
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.plan.knowledge_gradient import best_batch, knowledge_gradient
 
@@ -20,8 +20,8 @@ TIMES = np.array([simulate(COMM, TORUS, mapping).time for mapping in CANDIDATES]
 NAMES = [mapping.name for mapping in CANDIDATES]
 
 
-def belief_of(n, rng, width=0.1):
-    return Belief(rng.normal(0, 0.2, n), np.full(n, width), rng.normal(size=(n, 2)))
+def process_of(n, rng, width=0.1):
+    return Posterior(rng.normal(0, 0.2, n), np.full(n, width), rng.normal(size=(n, 2)))
 
 
 @settings(max_examples=20, deadline=None)
@@ -30,12 +30,12 @@ def test_weights_are_those_of_every_run_taken_singly(seed, n_runs, known):
     """The twin knows no sums over repetitions: a covariance over all runs, normal in the logs."""
     rng = np.random.default_rng(seed)
     n = 5
-    prior = Hypotheses(belief_of(n, rng), 0.03 if known else None)
+    prior = Hypotheses(process_of(n, rng), 0.03 if known else None)
     which, seconds = rng.integers(0, n, n_runs), rng.lognormal(1, 0.3, n_runs)
     told = prior.given(Repeated.of(which, seconds))
-    logs = prior._beforehand()
-    for i, belief in enumerate(prior.beliefs):
-        centre, covariance = belief.joint(np.arange(n))
+    logs = prior._log_prior()
+    for i, posterior in enumerate(prior.processes):
+        centre, covariance = posterior.joint(np.arange(n))
         whole = covariance[np.ix_(which, which)] + prior.noise[i] ** 2 * np.eye(n_runs)
         logs[i] += multivariate_normal.logpdf(np.log(seconds), centre[which], whole)
     weights = np.exp(logs - logs.max())
@@ -46,7 +46,7 @@ def test_weights_are_those_of_every_run_taken_singly(seed, n_runs, known):
 
 def test_what_is_believed_is_the_mean_over_the_hypotheses():
     rng = np.random.default_rng(5)
-    told = Hypotheses(belief_of(6, rng)).given(
+    told = Hypotheses(process_of(6, rng)).given(
         Repeated.of(np.array([0, 1, 1, 4]), np.array([2.0, 2.1, 2.2, 1.9]))
     )
     every = np.arange(6)
@@ -63,7 +63,7 @@ def test_what_is_believed_is_the_mean_over_the_hypotheses():
 @given(st.floats(-12, 12), st.integers(0, 2**31))
 def test_the_unit_of_the_times_does_not_matter(scale, seed):
     rng = np.random.default_rng(seed)
-    prior = Hypotheses(belief_of(6, rng), 0.01)
+    prior = Hypotheses(process_of(6, rng), 0.01)
     which, seconds = np.array([0, 2, 3, 5]), rng.lognormal(0, 0.2, 4)
     # The level that is expected beforehand is broad, not flat.
     one, two = (
@@ -233,6 +233,6 @@ def test_of_many_those_that_are_not_looked_at_count_too():
         runs.tell(mapping, simulate(halo, torus, mapping).time)
     found = runs.standing
     assert 0 <= found.certainty <= 1
-    logs = runs._believed.draws(np.arange(600), 20_000, rng)
+    logs = runs._posterior.draws(np.arange(600), 20_000, rng)
     lost = logs[:, place[found.best]] - logs.min(axis=1)
     assert found.certainty <= (lost <= np.log1p(found.goal)).mean() + 0.02

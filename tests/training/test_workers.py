@@ -260,10 +260,10 @@ def test_small_matrices_get_one_blas_thread(monkeypatch):
         return cho_factor(*args, **options)
 
     monkeypatch.setattr(posterior, "cho_factor", factor)
-    belief = posterior.Belief(np.zeros(3), np.ones(3), np.eye(3))
+    process = posterior.Posterior(np.zeros(3), np.ones(3), np.eye(3))
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        belief.given(np.array([0]), np.array([1.0]))
+        process.given(np.array([0]), np.array([1.0]))
         assert blas_threads() == before
         with OneBlasThread():
             with OneBlasThread():

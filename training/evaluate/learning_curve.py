@@ -20,7 +20,7 @@ _SPLITS = 6
 SHARES = (PUBLISHED_SHARE / 4, PUBLISHED_SHARE / 2, PUBLISHED_SHARE)
 
 
-def kept_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> NDArray[np.float64]:
+def held_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> NDArray[np.float64]:
     """Return what a model like this says of each sample when a fifth with it is kept from it.
 
     Seconds, ``(n_samples,)``.
@@ -28,7 +28,7 @@ def kept_out(samples: pd.DataFrame, model: TimePredictor, *, seed: int = 0) -> N
     Examples
     --------
     >>> table = pd.DataFrame({"max_bytes": np.arange(30.0), "time": 1e-6 * np.arange(1, 31)})
-    >>> kept_out(table, TimePredictor(["max_bytes"], n_estimators=20)).shape
+    >>> held_out(table, TimePredictor(["max_bytes"], n_estimators=20)).shape
     (30,)
     """
     fewer = clone(model).set_params(calibration_folds=0)

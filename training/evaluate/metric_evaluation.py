@@ -55,10 +55,10 @@ class Judgement:
         ...     {"rcc": 0.9, "gain": [0.012, 0.001], "low": [0.004, -0.002], "high": [0.02, 0.004]},
         ...     index=["prior", "H5"],
         ... )
-        >>> judged = Judgement(("mine",), "H5", pd.DataFrame(), table)
-        >>> judged.in_words("prior")
+        >>> evaluation = Judgement(("mine",), "H5", pd.DataFrame(), table)
+        >>> evaluation.in_words("prior")
         'adds .012 [.004, .020] RCC to prior'
-        >>> judged.in_words("H5")
+        >>> evaluation.in_words("H5")
         'adds nothing to H5: +.001 [-.002, .004] RCC'
         """
         row = self.gains.loc[[base]].astype(float).iloc[0].to_dict()

@@ -30,7 +30,7 @@ from toruscast.training.samples.simulated import Simulate
 from toruscast.validation import job_count
 
 from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Verdict, names_of
-from .posterior import Belief, Kernel
+from .posterior import Kernel, Posterior
 from .race import Budget, Race, run
 from .simulate_rest import affordable, error_of, simulate_rest, sketched
 
@@ -182,55 +182,64 @@ def forecast(
             seed=seed,
             progress=routed,
         )
-    names = dict.fromkeys((*chosen.required_columns, *SHOWN_FEATURES, BOUND))
+    simulate = Simulate(workload, torus, several, routing, n_jobs)
+    return _race(simulate, chosen, limit, check, coverage, seed, progress)
+
+
+def _race(
+    simulate: Simulate,
+    model: FittedModel,
+    budget: Budget,
+    check: bool,
+    coverage: float,
+    seed: int,
+    progress: Progress | None,
+) -> Forecast:
+    """Return the answer of a model of simulated times and of the simulations that decide it."""
+    workload, torus, mappings = simulate.workload, simulate.torus, simulate.mappings
     features = extract(
         workload,
         torus,
-        several,
-        routing=routing,
-        features=tuple(names),
+        mappings,
+        routing=simulate.routing,
+        features=tuple(dict.fromkeys((*model.required_columns, *SHOWN_FEATURES, BOUND))),
         also={SURE_BOUND: attrgetter("sure_bound"), APART: attrgetter("rounds_apart")},
-        n_jobs=n_jobs,
-        progress=routed,
+        n_jobs=simulate.n_jobs,
+        progress=None if progress is None else partial(progress, "features"),
     )
-    prior, unlearned = prior_of(chosen, features, workload, torus, routing, several)
-    race = Race(belief_of(prior), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
-    simulate = Simulate(workload, torus, several, routing, n_jobs)
-    tell = None if progress is None else partial(progress, "simulations")
+    prior, unlearned = prior_of(model, features, workload, torus, simulate.routing, mappings)
+    race = Race(process_of(prior), features[SURE_BOUND].to_numpy(dtype=np.float64), seed)
+    observed = None if progress is None else partial(progress, "simulations")
     began = time.monotonic()
-    run(race, simulate, limit, batch=n_jobs, progress=tell)
+    run(race, simulate, budget, batch=simulate.n_jobs, progress=observed)
     to_answer, coarsening = len(race.order), None
-    if limit.simulations and not check:
-        most = np.inf if limit.seconds is None else limit.seconds
+    if budget.simulations and not check:
+        most = np.inf if budget.seconds is None else budget.seconds
         left = most - (time.monotonic() - began)
-        coarsening = affordable(workload, torus, several, n_jobs * left)
-        if coarsening == 1:
-            decided, best_time = race.is_decided(), race.best_time
-            simulate_rest(race, simulate, tell)
-            if not decided or race.best_time < best_time:
-                to_answer = len(race.order)
-        elif coarsening is not None:
-            rough = simulate(np.arange(len(several)), coarsening)
-            least = features["lower_bound"].to_numpy(dtype=np.float64)
-            error = error_of(coarsening, mean_message(workload, torus))
-            race.believe(sketched(rough, error, least, prior.features))
-            run(race, simulate, limit, batch=n_jobs, progress=tell)
+        coarsening = affordable(workload, torus, mappings, simulate.n_jobs * left)
+    if coarsening == 1:
+        decided, best_time = race.is_decided(), race.best_time
+        simulate_rest(race, simulate, observed)
+        if not decided or race.best_time < best_time:
             to_answer = len(race.order)
-    table, verdict = _answer(race, prior, several, coverage, coarsening is not None)
+    elif coarsening is not None:
+        rough = simulate(np.arange(len(mappings)), coarsening)
+        bounds = features["lower_bound"].to_numpy(dtype=np.float64)
+        error = error_of(coarsening, mean_message(workload, torus))
+        race.set_prior(sketched(rough, error, bounds, prior.features))
+        run(race, simulate, budget, batch=simulate.n_jobs, progress=observed)
+        to_answer = len(race.order)
+    table, verdict = _answer(race, prior, mappings, coverage, coarsening is not None)
     for name in SHOWN_FEATURES:
         table[name] = features[name].to_numpy()[table.index]
     # Simulated times stand beside it, which a clock may have shortened.
     table["lower_bound"] = race.bounds[table.index]
-    cost = Cost(
-        to_answer,
-        int(race.is_simulated.sum()),
-        len(several),
-        bool(SKETCHED & set(chosen.required_columns)),
-        coarsening=coarsening,
-    )
+    is_sketched = bool(SKETCHED & set(model.required_columns))
+    n_simulated = int(race.is_simulated.sum())
+    cost = Cost(to_answer, n_simulated, len(table), is_sketched, coarsening=coarsening)
     scores: dict[str, float] = {}
     if check:
-        simulate_rest(race, simulate, tell)
+        simulate_rest(race, simulate, observed)
         table.insert(3, "observed_time", race.times[table.index])
         scores = score_answer(table, features.iloc[table.index][BOUND].to_numpy())
     if workload.summed:
@@ -240,9 +249,9 @@ def forecast(
     return Forecast(
         workload=workload,
         torus=torus,
-        mappings=tuple(several),
-        routing=routing,
-        fitted=chosen,
+        mappings=tuple(mappings),
+        routing=simulate.routing,
+        fitted=model,
         coverage=coverage,
         table=table,
         verdict=verdict,
@@ -257,12 +266,12 @@ def _check_one(model: FittedModel | str) -> None:
         raise InputError("a model and times", expected="one of them: times make their own")
 
 
-def belief_of(prior: PriorPrediction) -> Belief:
+def process_of(prior: PriorPrediction) -> Posterior:
     """What a model's forecast says before anything is simulated."""
     centre, width = prior.logs()
     calibration = prior.calibrated
     kernel = Kernel.of(float(calibration.common.var()), float(calibration.deviations.var()))
-    return Belief(centre, width, prior.features, kernel)
+    return Posterior(centre, width, prior.features, kernel)
 
 
 def _answer(
@@ -309,8 +318,8 @@ def interval(race: Race, prior: PriorPrediction, coverage: float) -> tuple[Float
     the lower bound lies at that one.
     """
     if race.order:
-        centre, scale = race.belief.marginal()
-        nu = race.belief.freedom
+        centre, scale = race.posterior.marginal()
+        nu = race.posterior.freedom
         reach = ndtri((1 + coverage) / 2) if np.isinf(nu) else stdtrit(nu, (1 + coverage) / 2)
         ends = [np.exp(centre + way * reach * scale) for way in (0.0, -1.0, 1.0)]
     else:

@@ -29,7 +29,7 @@ from toruscast.training.samples.simulated import Simulate
 from toruscast.workers import Task
 
 from .answer import OF_SUMS, SHOWN_FEATURES, TOLD_APART, Cost, Forecast, Networks, Verdict, names_of
-from .posterior import Belief, Kernel
+from .posterior import Kernel, Posterior
 from .race import REGRET, SURE, Budget, Kind
 from .simulate_rest import affordable, error_of
 
@@ -106,22 +106,22 @@ def possible_networks(torus: Torus, routing: Routing = "deterministic") -> tuple
 
 
 class Mixture:
-    """Beliefs of which each is as likely, without any run: what `Hypotheses` is with runs."""
+    """Posteriors of which each is as likely, without any run: what `Hypotheses` is with runs."""
 
-    def __init__(self, beliefs: Sequence[Belief]) -> None:
-        self.beliefs = beliefs
+    def __init__(self, processes: Sequence[Posterior]) -> None:
+        self.processes = processes
 
     def marginal(self) -> tuple[Floats, Floats]:
         """Return mean and deviation of the logarithm of each mapping's time."""
-        parts = [belief.marginal() for belief in self.beliefs]
+        parts = [posterior.marginal() for posterior in self.processes]
         means, scales = (np.array(part) for part in zip(*parts, strict=True))
         spread = np.sqrt((scales**2).mean(axis=0) + means.var(axis=0))
         return means.mean(axis=0), spread
 
     def draws(self, wanted: Indices, n_draws: int, rng: np.random.Generator) -> Floats:
         """Draw possible logarithms of the times of ``wanted``, ``(n_draws, n_wanted)``."""
-        each = n_draws // len(self.beliefs)
-        return np.concatenate([belief.draws(wanted, each, rng) for belief in self.beliefs])
+        each = n_draws // len(self.processes)
+        return np.concatenate([posterior.draws(wanted, each, rng) for posterior in self.processes])
 
 
 def forecast_networks(
@@ -181,7 +181,7 @@ def forecast_networks(
         off = np.where(is_simulated, off, error)
     width = np.sqrt(_OWN**2 + _COMMON**2 + off**2)
     likeness = _scaled(np.log1p(features[list(SHOWN_FEATURES)].to_numpy(dtype=np.float64)))
-    prior = [Belief(each, width, likeness, _KERNEL) for each in logs]
+    prior = [Posterior(each, width, likeness, _KERNEL) for each in logs]
     said: Mixture | Hypotheses = Mixture(prior)
     weights = np.full(len(networks), 1 / len(networks))
     is_measured = np.zeros(len(mappings), dtype=bool)

@@ -1,4 +1,4 @@
-"""What is known of the times of candidates while some of them are being found out."""
+"""Student-t process over the times of candidates, conditioned on the simulations so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-# Of what an application's candidates miss alike on average; the rest is of their like features.
+# Share of the residual variance that all candidates of one application have in common.
 _COMMON = 0.5
 # Variance of a logarithm that is nothing, but not zero.
 _LEAST = 1e-18
@@ -24,16 +24,16 @@ class Kernel(NamedTuple):
     """Correlation of the errors of a forecast, in shares of their variance.
 
     The default was fitted on the samples of the default model, each pair of workload and torus
-    forecast by a model that had not seen it and then raced (`benchmarks/belief.py` repeats that):
+    forecast by a model that had not seen it and then raced (`benchmarks/posterior.py` repeats it):
     of kernels that make the times nearly as likely as any, one whose intervals hold 90 % of them.
     """
 
     common: float = 0.08
-    """What all candidates of an application miss alike."""
+    """Variance that all candidates of an application have in common."""
     smooth: float = 0.3
-    """What candidates of like features miss alike."""
+    """Variance that candidates of like features have in common."""
     own: float = 0.15
-    """What each misses for itself."""
+    """Variance of each alone."""
     length: float = 0.5
     """Distance of features, over the root of their number, at which the likeness fades."""
     freedom: float = 4.0
@@ -49,7 +49,7 @@ class Kernel(NamedTuple):
         return cls(_COMMON * common, share * deviation, (1 - share) * deviation)
 
 
-class Belief:
+class Posterior:
     """Student-t process over the logarithms of the candidates' times.
 
     A Gaussian process whose overall scale is not certain either: observations narrow it or widen
@@ -72,9 +72,9 @@ class Belief:
 
     Examples
     --------
-    >>> belief = Belief(np.zeros(3), np.ones(3), np.array([[0.0], [0.1], [9.0]]))
-    >>> belief = belief.given(np.array([0]), np.array([1.0]))
-    >>> middle, scale = belief.marginal()
+    >>> posterior = Posterior(np.zeros(3), np.ones(3), np.array([[0.0], [0.1], [9.0]]))
+    >>> posterior = posterior.given(np.array([0]), np.array([1.0]))
+    >>> middle, scale = posterior.marginal()
     >>> bool(middle[1] > middle[2] > 0 and scale[1] < scale[2])
     True
     """
@@ -96,7 +96,7 @@ class Belief:
 
     @OneBlasThread()
     def given(self, seen: Indices, logs: Floats, variance: float | Floats = 0.0) -> Self:
-        """Return the belief once the logarithms of the times of ``seen`` are known.
+        """Return the posterior once the logarithms of the times of ``seen`` are known.
 
         ``variance`` is that of each of them, such as the noise of a machine.
         """

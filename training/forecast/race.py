@@ -14,7 +14,7 @@ from scipy.special import ndtr, stdtr
 
 from toruscast.training.predictor.fitted import wins_of
 
-from .posterior import Belief
+from .posterior import Posterior
 
 Floats = NDArray[np.float64]
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ REGRET = 0.01
 """A candidate that takes so much longer than the fastest is as good as it."""
 SURE = 0.95
 """Probability from which an answer counts as sure."""
-# A proof is worth so many simulations in all; where it would take more, being sure is enough.
+# Most simulations for a proof; where it would take more, being sure is enough.
 _PROOF = 10
 _DRAWS = 4000
 # Candidates whose times are drawn together.
@@ -50,28 +50,28 @@ class Budget:
 
 @dataclass
 class Race:
-    """Times found out so far, and what they say of the others.
+    """Simulated times so far, and the posterior of the others.
 
     Parameters
     ----------
-    prior : Belief
+    prior : Posterior
         What the model forecasts of the candidates.
     bounds : ndarray, shape (n,)
         Seconds below which no time of the candidate can fall; 0 where none is known.
     """
 
-    prior: Belief
+    prior: Posterior
     bounds: Floats
     seed: int = 0
     times: Floats = field(init=False)
     """Simulated times, seconds; NaN of those not simulated."""
     order: list[int] = field(init=False, default_factory=list)
     """Candidates in the order in which they were simulated."""
-    belief: Belief = field(init=False)
+    posterior: Posterior = field(init=False)
 
     def __post_init__(self) -> None:
         self.times = np.full(self.bounds.size, np.nan)
-        self.belief = self.prior
+        self.posterior = self.prior
 
     @property
     def is_simulated(self) -> NDArray[np.bool_]:
@@ -83,17 +83,17 @@ class Race:
         """Least simulated time, seconds; infinite before the first."""
         return float(np.nanmin(self.times)) if self.order else np.inf
 
-    def tell(self, which: Indices, times: Floats) -> None:
+    def observe(self, which: Indices, times: Floats) -> None:
         """Take in simulated times."""
         self.times[which] = times
         self.order += [int(i) for i in which]
-        self.believe(self.prior)
+        self.set_prior(self.prior)
 
-    def believe(self, prior: Belief) -> None:
+    def set_prior(self, prior: Posterior) -> None:
         """Take another forecast of all candidates; what was simulated corrects it as well."""
         self.prior = prior
         seen = np.array(self.order, dtype=np.int64)
-        self.belief = prior.given(seen, np.log(self.times[seen]))
+        self.posterior = prior.given(seen, np.log(self.times[seen]))
 
     def rivals(self) -> Indices:
         """Candidates not simulated whose bound leaves room below the best simulated time."""
@@ -111,7 +111,7 @@ class Race:
         chance = self._below(rivals, goal)
         likely = rivals[np.argsort(-chance, kind="stable")[:_TOGETHER]]
         rng = np.random.default_rng(self.seed)
-        least = self.belief.draws(likely, _DRAWS, rng).min(axis=1)
+        least = self.posterior.draws(likely, _DRAWS, rng).min(axis=1)
         rest = float(np.sort(chance)[: max(0, rivals.size - _TOGETHER)].sum())
         return max(0.0, float((least >= np.log(goal)).mean()) - rest)
 
@@ -121,14 +121,14 @@ class Race:
         best = self.best_time
         candidates = self.rivals()
         if candidates.size > _TOGETHER:
-            middle, _ = self.belief.marginal(candidates)
+            middle, _ = self.posterior.marginal(candidates)
             candidates = candidates[np.argsort(middle, kind="stable")[:_TOGETHER]]
         known = np.flatnonzero(self.times == best)
         if not candidates.size:
             shares[known] = 1 / known.size
             return shares
         rng = np.random.default_rng(self.seed)
-        drawn = np.exp(self.belief.draws(candidates, _DRAWS, rng))
+        drawn = np.exp(self.posterior.draws(candidates, _DRAWS, rng))
         drawn = np.maximum(drawn, self.bounds[candidates])
         least = drawn.min(axis=1)
         wins = least < best
@@ -140,7 +140,7 @@ class Race:
     def next(self, n: int) -> Indices:
         """Return the ``n`` candidates to simulate next: those likeliest to be the fastest."""
         rivals = self.rivals()
-        middle, _ = self.belief.marginal(rivals)
+        middle, _ = self.posterior.marginal(rivals)
         if not self.order:
             rank = np.argsort(np.maximum(middle, np.log(_positive(self.bounds[rivals]))))
         else:
@@ -169,9 +169,9 @@ class Race:
 
     def _below(self, which: Indices, seconds: float) -> Floats:
         """Probability that each takes less than so many seconds."""
-        middle, scale = self.belief.marginal(which)
+        middle, scale = self.posterior.marginal(which)
         score = (np.log(seconds) - middle) / np.maximum(scale, 1e-12)
-        nu = self.belief.freedom
+        nu = self.posterior.freedom
         chance = ndtr(score) if np.isinf(nu) else stdtr(nu, score)
         return np.where(self.bounds[which] < seconds, chance, 0.0)
 
@@ -202,7 +202,7 @@ def run(
             why = f"{budget.seconds:g} s were allowed"
             break
         chosen = race.next(min(batch, most - len(race.order)))
-        race.tell(chosen, simulate(chosen))
+        race.observe(chosen, simulate(chosen))
         _note(race, "race", f"at most {most} simulations")
         tell(len(race.order), most)
     _note(race, "race ended", why)

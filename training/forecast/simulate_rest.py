@@ -13,16 +13,16 @@ from toruscast.routing.packets import mean_message
 from toruscast.simulation.coarsening import LARGEST_PACKET
 from toruscast.training.samples.simulated import HOPS_A_SECOND, Simulate, mean_hops
 
-from .posterior import Belief, Kernel
+from .posterior import Kernel, Posterior
 from .race import Race
 
 Floats = NDArray[np.float64]
 # Packet-hops that the order of all candidates may take: about ten seconds of a core.
-_WORTH = 100e6
+_MOST_HOPS = 100e6
 # How far times are off with so many packets in one, where messages wait for each other, in
 # logarithms; where nobody waits, the packets' length hardly matters. Root mean squares of the
-# default model's samples (`benchmarks/belief.py`), whose order these times give with an RCC of .98
-# to .93, where the model gives .89.
+# default model's samples (`benchmarks/posterior.py`), which these times order with an RCC of .98 to
+# .93, where the model gives .89.
 _OFF = {2: 0.025, 4: 0.042, 8: 0.062, 16: 0.095}
 # A message that keeps n packets is off by .25 over the root of n at most. More packets are one only
 # where messages keep so many. Of applications that the model never saw, times are then off by .05
@@ -47,14 +47,14 @@ def affordable(
     1 means real packets; None is returned if it takes longer anyhow, or than these ``seconds`` of a
     core. Each candidate is simulated so many ``times``.
     """
-    worth = min(_WORTH, HOPS_A_SECOND * seconds)
+    most_hops = min(_MOST_HOPS, HOPS_A_SECOND * seconds)
     network = torus.network
     most = min(
         mean_message(workload, torus) / _KEPT, LARGEST_PACKET / (network.payload + network.header)
     )
     merged = 1
     while merged <= max(most, *_OFF):
-        if times * len(mappings) * mean_hops(workload, torus, mappings, merged) <= worth:
+        if times * len(mappings) * mean_hops(workload, torus, mappings, merged) <= most_hops:
             return merged
         merged *= 2
     return None
@@ -78,13 +78,13 @@ def simulate_rest(
     """Simulate the candidates that were not, some at a time."""
     left = np.flatnonzero(~race.is_simulated)
     for part in np.array_split(left, max(1, left.size // _TOLD_AFTER)):
-        race.tell(part, simulate(part))
+        race.observe(part, simulate(part))
         if progress is not None:
             progress(len(race.order), race.times.size)
 
 
-def sketched(times: Floats, error: float, lower_bounds: Floats, features: Floats) -> Belief:
+def sketched(times: Floats, error: float, lower_bounds: Floats, features: Floats) -> Posterior:
     """Return what times with longer packets, off by ``error``, say of those with real ones."""
     waiting = np.abs(times / lower_bounds - 1) + _LEAST_WAITING
     width = error * waiting / (waiting + _HALF)
-    return Belief(np.log(times), width, features, _ALIKE)
+    return Posterior(np.log(times), width, features, _ALIKE)

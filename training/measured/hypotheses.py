@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.training.forecast.posterior import Belief, Kernel
+from toruscast.training.forecast.posterior import Kernel, Posterior
 from toruscast.workers import OneBlasThread
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Repeated(NamedTuple):
 
 
 class Hypotheses:
-    """A belief for each way in which the machine may differ from the forecast, and their weights.
+    """A posterior for each way in which the machine may differ from the forecast, with its weight.
 
     A measured time is ``b (a + t)``, the forecast ``t`` of the network being uncertain, times the
     noise of a run. ``b`` may be anything; ``a``, how far the machine misses the forecast and the
@@ -78,7 +78,7 @@ class Hypotheses:
 
     Parameters
     ----------
-    forecast : Belief or sequence of Belief
+    forecast : Posterior or sequence of Posterior
         What the model says of the times of the network, or of each of several; they differ in
         centre and width only.
     noise : float, optional
@@ -88,7 +88,7 @@ class Hypotheses:
 
     Examples
     --------
-    >>> forecast = Belief(np.log([1.0, 2.0, 4.0]), np.full(3, 0.1), np.zeros((3, 1)))
+    >>> forecast = Posterior(np.log([1.0, 2.0, 4.0]), np.full(3, 0.1), np.zeros((3, 1)))
     >>> told = Hypotheses(forecast).given(Repeated.of(np.array([0, 2]), np.array([101.0, 104.0])))
     >>> float(np.exp(told.marginal()[0][1]).round()), bool(told.constant_share() > 0.5)
     (102.0, True)
@@ -96,11 +96,11 @@ class Hypotheses:
 
     def __init__(
         self,
-        forecast: Belief | Sequence[Belief],
+        forecast: Posterior | Sequence[Posterior],
         noise: float | None = None,
         constants: Sequence[float] = CONSTANTS,
     ) -> None:
-        forecasts = [forecast] if isinstance(forecast, Belief) else list(forecast)
+        forecasts = [forecast] if isinstance(forecast, Posterior) else list(forecast)
         self.forecast = forecasts[0]
         noises = _NOISES if noise is None else (noise,)
         every = product(range(len(forecasts)), constants, _REACHES, noises)
@@ -108,14 +108,14 @@ class Hypotheses:
         self.network = network.astype(np.int64)
         """Which of the forecasts each hypothesis takes."""
         each = zip(self.network, self.constant, self.reach, strict=True)
-        self.beliefs = [_belief(forecasts[i], constant, reach) for i, constant, reach in each]
-        self.weights = np.exp(self._beforehand())
+        self.processes = [_posterior(forecasts[i], constant, reach) for i, constant, reach in each]
+        self.weights = np.exp(self._log_prior())
         self.weights /= self.weights.sum()
 
     @OneBlasThread()
     def given(self, runs: Repeated) -> Self:
-        """Return what is believed once these are all the runs."""
-        logs = self._beforehand() + self._evidence(runs)
+        """Return the posterior once these are all the runs."""
+        logs = self._log_prior() + self._evidence(runs)
         weights = np.exp(logs - logs.max())
         kept = np.flatnonzero(weights > _UNLIKELY)
         other = type(self).__new__(type(self))
@@ -123,8 +123,8 @@ class Hypotheses:
         other.weights = weights[kept] / weights[kept].sum()
         other.constant, other.reach = self.constant[kept], self.reach[kept]
         other.noise, other.network = self.noise[kept], self.network[kept]
-        other.beliefs = [
-            self.beliefs[i].given(runs.seen, runs.means, self.noise[i] ** 2 / runs.counts)
+        other.processes = [
+            self.processes[i].given(runs.seen, runs.means, self.noise[i] ** 2 / runs.counts)
             for i in kept
         ]
         return other
@@ -132,7 +132,7 @@ class Hypotheses:
     @OneBlasThread()
     def marginal(self) -> tuple[Floats, Floats]:
         """Return mean and deviation of the logarithm of each mapping's time, without noise."""
-        parts = [belief.marginal() for belief in self.beliefs]
+        parts = [posterior.marginal() for posterior in self.processes]
         means, scales = (np.array(part) for part in zip(*parts, strict=True))
         mean = self.weights @ means
         return mean, np.sqrt(self.weights @ (scales**2 + (means - mean) ** 2))
@@ -140,7 +140,7 @@ class Hypotheses:
     @OneBlasThread()
     def joint(self, wanted: Indices) -> tuple[Floats, Floats]:
         """Return mean and covariance of the logarithms of the times of ``wanted``."""
-        parts = [belief.joint(wanted) for belief in self.beliefs]
+        parts = [posterior.joint(wanted) for posterior in self.processes]
         means = np.array([mean for mean, _ in parts])
         mean = self.weights @ means
         apart = means - mean
@@ -154,8 +154,8 @@ class Hypotheses:
         """Draw possible logarithms of the times of ``wanted``, shape ``(n_draws, n_wanted)``."""
         shares = rng.multinomial(n_draws, self.weights)
         drawn = [
-            belief.draws(wanted, int(n), rng)
-            for belief, n in zip(self.beliefs, shares, strict=True)
+            posterior.draws(wanted, int(n), rng)
+            for posterior, n in zip(self.processes, shares, strict=True)
             if n
         ]
         return np.concatenate(drawn)
@@ -176,8 +176,8 @@ class Hypotheses:
     def _evidence(self, runs: Repeated) -> Floats:
         """Logarithm of how likely each hypothesis holds the runs, but for a common constant."""
         seen = runs.seen
-        widths = np.array([belief.width[seen] for belief in self.beliefs])
-        missed = runs.means - np.array([belief.centre[seen] for belief in self.beliefs])
+        widths = np.array([posterior.width[seen] for posterior in self.processes])
+        missed = runs.means - np.array([posterior.centre[seen] for posterior in self.processes])
         covariance = _OFFSET + self.forecast.alike(seen, seen) * (
             widths[:, :, None] * widths[:, None, :]
         )
@@ -190,7 +190,7 @@ class Hypotheses:
         within = spare * np.log(self.noise) + runs.scatter / (2 * self.noise**2)
         return np.asarray(-0.5 * surprise - volume - within)
 
-    def _beforehand(self) -> Floats:
+    def _log_prior(self) -> Floats:
         """Logarithms of the weights of all values before any run."""
         if np.unique(self.noise).size == 1:
             return np.zeros(self.noise.size)
@@ -198,13 +198,13 @@ class Hypotheses:
         return np.asarray(-0.5 * far**2)
 
 
-def _belief(forecast: Belief, constant: float, reach: float) -> Belief:
+def _posterior(forecast: Posterior, constant: float, reach: float) -> Posterior:
     """What one hypothesis says of the times."""
     middle = np.median(forecast.centre)
     unit = np.exp(forecast.centre - middle)
     k = forecast.kernel
     time = np.maximum(constant + unit, _LEFT * unit)
-    return Belief(
+    return Posterior(
         np.log(time) + middle,
         # Where little of the time is the network's, its misses weigh as little.
         forecast.width * reach * unit / time,

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Equally likely outcomes of a run that stand for all.
+# Equally likely outcomes of a run, which represent all.
 _OUTCOMES = ndtri((np.arange(32) + 0.5) / 32)
 
 

@@ -18,7 +18,7 @@ from toruscast.mapping import TaskMapping, Workload
 from toruscast.notebook import html_card
 from toruscast.routing import Routing
 from toruscast.training.forecast.answer import names_of
-from toruscast.training.forecast.forecast import belief_of
+from toruscast.training.forecast.forecast import process_of
 from toruscast.training.forecast.race import REGRET, SURE
 from toruscast.training.measured.hypotheses import Hypotheses, Repeated
 from toruscast.training.measured.runs import Runs, Times
@@ -138,7 +138,7 @@ class Plan:
         self.workload = workload
         self.routing: Routing = routing
         self._prediction = prior
-        self._prior = Hypotheses(belief_of(prior), self.noise)
+        self._prior = Hypotheses(process_of(prior), self.noise)
         self.runs: Runs | None = None
         """Runs made so far; None before the first."""
 
@@ -205,7 +205,7 @@ class Plan:
         old = [] if self.runs is None else _pairs(self.runs)
         self.runs = Runs.of(pd.DataFrame([*old, *_pairs(new)], columns=["mapping", "time"]))
         # What was concluded from fewer runs is concluded anew.
-        for concluded in ("standing", "table", "_believed", "_likely", "_drawn"):
+        for concluded in ("standing", "table", "_posterior", "_likely", "_drawn"):
             self.__dict__.pop(concluded, None)
 
     def ask(self, n: int = 1) -> list[TaskMapping]:
@@ -219,20 +219,20 @@ class Plan:
             # Nothing tells them apart but the forecast.
             order = np.argsort(self._prediction.times(), kind="stable")[:n]
             return [self.mappings[i] for i in order]
-        mean, covariance = self._believed.joint(self._likely)
-        chosen = best_batch(mean, covariance, self._believed.noise_share() ** 2, n)
+        mean, covariance = self._posterior.joint(self._likely)
+        chosen = best_batch(mean, covariance, self._posterior.noise_share() ** 2, n)
         return [self.mappings[i] for i in self._likely[chosen]]
 
     @lazy
     def standing(self) -> Standing:
         """What the runs made so far say."""
-        believed, likely = self._believed, self._likely
-        mean = believed.marginal()[0][likely]
+        posterior, likely = self._posterior, self._likely
+        mean = posterior.marginal()[0][likely]
         ran = np.isin(likely, self._which) | (self.runs is None)
         best = int(np.where(ran, mean, np.inf).argmin())
         logs = self._drawn
         lost = np.maximum(logs[:, best] - logs.min(axis=1), 0.0)
-        noise = believed.noise_share()
+        noise = posterior.noise_share()
         goal = REGRET if self.goal is None else self.goal
         rest = self._chance_of_rest(float(mean[best]))
         certainty = max(0.0, float((lost <= np.log1p(goal)).mean()) - rest)
@@ -258,7 +258,7 @@ class Plan:
             gain=float(-np.expm1(-np.quantile(lost, SURE))),
             noise=noise,
             noise_from=self._noise_from,
-            constant=believed.constant_share(),
+            constant=posterior.constant_share(),
             rivals=tuple(self.names[likely[i]] for i in rivals),
         )
 
@@ -272,7 +272,7 @@ class Plan:
         the network alone, as the model forecasts them.
         """
         if self.runs is not None:
-            mean, scale = self._believed.marginal()
+            mean, scale = self._posterior.marginal()
             reach = ndtri((1 + COVERAGE) / 2)
             time, low, high = (np.exp(mean + way * reach * scale) for way in (0.0, -1.0, 1.0))
             p_best = np.zeros(mean.size)
@@ -300,7 +300,7 @@ class Plan:
         return table.iloc[order].reset_index(drop=True)
 
     @lazy
-    def _believed(self) -> Hypotheses:
+    def _posterior(self) -> Hypotheses:
         """What all runs say; those that were disturbed are left out."""
         if self.runs is None:
             return self._prior
@@ -317,20 +317,20 @@ class Plan:
     @lazy
     def _likely(self) -> Indices:
         """Candidates that may be the fastest."""
-        mean, scale = self._believed.marginal()
+        mean, scale = self._posterior.marginal()
         return np.sort(np.argsort(mean - 2 * scale, kind="stable")[:_TOGETHER])
 
     @lazy
     def _drawn(self) -> Floats:
         """Possible logarithms of the times of the likely candidates."""
         rng = np.random.default_rng(self.seed)
-        return self._believed.draws(self._likely, _DRAWS, rng)
+        return self._posterior.draws(self._likely, _DRAWS, rng)
 
     def _chance_of_rest(self, log: float) -> float:
         """Chance, at most, that one of the less likely candidates takes less than this."""
         if self.runs is None or self._likely.size == len(self.names):
             return 0.0
-        mean, scale = self._believed.marginal()
+        mean, scale = self._posterior.marginal()
         chance = ndtr((log - mean) / np.maximum(scale, 1e-12))
         return float(np.delete(chance, self._likely).sum())
 

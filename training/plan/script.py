@@ -64,7 +64,7 @@ class Script:
     Parameters
     ----------
     command : str
-        For the shell; `PLACE` stands for the file of the mapping.
+        For the shell; `PLACE` means the file of the mapping.
     folder : path-like
         Holds the run that is under way; made when needed.
     timeout : float

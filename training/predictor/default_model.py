@@ -60,7 +60,7 @@ _PACKETS = (4, 16, 64, 128, 512)
 _UNEQUAL = 1.5
 
 
-def kept_out(samples: pd.DataFrame) -> Iterator[tuple[TimePredictor, pd.DataFrame]]:
+def held_out(samples: pd.DataFrame) -> Iterator[tuple[TimePredictor, pd.DataFrame]]:
     """Give the samples of each workload and torus with a default model that has not seen them."""
     from sklearn.model_selection import GroupKFold
 

@@ -34,13 +34,14 @@ class Simulate:
         routing: Routing,
         n_jobs: int,
     ) -> None:
-        self._mappings, self._n_jobs = mappings, n_jobs
+        self.workload, self.torus, self.mappings = workload, torus, mappings
+        self.routing, self.n_jobs = routing, n_jobs
         self._time = Task(_time, workload, torus, routing)
 
     def __call__(self, which: NDArray[np.int64], coarsening: int | None = None) -> Floats:
         """Return the times of these candidates, seconds."""
-        items = [(self._mappings[i], coarsening) for i in which]
-        return np.array(self._time.in_order(items, self._n_jobs), dtype=np.float64)
+        items = [(self.mappings[i], coarsening) for i in which]
+        return np.array(self._time.in_order(items, self.n_jobs), dtype=np.float64)
 
 
 def _time(

@@ -1,9 +1,9 @@
 """Find how misses of the default model hang together, and how far times of longer packets are off.
 
-    python benchmarks/belief.py SAMPLES.parquet --out FOLDER
+    python benchmarks/posterior.py SAMPLES.parquet --out FOLDER
 
 SAMPLES are those of `tools/train_default.py`. Each pair of workload and torus is forecast by a
-model that has not seen it and raced; belief.csv says for many kernels how likely they made the
+model that has not seen it and raced; posterior.csv says for many kernels how likely they made the
 times that were not simulated, and the share of these in 90 % intervals. longer.csv says of
 simulations with 2 to 16 packets in one how far they are off the time: about five minutes.
 """
@@ -24,11 +24,11 @@ from scipy.stats import t as student
 
 from toruscast.simulation import simulate
 from toruscast.training import Budget, rcc, read_samples
-from toruscast.training.forecast.forecast import belief_of
-from toruscast.training.forecast.posterior import Belief, Kernel
+from toruscast.training.forecast.forecast import process_of
+from toruscast.training.forecast.posterior import Kernel, Posterior
 from toruscast.training.forecast.race import Race, run
 from toruscast.training.predictor import default_model
-from toruscast.training.predictor.default_model import kept_out
+from toruscast.training.predictor.default_model import held_out
 
 Floats = NDArray[np.float64]
 # Where all take nearly the same time, there is nothing to learn.
@@ -49,10 +49,10 @@ class Raced(NamedTuple):
 
 def races(samples: pd.DataFrame) -> Iterator[Raced]:
     """Race the mappings of each workload and torus."""
-    for model, table in kept_out(samples):
+    for model, table in held_out(samples):
         times = table["time"].to_numpy()
         prior = model.prior_prediction(table)
-        contest = Race(belief_of(prior), table["release_bound"].to_numpy())
+        contest = Race(process_of(prior), table["release_bound"].to_numpy())
         run(contest, lambda which, times=times: times[which], Budget())
         if np.ptp(np.log(times)) >= LEAST_SPREAD and len(contest.order) < times.size:
             order = np.array(contest.order)
@@ -64,11 +64,11 @@ def score(all_races: list[Raced], kernel: Kernel) -> dict[str, Any]:
     likely, held = [], []
     for logs, centre, width, features, simulated in all_races:
         rest = np.setdiff1d(np.arange(logs.size), simulated)
-        belief = Belief(centre, width, features, kernel).given(simulated, logs[simulated])
-        middle, scale = belief.marginal(rest)
+        posterior = Posterior(centre, width, features, kernel).given(simulated, logs[simulated])
+        middle, scale = posterior.marginal(rest)
         away = (logs[rest] - middle) / scale
-        likely.append((student.logpdf(away, belief.freedom) - np.log(scale)).mean())
-        held.append((np.abs(away) <= student.ppf(0.95, belief.freedom)).mean())
+        likely.append((student.logpdf(away, posterior.freedom) - np.log(scale)).mean())
+        held.append((np.abs(away) <= student.ppf(0.95, posterior.freedom)).mean())
     return {
         **kernel._asdict(),
         "log_likelihood": np.mean(likely),
@@ -125,7 +125,7 @@ def main() -> None:
     kernels = [Kernel(*values) for values in shares]
     table = pd.DataFrame([score(raced, kernel) for kernel in kernels])
     tables = {
-        "belief": table.sort_values("log_likelihood", ascending=False, ignore_index=True),
+        "posterior": table.sort_values("log_likelihood", ascending=False, ignore_index=True),
         "longer": off(longer(samples)),
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
