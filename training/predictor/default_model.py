@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from toruscast.mapping import CommGraph, Torus
+from toruscast.mapping import CommGraph, Torus, parse_torus, patterns, strategies
 from toruscast.training.samples.samples import Case, build_samples
 
 from .predictor import TimePredictor
@@ -104,8 +104,6 @@ def train_default(samples: pd.DataFrame) -> TimePredictor:
 
 def default_cases() -> list[Case]:
     """Return the workloads, tori and mappings of the default model."""
-    from toruscast.mapping import parse_torus, strategies
-
     rng = np.random.default_rng(_SEED)
     hosts = [(Torus(shape), 1) for shape in _SHAPES]
     hosts += [(parse_torus(name), tasks_per_node) for name, tasks_per_node in _MACHINES]
@@ -120,8 +118,6 @@ def default_cases() -> list[Case]:
 
 def _patterns(n_tasks: int, payload: int, rng: np.random.Generator) -> list[CommGraph]:
     """Draw some of each kind of communication over ``n_tasks`` tasks (a power of two)."""
-    from toruscast.mapping import patterns
-
     bits = n_tasks.bit_length() - 1
     flat = (2 ** (bits // 2), 2 ** (bits - bits // 2))
     solid = (2 ** (bits // 3), 2 ** ((bits + 1) // 3), 2 ** (bits - bits // 3 - (bits + 1) // 3))
@@ -139,8 +135,6 @@ def _patterns(n_tasks: int, payload: int, rng: np.random.Generator) -> list[Comm
 
 
 def _random(n_tasks: int, nbytes: int, rng: np.random.Generator) -> CommGraph:
-    from toruscast.mapping import patterns
-
     degree = int(rng.integers(3, 13))
     return patterns.random_pairs(n_tasks, degree, nbytes, seed=int(rng.integers(2**31)))
 
