@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from toruscast.training import Measured, Runs, Training
-from toruscast.training.evaluate.learning_curve import growth, kept_out
+from toruscast.training.evaluate.learning_curve import growth, held_out
 from toruscast.training.measured.references import in_words
 from toruscast.units import number, percent, time_unit
 from toruscast.wording import counted, shown_name
@@ -297,7 +297,7 @@ def _growth(found: Training) -> list[Section]:
     """Return what held-out samples and more samples say, where there are enough."""
     if len(found.samples) < _FEWEST:
         return []
-    said = kept_out(found.samples, found.model)
+    said = held_out(found.samples, found.model)
     times = found.samples["time"].to_numpy()
     labels = [str(name) for name in found.samples.get("mapping", range(len(times)))]
     grown = growth(found.samples, found.model).dropna()

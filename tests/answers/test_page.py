@@ -12,7 +12,7 @@ from toruscast.answers.html import json_block
 from toruscast.answers.traffic import binned, hop_shares
 from toruscast.answers.write import answer_of, write_report
 from toruscast.errors import InputError
-from toruscast.training.evaluate.learning_curve import growth, kept_out
+from toruscast.training.evaluate.learning_curve import growth, held_out
 from toruscast.training.mesh import link_seconds
 
 
@@ -69,7 +69,7 @@ def test_what_a_step_sends_is_the_busy_share_of_its_links(every):
 def test_more_samples_order_better_and_all_are_forecast_unseen(every):
     found = every["trained"]
     samples = found.samples
-    said = kept_out(samples, found.model)
+    said = held_out(samples, found.model)
     assert said.shape == (len(samples),)
     assert not np.allclose(said, found.model.predict(samples), rtol=1e-6)
     grown = growth(samples, found.model)
