@@ -9,8 +9,6 @@ import pytest
 from source_files import SOURCE, imported, name_of
 
 MOST_ARGUMENTS, MOST_UNFORMATTED = 8, 30
-# Lines of code of a function, and functions that have more.
-LONG, MOST_LONG = 60, 7
 # Not the user's input, but a network that cannot move, and a machine that gives no time.
 OTHER_ERRORS = {"StallError", "RunError"}
 
@@ -33,19 +31,6 @@ def test_functions_take_few_positional_arguments(path):
         if len(given) > MOST_ARGUMENTS and "cli" not in path.parts:
             many[function.name] = len(given)
     assert many == {}
-
-
-def test_few_functions_are_long():
-    long = []
-    for path in SOURCE:
-        lines = path.read_text().split("\n")
-        for function in nodes(path, ast.FunctionDef):
-            start = function.body[ast.get_docstring(function) is not None :]
-            body = lines[start[0].lineno - 1 : function.end_lineno] if start else []
-            code = [line for line in body if line.strip() and not line.strip().startswith("#")]
-            if not is_kernel(path) and len(code) > LONG:
-                long.append(f"{name_of(path)}.{function.name}")
-    assert len(long) <= MOST_LONG, long
 
 
 def test_files_do_not_import_each_other_in_circles():
