@@ -36,9 +36,9 @@ from .simulate_rest import affordable, error_of
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 # Standard deviations of the logarithm of a measured time over the mean of the networks: what each
-# mapping has for itself, and what all of a program have in common. Over seven measured programs and
-# exchanges (`studies/real_mpi`, `studies/emulated_torus`) the first is .10 in the root mean square;
-# the second is .07 in three exchanges of known length, rounded up.
+# mapping has for itself, and what all of a program have in common. Of the measurements of
+# `studies/real_mpi` and `studies/emulated_torus` the first is .10 in the root mean square; the
+# second, known for the three exchanges of the latter alone, is .07, rounded up.
 _OWN, _COMMON = 0.1, 0.1
 # Mappings of like features have a little of their own part alike.
 _KERNEL = Kernel(common=0.5, smooth=0.05, own=0.45, freedom=float("inf"))
