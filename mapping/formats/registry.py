@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -258,8 +259,9 @@ def _not_asked_for(source: Source, holds: Holds, other: Dialect) -> InputError:
 
 def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
     fits = recognised(source)
-    if not (known := foreign(source)) and not fits:
-        # What is no text, or holds nothing, says so.
+    known = foreign(source)
+    if not Path(source.path).exists() or (not known and not fits):
+        # What is not there, is no text, or holds nothing, says so.
         source.text.first_line()
     noun = NOUNS[holds]
     if fits and (_is_sure(fits[0], source) or all(fit.holds != holds for fit in fits)):
