@@ -73,6 +73,7 @@ def load_sent(traffic: Traffic) -> Sent:
         "phases": [Path(traffic.comms[0]).name],
         "n_phases": 1,
         "dependent": False,
+        "summed": False,
     }
     return Sent(stream, stream.tasks_alone, LOOK_AT_NO_MESSAGES, about)
 

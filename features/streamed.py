@@ -13,6 +13,7 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
 from toruscast.mapping.graph_stream import GraphStream
 from toruscast.mapping.task_mapping import as_mapping
+from toruscast.mapping.workload import Unrolled
 from toruscast.routing.bounds import Bounds, bounds_of
 from toruscast.routing.loads import Along, link_loads, loads_along_routes
 from toruscast.routing.routing import check_routing
@@ -31,6 +32,11 @@ class _Tasks(Workload):
     @property
     def total(self) -> CommGraph:
         """Not known as a whole."""
+        _refuse(self.name, "its edges")
+
+    @property
+    def unrolled(self) -> Unrolled:
+        """Not known, either."""
         _refuse(self.name, "its edges")
 
     def __iter__(self) -> NoReturn:

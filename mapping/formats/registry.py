@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -257,11 +256,16 @@ def _not_asked_for(source: Source, holds: Holds, other: Dialect) -> InputError:
     )
 
 
+def _is_more_than_a_prefix(fits: Sequence[Dialect]) -> bool:
+    """Whether what is no file is of more dialects than the one that takes any prefix of names."""
+    return any(fit.name != "open-mpi" for fit in fits)
+
+
 def _unknown(source: Source, holds: Holds, named: Dialect | None = None) -> InputError:
     fits = recognised(source)
     known = foreign(source)
-    if not Path(source.path).exists() or (not known and not fits):
-        # What is not there, is no text, or holds nothing, says so.
+    if not known and (not fits or not (source.is_file or _is_more_than_a_prefix(fits))):
+        # What is not there, is a folder or no text, or holds nothing, says so.
         source.text.first_line()
     noun = NOUNS[holds]
     if fits and (_is_sure(fits[0], source) or all(fit.holds != holds for fit in fits)):

@@ -19,6 +19,7 @@ class PyToruscast(PythonPackage):
 
     with default_args(type=("build", "run")):
         depends_on("py-click@8.2:")
+        depends_on("py-jinja2@3.1:")
         depends_on("py-joblib@1.4:")
         depends_on("py-lazy-loader@0.4:")
         depends_on("py-networkx@3.2:")

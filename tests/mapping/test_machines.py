@@ -176,7 +176,7 @@ def test_plain_torus(text):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "bad torus: found , expected sizes such as"),
+        ("", "bad torus: found nothing, expected sizes such as"),
         ("8x8x", "bad torus: found 8x8x"),
         ("8x0", "bad torus shape"),
         ("-3x3", "bad torus"),

@@ -20,7 +20,7 @@ HOPS = mean_hops(COMM, TORUS, CANDIDATES) * len(CANDIDATES)
 @pytest.fixture
 def dear(monkeypatch):
     """Simulations cost so much that four packets must be one."""
-    monkeypatch.setattr(order, "_WORTH", HOPS / 3.5)
+    monkeypatch.setattr(order, "_MOST_HOPS", HOPS / 3.5)
 
 
 def test_packet_hops_are_counted_as_the_simulator_has_them():
@@ -36,9 +36,9 @@ def test_packet_hops_are_counted_as_the_simulator_has_them():
 def test_packets_are_as_long_as_the_worth_asks_for(monkeypatch):
     workload = as_workload(COMM)
     for worth, merged in ((1.0, 1), (0.6, 2), (0.3, 4), (0.1, 16), (1e-3, None)):
-        monkeypatch.setattr(order, "_WORTH", HOPS * worth)
+        monkeypatch.setattr(order, "_MOST_HOPS", HOPS * worth)
         assert order.affordable(workload, TORUS, CANDIDATES) == merged
-    monkeypatch.setattr(order, "_WORTH", np.inf)
+    monkeypatch.setattr(order, "_MOST_HOPS", np.inf)
     for part, merged in ((1.1, 1), (0.3, 4), (-1, None)):
         seconds = part * HOPS / HOPS_A_SECOND
         assert order.affordable(workload, TORUS, CANDIDATES, seconds) == merged
@@ -49,7 +49,7 @@ def test_messages_of_many_packets_keep_some_of_them(monkeypatch):
     workload = as_workload(long)
     hops = mean_hops(long, TORUS, CANDIDATES) * len(CANDIDATES)
     for worth, merged in ((1 / 30, 32), (1 / 100, 128), (1 / 200, None)):
-        monkeypatch.setattr(order, "_WORTH", hops * worth)
+        monkeypatch.setattr(order, "_MOST_HOPS", hops * worth)
         assert order.affordable(workload, TORUS, CANDIDATES) == merged
 
 

@@ -61,7 +61,7 @@ def test_no_mapping_beats_the_bounds(case):
     capacity = int(mapping.occupancy.max())
     bound = least_time(comm, torus, capacity)
     # Ticks may shorten what software, hops and packets need.
-    clocks = clock_roundings([comm], torus, mapping, 1)
+    clocks = clock_roundings(as_workload(comm), torus, mapping, 1)
     assert simulate(comm, torus, mapping).time >= min(c.after(0.0, bound.total) for c in clocks)
     least_hops, least_link = least_loads(comm, torus, capacity)
     from toruscast.routing import link_loads

@@ -68,6 +68,13 @@ def _items(line: str) -> list[str] | None:
     return items if all(ITEM.fullmatch(item) for item in items) else None
 
 
+def _may_be_ranks(source: Source) -> bool:
+    """Whether the first lines are ranks, none of them twice."""
+    found = [_items(line) for _, line in source.lines[:8]]
+    ranks = [rank for items in found if items for rank in items]
+    return bool(found) and all(found) and len({*ranks}) == len(ranks)
+
+
 def read(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping: the rank at each position, positions filling host after host."""
     text = source.text
@@ -147,7 +154,7 @@ DIALECT = Dialect(
     read=read,
     write=write,
     weak=lambda source: not has_sign(source),
-    near=lambda source: bool(source.lines) and all(_items(line) for _, line in source.lines[:8]),
+    near=_may_be_ranks,
     suffixes=("mpich_rank_order",),
     documentation="""
 The rank at each position, with commas between and ranges such as `4-7`: the inverse of a mapping.
