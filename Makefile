@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower jax pythons soak clean-kernels clean
+.PHONY: jax-installed rank test test-all lint types docs docs-serve notebooks bench results figures pages model fuzz kills laws audit lower jax pythons soak clean-kernels clean
 
 rank: .venv/installed
 	$(BIN)/toruscast rank --comm lammps-lj-512 --torus 8x8x8 --check
@@ -103,10 +103,12 @@ audit: .venv/installed-dev
 	fi; cat .venv/audit.log; exit $$code
 
 # Meshes inside the newest JAX, and the text of programs that it compiles: 100 MB more.
-jax: .venv/installed-dev
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[jax]'
+jax: jax-installed
 	$(BIN)/python -m pytest -q tests/training/test_frameworks.py tests/training/test_mesh_jax.py \
 		tests/mapping/test_hlo.py tests/cli/test_mesh.py
+
+jax-installed: .venv/installed-dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[jax]'
 
 # The lower bounds of pyproject.toml, with Python 3.11 or 3.12.
 # Made by: uv pip compile --resolution lowest-direct --python-version 3.11 pyproject.toml
