@@ -196,7 +196,9 @@ def short(monkeypatch):
     "part",
     [
         hybrids.single,
-        lambda inputs: hybrids.hybrid_sets(inputs, plan.SMALL),
+        pytest.param(
+            lambda inputs: hybrids.hybrid_sets(inputs, plan.SMALL), marks=pytest.mark.slow
+        ),
         own.own_row,
         together.mixture,
         reach.learning_curve,
