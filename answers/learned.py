@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from toruscast.training import Measured, Runs, Training
-from toruscast.training.evaluate.learning_curve import growth, held_out
 from toruscast.training.measured.references import in_words
 from toruscast.units import number, percent, time_unit
 from toruscast.wording import counted, shown_name
 
 from . import svg
 from .blocks import Answer, Cells, Chart, Headline, Section, Sentence, TableBlock
+
+if TYPE_CHECKING:
+    from toruscast.training import Measured, Runs, Training
 
 # Outliers that are named.
 _NAMED = 3
@@ -28,6 +29,11 @@ _FEWEST = 12
 _WORTH = 0.01
 # What of the samples' own words is told; the command and versions stand there anyway.
 _ORIGIN = ("graphs", "tori", "routing", "seed", "times", "created")
+
+
+def _is_measured(found: Training | Measured) -> TypeGuard[Measured]:
+    """Whether times of a machine were learned; asked so, scikit-learn is not loaded."""
+    return hasattr(found, "runs")
 
 
 def learned_content(found: Measured | None) -> dict[str, Any] | None:
@@ -139,13 +145,13 @@ def answer(
     ``quality`` is of `summarise`, where it is not part of what was found.
     """
     model = found.model
-    source = "measured times" if isinstance(found, Measured) else "simulated samples"
+    source = "measured times" if _is_measured(found) else "simulated samples"
     facts = [
         ("samples", str(model.n_samples_)),
         ("target", model.target),
         *((key, str(model.provenance_[key])) for key in _ORIGIN if model.provenance_.get(key)),
     ]
-    if isinstance(found, Measured):
+    if _is_measured(found):
         first, *notes = learned_lines(found)
         head, badge = Headline(first), ""
         sections = [
@@ -195,7 +201,7 @@ def _content(found: Training | Measured, quality: pd.DataFrame | None, file: str
         "target": model.target,
         "quality": [] if quality is None else quality.to_dict("records"),
     }
-    return content | ({"learned": learned_content(found)} if isinstance(found, Measured) else {})
+    return content | ({"learned": learned_content(found)} if _is_measured(found) else {})
 
 
 def score(metric: str, value: float) -> str:
@@ -295,6 +301,8 @@ def _tried(found: Measured) -> TableBlock:
 
 def _growth(found: Training) -> list[Section]:
     """Return what held-out samples and more samples say, where there are enough."""
+    from toruscast.training.evaluate.learning_curve import growth, held_out
+
     if len(found.samples) < _FEWEST:
         return []
     said = held_out(found.samples, found.model)
