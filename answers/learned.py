@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 import pandas as pd
@@ -160,7 +160,7 @@ def answer(
         if quality is not None:
             sections.append(Section("", [quality_table(quality)]))
     else:
-        quality = found.quality
+        quality = cast("Training", found).quality
         scores = {str(row["metric"]): row for row in quality.to_dict("records")}
         rcc = scores["rcc"]
         text = (
@@ -173,7 +173,7 @@ def answer(
         notes = ["Times are simulated: how far a machine follows them is not known."]
         sections = [
             Section("", [quality_table(quality)], wide=False),
-            *_growth(found),
+            *_growth(cast("Training", found)),
         ]
     sections.append(Section("What the model rests on", [_rests_on(found)]))
     return Answer(

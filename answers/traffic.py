@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from toruscast.features.reasons import Reasons, explain
 from toruscast.mapping import Torus, Workload
-from toruscast.mapping.formats import write_mapping
+from toruscast.mapping.formats.mappings.coordinates import bluegene_text
 from toruscast.routing.routing import injection_fifos, ways_are_open
 from toruscast.typing import Routing
 from toruscast.units import nbytes, number, seconds, time_unit
@@ -324,10 +322,7 @@ class View:
         """Return the best mapping as the launcher's file; None if it is too long for a page."""
         if self.workload.n_tasks > _MOST_LINES:
             return None
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "best.map"
-            write_mapping(self.candidates[0].mapping, path, torus=self.torus)
-            return File("best.map", path.read_text(encoding="utf-8"))
+        return File("best.map", bluegene_text(self.candidates[0].mapping, self.torus))
 
 
 def setting_of(workload: Workload, torus: Torus) -> str:

@@ -125,7 +125,9 @@ def test_candidates_are_sorted_and_filtered(browser, pages):
         page.locator("#candidates th button").nth(2).click()
         assert rows.first.inner_text() != first
         page.fill("input[type=search]", "identity")
-        assert page.locator("#candidates tbody tr:visible").count() == 1
+        left = page.locator("#candidates tbody tr:visible").all_inner_texts()
+        assert 0 < len(left) < 12
+        assert all("identity" in row for row in left)
 
 
 def test_everything_stands_on_paper(browser, pages):
@@ -133,8 +135,9 @@ def test_everything_stands_on_paper(browser, pages):
         page.emulate_media(media="print")
         box = page.locator("#map-a").bounding_box()
         assert box["height"] > 50
-        for text in ("What moved", "Spread"):
-            assert page.locator(f"h2:has-text('{text}')").is_visible()
+        headings = page.locator("h2")
+        assert headings.count() > 3
+        assert all(heading.is_visible() for heading in headings.all())
         assert page.locator("#modes").is_hidden()
         assert page.locator(".scroll").evaluate_all(
             "(all) => all.every((e) => getComputedStyle(e).overflow === 'visible')"

@@ -15,6 +15,7 @@ from toruscast.errors import InputError
 from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
+from ...torus import Torus
 from .._table import WHOLE, Column, Table, fields, read_table, whole
 from ..dialect import Dialect
 from ..opening import label
@@ -27,7 +28,6 @@ from .build import (
     rows_of,
     within,
     write_lines,
-    write_rows,
 )
 from .node_lists import are_nodes
 from .rank_order import has_sign
@@ -171,9 +171,14 @@ def _may_start_with_tasks(table: Table, width: int, options: MappingOptions) -> 
 
 def write_bluegene(mapping: TaskMapping, path: Path, target: Target) -> None:
     """Write coordinates and slot of each task."""
-    torus = target.torus
-    head = " ".join(ONE_DIMENSION) + "\n" if torus.ndim == 1 else ""
-    write_rows(path, head, np.column_stack([torus.coords[mapping.node], mapping.slot]), " ")
+    write_lines(path, bluegene_text(mapping, target.torus))
+
+
+def bluegene_text(mapping: TaskMapping, torus: Torus) -> str:
+    """Return lines of coordinates and slot, one for each task."""
+    head = [" ".join(ONE_DIMENSION)] if torus.ndim == 1 else []
+    rows = np.column_stack([torus.coords[mapping.node], mapping.slot]).tolist()
+    return "\n".join([*head, *(" ".join(map(str, row)) for row in rows), ""])
 
 
 def is_vcoord(source: Source) -> bool:
