@@ -24,7 +24,7 @@ _MOST_SHARES, _FEWEST = 130_000, 3
 _MOST_LISTED, PAIRS = 1200, 3
 # Hops of all messages up to which the pairs behind links are looked for.
 _MOST_HOPS = 20_000_000
-# Busy times are kept in steps of 1/250 of the busiest link; this stands for no link.
+# Busy times are kept in steps of 1/250 of the busiest link; this value marks a missing link.
 STEPS, MISSING = 250, 255
 BARS = " ▁▂▃▄▅▆▇█"
 """What a share of the busiest link looks like in a terminal, from idle to full."""
@@ -231,7 +231,7 @@ def places(shape: Sequence[int], height: float = 330.0) -> tuple[int, list[dict[
 def heat_lines(torus: Torus, busy: NDArray[np.float64], width: int) -> list[tuple[str, str, str]]:
     """Return a name and two lines for each dimension: of its plus and of its minus links.
 
-    A character stands for the busiest of the links that leave the nodes with one coordinate, over
+    A character shows the busiest of the links that leave the nodes with one coordinate, over
     the busiest link of all; where a dimension has more coordinates than ``width``, for several.
 
     Examples

@@ -132,7 +132,7 @@ def runs_made(made: Plan, times: str | None = None) -> str:
 
 
 def besides(made: Plan) -> str:
-    """Return what is known of noise and computation."""
+    """Return the sentences about noise and computation."""
     standing, runs = made.standing, made.runs
     noise = _share(standing.noise)
     if runs is None:
@@ -223,7 +223,7 @@ def times_chart(made: Plan) -> Chart:
 
 
 def _table(made: Plan, top: int | None) -> TableBlock:
-    """Return what is known of each mapping."""
+    """Return the table of the mappings, with their runs and likely times."""
     rows = made.table.to_dict("records")
     scale, unit = time_unit(made.table[["time", "measured"]].to_numpy().ravel())
     yours = _yours(made)

@@ -160,13 +160,13 @@ class _Simulated:
                 "count all."
             )
         if result.coarsening > 1:
-            notes.append(f"Each simulated packet stands for up to {result.coarsening} real ones.")
+            notes.append(f"Each simulated packet represents up to {result.coarsening} real ones.")
         if result.error is not None:
             notes.append(self._reached())
         return notes
 
     def _reached(self) -> str:
-        """Return what is known of the error that was asked for."""
+        """Return the sentence about the error that was asked for."""
         result = self.result
         asked = f"the error of {100 * result.error:.3g} % asked for" if result.error else ""
         if result.coarsening == 1:

@@ -61,7 +61,8 @@ def print_table(table: Table, console: Console, keep: int, spare: tuple[str, ...
     """Print a table; where it is too wide, closer, and then without some of its columns.
 
     The first ``keep`` columns stay, but for those of them in ``spare`` whose cells are all alike:
-    these go first. Empty cells, as beside "...", do not count. What is left out is told below.
+    these go first. Empty cells, as beside "...", do not count. A line below the table names the
+    columns left out.
     """
     from rich.measure import Measurement
 

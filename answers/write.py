@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,27 @@ from toruscast.training import Forecast, Measured, Plan, Runs, Training
 from toruscast.training.mesh import MeshForecast
 
 from . import html, learned, mesh, plan, rank, search, simulation, svg
-from .blocks import Answer
+from .blocks import Answer, Chart
 from .traffic import binned
 
+_ANSWERS: tuple[tuple[Any, Callable[[Any], Answer]], ...] = (
+    (Forecast, rank.answer),
+    (Plan, plan.answer),
+    (MeshForecast, mesh.answer),
+    (Training | Measured, learned.answer),
+    (Simulation, simulation.answer),
+    (Found, search.answer),
+    (Explanation, search.explanation),
+)
+_CHARTS: tuple[tuple[type, Callable[[Any], Chart]], ...] = (
+    (Forecast, rank.times_chart),
+    (Plan, plan.times_chart),
+    (MeshForecast, mesh.times_chart),
+    (Found, search.progress_chart),
+    (Measured, learned.observed_chart),
+    (MessageTimes, simulation.timeline_chart),
+    (Runs, plan.runs_chart),
+)
 Result = Forecast | Plan | MeshForecast | Training | Measured | Simulation | Found | Explanation
 
 
@@ -34,20 +53,9 @@ def answer_of(result: Result | Answer) -> Answer:
     """
     if isinstance(result, Answer):
         return result
-    if isinstance(result, Forecast):
-        return rank.answer(result)
-    if isinstance(result, Plan):
-        return plan.answer(result)
-    if isinstance(result, MeshForecast):
-        return mesh.answer(result)
-    if isinstance(result, Training | Measured):
-        return learned.answer(result)
-    if isinstance(result, Simulation):
-        return simulation.answer(result)
-    if isinstance(result, Found):
-        return search.answer(result)
-    if isinstance(result, Explanation):
-        return search.explanation(result)
+    for kind, answer in _ANSWERS:
+        if isinstance(result, kind):
+            return answer(result)
     found = type(result).__name__
     raise InputError("no answer to report", found=found, expected="such as a Forecast")
 
@@ -55,21 +63,10 @@ def answer_of(result: Result | Answer) -> Answer:
 def picture_of(thing: object) -> str:
     """Return the picture that a notebook shows of an object, as SVG; empty where there is none."""
     chart: Callable[[], str] | None = None
-    if isinstance(thing, Forecast):
-        chart = rank.times_chart(thing).draw
-    elif isinstance(thing, Plan):
-        chart = plan.times_chart(thing).draw
-    elif isinstance(thing, MeshForecast):
-        chart = mesh.times_chart(thing).draw
-    elif isinstance(thing, Found):
-        chart = search.progress_chart(thing).draw
-    elif isinstance(thing, Measured):
-        chart = learned.observed_chart(thing).draw
-    elif isinstance(thing, MessageTimes):
-        chart = simulation.timeline_chart(thing).draw
-    elif isinstance(thing, Runs):
-        chart = plan.runs_chart(thing).draw
-    elif isinstance(thing, CommGraph | Workload):
+    for kind, of in _CHARTS:
+        if isinstance(thing, kind):
+            chart = of(thing).draw
+    if isinstance(thing, CommGraph | Workload):
         work = as_workload(thing)
         chart = partial(svg.matrix, *binned(work, np.arange(work.n_tasks), work.n_tasks), "task")
     elif isinstance(thing, TaskMapping) and thing.torus is not None:

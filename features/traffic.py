@@ -275,8 +275,8 @@ class RoutedTraffic:
             # The time of n iterations is (end - alone) / (n - 1), with the end of all and that of
             # one alone. A phase between two barriers takes as long in every iteration as alone. So
             # the first iteration takes what it takes alone but for its last phase, and that phase
-            # ends the last iteration. What is left are n - 1 times the phases between, and the last
-            # one together with the first of the next iteration. (Draws differ after each barrier.)
+            # ends the last iteration. The rest is n - 1 times the phases between, and the last one
+            # together with the first of the next iteration. (Draws differ after each barrier.)
             first, *between, last = self.workload.phases
             ways = phase_routings(self.routing, self.workload, self.torus)[1:-1]
             stretches = [

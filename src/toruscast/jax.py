@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,6 +112,11 @@ def _read(traffic: object) -> object:
     return traffic
 
 
+# What `jax.make_mesh` raises where it has no layout: the first on purpose; the others come out of
+# its search on slices that it was not written for, such as parts of a slice.
+_NO_LAYOUT = (NotImplementedError, ValueError, AssertionError, KeyError)
+
+
 def _of_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> NDArray[np.int64] | None:
     """Positions of the devices that JAX would take itself; None if it cannot."""
     import jax
@@ -119,12 +124,16 @@ def _of_jax(devices: Sequence[Any], sizes: tuple[int, ...]) -> NDArray[np.int64]
 
     names = tuple(f"m{i}" for i in range(len(sizes)))
     own = devices[: int(np.prod(sizes))]
-    try:
-        mesh = jax.make_mesh(sizes, names, devices=own).devices
-    except (NotImplementedError, ValueError, AssertionError, KeyError):
-        try:
-            mesh = mesh_utils.create_device_mesh(sizes, own, allow_split_physical_axes=True)
-        except (NotImplementedError, ValueError, AssertionError, KeyError):
-            return None
     place = {id(device): position for position, device in enumerate(devices)}
-    return np.array([place[id(each)] for each in mesh.ravel()]).reshape(sizes)
+    makers: tuple[Callable[[], Any], ...] = (
+        lambda: jax.make_mesh(sizes, names, devices=own).devices,
+        # An axis may also take a part of a dimension of the torus.
+        lambda: mesh_utils.create_device_mesh(sizes, own, allow_split_physical_axes=True),
+    )
+    for make in makers:
+        try:
+            mesh = make()
+        except _NO_LAYOUT:
+            continue
+        return np.array([place[id(each)] for each in mesh.ravel()]).reshape(sizes)
+    return None

@@ -138,6 +138,8 @@ def test_everything_stands_on_paper(browser, pages):
         headings = page.locator("h2")
         assert headings.count() > 3
         assert all(heading.is_visible() for heading in headings.all())
+        texts = " | ".join(headings.all_inner_texts())
+        assert all(text in texts for text in ("Spread", "hottest links", "Where", "Why"))
         assert page.locator("#modes").is_hidden()
         assert page.locator(".scroll").evaluate_all(
             "(all) => all.every((e) => getComputedStyle(e).overflow === 'visible')"

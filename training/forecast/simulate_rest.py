@@ -25,7 +25,7 @@ _MOST_HOPS = 100e6
 # .93, where the model gives .89.
 _OFF = {2: 0.025, 4: 0.042, 8: 0.062, 16: 0.095}
 # A message that keeps n packets is off by .25 over the root of n at most. More packets are one only
-# where messages keep so many. Of applications that the model never saw, times are then off by .05
+# where messages keep so many. Times of applications that the model never saw are then off by .05
 # to .08 (`python -m studies run unseen`).
 _BY_LENGTH, _KEPT = 0.25, 16
 _HALF = 0.1
