@@ -28,14 +28,7 @@ _MOST_BYTES = 2**28
 @as_record(
     "traffic",
     Traffic,
-    click.option(
-        "--comm",
-        "comms",
-        required=True,
-        multiple=True,
-        metavar="FILE|NAME",
-        help=f"{options.COMM_HELP}, or the name of a shipped dataset. Given several times: phases.",
-    ),
+    options.comm_option,
     format_option,
     iterations_option(" Known for shipped datasets; 1 for files."),
     include_option,

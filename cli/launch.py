@@ -35,14 +35,7 @@ LEAST_GAIN = 0.01
 @as_record(
     "traffic",
     Traffic,
-    click.option(
-        "--comm",
-        "comms",
-        required=True,
-        multiple=True,
-        metavar="FILE|NAME",
-        help=f"{options.COMM_HELP}, or the name of a shipped dataset.",
-    ),
+    options.comm_option,
     click.option(
         "--torus",
         metavar="TORUS",

@@ -42,6 +42,14 @@ TORUS_HELP = (
 )
 
 
+comm_option = click.option(
+    "--comm",
+    "comms",
+    required=True,
+    multiple=True,
+    metavar="FILE|NAME",
+    help=f"{COMM_HELP}, or the name of a shipped dataset. Given several times: phases.",
+)
 network_option = click.option(
     "--network",
     "changes",
