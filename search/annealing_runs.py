@@ -17,6 +17,7 @@ from toruscast.typing import Routing
 from toruscast.workers import Task
 
 from .annealing import Annealer, Goal, energy_of, objective_of
+from .clock import BUSY, Clock
 from .moving import MovingLoads, usable
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class RunInputs(NamedTuple):
 
 
 class AnnealingRun(NamedTuple):
-    """One run: so many turns, or for so many seconds but not beyond a moment of the clock."""
+    """One run: so many turns, or seconds of its thread, but not beyond a moment of the day."""
 
     number: int
     hot: float
@@ -120,23 +121,23 @@ class AnnealingRuns:
         return self._energies_of(mapping)[0]
 
     def improve(
-        self, pool: Sequence[TaskMapping], turns: int | None, until: float | None, n_jobs: int
+        self, pool: Sequence[TaskMapping], turns: int | None, seconds: float, n_jobs: int
     ) -> list[TaskMapping]:
         """Return what became of the first of the pool, the most promising first.
 
-        So many ``turns`` are made in all, or as many as there is time for.
+        So many ``turns`` are made in all, or as many as there is time for in so many seconds.
         """
         jobs = self._jobs(pool)
         if turns is not None:
             some = itertools.islice(itertools.cycle(jobs), max(1, -(-turns // _TURNS)))
             plans = [AnnealingRun(i, *job, min(_TURNS, turns)) for i, job in enumerate(some)]
         else:
-            assert until is not None
-            jobs = jobs[: self._affordable(jobs[0], n_jobs * (until - time.monotonic()), n_jobs)]
-            left = max(until - time.monotonic(), 0.0)
+            clock = Clock(seconds)
+            jobs = jobs[: self._affordable(jobs[0], n_jobs * seconds, n_jobs)]
+            left = max(clock.left, 0.0)
             share = left * n_jobs / len(jobs)
-            # The clock of the day is what workers elsewhere have too.
-            end = time.time() + left
+            # The time of day is what workers elsewhere have too.
+            end = time.time() + BUSY * left
             plans = [AnnealingRun(i, *job, None, share, end) for i, job in enumerate(jobs)]
         try:
             results = Task(anneal, self.setting).in_order(plans, n_jobs)
@@ -159,9 +160,9 @@ class AnnealingRuns:
         _, goal, start = job
         n = self.setting.workload.n_tasks
         annealer = self.setting.annealer(start, goal, 0)
-        began = time.monotonic()
+        clock = Clock()
         annealer.turn(max(500, n), _COLD / n, _COLD / n)
-        each = (time.monotonic() - began) / max(500, n) * _LEAST_STEPS * n
+        each = clock.spent / max(500, n) * _LEAST_STEPS * n
         return max(least, int(seconds / max(each, 1e-9)))
 
     def different(self, mappings: Sequence[TaskMapping]) -> list[TaskMapping]:
@@ -193,8 +194,8 @@ class AnnealingRuns:
 
 def anneal(setting: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, int]:
     """Anneal once; return what came of it and how many proposals were made."""
-    began, turns = time.time(), plan.turns
-    if setting.stop.asked or began > plan.until:
+    clock, turns = Clock(plan.seconds), plan.turns
+    if setting.stop.asked or time.time() > plan.until:
         return None, 0
     n_tasks, allocation = setting.workload.n_tasks, setting.allocation
     annealer = setting.annealer(plan.start, plan.goal, setting.seed + 1000 * plan.number)
@@ -206,8 +207,8 @@ def anneal(setting: RunInputs, plan: AnnealingRun) -> tuple[TaskMapping | None, 
         if turns is not None:
             done += 1 / turns + 1e-9
         else:
-            now = time.time()
-            done = max((now - began) / max(plan.seconds, 1e-9), float(now > plan.until))
+            is_over = clock.is_over() or time.time() > plan.until
+            done = 1.0 if is_over else clock.spent / clock.seconds
     found = TaskMapping(
         annealer.best_node,
         allocation.torus,

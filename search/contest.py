@@ -20,6 +20,8 @@ from toruscast.training.forecast.forecast import forecast
 from toruscast.training.forecast.race import Budget
 from toruscast.typing import Routing
 
+from .clock import Clock
+
 logger = logging.getLogger(__name__)
 TIME = "time"
 # Error of the times that count in the end.
@@ -60,9 +62,9 @@ class Contest:
         """Return a mapping's objective, and keep the best."""
         key = mapping.node.tobytes()
         if key not in self.known:
-            began = time.monotonic()
+            clock = Clock()
             value, error = self._measured(mapping)
-            self.seconds = time.monotonic() - began
+            self.seconds = clock.spent
             self.known[key] = value, error
             how = "simulated" if self.objective == TIME else "computed"
             row = {"mapping": mapping.name, "value": value, "how": how, "from": origin}
@@ -86,15 +88,15 @@ class Contest:
         value, error = self.known[mapping.node.tobytes()]
         return value, value * (1 - error), value * (1 + error)
 
-    def decide(self, shortlist: Sequence[TaskMapping], deadline: float | None) -> None:
-        """Find the best of a shortlist, the most promising first, until a moment."""
+    def decide(self, shortlist: Sequence[TaskMapping], clock: Clock) -> None:
+        """Find the best of a shortlist, the most promising first, until the clock is over."""
         if self.objective != TIME:
             for mapping in shortlist:
-                if deadline is not None and time.monotonic() > deadline:
+                if clock.is_over():
                     return
                 self.value(mapping, _origin(mapping))
             return
-        left = np.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
+        left = max(clock.left, 0.0)
         each = max(self.seconds * _SKETCH / self.n_jobs, 1e-4)
         if self.torus.holes.links:
             shortlist = [mapping for mapping in shortlist if self._is_possible(mapping)]
@@ -103,7 +105,7 @@ class Contest:
         with warnings.catch_warnings():
             # The race simulates what its model is unsure of.
             warnings.simplefilter("ignore")
-            budget = Budget(len(raced), None if deadline is None else 0.8 * left)
+            budget = Budget(len(raced), 0.8 * left if np.isfinite(left) else None)
             answer = forecast(
                 self.workload,
                 self.torus,
@@ -128,7 +130,7 @@ class Contest:
             key = mapping.node.tobytes()
             self.rows[key] = {**described, **self.rows.get(key, {})}
         for number, name in enumerate(answer.table["mapping"].head(_WINNERS)):
-            if number and deadline is not None and time.monotonic() > deadline:
+            if number and clock.is_over():
                 break
             mapping = answer.named(name)
             self.value(mapping, _origin(mapping))

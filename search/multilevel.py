@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from toruscast.mapping.allocation import Allocation
 from ._delta_kernels import Uses
 from ._matching_kernels import match_pairs
 from .annealing import Annealer, Goal
+from .clock import Clock
 
 # A torus is merged down to this many nodes, which are mapped well from any start.
 _FEW_NODES = 32
@@ -39,7 +39,7 @@ class _Level:
 
 
 def multilevel(
-    workload: Workload, allocation: Allocation, seed: int, until: float = np.inf
+    workload: Workload, allocation: Allocation, seed: int, clock: Clock
 ) -> TaskMapping | None:
     """Return a mapping of few hop-bytes, or None if tasks are bound.
 
@@ -54,8 +54,8 @@ def multilevel(
     allocation : Allocation
     seed : int
         Seed of random choices.
-    until : float
-        Moment of `time.monotonic` after which levels are no longer annealed.
+    clock : Clock
+        Levels are no longer annealed after it is over.
     """
     if allocation.fixed:
         return None
@@ -66,7 +66,7 @@ def multilevel(
     node = rng.permutation(places)
     for level, finer in zip(levels[::-1], [*levels[-2::-1], None], strict=True):
         first = level is coarsest
-        node = _annealed(level, node, first, int(rng.integers(2**31)), until)
+        node = _annealed(level, node, first, int(rng.integers(2**31)), clock)
         if finer is not None:
             below = np.empty(finer.weight.shape[0], dtype=np.int64)
             below[level.items] = level.halves[node]
@@ -155,12 +155,12 @@ def _merged(
 
 
 def _annealed(
-    level: _Level, node: NDArray[Any], first: bool, seed: int, until: float
+    level: _Level, node: NDArray[Any], first: bool, seed: int, clock: Clock
 ) -> NDArray[np.int64]:
     """Anneal the items of a level by their hop-bytes."""
     entries = sparse.triu(level.weight, k=1).tocoo()
     n_items, n_nodes = level.weight.shape[0], level.torus.n_nodes
-    if not entries.nnz or n_nodes < 2 or time.monotonic() > until:
+    if not entries.nnz or n_nodes < 2 or clock.is_over():
         return node.astype(np.int64)
     comm = CommGraph(n_items, entries.row, entries.col, entries.data)
     uses = Uses(
@@ -181,6 +181,6 @@ def _annealed(
     for turn in range(_TURNS):
         at, then = (hot * (_COLD / hot) ** (t / _TURNS) / n_items for t in (turn, turn + 1))
         annealer.turn(max(200, steps * n_items // _TURNS), at, then)
-        if time.monotonic() > until:
+        if clock.is_over():
             break
     return annealer.best_node.astype(np.int64)

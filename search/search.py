@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from toruscast.wording import shown_name
 
 from ._anneal_kernels import anneal
 from .annealing_runs import AnnealingRuns
+from .clock import Clock
 from .contest import TIME, Contest
 from .lower_bounds import least_loads, least_time
 from .partitioners import placed_by
@@ -36,7 +36,7 @@ from .starts import starts
 
 logger = logging.getLogger(__name__)
 # Shares of the time: starts have the first at most, proving what was found the second. Annealing
-# has the rest, and at least the third, even where the processors were busy with other work before.
+# has the rest, and at least the third, even where starts took longer.
 _BEGINNING, _PROVING, _ANNEALING = 0.2, 0.25, 0.5
 # A mapping so near to the bound that looking further is not worth it, and starts looked at first.
 _AT_BOUND, _LOOKED_AT = 1e-4, 8
@@ -159,7 +159,9 @@ def search(
     mappings : sequence of TaskMapping
         Yours: the gain counts from the best of them.
     seconds : float
-        How long to search. The step that is under way is finished first. The search ends early when
+        How long to search: seconds of the processors, which are the wall's where no other program
+        keeps them busy, and at most half of the wall's elsewhere. The step that is under way is
+        finished first. The search ends early when
         a mapping is within 0.01 % of the bound that no mapping can beat. The first search on a
         machine compiles for up to half a minute before that time; special networks and other
         routings may compile within it.
@@ -212,7 +214,7 @@ def search(
     needed = _KERNELS if objective == TIME and routing == "deterministic" else _KERNELS[:2]
     if turns is None and not all(map(is_compiled, needed)):
         _compile(objective, routing)
-    deadline = None if turns is not None else time.monotonic() + seconds
+    clock = Clock(_BEGINNING * seconds if turns is None else None)
     bound = _bound(workload, allocation, objective)
     contest = Contest(workload, torus, objective, routing, seed, n_jobs, better)
     runs = AnnealingRuns(workload, allocation, objective, routing, seed)
@@ -223,15 +225,14 @@ def search(
     try:
         for mapping in yours:
             contest.value(mapping, "given" if given else "tasks in order")
-        begun = None if deadline is None else deadline - (1 - _BEGINNING) * seconds
         others = placed_by(also, workload, allocation, seed)
-        made = starts(workload, allocation, seed, begun, runs.energy)
+        made = starts(workload, allocation, seed, clock, runs.energy)
         pool = sorted([*yours, *others, *made], key=runs.energy)
         goal = bound * (1 + _AT_BOUND)
-        if _compare_starts(contest, pool[:_LOOKED_AT], goal, begun):
+        if _compare_starts(contest, pool[:_LOOKED_AT], goal, clock):
             why = "no mapping can be better"
         else:
-            _anneal(contest, runs, pool, turns, deadline, seconds)
+            _anneal(contest, runs, pool, turns, seconds, clock.spent)
     except KeyboardInterrupt:
         if contest.best is None:
             raise
@@ -271,12 +272,12 @@ def search(
 
 
 def _compare_starts(
-    contest: Contest, several: Sequence[TaskMapping], goal: float, until: float | None
+    contest: Contest, several: Sequence[TaskMapping], goal: float, clock: Clock
 ) -> bool:
     """Compare mappings until one reaches the goal, or it is late; return whether one has."""
     for mapping in several:
         contest.value(mapping, "strategy")
-        if contest.least <= goal or (until is not None and time.monotonic() > until):
+        if contest.least <= goal or clock.is_over():
             break
     return contest.least <= goal
 
@@ -286,16 +287,15 @@ def _anneal(
     runs: AnnealingRuns,
     pool: list[TaskMapping],
     turns: int | None,
-    deadline: float | None,
     seconds: float,
+    spent: float,
 ) -> None:
     """Improve mappings, and let the distinct best of all race each other."""
-    until = None if deadline is None else deadline - _PROVING * seconds
-    if until is not None and deadline is not None:
-        until = max(until, time.monotonic() + _ANNEALING * seconds)
-        deadline = max(deadline, until + _PROVING / 2 * seconds)
-    found = runs.improve(pool, turns, until, contest.n_jobs)
-    contest.decide(runs.different([*found, *pool]), deadline)
+    proving = _PROVING * seconds
+    annealing = max(seconds - spent - proving, _ANNEALING * seconds)
+    found = runs.improve(pool, turns, annealing, contest.n_jobs)
+    proving = max(seconds - spent - annealing, proving / 2)
+    contest.decide(runs.different([*found, *pool]), Clock(None if turns is not None else proving))
 
 
 def _compile(objective: str, routing: Routing) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 
 from toruscast.mapping import TaskMapping, Workload, strategies
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.strategies import registry
 
+from .clock import Clock
 from .multilevel import multilevel
 from .products import product_starts
 
@@ -29,7 +29,7 @@ def starts(
     workload: Workload,
     allocation: Allocation,
     seed: int,
-    until: float | None,
+    clock: Clock,
     energy: _Energy,
 ) -> list[TaskMapping]:
     """Return different mappings on nodes that are ours, the most promising first.
@@ -40,38 +40,37 @@ def starts(
         What is sent, and the nodes that are ours.
     seed : int
         Seed of all random choices.
-    until : float or None
-        Moment of `time.monotonic` at which the work ends; None: the same mappings whatever the
-        time.
+    clock : Clock
+        The work ends when it is over; if it never is, the same mappings are made on any machine.
     energy : callable
         A number that is smaller for a more promising mapping.
     """
-    sources = _Sources(workload, allocation, seed, until)
+    sources = _Sources(workload, allocation, seed, clock)
     found: dict[bytes, tuple[float, TaskMapping]] = {}
 
     def best() -> float:
         return min((each[0] for each in found.values()), default=math.inf)
 
     def draw(source: _Source) -> None:
-        before, began = best(), time.monotonic()
+        before, began = best(), clock.spent
         mapping = next(source.mappings, None)
         if mapping is None:
             source.is_over = True
             return
         found.setdefault(mapping.node.tobytes(), (energy(mapping), mapping))
-        source.seconds += time.monotonic() - began
+        source.seconds += clock.spent - began
         source.draws += 1
         if math.isfinite(before):
             source.gain += max(1 - best() / before, 0.0) if before else 0.0
 
     # However late it is, a search has a start that is not bad.
-    for source in sources.all[: None if until is None else _ALWAYS]:
+    for source in sources.all[: _ALWAYS if sources.has_end else None]:
         while not source.is_over:
             draw(source)
-    while until is not None:
-        now = time.monotonic()
-        open_ones = [s for s in sources.all if not s.is_over and now + s.expected_seconds < until]
-        if not open_ones or now > until:
+    while sources.has_end:
+        left = clock.left
+        open_ones = [s for s in sources.all if not s.is_over and s.expected_seconds < left]
+        if not open_ones:
             break
         draw(max(open_ones, key=lambda source: source.promise))
     ranked = sorted(found.values(), key=lambda each: each[0])
@@ -101,16 +100,14 @@ class _Source:
 class _Sources:
     """Where mappings come from, for one workload."""
 
-    def __init__(
-        self, workload: Workload, allocation: Allocation, seed: int, until: float | None
-    ) -> None:
+    def __init__(self, workload: Workload, allocation: Allocation, seed: int, clock: Clock) -> None:
         self.workload, self.allocation, self.seed = workload, allocation, seed
-        self.until = math.inf if until is None else until
-        self.most_levels = _LEVELS if until is None else _MOST_LEVELS
+        self.clock, self.has_end = clock, math.isfinite(clock.seconds)
+        self.most_levels = _MOST_LEVELS if self.has_end else _LEVELS
         # Strategies see the whole torus.
         room = -(-workload.n_tasks // allocation.torus.n_nodes)
         capacity = min(max(room, 1), allocation.tasks_per_node)
-        self.placement = strategies.Placement(workload, allocation.torus, capacity, self.until)
+        self.placement = strategies.Placement(workload, allocation.torus, capacity, clock.is_over)
         n = workload.n_tasks
         self.all = [
             _Source(self._fast(), 1e-5 * n),
@@ -142,7 +139,7 @@ class _Sources:
 
     def _levels(self) -> Iterator[TaskMapping]:
         for number in range(self.most_levels):
-            mapping = multilevel(self.workload, self.allocation, self.seed + number, self.until)
+            mapping = multilevel(self.workload, self.allocation, self.seed + number, self.clock)
             if mapping is None:
                 return
             yield mapping.renamed(f"multilevel@{number + 1}")

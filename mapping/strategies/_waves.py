@@ -59,7 +59,7 @@ def layouts(
     if most < 1 or not placement.partners[1].size:
         return
     for even in (True, False):
-        if placement.is_late:
+        if placement.is_late():
             return
         pace, slow = _slowest(placement, max(most, min(_WAVES, placement.n_tasks - 2)), even)
         found: list[Coordinate] = []
@@ -119,7 +119,7 @@ def _filtered(
         values, turn = np.linalg.eigh(block.T @ (normal @ block))
         block, values = block @ turn[:, ::-1], values[::-1]
         gaps = 1 - values[:n]
-        if np.abs(gaps - before).max() <= _SETTLED * gaps[-1] or placement.is_late:
+        if np.abs(gaps - before).max() <= _SETTLED * gaps[-1] or placement.is_late():
             break
         cut, before = min(values[-1], 1 - 1e-9), gaps
     return values[:n], block[:, :n]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +37,8 @@ class Placement:
         The host.
     tasks_per_node : int, optional
         Capacity of a node; the least that suffices if not given.
-    until : float
-        Moment of `time.monotonic` at which a strategy that looks at several mappings ends with the
-        best so far.
+    is_late : callable
+        Whether a strategy that looks at several mappings is to end with the best so far.
 
     Raises
     ------
@@ -57,7 +55,7 @@ class Placement:
     traffic: Workload | CommGraph
     torus: Torus
     tasks_per_node: int | None = None
-    until: float = math.inf
+    is_late: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         check_torus(self.torus)
@@ -74,11 +72,6 @@ class Placement:
                 expected=f"at most {counted(n_nodes, 'node')} x {capacity}",
             )
         object.__setattr__(self, "tasks_per_node", capacity)
-
-    @property
-    def is_late(self) -> bool:
-        """Whether a strategy is to end with the best so far."""
-        return time.monotonic() > self.until
 
     @property
     def capacity(self) -> int:

@@ -37,7 +37,7 @@ def spectral(placement: Placement, variant: str, rng: np.random.Generator) -> ND
     with threadpool_limits(1, "blas"):
         for layout in layouts(placement, len(long), rng):
             for way in itertools.islice(_ways(layout, long, sizes), _MOST_WAYS):
-                if placement.is_late:
+                if placement.is_late():
                     return best
                 node = _cut(layout, way, sizes)
                 cost = placement.hop_bytes(node)

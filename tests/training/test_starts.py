@@ -12,8 +12,10 @@ from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.patterns import halo_2d
+from toruscast.search import clock as clocks
 from toruscast.search import partitioners
 from toruscast.search.annealing_runs import AnnealingRuns
+from toruscast.search.clock import BUSY, Clock
 from toruscast.search.lower_bounds import least_loads, least_time
 from toruscast.search.multilevel import multilevel
 from toruscast.search.products import factors
@@ -42,7 +44,7 @@ def test_levels_keep_to_the_places_and_beat_chance(shape, capacity, nodes):
     allocation = Allocation(torus, nodes, capacity)
     n = allocation.n_places - 1
     ring = CommGraph(n, range(n), [*range(1, n), 0], np.full(n, 1000.0))
-    mapping = multilevel(as_workload(ring), allocation, 1)
+    mapping = multilevel(as_workload(ring), allocation, 1, Clock())
     assert np.isin(mapping.node, allocation.nodes).all()
     assert mapping.occupancy.max() <= capacity
     random = np.random.default_rng(1).permutation(np.repeat(allocation.nodes, capacity))[:n]
@@ -51,7 +53,7 @@ def test_levels_keep_to_the_places_and_beat_chance(shape, capacity, nodes):
 
 def test_levels_leave_bound_tasks_to_others():
     halo, torus = halo_2d((4, 4), 2048), Torus((4, 4))
-    assert multilevel(as_workload(halo), Allocation(torus, fixed={0: 3}), 1) is None
+    assert multilevel(as_workload(halo), Allocation(torus, fixed={0: 3}), 1, Clock()) is None
 
 
 @given(cases(lambda: tori(max_nodes=24)))
@@ -213,13 +215,30 @@ def test_a_search_without_time_anneals_and_begins_well():
     """Even where the processors are busy, and all time is over before a start is made."""
     halo, torus = shuffled(halo_2d((8, 8), 2048)), Torus((8, 8))
     runs = AnnealingRuns(Workload([halo]), Allocation(torus), "time", "deterministic", 1)
-    made = starts(Workload([halo]), Allocation(torus), 1, -1.0, runs.energy)
+    made = starts(Workload([halo]), Allocation(torus), 1, Clock(-1.0), runs.energy)
     in_order = runs.energy(TaskMapping(np.arange(64), torus))
     assert runs.energy(made[0]) < in_order / 2
     graph = nx.random_regular_graph(4, 64, seed=1)
     irregular = CommGraph(64, *zip(*graph.edges, strict=True), [1000] * 128)
     found = search(irregular, torus, seconds=0.05)
     assert found.proposals > 0
+
+
+def test_a_clock_counts_the_processors_and_at_most_so_much_of_the_wall(monkeypatch):
+    now = {"thread_time": 0.0, "monotonic": 0.0}
+    monkeypatch.setattr(clocks.time, "thread_time", lambda: now["thread_time"])
+    monkeypatch.setattr(clocks.time, "monotonic", lambda: now["monotonic"])
+    clock = Clock(2.0)
+    # Others have most of the processors: half of the wall's time counts.
+    now.update(thread_time=0.5, monotonic=3.0)
+    assert clock.spent == 3.0 / BUSY
+    assert not clock.is_over()
+    now.update(monotonic=2.1 * BUSY)
+    assert clock.is_over()
+    # A thread that has its processor to itself.
+    now.update(thread_time=5.0, monotonic=5.0)
+    assert clock.left == -3.0
+    assert not Clock().is_over()
 
 
 def test_energies_of_a_placed_mapping_are_those_of_a_new_annealer():
