@@ -486,7 +486,10 @@ def trust(found: Forecast) -> str:
         likeliest = found.table.iloc[int(found.table["p_best"].argmax())]
         if likeliest["p_best"] > found.table["p_best"].iloc[0]:
             name, more = shown_name(likeliest["mapping"]), percent(likeliest["p_best"])
-            text = f"{text[:-1]}, that of {name}, which varies more, {more}."
+            text = (
+                f"Nothing was simulated, and the forecasts tie: the probability of being the fastest "
+                f"is {chance}, that of {name} {more}."
+            )
     if verdict.kind == "open" and verdict.rivals:
         text += f" These may still be faster: {_rivals(found)}; more --simulations may decide."
     if cost.to_answer:
