@@ -18,6 +18,7 @@ START = 4096
 # A number that may have a decimal comma.
 NUMBER = re.compile(r"[+-]?[0-9]*([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile("[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 _JSON = re.compile(r"\s*[\[{]\s*([\"\[{\]}]|-?[0-9]|$)")
 _XML = re.compile(r"\s*<[?!a-zA-Z]")
 _RATE = re.compile(r"[^\s=]+\s+[^\s=]+\s+[0-9.]+\s*(k|M|G|T)?i?(bps|bit/s|b/s|Bps|B/s)\b.*", re.I)
@@ -85,6 +86,12 @@ _BY_START = (
     ),
     _known(rb"<graphml", "GraphML", _GRAPHS),
     _known(rb"<gexf", "GEXF", _GRAPHS),
+    _known(
+        rb"\{(?=.{0,300}\"(directed|multigraph)\"\s*:)(?=.{0,300}\"(nodes|links|edges)\"\s*:)"
+        rb"|\{\s*\"(nodes|links|edges)\"\s*:\s*\[\s*\{\s*\"(id|source|name)\"",
+        "a JSON graph of nodes and links",
+        _GRAPHS,
+    ),
     _known(rb"(strict\s+)?(di)?graph\b[^\[{\n]{0,200}\s*\{", "DOT", _GRAPHS),
     _known(rb"((Creator|Version)\b[^\n]*+\n\s*)*graph\s*\[", "GML", _GRAPHS),
     _known(
@@ -282,10 +289,18 @@ def _decimal_comma(source: Source, _: bytes) -> Foreign | None:
         return None
     for number, line in source.lines:
         words = [word.strip() for word in line.split(";" if ";" in line else None)]
-        if len(words) < 2 or COMMA.fullmatch(words[0]) or not all(map(NUMBER.fullmatch, words)):
+        if len(words) < 2 or COMMA.fullmatch(words[0]):
             continue
+        if not all(NUMBER.fullmatch(word) or _THOUSANDS.fullmatch(word) for word in words):
+            continue
+        many = next((word for word in words if word.count(",") > 1), None)
+        if many is not None:
+            remedy = f"a number without commas: {many.replace(',', '')}"
+            return Foreign(f"{many}, with commas", remedy, sure=True, line=number)
         if comma := next((word for word in words if COMMA.fullmatch(word)), None):
             remedy = f"a decimal point: {comma.replace(',', '.')}"
+            if _THOUSANDS.fullmatch(comma):
+                remedy += f"; or {comma.replace(',', '')} if the comma parts the thousands"
             return Foreign(f"{comma}, a decimal comma", remedy, sure=True, line=number)
     return None
 

@@ -149,6 +149,7 @@ NAMED = [
     ('<?xml version="1.0"?>\n<!-- a --><graphml></graphml>\n', "GraphML", "NetworkX"),
     ('<gexf version="1.3"></gexf>\n', "GEXF", "NetworkX"),
     ("*Vertices 2\n1 a\n2 b\n*Arcs\n1 2 5\n", "Pajek", "NetworkX"),
+    ('{"nodes": [{"id": 0}], "edges": []}', "a JSON graph of nodes", "NetworkX"),
     ("/* made by hand */\nstrict digraph G {\n a -> b\n}\n", "DOT", "NetworkX"),
     ('Creator "me"\ngraph [\n node [ id 0 ]\n]\n', "GML", "NetworkX"),
     ("c a comment\np sp 3 2\na 1 2 5\na 2 3 7\n", "DIMACS", "a CSV"),
@@ -196,6 +197,10 @@ def test_decimal_commas(tmp_path, text):
     line = next(n for n, row in enumerate(text.splitlines(), 1) if "," in row)
     with pytest.raises(InputError, match=f"dec.edges:{line}: .*8,5, a decimal comma.*8.5"):
         read_comm(path)
+    for number, remedy in (("1,000", "1.000; or 1000 if"), ("1,234,567", "commas: 1234567")):
+        path.write_text(f"0 1 {number}\n1 2 3\n")
+        with pytest.raises(InputError, match=f"dec.edges:1: .*{remedy}"):
+            read_comm(path)
     path.write_text("".join(f"{i} {i + 1} 8\n" for i in range(100)) + "100 101 8,5\n")
     with pytest.raises(InputError, match=r"dec.edges:101: bad nbytes: found 8,5.*decimal point"):
         read_comm(path)
