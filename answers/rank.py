@@ -487,8 +487,8 @@ def trust(found: Forecast) -> str:
         if likeliest["p_best"] > found.table["p_best"].iloc[0]:
             name, more = shown_name(likeliest["mapping"]), percent(likeliest["p_best"])
             text = (
-                f"Nothing was simulated, and the forecasts tie: the probability of being the fastest "
-                f"is {chance}, that of {name} {more}."
+                "Nothing was simulated, and the forecasts tie: the probability of being the "
+                f"fastest is {chance}, that of {name} {more}."
             )
     if verdict.kind == "open" and verdict.rivals:
         text += f" These may still be faster: {_rivals(found)}; more --simulations may decide."

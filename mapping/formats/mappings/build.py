@@ -111,7 +111,10 @@ def within(table: Table, values: Whole, name: str, size: int) -> None:
     bad = np.flatnonzero((values < 0) | (values >= size))
     if bad.size:
         row = int(bad[0])
-        raise table.fault(row, f"{name} out of range", values[row], f"0 to {size - 1}")
+        expected = f"0 to {size - 1}"
+        if values.min() == 1 and values.max() == size:
+            expected += f" (do the numbers start at 1?)"
+        raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
 def by_task(table: Table, task: Whole) -> Whole:
