@@ -190,7 +190,7 @@ BAD_MAPS = [
         r"columns of a mapping without names: found 4 columns: 0 1 0 0, expected 3",
     ),
     ("0\n1\n8\n", 3, "node out of range: found 8, expected 0 to 7"),
-    ("1\n8\n2\n", 2, "expected 0 to 7 (do the numbers start at 1?)"),
+    ("1\n8\n2\n", 2, "0 to 7 .do the numbers start at 1"),
     ("0\n1\n1\n0\n1\n", 5, "node overfull: found task number 3 on node 1, expected at most 2"),
     ("0\n" * 17, 3, "node overfull"),
     ("0 1 2 8\n", 1, "bad node of task 3: found 8, expected a whole number, 0 to 7"),

@@ -113,7 +113,7 @@ def within(table: Table, values: Whole, name: str, size: int) -> None:
         row = int(bad[0])
         expected = f"0 to {size - 1}"
         if values.min() == 1 and values.max() == size:
-            expected += f" (do the numbers start at 1?)"
+            expected += " (do the numbers start at 1?)"
         raise table.fault(row, f"{name} out of range", values[row], expected)
 
 
