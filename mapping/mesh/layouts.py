@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, permutations, product
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces,
             if all(size == 1 for size in left):
                 yield tuple(tuple(pieces) for pieces in taken)
             return
-        for parts in sorted(_parts(shape[dimension], left), key=len):
+        for parts in _parts(shape[dimension], left):
             stride, rest = 1, list(left)
             for axis, size in parts:
                 taken[axis].append(DimensionPart(dimension, stride, size))
@@ -65,17 +66,18 @@ def splits(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[Pieces,
     yield from cut(0, tuple(sizes))
 
 
-def _parts(size: int, left: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+@lru_cache(10_000)
+def _parts(size: int, left: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
     """Ordered cuts of a dimension among axes, inner first: (axis, size), each axis once."""
     if size == 1:
-        yield ()
-        return
+        return [()]
+    found: list[tuple[tuple[int, int], ...]] = []
     for axis, most in enumerate(left):
         for part in divisors(math.gcd(size, most)):
             if part > 1:
                 others = tuple(1 if a == axis else n for a, n in enumerate(left))
-                for rest in _parts(size // part, others):
-                    yield ((axis, part), *rest)
+                found += [((axis, part), *rest) for rest in _parts(size // part, others)]
+    return sorted(found, key=len)
 
 
 def divisors(number: int) -> tuple[int, ...]:

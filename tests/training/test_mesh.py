@@ -110,6 +110,23 @@ def test_a_few_rounds_tell_the_time_of_many(algorithm, monkeypatch):
     assert simulated_time(traffic, lines, torus, found) == pytest.approx(every, rel=0.05)
 
 
+@pytest.mark.parametrize("kind", ["allreduce", "exchange", "alltoall", "pipeline"])
+@pytest.mark.parametrize("torus", ["4x6x4", "4mx6x2", "tpu_v5e:4x8", "8x2x3"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_part_in_which_groups_repeat_takes_as_long_as_the_torus(kind, torus, axis, monkeypatch):
+    torus = tc.parse_torus(torus)
+    n = torus.shape[axis]
+    order = np.random.default_rng(1).permutation(n)
+    grid = np.moveaxis(np.arange(torus.n_nodes).reshape(torus.shape), axis, -1)
+    lines = grid[..., order].reshape(-1, n)
+    traffic = MeshTraffic(kind, 2e5, ("x",))
+    found = score(traffic, lines, torus)
+    part = simulated_time(traffic, lines, torus, found)
+    assert rounds._repeating(lines, torus)[1].n_nodes < torus.n_nodes
+    monkeypatch.setattr(rounds, "_repeating", lambda lines, torus: (lines, torus))
+    assert simulated_time(traffic, lines, torus, found) == part
+
+
 @pytest.mark.parametrize("kind", ["permute", "pipeline", "exchange", "alltoall"])
 @pytest.mark.parametrize("torus", ["8", "8m", "4x4", "tpu_v5e:4x8"])
 def test_single_rounds_take_what_packets_take(kind, torus):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, sum_edges
 from toruscast.mapping.collectives import rings
 from toruscast.mapping.mesh import MeshTraffic
+from toruscast.mapping.ties import TIE_RULES
 from toruscast.simulation import simulate
 
 from .closed_form import Score, ends, product_grid
@@ -62,6 +65,7 @@ def simulated_time(
     second half, to within 5 %. Flows would not do: those that go far get less of a link that they
     share, and the rounds wait for them.
     """
+    lines, torus = _repeating(lines, torus)
     if found.algorithm not in PLANS:
         at_once = _at_once(traffic, lines, torus)
         return None if at_once is None else _seconds(at_once, torus)
@@ -81,6 +85,28 @@ def simulated_time(
             seconds += (times - some) * (seconds - half) / few
         total += seconds
     return total
+
+
+def _repeating(lines: NDArray[np.int64], torus: Torus) -> tuple[NDArray[np.int64], Torus]:
+    """Return the part of a torus in which groups repeat, and those in it.
+
+    That is one plane of a dimension along which no group extends and all planes have the same.
+    """
+    if torus.twist or torus.holes or TIE_RULES[torus.tie].with_others:
+        return lines, torus
+    coords = torus.coords[lines]
+    shape = list(torus.shape)
+    for d, size in enumerate(torus.shape):
+        plane = coords[:, 0, d]
+        if size == 1 or (coords[..., d] != plane[:, None]).any():
+            continue
+        moved = coords.copy()
+        moved[..., d] = 0
+        if (np.unique(moved, axis=0, return_counts=True)[1] == size).all():
+            coords, shape[d] = coords[plane == 0], 1
+    wrap = [w and size > 1 for w, size in zip(torus.wrap, shape, strict=True)]
+    part = replace(torus, shape=tuple(shape), wrap=tuple(wrap), zones=())
+    return np.asarray(part.node(coords), dtype=np.int64), part
 
 
 def _seconds(rounds: Workload, torus: Torus) -> float:
