@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, patterns
 from toruscast.training import TimePredictor, build_samples, forecast, read_samples, write_samples
 from toruscast.training.samples import _keys as _sample_keys
 from toruscast.training.samples import samples
+from toruscast.training.samples.store import LABELS, SampleFiles
 
 TORUS = Torus((4, 4))
 HALO = patterns.halo_2d((4, 4), 2048, periodic=True)
@@ -126,6 +129,62 @@ def test_a_run_that_was_killed_goes_on(store, computed):
     whole = build_samples(cases, store.with_name("other.parquet"))
     pd.testing.assert_frame_equal(table, whole)
     assert sorted(f.name for f in store.parent.iterdir()) == ["other.parquet", "samples.parquet"]
+
+
+def test_what_an_older_version_did_not_finish_is_refused_in_one_line(store):
+    old = store.with_name("samples.parquet.parts")
+    old.mkdir()
+    with pytest.raises(
+        InputError, match=r"parquet\.parts: .* older .* remove it, and they"
+    ) as told:
+        build_samples([(HALO, TORUS, shuffled(2))], store)
+    assert "\n" not in str(told.value)
+    old.rmdir()
+    assert len(build_samples([(HALO, TORUS, shuffled(2))], store)) == 2
+
+
+def test_a_database_that_is_none_is_refused_in_one_line(store):
+    place = store.with_name("samples.parquet.sqlite")
+    place.write_bytes(b"mapping,time\n" * 100)
+    with pytest.raises(InputError, match=r"parquet\.sqlite: .* file is not a database.*") as told:
+        build_samples([(HALO, TORUS, shuffled(2))], store)
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_system_without_locks_is_used_without(store, monkeypatch):
+    class WithoutLocks(sqlite3.Connection):
+        def execute(self, *words):
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_LOCK
+            raise error
+
+    def connect(name, connect=sqlite3.connect, **options):
+        return connect(name, **options, **({} if "nolock" in name else {"factory": WithoutLocks}))
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    cases = [(HALO, TORUS, shuffled(10))]
+    kill_after_8(cases, store, features=FEW)
+    assert len(build_samples(cases, store, features=FEW)) == 10
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
+
+
+def test_many_that_make_and_remove_one_database_lose_nothing(store):
+    """Each finishes, and removes the database, while others are about to use it."""
+    how = _sample_keys.SampleOptions((), "deterministic", None)
+
+    def build(number):
+        for i in range(8):
+            row = dict.fromkeys(LABELS, f"{number}-{i}") | {"time": float(i)}
+            files, table = SampleFiles(store), pd.DataFrame([row])
+            files.keep(table, how)
+            files.merge(table, how, {"level": 1, "kinds": []})
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(build, range(4)))
+    assert sorted(read_samples(store)["key"]) == sorted(
+        f"{n}-{i}" for n in range(4) for i in range(8)
+    )
+    assert [file.name for file in store.parent.iterdir()] == ["samples.parquet"]
 
 
 def test_a_part_of_a_table_can_be_written_with_its_provenance(store):

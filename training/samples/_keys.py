@@ -100,6 +100,12 @@ def mark_of(feature: Feature) -> str:
     return f"{feature.name} {digest(_content(code), _told(cells), _told(given))}"
 
 
+def marks_of(how: SampleOptions) -> dict[str, str]:
+    """Return the mark of each feature whose name does not say it all."""
+    marks = {feature.name: mark_of(feature) for feature in how.features}
+    return {name: mark for name, mark in marks.items() if mark != name}
+
+
 def changed_since(names: Iterable[str], marks: Mapping[str, str]) -> list[str]:
     """Return the features whose marks were others when a file was written.
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from toruscast.errors import InputError
+from toruscast.features import Feature, RoutedTraffic
 from toruscast.features.registry import select
+from toruscast.features.table import tabulate
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.routing import Routing
 from toruscast.routing.routing import ways_are_open
 from toruscast.validation import job_count
 from toruscast.workers import Task
 
-from ._files import SampleFiles, noted
-from ._keys import Job, SampleOptions, job_of
-from ._parts import Part, compute, known, labels_of, marks_of, parts_of
+from ._keys import Job, SampleOptions, job_of, marks_of
+from .store import LABELS, SampleFiles, known, noted
 
 logger = logging.getLogger(__name__)
 ROUNDS = "dependent rounds"
@@ -45,7 +47,7 @@ def build_samples(
 ) -> pd.DataFrame:
     """Compute the features and simulate the time of every case; store them as Parquet if asked to.
 
-    With a store, finished parts are kept in the folder ``<store_path>.parts`` until the table holds
+    With a store, values are kept in the database ``<store_path>.sqlite`` until the table holds
     them: a run that was killed goes on where it stopped, even after others have built into the same
     table, and a table that grows computes only what is new. Several may build into one table at a
     time.
@@ -91,7 +93,7 @@ def build_samples(
     Raises
     ------
     InputError
-        If a mapping does not fit, or the table or a part of it is no readable table of samples.
+        If a mapping does not fit, or the table or the database beside it is not readable.
     """
     if level not in (1, 2):
         raise InputError("bad feature level", found=level, expected="1 or 2")
@@ -106,14 +108,15 @@ def build_samples(
     if not rows:
         raise InputError("no mapping to build samples from")
     files = None if store_path is None else SampleFiles(store_path)
-    tables = [] if files is None else files.read(how)
+    tables = [] if files is None else [*files.read(how)]
     missing = parts_of(jobs, how, known(tables))
+    task = Task(compute, [(job.workload, job.torus) for job in jobs], how)
     n_done, began = rows - sum(len(part.keys) for part in missing), time.perf_counter()
     found = {"event": "samples found", "samples": rows, "stored": n_done}
     logger.info("%d of %d samples are stored already", n_done, rows, extra=found)
     if progress is not None:
         progress(n_done, rows)
-    for values in _computed(jobs, missing, how, n_jobs):
+    for _, values in task.each(missing, n_jobs):
         if files is not None:
             files.keep(values, how)
         # Of what is simulated again, the new time counts.
@@ -135,7 +138,7 @@ def build_samples(
     if files is None:
         origin = noted(table, how, told, marks_of(how))
     else:
-        origin = files.merge(table, jobs, how, told)
+        origin = files.merge(table, how, told)
     own = {"level": level, "routing": routing, "coarsening": coarsening, "n_samples": rows}
     own |= {"iterations": iterations} if iterations > 1 else {}
     table.attrs["provenance"] = origin | own
@@ -164,17 +167,68 @@ def kinds_of(
     return tuple(kinds)
 
 
-def _computed(
-    jobs: Sequence[Job], parts: Sequence[Part], how: SampleOptions, n_jobs: int
-) -> Iterator[pd.DataFrame]:
-    """Return the samples of the parts, each as soon as it is ready."""
-    cases = [(job.workload, job.torus) for job in jobs]
-    for _, values in Task(compute, cases, how).each(parts, n_jobs):
-        yield values
-
-
 def _assembled(jobs: Sequence[Job], how: SampleOptions, values: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the cases in their order, under their own names."""
     labels = pd.concat([labels_of(job) for job in jobs], ignore_index=True)
     names = [*(feature.name for feature in how.features), "time"]
     return labels.join(values[names], on="key")
+
+
+_SIZE = 8
+"""Mappings that a worker is given at a time."""
+
+
+class Part(NamedTuple):
+    """A few mappings of one workload that lack the same features, and perhaps the time."""
+
+    case: int
+    """Number of the job that they are of."""
+    mappings: tuple[TaskMapping, ...]
+    keys: tuple[str, ...]
+    features: tuple[Feature, ...]
+    timed: bool
+
+
+def parts_of(jobs: Iterable[Job], how: SampleOptions, held: pd.DataFrame) -> list[Part]:
+    """Return what is left to compute, nothing twice; with simulated features goes the time."""
+    columns = [*(feature.name for feature in how.features), "time"]
+    seen: set[str] = set()
+    parts = []
+    for case, job in enumerate(jobs):
+        new = {key: m for key, m in zip(job.keys, job.mappings, strict=True) if key not in seen}
+        seen.update(new)
+        lacking = held.reindex(index=list(new), columns=columns).isna().to_numpy().tolist()
+        alike: dict[tuple[bool, ...], list[str]] = {}
+        for key, lacks in zip(new, map(tuple, lacking), strict=True):
+            alike.setdefault(lacks, []).append(key)
+        for lacks, rows in alike.items():
+            features = tuple(compress(how.features, lacks))
+            timed = lacks[-1] or any(feature.level > 1 for feature in features)
+            if not (features or timed):
+                continue
+            for i in range(0, len(rows), _SIZE):
+                keys = tuple(rows[i : i + _SIZE])
+                mappings = tuple(new[key] for key in keys)
+                parts.append(Part(case, mappings, keys, features, timed))
+    return parts
+
+
+def compute(
+    cases: Sequence[tuple[Workload, Torus]], how: SampleOptions, part: Part
+) -> pd.DataFrame:
+    """Return the features of a part, and the times where they belong to it."""
+    workload, torus = cases[part.case]
+    routed = (
+        RoutedTraffic(workload, torus, mapping, how.routing, how.coarsening, how.iterations)
+        for mapping in part.mappings
+    )
+    values = tabulate(routed, part.features, with_time=part.timed).reset_index(drop=True)
+    labels = labels_of(Job(workload, torus, part.mappings, part.keys))
+    return pd.concat([labels, values], axis="columns")
+
+
+def labels_of(job: Job) -> pd.DataFrame:
+    """Return what names each mapping of a job."""
+    names = [mapping.name for mapping in job.mappings]
+    rows = ((job.workload.name, str(job.torus), *row) for row in zip(names, job.keys, strict=True))
+    return pd.DataFrame(list(rows), columns=list(LABELS))
