@@ -134,7 +134,7 @@ def _mappings(
     """Convert one mapping to a file, or several to a folder."""
     from toruscast.errors import InputError
     from toruscast.mapping.formats import read_mappings
-    from toruscast.mapping.order_words import is_order_word, ordered
+    from toruscast.mapping.strategies.permute import is_order_word, ordered
 
     to.check(placing.hosts, folder=True)
     host = load_torus(place)

@@ -390,7 +390,7 @@ def load_mapping(
     from toruscast.errors import InputError, InputWarning
     from toruscast.mapping import strategies
     from toruscast.mapping.formats import read_mapping
-    from toruscast.mapping.order_words import is_order_word, ordered, remark
+    from toruscast.mapping.strategies.permute import is_order_word, ordered, remark
 
     fixed = read_fixed(placing.fixed)
     is_known = mapping.partition("@")[0].partition("-")[0] in strategies.STRATEGIES

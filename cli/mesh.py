@@ -387,7 +387,7 @@ def _devices_of(torus: Torus, step: Step, sends: str | HloStep) -> Torus:
 
 def _program(path: str, output: Output) -> HloStep:
     """Read a compiled program; say what of it is left out."""
-    from toruscast.mapping.formats.hlo import read_hlo
+    from toruscast.mapping.formats.graphs.hlo import read_hlo
 
     program = read_hlo(path)
     if program.left_out:

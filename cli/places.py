@@ -167,7 +167,7 @@ def only_nodes(torus: Torus, path: str) -> Torus:
         If the file cannot be read, or a line holds no node of the torus.
     """
     from toruscast.errors import InputError
-    from toruscast.mapping.formats.opening import read_text
+    from toruscast.mapping.formats.source import read_text
 
     text = read_text(path)
     if "host" in re.split(r"[,\s]+", next(text.lines(), (0, ""))[1]):
@@ -226,7 +226,7 @@ def change_links(torus: Torus, path: str) -> Torus:
         If the file cannot be read, or a line names no link, or no bandwidth that it can have.
     """
     from toruscast.errors import InputError
-    from toruscast.mapping.formats.opening import read_text
+    from toruscast.mapping.formats.source import read_text
 
     slow: dict[int, float] = {}
     missing: list[int] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toruscast.mapping import CommGraph, Workload
-    from toruscast.mapping.graph_stream import GraphStream
+    from toruscast.mapping.comm_graph import GraphStream
 
 MOST_HELD = 2**25
 """Edges of a Parquet table that is held if the memory is there; others are read in pieces."""
@@ -82,8 +82,7 @@ def _stream(traffic: Traffic) -> GraphStream | None:
     from toruscast.errors import InputError
     from toruscast.mapping.formats import stream_comm
     from toruscast.mapping.formats.graphs.build import GraphOptions
-    from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
-    from toruscast.mapping.formats.graphs.streaming import n_rows
+    from toruscast.mapping.formats.graphs.parquet import HELD_BYTES, n_rows
     from toruscast.memory import available
 
     path = traffic.comms[0] if len(traffic.comms) == 1 else None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toruscast._lazy import lazy
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload
-from toruscast.mapping.graph_stream import GraphStream
+from toruscast.mapping.comm_graph import GraphStream
 from toruscast.mapping.task_mapping import as_mapping
 from toruscast.mapping.workload import Unrolled
 from toruscast.routing.bounds import Bounds, bounds_of

@@ -13,7 +13,7 @@ import pandas as pd
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.graph_stream import GraphStream
+from toruscast.mapping.comm_graph import GraphStream
 from toruscast.mapping.task_mapping import as_mapping, as_mappings
 from toruscast.typing import Routing
 from toruscast.validation import job_count

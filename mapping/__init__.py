@@ -3,9 +3,8 @@
 from toruscast.errors import InputError
 
 from . import collectives, patterns, strategies
-from .comm_graph import CommGraph, sum_edges
-from .conversion import from_networkx, from_pandas, from_scipy
-from .hosts import Hosts
+from .allocation import Hosts
+from .comm_graph import CommGraph, from_networkx, from_pandas, from_scipy, sum_edges
 from .machines import get as machine
 from .network import Arbitration, DeadlockRule, Feeding, FifoRule, Network
 from .task_mapping import TaskMapping

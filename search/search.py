@@ -15,7 +15,7 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
 from toruscast.mapping.allocation import Allocation
-from toruscast.mapping.strategies.bisect_kernels import bisect_both
+from toruscast.mapping.strategies.placement_kernels import bisect_both
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing.release_kernels import latest_link

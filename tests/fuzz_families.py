@@ -26,13 +26,12 @@ from toruscast.mapping.formats import (
     read_torus,
     read_workload,
 )
-from toruscast.mapping.formats.hlo import read_hlo
+from toruscast.mapping.formats.graphs.hlo import read_hlo
 from toruscast.mapping.formats.mappings.devices import read_devices
 from toruscast.mapping.formats.page import example_bytes
 from toruscast.mapping.formats.registry import dialect_of, dialects, recognised
 from toruscast.mapping.formats.source import Source
-from toruscast.mapping.mesh.axes import parse_axes
-from toruscast.mapping.mesh.traffic import parse_traffic
+from toruscast.mapping.mesh.traffic import parse_axes, parse_traffic
 from toruscast.scaling import read_jobs, read_measurements
 from toruscast.scaling.codesign.application_files import read_application
 from toruscast.training import TimePredictor, load_predictor, read_samples, save_predictor

@@ -68,7 +68,7 @@ class Launch:
             If it is so.
         """
         from toruscast.errors import InputError
-        from toruscast.mapping.formats.run_log import check_appendable
+        from toruscast.mapping.formats.times import check_appendable
         from toruscast.training.forecast.answer import names_of
 
         names = names_of(mappings)

@@ -7,7 +7,7 @@ from ._atomic import (
     folder_to_fill,
 )
 from .comm import read_comm, read_workload, write_comm
-from .graphs.streaming import stream_comm
+from .graphs.parquet import stream_comm
 from .mapping import (
     iter_mappings,
     read_hosts,

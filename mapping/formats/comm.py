@@ -16,12 +16,10 @@ from toruscast.validation import one_of, whole_number
 from ..comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ..workload import Workload, as_workload
 from ._atomic import atomic_path
-from ._table import cells
 from .graphs._collectives import check_algorithms
 from .graphs.build import AnyPath, Duplicates, Gathered, GraphOptions, Include
-from .opening import Progress, check_path, label
 from .registry import dialect_of, dialect_to_write, identify, reader_of
-from .source import Source
+from .source import Progress, Source, cells, check_path, label
 
 # Dialects whose values may be message counts as well.
 _MATRICES = ("matrix", "labelled-matrix", "npy", "matrix-market", "npz")

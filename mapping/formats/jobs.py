@@ -15,7 +15,7 @@ import numpy as np
 
 from toruscast.errors import InputError
 
-from ..hosts import Hosts
+from ..allocation import Hosts
 from ..task_mapping import TaskMapping
 from ..torus import Torus
 from .mappings.build import first_fastest

@@ -11,16 +11,15 @@ from toruscast.errors import InputError
 from toruscast.files import note_read
 from toruscast.validation import whole_number, whole_sizes
 
+from ..allocation import Hosts
 from ..comm_graph import MAX_TASKS
-from ..hosts import Hosts
 from ..task_mapping import MAX_SLOTS, TaskMapping, as_mapping, as_mappings, check_torus
 from ..torus import Torus
 from ._atomic import atomic_path, folder_beside, folder_to_fill
-from .host_table import are_names, is_table, read_names
 from .mappings.build import MappingOptions, Target
-from .opening import at_file, check_path
+from .mappings.hosts import are_names, is_table, read_names
 from .registry import dialect_to_write, identify, reader_of
-from .source import Source
+from .source import Source, at_file, check_path
 
 SUFFIXES = (
     *(".map", ".txt", ".csv", ".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap"),

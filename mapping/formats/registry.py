@@ -26,7 +26,7 @@ from toruscast.errors import InputError
 
 from ..comm_graph import MAX_TASKS
 from ._atomic import PROMISED
-from ._table import Column, read_table
+from ._rows import Column, read_table
 from .dialect import NOUNS, OPTIONS, Dialect, Holds
 from .foreign import Foreign, foreign, surely_foreign
 from .source import Source
@@ -44,8 +44,8 @@ def dialects(holds: Holds | None = None) -> tuple[Dialect, ...]:
     ['times']
     """
     from .graphs import DIALECTS as GRAPHS
-    from .host_table import DIALECTS as HOSTS
     from .mappings import DIALECTS as MAPPINGS
+    from .mappings.hosts import TABLES as HOSTS
     from .times import DIALECT as TIMES
     from .tori import DIALECTS as TORI
 

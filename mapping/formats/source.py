@@ -1,26 +1,265 @@
-"""What a dialect looks at to recognise a file: its start, its first lines, all of it if need be."""
+"""What a dialect reads: a file's start, its first lines or all of it, or an `InputError`."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
+from typing import IO, cast
 
 from toruscast._lazy import lazy
-from toruscast.errors import InputError
+from toruscast.errors import InputError, MissingFileError
+from toruscast.files import check_regular, check_text, most_unpacked
 
 from ..torus import Torus
-from ._table import NUMBER, fields
 from .foreign import Foreign, known_files
-from .opening import (
-    Progress,
-    Streamed,
-    Text,
-    as_text,
-    at_file,
-    check_path,
-    read_bytes,
-    read_start,
+
+# Of the text or archive itself, after decompression; about 80 million edges.
+MAX_BYTES = 2**31
+CHUNK = 2**24
+LARGEST = 2**63 - 1
+WHOLE = re.compile(r"\+?[0-9]+|-0+")
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+Progress = Callable[[int, int], object]
+"""Called with the bytes that were looked at, and all of them."""
+# Lines after which it is called.
+_TOLD_AFTER = 2**13
+# Of one line.
+MAX_LINE = 2**24
+_SUFFIXES = (
+    *(".prof", ".txt", ".edges", ".topo", ".csv", ".npz", ".mtx", ".map", ".graph", ".grf"),
+    *(".parquet", ".mpip", ".goal", ".xml", ".json", ".et"),
+    *(".rankfile", ".hosts", ".hostfile", ".nodelist", ".taskmap", ".vcoord", ".yaml", ".yml"),
+    *(".toml", ".tgt", ".textproto", ".mat"),
 )
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file, its line ends all of one kind and its byte order mark gone."""
+
+    file: str
+    data: bytes
+    progress: Progress | None = field(default=None, compare=False)
+
+    def lines(self, comments: str = "#%", skip: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield number and content of every line that holds more than blanks and comments.
+
+        The first ``skip`` lines are left out.
+        """
+        comment = re.compile(f"[{comments}].*")
+        for number, raw in enumerate(self.raw_lines(skip), start=skip + 1):
+            line = comment.sub("", raw).strip()
+            if line:
+                yield number, line
+
+    def raw_lines(self, skip: int = 0) -> Iterator[str]:
+        """Yield every line after the first ``skip`` as it stands."""
+        stream = io.BytesIO(self.data)
+        for number, raw in enumerate(islice(stream, skip, None)):
+            if self.progress is not None and number % _TOLD_AFTER == 0:
+                self.progress(stream.tell(), len(self.data))
+            yield raw.decode().rstrip("\n")
+
+    def first_line(self) -> tuple[int, str]:
+        """Return number and content of the first line that holds more than blanks and comments."""
+        for number, line in self.lines():
+            return number, line
+        raise self.fault("file without data")
+
+    def fault(
+        self, message: str, line: int | None = None, found: object = None, expected: object = None
+    ) -> InputError:
+        """Return an error at a line of this file; what was found may be of any length."""
+        found = found[:500] if isinstance(found, str) else found
+        return InputError(message, file=self.file, line=line, found=found, expected=expected)
+
+
+class Streamed(Text):
+    """A text file that is read anew whenever somebody asks for its lines, and never kept."""
+
+    def __init__(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        super().__init__(os.fspath(path), b"", progress)
+
+    def tell(self, stream: IO[bytes]) -> None:
+        """Say how much of the file, as it lies on the disk, was read through a stream of it."""
+        if self.progress is not None:
+            file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+            self.progress(file.tell(), Path(self.file).stat().st_size)
+
+    def raw_lines(self, skip: int = 0) -> Iterator[str]:
+        """Yield every line after the first ``skip`` as it stands."""
+        with opened(self.file) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig")
+            for number in count(1):
+                try:
+                    line = text.readline(MAX_LINE)
+                except UnicodeDecodeError:
+                    # This tells which line it is.
+                    as_text(self.file, read_bytes(self.file))
+                    raise
+                if not line:
+                    break
+                if "\0" in line:
+                    check_text(line.encode(), self.file)
+                if len(line) == MAX_LINE:
+                    expected = f"less than {MAX_LINE} characters"
+                    raise self.fault("line too long", number, line[:30], expected)
+                if number > skip:
+                    yield line.rstrip("\n")
+
+
+def check_path(path: object) -> None:
+    """Raise `InputError` unless this may name a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError("bad path", found=repr(path), expected="the name of a file or folder")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError("bad file name", found=ascii(os.fspath(path))) from None
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a regular file to read, decompressed if it is gzip."""
+    with at_file(path):
+        check_regular(path)
+        with Path(path).open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file, decompressed if it is gzip."""
+    with opened(path) as stream:
+        most = most_unpacked(path, MAX_BYTES) if isinstance(stream, gzip.GzipFile) else MAX_BYTES
+        chunks, size = [], 0
+        while chunk := stream.read(CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > most:
+                raise InputError("file too large", file=path, expected=f"at most {most} bytes")
+    data = b"".join(chunks)
+    if not data:
+        raise InputError("empty file", file=path)
+    return data
+
+
+def read_start(path: str | os.PathLike[str], size: int) -> bytes:
+    """Return the first bytes of a regular file, decompressed if it is gzip."""
+    with opened(path) as stream:
+        data = stream.read(size)
+    if not data:
+        raise InputError("empty file", file=path)
+    return data
+
+
+def as_text(path: str | os.PathLike[str], data: bytes, progress: Progress | None = None) -> Text:
+    """Return bytes as text, if they are."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in data and b"\0" not in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    check_text(data, path)
+    return Text(os.fspath(path), data, progress)
+
+
+def read_text(path: str | os.PathLike[str]) -> Text:
+    """Return a text file, decompressed if it is gzip."""
+    return as_text(path, read_bytes(path))
+
+
+@contextmanager
+def at_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn the system's errors into `InputError`, and tell errors which file they speak of."""
+    try:
+        if not os.fspath(path):
+            raise FileNotFoundError
+        yield
+    except InputError as error:
+        if error.file is not None:
+            raise
+        raise error.replace(file=path) from None
+    except FileNotFoundError:
+        found = None if os.fspath(path) else "an empty path"
+        raise MissingFileError("no such file or folder", file=path, found=found) from None
+    except EOFError:
+        raise InputError("truncated gzip file", file=path) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError("damaged gzip file", file=path, found=error) from None
+    except OSError as error:
+        raise InputError("cannot be read", file=path, found=error.strerror or error) from None
+    except ValueError as error:
+        raise InputError("bad file name", file=path, found=error) from None
+
+
+def label(path: str | os.PathLike[str]) -> str:
+    """Return a file's name without ``.gz`` and without a suffix that names a format.
+
+    Bytes of it that are no UTF-8 are written as escapes.
+    """
+    name = os.fsencode(Path(path).name).decode("utf-8", "backslashreplace").removesuffix(".gz")
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 (pathlib takes a leading dot otherwise)
+    return stem if suffix.lower() in _SUFFIXES else name
+
+
+def fields(line: str) -> list[str]:
+    """Split a line at its semicolons or commas, if it has any, or else at blanks."""
+    return [field.strip() for field in line.split(comma(line))]
+
+
+def comma(line: str) -> str | None:
+    """Return the semicolon or comma that separates; None where blanks do, decimal commas or not.
+
+    Examples
+    --------
+    >>> comma("0, 1, 8"), comma("0 1 8"), comma("0 1 8,5"), comma("0;1;8,5")
+    (',', None, None, ';')
+    """
+    if ";" in line:
+        return ";"
+    if "," not in line or (" " not in line and "\t" not in line):
+        return "," if "," in line else None
+    parts = line.split()
+    decimal = len(parts) > 2 and all(
+        DECIMAL_COMMA.fullmatch(p) or NUMBER.fullmatch(p) for p in parts
+    )
+    return None if decimal else ","
+
+
+def cells(line: str) -> tuple[str | None, list[str]]:
+    """Return separator and cells of a line, without quotes; None for blanks.
+
+    Examples
+    --------
+    >>> cells('"src";"dst"'), cells("0 1")
+    ((';', ['src', 'dst']), (None, ['0', '1']))
+    """
+    # Blanks and tabs between numbers are alike; names may hold blanks.
+    tab = None if all(map(NUMBER.fullmatch, line.split())) or "\t" not in line else "\t"
+    separator = comma(line) or tab
+    parts = line.split() if separator is None else line.split(separator)
+    return separator, [part.strip().strip("\"'") for part in parts]
+
+
+def whole(text: Text, line: int, name: str, value: str, most: int | None = None) -> int:
+    """Return a whole number from 0 to ``most``."""
+    top = "0 or more" if most is None else f"0 to {most}"
+    digits = value.lstrip("+-0")
+    if WHOLE.fullmatch(value) and len(digits) <= len(str(LARGEST)):
+        number = int(digits or "0")
+        if number <= (LARGEST if most is None else most):
+            return number
+    raise text.fault(f"bad {name}", line, value, f"a whole number, {top}")
+
 
 # Enough to recognise any dialect by.
 START = 2**16

@@ -11,9 +11,8 @@ from toruscast.files import check_claim, note_read, read_limited
 from ..task_mapping import check_torus
 from ..torus import Torus
 from ._atomic import atomic_path
-from .opening import check_path
 from .registry import dialect_to_write, identify, reader_of
-from .source import Source
+from .source import Source, check_path
 
 _MOST = 2**20
 # Bytes of a directed link in a simulation.

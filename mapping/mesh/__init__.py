@@ -1,8 +1,7 @@
 """Logical meshes: the axes of a sharded model, what is sent along them, and how they may lie."""
 
-from .axes import MeshAxes, parse_axes
 from .layouts import Laid, cut_curves, lines_along, mesh_of
-from .traffic import COLLECTIVES, MeshTraffic, along
+from .traffic import COLLECTIVES, MeshAxes, MeshTraffic, along, parse_axes
 
 __all__ = [
     "COLLECTIVES",

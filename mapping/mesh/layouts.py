@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..ties import TIE_RULES
 from ..torus import Holes, Torus
-from .axes import MeshAxes
+from .traffic import MeshAxes
 
 
 class DimensionPart(NamedTuple):

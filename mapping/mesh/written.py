@@ -7,7 +7,7 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
-from .axes import MeshAxes
+from .traffic import MeshAxes
 
 
 def python_literal(ids: NDArray[np.int64]) -> str:

@@ -8,7 +8,7 @@ from toruscast import plugins
 
 # The modules register their strategies in the order in which `sample` is to turn to them.
 # isort: off
-from . import permute, bisect, fold, greedy, scatter, exhaustive, spectral, nested  # noqa: F401
+from . import permute, bisect, curves, greedy, chance, spectral, nested  # noqa: F401
 
 # isort: on
 from .placement import Placement

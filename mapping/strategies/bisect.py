@@ -35,7 +35,7 @@ def bisect(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     Dual recursive bisection is due to Ercal, Ramanujam and Sadayappan, J. Parallel Distrib. Comput.
     10, 1990, and Pellegrini, SHPCC'94.
     """
-    from .bisect_kernels import bisect_both
+    from .placement_kernels import bisect_both
 
     if variant not in _METHODS:
         raise bad_variant(placement, "bisect", variant)

@@ -25,7 +25,7 @@ def greedy(placement: Placement, variant: str, rng: np.random.Generator) -> NDAr
     The first is the task with the most bytes, on node 0 (``heaviest``), or any on any (``random``).
     """
     first_edge, partner, nbytes = placement.partners
-    from ._greedy_kernels import place_greedily
+    from .placement_kernels import place_greedily
 
     if variant == "heaviest":
         volume = np.bincount(

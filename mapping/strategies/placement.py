@@ -119,7 +119,7 @@ class Placement:
 
     def hop_bytes(self, node: NDArray[Any]) -> float:
         """Return the sum of bytes times hops over all edges, for a node of each task."""
-        from ._hop_bytes_kernels import sum_hop_bytes
+        from .placement_kernels import sum_hop_bytes
 
         edges = self.total
         if self.torus.twist:

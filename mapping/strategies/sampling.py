@@ -1,4 +1,4 @@
-"""A sample of distinct mappings that spans good to random."""
+"""Samples of distinct mappings: good to random, or none like another turned or mirrored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from toruscast.validation import whole_number
 from ..comm_graph import CommGraph
 from ..task_mapping import TaskMapping, as_mappings
 from ..torus import Torus
-from ..workload import Workload
+from ..workload import Workload, as_workload
 from . import registry
-from .exhaustive import all_mappings, count_mappings
+from .chance import all_mappings, count_mappings, swapped, undisturbed
 from .placement import Placement
-from .scatter import swapped, undisturbed
 
 # Shares of a sample; the rest is random.
 _STRUCTURED, _SWAPPED = 0.55, 0.33
@@ -313,3 +312,56 @@ def _swaps(
             if new:
                 yield from new
                 break
+
+
+def unlike(
+    traffic: Workload | CommGraph,
+    torus: Torus,
+    n: int,
+    seed: int,
+    exclude: Sequence[TaskMapping],
+    tasks_per_node: int | None = None,
+) -> tuple[list[TaskMapping], int]:
+    """Draw mappings of other distances than the excluded ones and each other.
+
+    A mapping turned or mirrored with the torus takes much the same time: to learn from it would be
+    to know the answer. Where there are too few others, such twins fill up; their number is returned
+    too.
+
+    Raises
+    ------
+    InputError
+        If there are not ``n`` different mappings besides the excluded ones.
+    """
+    exclude = as_mappings(exclude)
+    total = as_workload(traffic).total
+    capacity = tasks_per_node
+    if capacity is None:
+        capacity = max((mapping.tasks_per_node for mapping in exclude), default=None)
+    known = {fingerprint(total, torus, mapping) for mapping in exclude}
+    drawn = n
+    for _ in range(3):
+        mappings = sample(
+            traffic, torus, n=drawn, seed=seed, tasks_per_node=capacity, exclude=exclude
+        )
+        different: dict[bytes, TaskMapping] = {}
+        for mapping in mappings:
+            mark = fingerprint(total, torus, mapping)
+            if mark not in known:
+                different.setdefault(mark, mapping)
+        left = count_left(Placement(traffic, torus, capacity), exclude)
+        if len(different) >= n or drawn == left:
+            break
+        drawn += n - len(different)
+        if left is not None:
+            drawn = min(drawn, left)
+    kept = list(different.values())[:n]
+    names = {mapping.name for mapping in kept}
+    twins = [mapping for mapping in mappings if mapping.name not in names][: n - len(kept)]
+    return kept + twins, len(twins)
+
+
+def fingerprint(comm: CommGraph, torus: Torus, mapping: TaskMapping) -> bytes:
+    """Equal for mappings that differ by a symmetry of the torus: the hops of every edge."""
+    node = mapping.node
+    return torus.distance(node[comm.src], node[comm.dst]).tobytes()

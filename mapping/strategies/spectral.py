@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg, sparse
 from threadpoolctl import threadpool_limits
 
-from ._waves import Coordinate, layouts
 from .placement import Placement
 from .registry import register
 
@@ -98,3 +99,195 @@ def _folded(sizes: Sequence[int]) -> NDArray[np.int64]:
             [np.column_stack([walk, np.full(len(walk), k)]) for k, walk in enumerate(walks)]
         )
     return path
+
+
+# Graphs up to this size are decomposed whole, which is surer than iterating.
+_DENSE = 1500
+# Degree of the polynomials that leave slow vibrations only, their most, and the accepted error.
+_DEGREE, _ROUNDS, _SETTLED = 24, 12, 0.01
+# Squares of a cosine and its sine add up to a constant: noise leaves less of their correlation.
+_PAIRED = -0.6
+# Of the most that a task sends to one other.
+_MUCH = 0.1
+# Vibrations that are looked at; how much faster the next group is than one of equally slow ones.
+_WAVES, _FASTER = 16, 1.1
+# Share of a vibration that other coordinates do not explain, harmonics that they do, and functions.
+_NEW, _HARMONICS, _MOST_KNOWN = 0.7, 2, 200
+# Tasks that are enough to take a mixture apart.
+_ENOUGH = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate:
+    """Place of every task along one dimension of a layout.
+
+    Attributes
+    ----------
+    value : NDArray
+        Angle round a ring, from 0 to 2 pi, or place on a line; ``(n_tasks,)``.
+    extent : float
+        Length of the dimension, in an unknown unit.
+    is_ring : bool
+    """
+
+    value: NDArray[Any]
+    extent: float
+    is_ring: bool
+
+
+def layouts(
+    placement: Placement, n_dimensions: int, rng: np.random.Generator
+) -> Iterator[list[Coordinate]]:
+    """Yield what may be the coordinates of the tasks.
+
+    How many vibrations belong to the grid nobody knows: rings have two each, lines one. A long
+    dimension has overtones that are as slow as the waves of a short one: what functions of the
+    coordinates found so far do not explain gives further ones.
+    """
+    most = min(2 * n_dimensions, placement.n_tasks - 2)
+    if most < 1 or not placement.partners[1].size:
+        return
+    for even in (True, False):
+        if placement.is_late():
+            return
+        pace, slow = _slowest(placement, max(most, min(_WAVES, placement.n_tasks - 2)), even)
+        found: list[Coordinate] = []
+        while len(found) < n_dimensions and (more := _unexplained(found, slow, rng, pace)):
+            found = [*found, *more]
+            yield found
+        for n in range(min(n_dimensions, most), most + 1):
+            yield _coordinates(_independent(slow[:, :n], rng), slow, pace)
+
+
+def _slowest(placement: Placement, n: int, even: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Slowest vibrations but the constant: their squared frequencies, and ``(n_tasks, n)``.
+
+    Of unit variance. With springs all alike (``even``) between tasks that exchange much, or as
+    strong as the traffic.
+    """
+    first, partner, nbytes = placement.partners
+    n_tasks = placement.n_tasks
+    if even:
+        # Halos send more through some faces than through others, and most little to the edges.
+        most = np.maximum.reduceat(nbytes, np.minimum(first[:-1], nbytes.size - 1))
+        task = np.repeat(np.arange(n_tasks), np.diff(first))
+        much = nbytes >= _MUCH * np.minimum(most[task], most[partner])
+        nbytes = much.astype(np.float64)
+    weight = sparse.csr_array((nbytes, partner, first), shape=(n_tasks, n_tasks))
+    # A task without traffic may stand anywhere.
+    degree = np.maximum(weight.sum(axis=1), 1e-9 * max(nbytes.mean(), 1e-290))
+    scale = sparse.diags_array(1 / np.sqrt(degree))
+    normal = (scale @ weight @ scale).tocsr()
+    if n_tasks <= _DENSE:
+        last = [n_tasks - n - 1, n_tasks - 1]
+        values, vectors = linalg.eigh(normal.toarray(), subset_by_index=last)
+        values, vectors = values[::-1], vectors[:, ::-1]
+    else:
+        values, vectors = _filtered(normal, n + 1, placement)
+    slow = vectors[:, 1 : n + 1] / np.sqrt(degree)[:, None]
+    slow -= slow.mean(axis=0)
+    return 1 - values[1 : n + 1], np.asarray(slow / np.maximum(slow.std(axis=0), 1e-300))
+
+
+def _filtered(
+    normal: sparse.csr_array, n: int, placement: Placement
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Largest eigenvalues, all below 1, and their vectors: Chebyshev-filtered subspaces.
+
+    Lanczos iterations find equal eigenvalues, which grids have many of, ten times slower. Zhou,
+    Saad, Tiago and Chelikowsky, J. Comput. Physics 219, 2006.
+    """
+    block = np.random.default_rng(1).normal(size=(normal.shape[0], n + 12))
+    cut, before = 0.9, np.full(n, np.inf)
+    for _ in range(_ROUNDS):
+        half, middle = (cut + 1) / 2, (cut - 1) / 2
+        last, now = block, (normal @ block - middle * block) / half
+        for _ in range(_DEGREE):
+            last, now = now, 2 / half * (normal @ now - middle * now) - last
+        block, _ = np.linalg.qr(now)
+        values, turn = np.linalg.eigh(block.T @ (normal @ block))
+        block, values = block @ turn[:, ::-1], values[::-1]
+        gaps = 1 - values[:n]
+        if np.abs(gaps - before).max() <= _SETTLED * gaps[-1] or placement.is_late():
+            break
+        cut, before = min(values[-1], 1 - 1e-9), gaps
+    return values[:n], block[:, :n]
+
+
+def _independent(mixed: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Turn columns so that they are as independent as can be: symmetric FastICA, by kurtosis."""
+    n = mixed.shape[1]
+    # Whiten first; vibrations that hardly differ from others are left out.
+    values, vectors = np.linalg.eigh(np.cov(mixed.T).reshape(n, n))
+    kept = values > 1e-9
+    white = mixed @ (vectors[:, kept] / np.sqrt(values[kept]))
+    turn = np.linalg.qr(rng.normal(size=(kept.sum(), kept.sum())))[0]
+    some = white
+    if len(white) > _ENOUGH:
+        some = white[rng.choice(len(white), _ENOUGH, replace=False)]
+    for _ in range(100):
+        sources = some @ turn.T
+        grown = (sources**3).T @ some / some.shape[0] - 3 * turn
+        left, _, right = np.linalg.svd(grown)
+        new = left @ right
+        settled = np.abs(np.abs((new * turn).sum(axis=1)) - 1).max() < 1e-6
+        turn = new
+        if settled:
+            break
+    return np.asarray(white @ turn.T)
+
+
+def _coordinates(waves: NDArray[Any], slow: NDArray[Any], pace: NDArray[Any]) -> list[Coordinate]:
+    """Angles of waves that are a cosine and its sine, places of the others."""
+    likeness = np.corrcoef((waves**2).T).reshape(waves.shape[1], -1)
+    np.fill_diagonal(likeness, 0)
+    alone = set(range(waves.shape[1]))
+    # Squared frequency of a mixture of vibrations; a line is half as long as a ring of its wave.
+    share = (waves.T @ slow / len(slow)) ** 2
+    lengths = 1 / np.sqrt(np.maximum(share @ pace / share.sum(axis=1), 1e-30))
+    found = []
+    for i, j in zip(
+        *np.unravel_index(np.argsort(likeness, axis=None), likeness.shape), strict=True
+    ):
+        if likeness[i, j] > _PAIRED:
+            break
+        if {i, j} <= alone:
+            alone -= {i, j}
+            angle = np.arctan2(waves[:, i], waves[:, j])
+            # Cut where nothing is: what stands together stays together.
+            ordered = np.sort(angle)
+            gaps = np.diff(np.append(ordered, ordered[0] + 2 * np.pi))
+            seam = ordered[(gaps.argmax() + 1) % angle.size]
+            value = (angle - seam + 1e-6) % (2 * np.pi)
+            found.append(Coordinate(value, float(lengths[[i, j]].mean()), True))
+    return found + [Coordinate(waves[:, i], float(lengths[i]) / 2, False) for i in sorted(alone)]
+
+
+def _unexplained(
+    found: list[Coordinate], slow: NDArray[Any], rng: np.random.Generator, pace: NDArray[Any]
+) -> list[Coordinate]:
+    """Return further coordinates: of the slowest vibrations that others do not explain."""
+    known = np.ones((len(slow), 1))
+    for each in found:
+        angle = each.value if each.is_ring else np.pi * _share_of(each.value)
+        turns = angle[:, None] * np.arange(1, _HARMONICS + 1)
+        waves = np.hstack([np.ones((len(slow), 1)), np.cos(turns), np.sin(turns)])
+        known = (known[:, :, None] * waves[:, None, :]).reshape(len(slow), -1)
+        if known.shape[1] > _MOST_KNOWN:
+            return []
+    basis, _ = np.linalg.qr(known)
+    rest = slow - basis @ (basis.T @ slow)
+    # Vibrations that are equally slow belong together: the group ends where a faster one follows.
+    for n in np.flatnonzero(pace[1:] > _FASTER * pace[:-1]) + 1:
+        left, sizes, _ = np.linalg.svd(rest[:, :n], full_matrices=False)
+        new = left[:, sizes > _NEW * np.sqrt(len(slow))] * np.sqrt(len(slow))
+        if new.size:
+            return _coordinates(_independent(new, rng), slow, pace)
+    return []
+
+
+def _share_of(value: NDArray[Any]) -> NDArray[Any]:
+    """Place of every value among all, from 0 to 1."""
+    place = np.empty(len(value))
+    place[np.argsort(value, kind="stable")] = np.arange(len(value))
+    return place / max(len(value) - 1, 1)

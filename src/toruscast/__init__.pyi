@@ -86,7 +86,7 @@ from .mapping.formats import (
 from .mapping.formats import (
     write_torus as write_torus,
 )
-from .mapping.formats.hlo import read_hlo as read_hlo
+from .mapping.formats.graphs.hlo import read_hlo as read_hlo
 from .search.explain import explain as explain
 from .search.search import search as search
 from .simulation import simulate as simulate

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .errors import InputError, InputWarning
 from .mapping import Torus
-from .mapping.formats.hlo import parse_hlo
+from .mapping.formats.graphs.hlo import parse_hlo
 from .mapping.mesh import MeshAxes
 from .training.mesh.on_devices import lay, slices_of
 

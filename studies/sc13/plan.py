@@ -14,7 +14,7 @@ import pandas as pd
 
 import toruscast as tc
 from toruscast.features import RoutedTraffic, feature_names
-from toruscast.mapping.patterns.recipe import from_recipe
+from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples, write_samples
 from toruscast.training.samples.store import locked
 

@@ -22,7 +22,7 @@ from toruscast.cli.app import main
 from toruscast.errors import InputError
 from toruscast.features.streamed import NEED_ALL_EDGES, StreamedTraffic
 from toruscast.mapping.formats.graphs import parquet as parquet_module
-from toruscast.mapping.formats.graphs import streaming
+from toruscast.mapping.formats.graphs import parquet as streaming
 from toruscast.mapping.formats.graphs.parquet import HELD_BYTES
 from toruscast.routing.routing import phase_routing
 from toruscast.routing.tally import tally

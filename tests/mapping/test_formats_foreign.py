@@ -16,7 +16,7 @@ from toruscast.mapping.formats import (
     write_comm,
     write_mapping,
 )
-from toruscast.mapping.formats.run_log import append_run
+from toruscast.mapping.formats.times import append_run
 from toruscast.scaling.formats import read_measurements
 from toruscast.scaling.interconnect.jobs import read_jobs
 

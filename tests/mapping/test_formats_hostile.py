@@ -14,14 +14,8 @@ from scipy import sparse
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus
-from toruscast.mapping.formats import (
-    opening,
-    read_comm,
-    read_mapping,
-    read_mappings,
-    read_times,
-    write_comm,
-)
+from toruscast.mapping.formats import read_comm, read_mapping, read_mappings, read_times, write_comm
+from toruscast.mapping.formats import source as opening
 
 pytestmark = pytest.mark.filterwarnings("ignore::toruscast.errors.InputWarning")
 BIG = "9" * 5000

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from number_cells import CELLS, outcome
 
 from toruscast.mapping.formats import _rows
-from toruscast.mapping.formats._table import Column, _slow
-from toruscast.mapping.formats.opening import Streamed, Text
+from toruscast.mapping.formats._rows import Column, _slow
+from toruscast.mapping.formats.source import Streamed, Text
 
 
 @settings(max_examples=300, deadline=None)

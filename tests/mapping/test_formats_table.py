@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from number_cells import CELLS, outcome
 
 from toruscast.errors import InputError
-from toruscast.mapping.formats._table import Column, _slow, read_table
-from toruscast.mapping.formats.opening import Text
+from toruscast.mapping.formats._rows import Column, _slow, read_table
+from toruscast.mapping.formats.source import Text
 
 KINDS = st.lists(st.booleans(), min_size=1, max_size=4)
 

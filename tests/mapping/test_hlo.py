@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 import toruscast as tc
 from toruscast.errors import InputError
-from toruscast.mapping.formats.hlo import parse_hlo, read_hlo
-from toruscast.mapping.hlo.groups import read_groups
-from toruscast.mapping.hlo.shapes import nbytes, parts
+from toruscast.mapping.formats.graphs.hlo import parse_hlo, read_hlo
+from toruscast.mapping.hlo import nbytes, parts, read_groups
 from toruscast.mapping.mesh import parse_axes
-from toruscast.mapping.mesh.from_hlo import hlo_traffic
+from toruscast.mapping.mesh.traffic import hlo_traffic
 
 GLOBAL = "use_global_device_ids=true, to_apply=%add"
 FIVE, THREE = (f'backend_config={{"known_trip_count":{{"n":"{n}"}}}}' for n in (5, 3))
@@ -243,6 +242,6 @@ def test_a_program_is_a_graph_too(tmp_path):
 
 
 def test_groups_with_blanks_between_their_devices():
-    from toruscast.mapping.hlo.groups import read_groups
+    from toruscast.mapping.hlo import read_groups
 
     assert read_groups("{{0 1},{2, 3}}", 4).tolist() == [[0, 1], [2, 3]]

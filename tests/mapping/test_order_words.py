@@ -3,7 +3,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, Torus, machine, strategies
-from toruscast.mapping.order_words import ordered, remark
+from toruscast.mapping.strategies.permute import ordered, remark
 
 WORDS = [
     # (machine, word, letters of a strategy, the last varying fastest)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toruscast import InputError
 from toruscast.mapping.formats import read_runs
-from toruscast.mapping.formats.run_log import append_run, holds_runs, is_logged
+from toruscast.mapping.formats.times import append_run, holds_runs, is_logged
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from toruscast.errors import InputError, InputWarning
 from toruscast.mapping.formats import read_workload
-from toruscast.mapping.trace.reading import HEAD, MAGIC, OPERATIONS, RECORD
+from toruscast.mapping.formats.graphs.trace import HEAD, MAGIC, OPERATIONS, RECORD
 from toruscast.mapping.trace.rounds import Events, rounds_of
 
 PROGRAMS = Path(__file__).parents[1] / "data" / "mpi"

@@ -14,7 +14,7 @@ from studies.sc13.samples import NotBuiltError, built, cases, load, said
 from studies.scores import by_case, forecast, scores, splits
 from studies.study import Findings, Inputs
 from toruscast import InputError, TaskMapping, TimePredictor, Torus, patterns, simulate, strategies
-from toruscast.mapping.patterns.recipe import from_recipe
+from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, rcc, read_samples, repeated_splits, write_samples
 from toruscast.training.samples.stored import add_metrics
 

@@ -8,7 +8,7 @@ import toruscast as tc
 from toruscast import InputError
 from toruscast.features import extract, register, unregister
 from toruscast.mapping import patterns, strategies
-from toruscast.mapping.patterns.recipe import from_recipe
+from toruscast.mapping.patterns import from_recipe
 from toruscast.training import build_samples, read_samples
 from toruscast.training.evaluate.feature_set_gain import gains
 from toruscast.training.evaluate.metric_evaluation import Judgement, judge

@@ -5,7 +5,7 @@ import pytest
 
 from toruscast.errors import InputError
 from toruscast.mapping import CommGraph, TaskMapping, Torus, patterns, strategies
-from toruscast.mapping.strategies.twins import fingerprint, unlike
+from toruscast.mapping.strategies.sampling import fingerprint, unlike
 
 TORUS = Torus((4, 4, 4))
 HALO = patterns.halo_3d((4, 4, 4), 4096, periodic=True)

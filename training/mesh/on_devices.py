@@ -18,9 +18,8 @@ from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.machines import named
 from toruscast.mapping.mesh import COLLECTIVES, MeshAxes, MeshTraffic
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices, nodes_at
-from toruscast.mapping.mesh.from_hlo import hlo_traffic
 from toruscast.mapping.mesh.layouts import divisors
-from toruscast.mapping.mesh.traffic import parse_traffic
+from toruscast.mapping.mesh.traffic import hlo_traffic, parse_traffic
 from toruscast.mapping.torus_text import parse_torus
 from toruscast.validation import read_bytes
 

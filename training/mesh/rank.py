@@ -13,8 +13,7 @@ from toruscast.mapping import TaskMapping, Torus
 from toruscast.mapping.hlo import HloStep
 from toruscast.mapping.mesh import MeshAxes, MeshTraffic, parse_axes
 from toruscast.mapping.mesh.devices import Devices, chips_as_devices, usual_devices
-from toruscast.mapping.mesh.from_hlo import hlo_traffic
-from toruscast.mapping.mesh.traffic import parse_traffic
+from toruscast.mapping.mesh.traffic import hlo_traffic, parse_traffic
 from toruscast.mapping.task_mapping import check_torus
 from toruscast.validation import job_count, whole_array
 from toruscast.workers import Task

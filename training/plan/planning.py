@@ -9,7 +9,7 @@ from operator import attrgetter
 from toruscast.errors import InputError
 from toruscast.features import extract
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.formats.run_log import holds_runs
+from toruscast.mapping.formats.times import holds_runs
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.routing import Routing
 from toruscast.training.measured.runs import Times

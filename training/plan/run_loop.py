@@ -14,7 +14,7 @@ from typing import Any
 
 from toruscast.errors import InputWarning
 from toruscast.mapping import TaskMapping
-from toruscast.mapping.formats.run_log import append_run, is_logged
+from toruscast.mapping.formats.times import append_run, is_logged
 
 from .next_run import Plan
 from .script import RunError, Script

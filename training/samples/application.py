@@ -10,8 +10,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload
-from toruscast.mapping.strategies.sampling import most_mappings
-from toruscast.mapping.strategies.twins import unlike
+from toruscast.mapping.strategies.sampling import most_mappings, unlike
 from toruscast.mapping.task_mapping import as_mappings
 from toruscast.notebook import html_card
 from toruscast.routing import Routing

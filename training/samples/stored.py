@@ -14,7 +14,7 @@ from toruscast.errors import InputError
 from toruscast.features import FEATURES, Feature, RoutedTraffic
 from toruscast.features.table import tabulate
 from toruscast.mapping import CommGraph, Torus, Workload, as_workload, parse_torus
-from toruscast.mapping.patterns.recipe import from_recipe
+from toruscast.mapping.patterns import from_recipe
 from toruscast.mapping.strategies.placement import Placement
 from toruscast.mapping.strategies.registry import mapping, nodes
 from toruscast.routing import dilations

@@ -1,36 +1,17 @@
-"""Dialects of communication graphs, a file each."""
+"""Dialects of communication graphs."""
 
-from . import (
-    chakra,
-    edges,
-    goal,
-    graph_stats,
-    hlo,
-    ipm,
-    matrix,
-    matrix_market,
-    mpip,
-    npz,
-    open_mpi,
-    otf2,
-    parquet,
-    partitioners,
-    table,
-    trace,
-)
+from . import chakra, edges, goal, hlo, matrix, otf2, parquet, partitioners, profiles, trace
 
 DIALECTS = (
-    open_mpi.DIALECT,
-    edges.DIALECT,
-    table.DIALECT,
+    profiles.OPEN_MPI,
+    edges.EDGES,
+    edges.TABLE,
     *matrix.DIALECTS,
-    matrix_market.DIALECT,
-    npz.DIALECT,
     parquet.DIALECT,
     *partitioners.DIALECTS,
-    mpip.DIALECT,
-    graph_stats.DIALECT,
-    ipm.DIALECT,
+    profiles.MPIP,
+    profiles.GRAPH_STATS,
+    profiles.IPM,
     goal.DIALECT,
     hlo.DIALECT,
     chakra.DIALECT,

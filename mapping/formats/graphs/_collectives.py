@@ -18,7 +18,7 @@ from ...collectives.totals import check_size, edges_of
 from ...trace._round_kernels import COLLECTIVE, RECEIVE, SEND
 from ...trace.rounds import ALGORITHMS, Events, rounds_of
 from ...workload import Workload
-from ..opening import at_file
+from ..source import at_file
 from .build import AnyPath, GraphOptions
 
 # Bytes of an edge of a collective.

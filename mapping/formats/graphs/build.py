@@ -16,8 +16,8 @@ from toruscast.errors import DuplicateEdgeError, InputError, InputWarning
 from toruscast.wording import counted
 
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from .._table import Table
-from ..opening import at_file
+from .._rows import Table
+from ..source import at_file
 
 Include = Literal["all", "point_to_point", "collective"]
 Duplicates = Literal["refuse", "sum"]

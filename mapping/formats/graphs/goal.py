@@ -10,10 +10,8 @@ import numpy as np
 
 from ...comm_graph import MAX_TASKS, sum_edges
 from ...workload import Workload
-from .._table import whole
 from ..dialect import Dialect
-from ..opening import Text
-from ..source import Source
+from ..source import Source, Text, whole
 from .build import GraphOptions
 
 HEAD = re.compile(r"num_ranks\s+([0-9]+)")

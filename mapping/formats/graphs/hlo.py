@@ -6,22 +6,24 @@ mesh_and_axis.cc of 2026, named meshes as JAX 0.10 has them).
 
 from __future__ import annotations
 
+import os
 import re
+import time
 import warnings
 
 import numpy as np
 
 from toruscast.errors import InputWarning
-from toruscast.files import check_claim
+from toruscast.files import check_claim, note_read
 from toruscast.wording import counted
 
 from ...collectives.totals import collective_total, edges_of
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
-from ...hlo import HloCollective, step_of
+from ...hlo import HloCollective, HloStep, step_of
 from ...trace.rounds import ALGORITHMS
 from ...workload import Workload
 from ..dialect import Dialect
-from ..source import Source
+from ..source import Source, as_text, read_text
 from .build import GraphOptions
 
 START = re.compile(rb"\s*HloModule\s")
@@ -90,3 +92,39 @@ ENTRY %main (p: f32[8]) -> f32[8] {
 }
 """,
 )
+
+
+def read_hlo(path: str | os.PathLike[str]) -> HloStep:
+    """Read the collectives of an HLO text dump.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no such dump, or a collective's groups or sizes cannot be
+        told.
+    """
+    began = time.perf_counter()
+    step = step_of(read_text(path))
+    note_read("HLO", path, began, collectives=len(step.collectives))
+    return step
+
+
+def parse_hlo(text: str) -> HloStep:
+    """Return the collectives of HLO text.
+
+    Raises
+    ------
+    InputError
+        As of `read_hlo`.
+
+    Examples
+    --------
+    >>> step = parse_hlo('''HloModule jit_f, num_partitions=4
+    ... ENTRY %main (p: f32[8]) -> f32[32] {
+    ...   %p = f32[8]{0} parameter(0)
+    ...   ROOT %ag = f32[32]{0} all-gather(%p), replica_groups=[1,4]<=[4], dimensions={0}
+    ... }''')
+    >>> [(each.name, each.kind, each.nbytes) for each in step.collectives], step.n_devices
+    ([('ag', 'allgather', 128.0)], 4)
+    """
+    return step_of(as_text("HLO text", text.encode()))

@@ -1,4 +1,4 @@
-"""Communication graphs as dense matrices: a line for each source, with or without labels.
+"""Communication graphs as matrices: text with or without labels, Matrix Market, NumPy, SciPy.
 
 The pattern of labelled ones was `DataFrame.to_csv` of pandas. R's `write.table` leaves out the cell
 above the labels of the rows.
@@ -6,6 +6,7 @@ above the labels of the rows.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -13,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.errors import InputError
-from toruscast.files import array_of_npy
+from toruscast.files import array_of_npy, arrays_of_npz, most_unpacked
 from toruscast.wording import counted
 
-from ...comm_graph import CommGraph, sum_edges
-from .._table import NUMBER, Column, cells, fields, read_table, row_of
+from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
+from .. import source as files
+from .._rows import Column, read_table, row_of
 from ..dialect import Dialect
-from ..opening import Text, at_file
-from ..source import LINES, Source
-from .build import Array, GraphOptions, Told
+from ..source import LINES, NUMBER, Source, Text, at_file, cells, fields, whole
+from .build import Array, GraphOptions, Told, graph_of, write_rows
 from .edges import EDGE_COLUMNS, is_edge_list, stated
 
 # A dense matrix of this many tasks takes 2 GiB.
@@ -210,7 +211,7 @@ def read_npy(source: Source, options: GraphOptions) -> CommGraph:
 
 def graph_of_columns(arrays: dict[str, Array], options: GraphOptions, source: Source) -> CommGraph:
     """Return the graph of arrays under the names of columns, as in a table."""
-    from .table import names_of
+    from .edges import names_of
 
     theirs = names_of(list(arrays), options.columns, source.path)
     columns = {name: arrays[their] for name, their in theirs.items()}
@@ -245,6 +246,162 @@ def write(comm: CommGraph, path: Path) -> None:
         for row in matrix.tolist():
             values = (str(int(v)) if v == int(v) and v < 2**53 else repr(v) for v in row)
             file.write(" ".join(values) + "\n")
+
+
+_OURS = {"n_tasks", "src", "dst", "nbytes", "n_messages"}
+
+
+def is_npz(source: Source) -> bool:
+    """Whether the file is a zip archive, whose first member is a NumPy array."""
+    return source.start.startswith(b"PK\x03\x04")
+
+
+def read_npz(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of our own archive, of SciPy's, or of arrays that the caller names."""
+    options.only(source.path, "columns")
+    most = most_unpacked(source.path, files.MAX_BYTES)
+    arrays = arrays_of_npz(source.data, source.path, most)
+    with at_file(source.path):
+        if options.columns:
+            return graph_of_columns(arrays, options, source)
+        if {"format", "shape", "data"} <= arrays.keys():
+            return graph_of_matrix(source, _sparse(source.path, arrays), options)
+        if not arrays.keys() >= _OURS:
+            raise InputError(
+                "unknown arrays",
+                found=", ".join(sorted(arrays)) or "none",
+                expected=f"{', '.join(sorted(_OURS))}, or a SciPy sparse matrix, or "
+                "--columns src=NAME,dst=NAME,nbytes=NAME",
+            )
+        grid = tuple(_whole(source.path, arrays, "grid").tolist()) if "grid" in arrays else ()
+        n_tasks = options.agree(_single(source.path, arrays, "n_tasks"), source.path) or 0
+        build = sum_edges if options.duplicates == "sum" else CommGraph
+        columns = (arrays[key] for key in ("src", "dst", "nbytes", "n_messages"))
+        return build(n_tasks, *columns, grid=grid or None, name=options.name)
+
+
+def write_npz(comm: CommGraph, path: Path) -> None:
+    """Write the arrays n_tasks, src, dst, nbytes, n_messages and grid."""
+    # To a name without the suffix, NumPy would add it.
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            n_tasks=np.int64(comm.n_tasks),
+            grid=np.array(comm.grid or (), dtype=np.int64),
+            **{f: getattr(comm, f) for f in ("src", "dst", "nbytes", "n_messages")},
+        )
+
+
+def _sparse(path: str | os.PathLike[str], arrays: dict[str, Array]) -> Entries:
+    """Size and entries of SciPy's coo, csr or csc."""
+    word = arrays["format"].ravel()[:1].tolist()
+    kind = word[0].decode(errors="replace") if word and isinstance(word[0], bytes) else str(*word)
+    needed = {"coo": ("row", "col"), "csr": ("indices", "indptr"), "csc": ("indices", "indptr")}
+    if kind not in needed or not set(needed[kind]) <= arrays.keys():
+        raise InputError(
+            "sparse format not supported",
+            file=path,
+            found=kind,
+            expected="coo, csr or csc with all their arrays",
+        )
+    shape = _whole(path, arrays, "shape").tolist()
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
+        raise InputError("matrix is not square", file=path, found=shape)
+    size, values = shape[0], np.asarray(arrays["data"])
+    if values.dtype.kind not in "iufb" or values.ndim != 1:
+        raise InputError("bad data", file=path, found=values.dtype, expected="numbers")
+    first, second = (_whole(path, arrays, key) for key in needed[kind])
+    if kind != "coo":
+        bounds = second.size == size + 1 and second[0] == 0 and second[-1] == first.size
+        if not bounds or (second[1:] < second[:-1]).any():
+            raise InputError("damaged .npz file", file=path, found="bad indptr")
+        first, second = np.repeat(np.arange(size), np.diff(second)), first
+    if kind == "csc":
+        first, second = second, first
+    if not first.size == second.size == values.size:
+        raise InputError("damaged .npz file", file=path, found="arrays differ in length")
+    return size, (first, second, values.astype(np.float64))
+
+
+def _whole(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> Array:
+    """Return a one-dimensional array of whole numbers."""
+    array = arrays[key]
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="whole numbers")
+    return array.astype(np.int64)
+
+
+def _single(path: str | os.PathLike[str], arrays: dict[str, Array], key: str) -> int:
+    array = arrays[key]
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"bad {key}", file=path, found=array.dtype, expected="one whole number")
+    return int(array.ravel()[0])
+
+
+BANNER = re.compile(
+    rb"%%MatrixMarket\s+matrix\s+coordinate\s+(real|integer)\s+(general|symmetric)\s*", re.I
+)
+
+
+def is_matrix_market(source: Source) -> bool:
+    """Whether the file starts as every Matrix Market file does."""
+    return source.start[:14].lower() == b"%%matrixmarket"
+
+
+def read_matrix_market(source: Source, options: GraphOptions) -> CommGraph:
+    """Return the graph of a Matrix Market file."""
+    options.only(source.path)
+    text = source.text
+    banner = text.data[: text.data.find(b"\n")]
+    if not (match := BANNER.fullmatch(banner)):
+        found = banner.decode(errors="replace")
+        if b"pattern" in banner.lower():
+            expected = "real or integer; a pattern says who talks to whom, not how many bytes"
+            raise text.fault("Matrix Market pattern without bytes", 1, found, expected)
+        expected = "%%MatrixMarket matrix coordinate real|integer general|symmetric"
+        raise text.fault("Matrix Market kind not supported", 1, found, expected)
+    number, line = text.first_line()
+    parts = fields(line)
+    if len(parts) != 3:
+        raise text.fault("bad Matrix Market sizes", number, line, "rows columns entries")
+    rows, width, entries = (
+        whole(text, number, what, part)
+        for what, part in zip(("row count", "column count", "entry count"), parts, strict=True)
+    )
+    if rows != width:
+        raise text.fault("matrix is not square", number, line)
+    if rows > MAX_TASKS:
+        raise text.fault("bad number of tasks", number, rows, f"1 to {MAX_TASKS}")
+    columns = [Column("row", whole=True), Column("column", whole=True), Column("value")]
+    table = read_table(text, columns, number)
+    if table.n_rows != entries:
+        raise text.fault("wrong number of entries", None, table.n_rows, entries)
+    src, dst, nbytes = table.columns
+    for what, ends in (("row", src), ("column", dst)):
+        outside = np.flatnonzero((ends < 1) | (ends > rows))
+        if outside.size:
+            row = int(outside[0])
+            raise table.fault(row, f"bad {what}", ends[row], f"1 to {rows}")
+    src, dst = src - 1, dst - 1
+    options.agree(rows, text.file)
+    values = {"src": src, "dst": dst, "nbytes": nbytes}
+    bare = GraphOptions(options.name, duplicates=options.duplicates)
+    graph = graph_of(table, values, Told(rows), bare)
+    if match[2].lower() == b"general":
+        return graph
+    other = graph.src != graph.dst
+    src, dst, carried = graph.src, graph.dst, (graph.nbytes, graph.n_messages)
+    both = [np.concatenate([a, b[other]]) for a, b in ((src, dst), (dst, src))]
+    both += [np.concatenate([each, each[other]]) for each in carried]
+    with at_file(text.file):
+        return CommGraph(graph.n_tasks, *both, name=options.name)
+
+
+def write_matrix_market(comm: CommGraph, path: Path) -> None:
+    """Write bytes only; message counts are lost."""
+    head = "%%MatrixMarket matrix coordinate real general\n"
+    head += f"{comm.n_tasks} {comm.n_tasks} {comm.n_edges}\n"
+    write_rows(path, head, [comm.src + 1, comm.dst + 1, comm.nbytes], " ")
 
 
 DIALECTS = (
@@ -295,5 +452,39 @@ named as the columns of a `table`; `--columns` gives others. Nothing is unpickle
         + b" " * 58
         + b"\n"
         + np.array([[0, 64], [8, 0]], "<f8").tobytes(),
+    ),
+    Dialect(
+        name="matrix-market",
+        holds="graph",
+        title="Matrix Market, coordinate",
+        recognise=is_matrix_market,
+        read=read_matrix_market,
+        write=write_matrix_market,
+        suffixes=(".mtx",),
+        documentation="""
+`real` or `integer`, `general` or `symmetric`; tasks count from 1, row = source. The values are
+bytes, one message an entry.
+""",
+        example="""%%MatrixMarket matrix coordinate integer general
+% row column bytes
+4 4 3
+1 2 4096
+2 3 4096
+4 1 64
+""",
+    ),
+    Dialect(
+        name="npz",
+        holds="graph",
+        title="NumPy archive: SciPy's sparse matrices, or ours",
+        recognise=is_npz,
+        read=read_npz,
+        write=write_npz,
+        suffixes=(".npz",),
+        documentation="""
+SciPy's sparse matrices of bytes (`scipy.sparse.save_npz`: coo, csr, csc; row = source), or the
+arrays `n_tasks`, `src`, `dst`, `nbytes`, `n_messages` and `grid` that toruscast writes, or others
+that `--columns` names. Entries that stand twice need `--duplicates sum`. Nothing is unpickled.
+""",
     ),
 )

@@ -14,8 +14,7 @@ from toruscast.errors import InputError
 from ...trace.rounds import ALGORITHMS
 from ...workload import Workload
 from ..dialect import Dialect
-from ..opening import at_file
-from ..source import Source
+from ..source import Source, at_file
 from ._collectives import RankActions, collective_of
 from .build import GraphOptions
 

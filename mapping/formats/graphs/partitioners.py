@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError, InputWarning
 
 from ...comm_graph import CommGraph
-from .._table import WHOLE, fields, whole
 from ..dialect import Dialect
-from ..opening import Text
-from ..source import LINES, Source
+from ..source import LINES, WHOLE, Source, Text, fields, whole
 from .build import GraphOptions
 
 Whole = NDArray[np.int64]

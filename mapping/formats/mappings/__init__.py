@@ -1,6 +1,7 @@
 """Dialects of task mappings."""
 
-from . import coordinates, devices, flux, hosts, node_lists, rank_order, table, tenstorrent
+from .. import tenstorrent
+from . import coordinates, devices, flux, hosts, node_lists, rank_order, table
 
 DIALECTS = (
     *coordinates.DIALECTS,
@@ -10,5 +11,5 @@ DIALECTS = (
     *hosts.DIALECTS,
     flux.DIALECT,
     *devices.DIALECTS,
-    tenstorrent.DIALECT,
+    tenstorrent.BINDINGS,
 )

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError, InputWarning
 from toruscast.wording import counted
 
-from ...hosts import Hosts
+from ...allocation import Hosts
 from ...task_mapping import MAX_SLOTS, TaskMapping
 from ...torus import Torus
-from .._table import Table, whole
-from ..opening import Text, at_file, label
+from .._rows import Table
+from ..source import Text, at_file, label, whole
 
 Whole = NDArray[np.int64]
 

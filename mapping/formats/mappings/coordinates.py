@@ -16,10 +16,9 @@ from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
 from ...torus import Torus
-from .._table import WHOLE, Column, Table, fields, read_table, whole
+from .._rows import Column, Table, read_table
 from ..dialect import Dialect
-from ..opening import label
-from ..source import LINES, Source
+from ..source import LINES, WHOLE, Source, fields, label, whole
 from .build import (
     MappingOptions,
     Target,

@@ -23,8 +23,7 @@ from ...mesh.devices import Devices, devices_at, nodes_at, usual_devices
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
-from ..opening import Text
-from ..source import Source
+from ..source import Source, Text
 from .build import (
     MappingOptions,
     Target,

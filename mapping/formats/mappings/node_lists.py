@@ -15,11 +15,10 @@ import numpy as np
 from toruscast.errors import InputError
 
 from ...task_mapping import TaskMapping
-from .._table import NUMBER, WHOLE, Column, fields, read_table, whole
+from .._rows import Column, read_table
 from ..dialect import Dialect
 from ..foreign import are_numbers
-from ..opening import Text, label
-from ..source import LINES, Source
+from ..source import LINES, NUMBER, WHOLE, Source, Text, fields, label, whole
 from .build import (
     MappingOptions,
     Target,

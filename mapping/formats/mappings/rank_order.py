@@ -16,8 +16,7 @@ from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
-from ..opening import Text
-from ..source import LINES, Source
+from ..source import LINES, Source, Text
 from .build import MappingOptions, Target, Whole, mapping_of, rows_of, write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)

@@ -10,11 +10,9 @@ from toruscast.errors import InputError
 
 from ...task_mapping import TaskMapping
 from ...torus import Torus
-from .._rows import read_rows
-from .._table import NUMBER, Column, Table, comma, fields, row_of
+from .._rows import Column, Table, read_rows, row_of
 from ..dialect import Dialect
-from ..opening import Text
-from ..source import Source
+from ..source import NUMBER, Source, Text, comma, fields
 from .build import (
     MappingOptions,
     Target,

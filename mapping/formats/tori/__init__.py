@@ -1,11 +1,12 @@
 """Dialects of tori, a file each."""
 
-from . import machine_file, scotch, simulators, sst, tenstorrent
+from .. import tenstorrent
+from . import machine_file, scotch, simulators, sst
 
 DIALECTS = (
     *machine_file.DIALECTS,
     scotch.DIALECT,
     *simulators.DIALECTS,
     sst.DIALECT,
-    tenstorrent.DIALECT,
+    tenstorrent.MESH,
 )

@@ -16,8 +16,7 @@ from ...network import Network
 from ...torus import Torus
 from ...torus_text import torus_of
 from ..dialect import Dialect
-from ..opening import label
-from ..source import Source
+from ..source import Source, label
 
 SIGN = re.compile(r"\s*\"?(shape|machine)\"?\s*=(?!=)", re.I)
 OBJECT = re.compile(rb"\s*\{[^\[]*?\"(shape|machine)\"\s*:", re.S)

@@ -8,10 +8,8 @@ from pathlib import Path
 from toruscast.errors import InputError
 
 from ...torus import Torus
-from .._table import whole
 from ..dialect import Dialect
-from ..opening import label
-from ..source import Source
+from ..source import Source, label, whole
 
 LINE = re.compile(r"(torus|mesh)(XD|[1-9]D)?((?:\s+\S+)+)\s*", re.I)
 

@@ -17,10 +17,8 @@ from toruscast.errors import InputError, InputWarning
 
 from ...ties import TieRule
 from ...torus import Torus
-from .._table import NUMBER
 from ..dialect import Dialect
-from ..opening import Text, label
-from ..source import Source
+from ..source import NUMBER, Source, Text, label
 
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}

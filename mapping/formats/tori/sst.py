@@ -18,8 +18,7 @@ from toruscast.validation import read_sizes
 
 from ...torus import Torus
 from ..dialect import Dialect
-from ..opening import Text, label
-from ..source import Source
+from ..source import Source, Text, label
 from .simulators import bytes_a_second, seconds
 
 # Of links beside each other in the slowest dimension.

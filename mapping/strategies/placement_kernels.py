@@ -1,4 +1,4 @@
-"""Kernels of dual recursive bisection."""
+"""Kernels of hop-bytes, greedy placement and dual recursive bisection."""
 
 from __future__ import annotations
 
@@ -8,9 +8,144 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast._jit import inner_kernel, kernel
+from toruscast._jit import bare_kernel, inner_kernel, kernel
 
-from ._hop_bytes_kernels import torus_distance
+
+@bare_kernel
+def ring_distance(a: float, b: float, size: float, wraps: bool) -> float:
+    """Hops between two coordinates of one dimension."""
+    gap = abs(a - b)
+    if wraps and size - gap < gap:
+        gap = size - gap
+    return gap
+
+
+@inner_kernel
+def torus_distance(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    shape: NDArray[Any],
+    wrap: NDArray[Any],
+    images: NDArray[Any],
+) -> float:
+    # images (I, D): where a node of a twisted torus lies again beyond its edges; none: (0, D)
+    """Hops between two points."""
+    if images.shape[0] == 0:
+        total = 0.0
+        for d in range(shape.size):
+            total += ring_distance(a[d], b[d], shape[d], wrap[d])
+        return total
+    least = np.inf
+    for i in range(images.shape[0]):
+        total = 0.0
+        for d in range(shape.size):
+            total += abs(a[d] - b[d] + images[i, d])
+        least = min(least, total)
+    return least
+
+
+@kernel
+def sum_hop_bytes(
+    src: NDArray[Any],
+    dst: NDArray[Any],
+    nbytes: NDArray[Any],
+    coords: NDArray[Any],
+    shape: NDArray[Any],
+    wrap: NDArray[Any],
+) -> float:
+    # coords: (n_tasks, D), of the node of each task
+    """Sum of bytes times hops."""
+    total = 0.0
+    for e in range(src.size):
+        hops = 0
+        for d in range(shape.size):
+            gap = abs(coords[src[e], d] - coords[dst[e], d])
+            if wrap[d]:
+                gap = min(gap, shape[d] - gap)
+            hops += gap
+        total += hops * nbytes[e]
+    return total
+
+
+@kernel
+def place_greedily(
+    first: NDArray[Any],
+    partner: NDArray[Any],
+    nbytes: NDArray[Any],
+    coords: NDArray[Any],
+    neighbors: NDArray[Any],
+    shape: NDArray[Any],
+    wrap: NDArray[Any],
+    images: NDArray[Any],
+    capacity: int,
+    first_task: int,
+    first_node: int,
+) -> NDArray[Any]:
+    # T = tasks, N = nodes, D = torus dimensions
+    # first (T + 1,), partner and nbytes (edges,), coords (N, D), neighbors (N, 2 D) -> (T,)
+    """Node of each task."""
+    n_tasks, n_nodes = first.size - 1, coords.shape[0]
+    node = np.full(n_tasks, -1, np.int64)
+    free = np.full(n_nodes, capacity, np.int64)
+    drawn = np.zeros(n_tasks)
+    seen = np.full(n_nodes, -1, np.int64)
+    queue = np.empty(n_nodes, np.int64)
+    depth = np.empty(n_nodes, np.int64)
+    heap = [(0.0, first_task)]
+    next_task = 0
+    start = first_node
+    for _ in range(n_tasks):
+        t = -1
+        while len(heap) > 0:
+            pull, t = heapq.heappop(heap)
+            if node[t] < 0 and -pull == drawn[t]:
+                break
+            t = -1
+        if t < 0:
+            # Nothing left talks to what is placed.
+            while node[next_task] >= 0:
+                next_task += 1
+            t = next_task
+        heaviest = -1.0
+        for e in range(first[t], first[t + 1]):
+            if node[partner[e]] >= 0 and nbytes[e] > heaviest:
+                heaviest = nbytes[e]
+                start = node[partner[e]]
+        # Breadth-first from there; of the free nodes at the least distance, the cheapest.
+        best, least, ring = -1, np.inf, n_nodes
+        queue[0], depth[0], seen[start] = start, 0, t
+        head, filled = 0, 1
+        while head < filled and depth[head] <= ring:
+            here = queue[head]
+            if free[here] > 0:
+                ring = depth[head]
+                cost = 0.0
+                for e in range(first[t], first[t + 1]):
+                    there = node[partner[e]]
+                    if there >= 0:
+                        cost += nbytes[e] * torus_distance(
+                            coords[here], coords[there], shape, wrap, images
+                        )
+                if cost < least:
+                    best, least = here, cost
+            if ring == n_nodes:
+                for port in range(neighbors.shape[1]):
+                    far = neighbors[here, port]
+                    if far >= 0 and seen[far] != t:
+                        seen[far] = t
+                        queue[filled], depth[filled] = far, depth[head] + 1
+                        filled += 1
+            head += 1
+        node[t] = best
+        free[best] -= 1
+        start = best
+        for e in range(first[t], first[t + 1]):
+            u = partner[e]
+            if node[u] < 0:
+                drawn[u] += nbytes[e]
+                heapq.heappush(heap, (-drawn[u], u))
+    return node
+
 
 OUTSIDE = 2
 

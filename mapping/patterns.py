@@ -1,0 +1,485 @@
+"""Synthetic communication patterns: halos, all-to-alls, exchanges, pF3D, rings, random pairs.
+
+The halo, sub-communicator and pF3D patterns are those of Jain, Bhatele, Robson, Gamblin and Kale,
+"Predicting application performance using supervised learning on communication features", SC'13. The
+exchanges in rounds are MPICH's all-to-alls for long messages (Thakur, Rabenseifner and Gropp,
+"Optimization of collective communication operations in MPICH", IJHPCA 19, 2005). ``nbytes`` is what
+a task sends over one edge and ``n_messages`` the messages that carry it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toruscast.errors import InputError
+from toruscast.validation import whole_number, whole_sizes
+
+from .comm_graph import MAX_TASKS, CommGraph, sum_edges
+from .workload import Workload, as_workload
+
+__all__ = [
+    "all_to_all",
+    "halo_2d",
+    "halo_3d",
+    "pairwise_exchange",
+    "pf3d",
+    "random_pairs",
+    "ring",
+    "sub_all_to_all",
+    "xor_exchange",
+]
+
+
+def halo_2d(
+    grid: Sequence[int], nbytes: float, *, periodic: bool = False, n_messages: float = 1
+) -> CommGraph:
+    """Return the 5-point halo exchange: each task sends to its four neighbours on a 2-D grid.
+
+    Parameters
+    ----------
+    grid : sequence of int
+        Tasks along each dimension; tasks are numbered in C order.
+    nbytes : float
+        Bytes to each neighbour.
+    periodic : bool
+        Whether the grid closes at its edges. Neighbours that coincide (2 tasks around) add up, and
+        nobody sends to itself (1 task around).
+    n_messages : float
+        Messages that carry these bytes.
+
+    Raises
+    ------
+    InputError
+        If the grid is not two positive sizes.
+
+    Examples
+    --------
+    >>> halo_2d((3, 3), 100)
+    CommGraph(halo-3x3: 9 tasks, 24 edges, 2400 bytes, 24 messages)
+    """
+    sizes = _task_grid(grid, 2)
+    return _halo(sizes, _faces(2), [nbytes] * 4, periodic, n_messages)
+
+
+def halo_3d(
+    grid: Sequence[int],
+    nbytes: float,
+    *,
+    corner_nbytes: float | None = None,
+    periodic: bool = False,
+    n_messages: float = 1,
+) -> CommGraph:
+    """Return the 15-point halo exchange: six faces and eight corners on a 3-D grid.
+
+    Parameters
+    ----------
+    grid : sequence of int
+        Tasks along each dimension; tasks are numbered in C order.
+    nbytes : float
+        Bytes to each face neighbour.
+    corner_nbytes : float, optional
+        Bytes to each corner neighbour; ``nbytes`` if not given.
+    periodic, n_messages
+        As in `halo_2d`.
+
+    Raises
+    ------
+    InputError
+        If the grid is not three positive sizes.
+
+    Examples
+    --------
+    >>> halo_3d((4, 4, 4), 8, periodic=True).n_edges == 64 * 14
+    True
+    """
+    sizes = _task_grid(grid, 3)
+    offsets = _faces(3) + list(itertools.product((-1, 1), repeat=3))
+    corner = nbytes if corner_nbytes is None else corner_nbytes
+    return _halo(sizes, offsets, [nbytes] * 6 + [corner] * 8, periodic, n_messages)
+
+
+def ring(
+    n_tasks: int, nbytes: float, *, both_ways: bool = False, n_messages: float = 1
+) -> CommGraph:
+    """Return the ring in which each task sends to the next one, the last to the first.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Tasks around the ring.
+    nbytes : float
+        Bytes that each task sends, each way.
+    both_ways : bool
+        Whether each also sends to the previous one.
+    n_messages : float
+        Messages that carry these bytes.
+
+    Raises
+    ------
+    InputError
+        If the number of tasks is not positive.
+
+    Examples
+    --------
+    >>> ring(5, 10)
+    CommGraph(ring-5: 5 tasks, 5 edges, 50 bytes, 5 messages)
+    """
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    offsets = [(-1,), (1,)] if both_ways else [(1,)]
+    return _halo((size,), offsets, [nbytes] * len(offsets), True, n_messages, name=f"ring-{size}")
+
+
+def all_to_all(n_tasks: int, nbytes: float, *, n_messages: float = 1) -> CommGraph:
+    """Return the exchange in which every task sends ``nbytes`` to every other.
+
+    Raises
+    ------
+    InputError
+        If the number of tasks is not positive.
+
+    Examples
+    --------
+    >>> all_to_all(4, 10)
+    CommGraph(all-to-all-4: 4 tasks, 12 edges, 120 bytes, 12 messages)
+    """
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    return _all_to_all_along((size,), 0, nbytes, n_messages, name=f"all-to-all-{size}")
+
+
+def sub_all_to_all(
+    n_tasks: int, nbytes: float, *, group: int = 64, n_messages: float = 1
+) -> CommGraph:
+    """Return all-to-alls over sub-communicators of ``group`` consecutive tasks.
+
+    The logical grid is (groups, tasks of a group).
+
+    Raises
+    ------
+    InputError
+        If the groups do not divide the tasks.
+
+    Examples
+    --------
+    >>> sub_all_to_all(256, 1024)
+    CommGraph(sub-all-to-all-4x64: 256 tasks, 16128 edges, 16515072 bytes, 16128 messages)
+    """
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    members = whole_number(group, "group", 1, MAX_TASKS)
+    if size % members:
+        raise InputError("bad group", found=members, expected=f"a divisor of {size} tasks")
+    grid = (size // members, members)
+    return _all_to_all_along(grid, 1, nbytes, n_messages, name=f"sub-all-to-all-{_sizes(grid)}")
+
+
+def pairwise_exchange(
+    n_tasks: int, nbytes: float, group: int | None = None, *, n_messages: float = 1
+) -> Workload:
+    """Return the all-to-all in rounds that depend on each other, by pairwise exchange.
+
+    In round r = 1, 2, ... task a of a group sends to task a + r, modulo the group, and receives
+    from task a - r.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks.
+    nbytes : float
+        Bytes from each task to each other of its group.
+    group : int, optional
+        Consecutive tasks that exchange among themselves; all if not given.
+    n_messages : float
+        Messages that carry these bytes.
+
+    Returns
+    -------
+    Workload
+        ``group - 1`` dependent phases of ``n_tasks`` edges; the logical grid is (groups, tasks of a
+        group).
+
+    Raises
+    ------
+    InputError
+        If the groups do not divide the tasks or have only one.
+
+    Examples
+    --------
+    >>> rounds = pairwise_exchange(6, 100, group=3)
+    >>> [phase.dst.tolist() for phase in rounds], rounds.dependent
+    ([[1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]], True)
+    """
+    grid = _groups(n_tasks, group)
+    base, own = np.divmod(np.arange(math.prod(grid)), grid[1])
+    partners = (base * grid[1] + (own + r) % grid[1] for r in range(1, grid[1]))
+    return _rounds("pairwise-exchange", grid, partners, nbytes, n_messages)
+
+
+def xor_exchange(
+    n_tasks: int, nbytes: float, group: int | None = None, *, n_messages: float = 1
+) -> Workload:
+    """Return the all-to-all in rounds that depend on each other, by exclusive or.
+
+    In round r = 1, 2, ... tasks a and a XOR r of a group send to each other.
+
+    Parameters
+    ----------
+    n_tasks, nbytes, group, n_messages
+        As in `pairwise_exchange`; the group is a power of two.
+
+    Returns
+    -------
+    Workload
+        As of `pairwise_exchange`.
+
+    Raises
+    ------
+    InputError
+        If the groups do not divide the tasks, have only one, or are no power of two.
+
+    Examples
+    --------
+    >>> [phase.dst.tolist() for phase in xor_exchange(4, 100)]
+    [[1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
+    """
+    grid = _groups(n_tasks, group)
+    if grid[1] & (grid[1] - 1):
+        raise InputError("bad group", found=grid[1], expected="a power of two")
+    partners = (np.arange(math.prod(grid)) ^ r for r in range(1, grid[1]))
+    return _rounds("xor-exchange", grid, partners, nbytes, n_messages)
+
+
+def _groups(n_tasks: int, group: int | None) -> tuple[int, int]:
+    """Return the groups and the tasks of each."""
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    members = size if group is None else whole_number(group, "group", 1, MAX_TASKS)
+    if members < 2 or size % members:
+        raise InputError(
+            "bad group", found=members, expected=f"a divisor of {size} tasks that is 2 or more"
+        )
+    return size // members, members
+
+
+def _rounds(
+    kind: str,
+    grid: tuple[int, int],
+    partners: Iterable[NDArray[np.int64]],
+    nbytes: float,
+    n_messages: float,
+) -> Workload:
+    """Dependent rounds in which each task sends to its partner."""
+    n_tasks = math.prod(grid)
+    src = np.arange(n_tasks)
+    phases = [
+        _edges(n_tasks, src, dst, nbytes, n_messages, grid, f"round-{r}")
+        for r, dst in enumerate(partners, start=1)
+    ]
+    return Workload(phases, name=f"{kind}-{_sizes(grid)}", dependent=True)
+
+
+def pf3d(
+    grid: Sequence[int] = (16, 8, 128),
+    *,
+    fft_nbytes: float = 16384,
+    plane_nbytes: float = 393216,
+    halo_nbytes: float = 65536,
+    n_messages: float = 1,
+) -> Workload:
+    """Return a step of the laser-plasma code pF3D as four phases.
+
+    All-to-alls within the rows of X and then of Y, for each Z (the two-dimensional Fourier
+    transforms of a plane); the exchange of planes with the neighbours in Z (advection); and the
+    exchange with the six nearest neighbours. No dimension is periodic.
+
+    Parameters
+    ----------
+    grid : sequence of int
+        Tasks along X, Y and Z; tasks are numbered in C order.
+    fft_nbytes : float
+        Bytes between each pair of a transform's all-to-all.
+    plane_nbytes : float
+        Bytes of the plane to each neighbour in Z.
+    halo_nbytes : float
+        Bytes to each of the six nearest neighbours.
+    n_messages : float
+        Messages that carry each of these. The default sizes are round figures, not measurements.
+
+    Raises
+    ------
+    InputError
+        If the grid is not three positive sizes.
+
+    Examples
+    --------
+    >>> step = pf3d((4, 2, 3))
+    >>> [(phase.name, phase.n_edges) for phase in step]
+    [('fft-x', 72), ('fft-y', 24), ('planes-z', 32), ('neighbours', 92)]
+    """
+    sizes = _task_grid(grid, 3)
+    along_z = [(0, 0, -1), (0, 0, 1)]
+    phases = [
+        _all_to_all_along(sizes, 0, fft_nbytes, n_messages, name="fft-x"),
+        _all_to_all_along(sizes, 1, fft_nbytes, n_messages, name="fft-y"),
+        _halo(sizes, along_z, [plane_nbytes] * 2, False, n_messages, name="planes-z"),
+        _halo(sizes, _faces(3), [halo_nbytes] * 6, False, n_messages, name="neighbours"),
+    ]
+    return Workload(phases, name=f"pf3d-{_sizes(sizes)}")
+
+
+def random_pairs(
+    n_tasks: int, degree: int, nbytes: float, *, seed: int = 1, n_messages: float = 1
+) -> CommGraph:
+    """Return a graph in which each task sends to ``degree`` different others, drawn at random.
+
+    The graph has no logical grid.
+
+    Raises
+    ------
+    InputError
+        If there are not ``degree`` others.
+
+    Examples
+    --------
+    >>> random_pairs(10, 3, 100, seed=7)
+    CommGraph(random-10-3: 10 tasks, 30 edges, 3000 bytes, 30 messages)
+    """
+    size = whole_number(n_tasks, "number of tasks", 1, MAX_TASKS)
+    degree = whole_number(degree, "degree", 0, size - 1)
+    rng = np.random.default_rng(whole_number(seed, "seed", 0))
+    # Floyd's sampling without replacement, for all tasks at once: the i-th draw is from a range one
+    # longer, and a draw that repeats is replaced by the end of the range, which is new.
+    chosen = np.full((size, degree), -1, dtype=np.int64)
+    for i in range(degree):
+        last = size - 1 - degree + i
+        draw = rng.integers(0, last, size=size, endpoint=True)
+        chosen[:, i] = np.where((chosen == draw[:, None]).any(axis=1), last, draw)
+    src = np.arange(size)[:, None]
+    chosen += chosen >= src
+    chosen.sort(axis=1)
+    return _edges(size, src, chosen, nbytes, n_messages, None, f"random-{size}-{degree}")
+
+
+PATTERNS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        function.__name__: function
+        for function in (all_to_all, halo_2d, halo_3d, pf3d, ring, sub_all_to_all)
+    }
+)
+
+
+def from_recipe(recipe: Mapping[str, Any], name: str = "") -> Workload:
+    """Return the workload of a pattern and its arguments.
+
+    Parameters
+    ----------
+    recipe : mapping
+        ``pattern``, the name of a function of `toruscast.patterns`, and its arguments.
+    name : str
+        Name of the workload; the pattern's own if not given.
+
+    Raises
+    ------
+    InputError
+        If there is no such pattern, or it does not take these arguments.
+
+    Examples
+    --------
+    >>> from_recipe({"pattern": "halo_2d", "grid": [4, 4], "nbytes": 8, "periodic": True}).total
+    CommGraph(halo-4x4: 16 tasks, 64 edges, 512 bytes, 64 messages)
+    """
+    pattern = recipe.get("pattern") if isinstance(recipe, Mapping) else None
+    if not isinstance(pattern, str) or pattern not in PATTERNS:
+        expected = f"one of {', '.join(PATTERNS)}"
+        raise InputError("unknown pattern", found=recipe, expected=expected)
+    arguments = {key: value for key, value in recipe.items() if key != "pattern"}
+    try:
+        made = as_workload(PATTERNS[pattern](**arguments))
+    except TypeError as error:
+        raise InputError(f"bad arguments of pattern {pattern}", found=error) from None
+    return Workload(made.phases, name or made.name)
+
+
+def _halo(
+    grid: tuple[int, ...],
+    offsets: Sequence[tuple[int, ...]],
+    nbytes: Sequence[float],
+    periodic: bool,
+    n_messages: float,
+    name: str = "",
+) -> CommGraph:
+    """Each task sends to the tasks at ``offsets``, that many bytes each."""
+    n_tasks = math.prod(grid)
+    # In lexicographic order of the offsets a task's destinations ascend, but for wraps.
+    ranked = sorted(zip(offsets, nbytes, strict=True))
+    coords = np.indices(grid, sparse=True)
+    src = np.arange(n_tasks)
+    dst = np.empty((n_tasks, len(ranked)), dtype=np.int64)
+    for column, (offset, _) in enumerate(ranked):
+        target: NDArray[Any] = np.zeros((1,) * len(grid), dtype=np.int64)
+        inside: NDArray[Any] = np.ones((1,) * len(grid), dtype=bool)
+        for c, step, size in zip(coords, offset, grid, strict=True):
+            moved = c + step
+            inside = inside & ((moved >= 0) & (moved < size) | periodic)
+            target = target * size + moved % size
+        dst[:, column] = np.where(inside, target, -1).ravel()
+    keep = (dst >= 0) & (dst != src[:, None])
+    amounts = np.broadcast_to([amount for _, amount in ranked], dst.shape)[keep]
+    ends = np.broadcast_to(src[:, None], dst.shape)[keep]
+    build = sum_edges if periodic and min(grid) <= 2 else CommGraph
+    messages = np.full(ends.size, n_messages, dtype=np.float64)
+    name = name or f"halo-{_sizes(grid)}"
+    return build(n_tasks, ends, dst[keep], amounts, messages, grid=grid, name=name)
+
+
+def _all_to_all_along(
+    grid: tuple[int, ...], axis: int, nbytes: float, n_messages: float, name: str
+) -> CommGraph:
+    """Every task sends to all others of its line along ``axis``."""
+    n_tasks, size = math.prod(grid), grid[axis]
+    stride = math.prod(grid[axis + 1 :])
+    src = np.arange(n_tasks)[:, None]
+    own = src // stride % size
+    other = np.arange(size - 1)[None, :]
+    other = other + (other >= own)
+    return _edges(n_tasks, src, src + (other - own) * stride, nbytes, n_messages, grid, name)
+
+
+def _edges(
+    n_tasks: int,
+    src: NDArray[Any],
+    dst: NDArray[Any],
+    nbytes: float,
+    n_messages: float,
+    grid: tuple[int, ...] | None,
+    name: str,
+) -> CommGraph:
+    """Equal edges from each task to the destinations in its row."""
+    sources = np.broadcast_to(src, dst.shape).ravel()
+    values = [np.full(dst.size, value, dtype=np.float64) for value in (nbytes, n_messages)]
+    return CommGraph(n_tasks, sources, dst.ravel(), *values, grid=grid, name=name)
+
+
+def _faces(ndim: int) -> list[tuple[int, ...]]:
+    """Return the offsets of the neighbours across the faces of a cell."""
+    unit = np.eye(ndim, dtype=int)
+    return [tuple(int(k) for k in row) for row in np.concatenate([-unit, unit])]
+
+
+def _task_grid(grid: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Return a checked grid of tasks."""
+    sizes = whole_sizes(grid, "task grid")
+    if len(sizes) != ndim:
+        raise InputError("bad task grid", found=grid, expected=f"{ndim} sizes of 1 or more")
+    if math.prod(sizes) > MAX_TASKS:
+        raise InputError("task grid too large", found=grid, expected=f"at most {MAX_TASKS} tasks")
+    return sizes
+
+
+def _sizes(grid: Sequence[int]) -> str:
+    """Return "4x4" for (4, 4)."""
+    return "x".join(map(str, grid))
