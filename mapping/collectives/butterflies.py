@@ -1,132 +1,222 @@
-"""Butterflies: recursive doubling and halving, Rabenseifner's allreduce, and their bine twins.
+"""Butterflies: recursive doubling and halving, Rabenseifner's allreduce, their bine twins, trees.
 
 Sources: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
 MPICH", Int. J. High Perform. Comput. Appl. 19, 2005; for the bine family see `butterfly_partners`.
+
+Any number of tasks runs one: those beyond a power of two stand behind another one. Of the ``n``
+tasks along a dimension, with ``p`` the largest power of two that is not above it, each of the first
+``n - p`` odd ones hands what it has to the even one before it, the ``p`` that are left run the
+butterfly, and those that stood behind get the result (section 4.1 there; the even ones hand over).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .folding import fold, unfold
-from .partners import Family, butterfly_partners
-from .schedule import Lane, Round, Schedule
+from toruscast.errors import InputError
+from toruscast.validation import whole_sizes
+
+from .schedule import Call, Lane, Lanes, Round, backwards, followed, register
+
+Family = Literal["bine", "binary"]
 
 
-def allgather(
-    n_tasks: int,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family = "binary",
-    ports: int = 1,
-    far_first: bool = False,
-    by_block: bool = False,
-    sorted_first: bool = False,
-    name: str = "allgather/recursive_doubling",
-) -> Schedule:
-    """Allgather by doubling: in step k partners swap the 2**k blocks that they hold.
+def butterfly_partners(
+    shape: Sequence[int], *, family: Family = "bine", port: int = 0
+) -> NDArray[np.int64]:
+    """Return the partner of every task in every step of a butterfly, the near ones first.
 
-    ``far_first`` starts with the far partners, when messages are short. ``by_block`` sends each
-    block as a message of its own, ``sorted_first`` moves every block once before the first step so
-    that all messages are contiguous in memory.
+    Parameters
+    ----------
+    shape : sequence of int
+        Tasks along each dimension, each a power of two; ranks are in C order. One number for a
+        butterfly over the ranks themselves.
+    family : {"bine", "binary"}
+        Distance of step k along its dimension. ``binary``: the coordinates differ in bit k.
+        ``bine``: the signed sum 1 - 2 + 4 - ... of k + 1 terms (1, -1, 3, -5, 11, ...) away from an
+        even coordinate, against it from an odd one, so that far steps stay a third shorter.
+    port : int
+        Port of the node. Steps go round the dimensions in turn, starting with dimension ``port``;
+        the second half of the ports of a torus run the mirror image.
+
+    Returns
+    -------
+    ndarray, shape (n_steps, n_tasks)
+        Each row is its own inverse: partners swap.
+
+    Raises
+    ------
+    InputError
+        If a size is not a power of two or the family is not known.
+
+    Notes
+    -----
+    De Sensi et al., "Bine trees: enhancing collective operations by optimizing communication
+    locality", SC'25, for a ring; for tori and several ports De Sensi et al., "Swing:
+    short-cutting rings for higher bandwidth allreduce", NSDI'24. In two dimensions ports 2 and 3
+    are the mirrored ones and 4 and 5 repeat 0 and 1, as in the authors' port to Fugaku
+    (HLC-Lab/bine_trees_fugaku).
+
+    Examples
+    --------
+    >>> butterfly_partners((8,)).tolist()
+    [[1, 0, 3, 2, 5, 4, 7, 6], [7, 2, 1, 4, 3, 6, 5, 0], [3, 6, 5, 0, 7, 2, 1, 4]]
     """
-    lanes = []
-    block = nbytes / n_tasks / ports
-    folding = fold(shape)
-    for partners in _lanes(folding.sizes, family, ports):
-        held = folding.weight
-        lane = []
-        for row in partners[::-1] if far_first else partners:
-            lane.append(_swap(row, block * held, pieces=float(held.max()) if by_block else 1))
-            held = held + held[row]
-        if sorted_first:
-            place = _place(partners)
-            moved = np.flatnonzero(place != np.arange(place.size))
-            lane.insert(0, Round(place[moved], moved, block * folding.weight[moved]))
-        first, last = folding.hand_blocks(block), folding.hand_other_blocks(block)
-        lanes.append(folding.lane(tuple(lane), first, last))
-    return Schedule(name, n_tasks, nbytes, tuple(lanes))
+    sizes = powers_of_two(shape)
+    if family not in get_args(Family):
+        raise InputError("bad family", found=family, expected=" or ".join(get_args(Family)))
+    coords = np.indices(sizes).reshape(len(sizes), -1)
+    mirrored = is_mirrored(port, len(sizes))
+    rows = []
+    for dim, step in _steps(sizes, port):
+        along = coords[dim]
+        if family == "binary":
+            away = (along ^ (1 << step)) - along
+        else:
+            away = np.where(along % 2 == 0, 1, -1) * _bine_distance(step)
+        moved = list(coords)
+        moved[dim] = (along + (-away if mirrored else away)) % sizes[dim]
+        rows.append(np.ravel_multi_index(moved, sizes))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), math.prod(sizes))
 
 
-def reduce_scatter(
-    n_tasks: int,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family = "binary",
-    ports: int = 1,
-    name: str = "reduce_scatter/recursive_halving",
-) -> Schedule:
-    """Reduce-scatter by halving: near partners swap half of the vector first."""
-    doubled = allgather(n_tasks, nbytes, shape, family=family, ports=ports, far_first=True)
-    lanes = tuple(
-        tuple(step.reversed(reduces=True) for step in reversed(lane)) for lane in doubled.lanes
-    )
-    return Schedule(name, n_tasks, nbytes, lanes)
+def is_mirrored(port: int, ndim: int) -> bool:
+    """Whether a port runs the mirror image, so that it uses links the other way."""
+    return {1: port % 2 == 1, 2: port in (2, 3)}.get(ndim, port >= ndim)
 
 
-def allreduce(
-    n_tasks: int,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family = "binary",
-    ports: int = 1,
-    name: str = "allreduce/recursive_doubling",
-) -> Schedule:
-    """Allreduce by doubling: partners swap and add the whole vector in each step."""
-    folding = fold(shape)
-    lanes = tuple(
-        tuple(_swap(row, nbytes / ports, reduces=True) for row in partners)
-        for partners in _lanes(folding.sizes, family, ports)
-    )
-    return unfold(folding, Schedule(name, 0, nbytes, lanes), n_tasks, before=True, after=True)
+def powers_of_two(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes of a grid, all powers of two.
+
+    Raises
+    ------
+    InputError
+        If one is not.
+    """
+    sizes = whole_sizes(shape, "task grid")
+    if not sizes or any(size < 1 or size & (size - 1) for size in sizes):
+        raise InputError("bad task grid", found=sizes, expected="powers of two")
+    return sizes
 
 
-def rabenseifner(
-    n_tasks: int,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family = "binary",
-    ports: int = 1,
-    name: str = "allreduce/rabenseifner",
-) -> Schedule:
-    """Allreduce as a reduce-scatter by halving and an allgather by doubling, back the same way."""
-    folding = fold(shape)
-    down, up = halves(nbytes, folding.sizes, family=family, ports=ports)
-    lanes = tuple(a + b for a, b in zip(down, up, strict=True))
-    return unfold(folding, Schedule(name, 0, nbytes, lanes), n_tasks, before=True, after=True)
+def _steps(sizes: tuple[int, ...], port: int) -> list[tuple[int, int]]:
+    """Dimension and step within it: the first step of each dimension, the second of each, ..."""
+    ndim = len(sizes)
+    turn = [(port + i) % ndim for i in range(ndim)]
+    most = max(size.bit_length() for size in sizes)
+    return [(d, step) for step in range(most) for d in turn if step < sizes[d].bit_length() - 1]
 
 
-def halves(
-    nbytes: float, sizes: Sequence[int], *, family: Family, ports: int
-) -> tuple[tuple[Lane, ...], tuple[Lane, ...]]:
-    """A reduce-scatter by halving on powers of two, and an allgather back the same way."""
-    down = tuple(_halving(partners, nbytes / ports) for partners in _lanes(sizes, family, ports))
-    up = tuple(tuple(step.reversed() for step in reversed(lane)) for lane in down)
-    return down, up
+def _bine_distance(step: int) -> int:
+    return int((1 - (-2) ** (step + 1)) // 3)
 
 
-def alltoall(
-    n_tasks: int,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family = "bine",
-    name: str = "alltoall/bine",
-) -> Schedule:
-    """All-to-all in log2(n) steps: each forwards half of the blocks that a task holds."""
-    lane = tuple(_swap(row, nbytes / 2) for row in butterfly_partners(shape, family=family))
-    return Schedule(name, n_tasks, nbytes, (lane,))
+Ranks = NDArray[np.int64]
 
 
-def _lanes(shape: Sequence[int], family: Family, ports: int) -> list[NDArray[np.int64]]:
+class Folding(NamedTuple):
+    """Which tasks run a butterfly, and which stand behind them."""
+
+    sizes: tuple[int, ...]
+    """Of the grid of those that run, powers of two."""
+    rank: Ranks
+    """Of each of them among all tasks, in C order."""
+    weight: NDArray[np.float64]
+    """Tasks that each of them represents, itself included."""
+    handed: tuple[tuple[Ranks, Ranks], ...]
+    """Who hands over to whom, dimension by dimension."""
+
+    def lane(self, inner: Lane, before: Lane = (), after: Lane = ()) -> Lane:
+        """The rounds of those that run, by all tasks' ranks, with others before and after."""
+        renamed = tuple(
+            Round(
+                self.rank[step.src],
+                self.rank[step.dst],
+                step.nbytes,
+                reduces=step.reduces,
+                times=step.times,
+                pieces=step.pieces,
+            )
+            for step in inner
+        )
+        return before + renamed + after
+
+    def hand_over(self, nbytes: float, *, reduces: bool = False) -> Lane:
+        """The rounds in which tasks hand over so many bytes."""
+        return tuple(Round(src, dst, nbytes, reduces=reduces) for src, dst in self.handed)
+
+    def blocks(self) -> tuple[NDArray[np.float64], ...]:
+        """How many tasks' blocks each one that hands over has by then."""
+        held = np.ones(int(self.weight.sum()))
+        found = []
+        for src, dst in self.handed:
+            found.append(held[src])
+            held[dst] += held[src]
+        return tuple(found)
+
+    def hand_blocks(self, block: float) -> Lane:
+        """The rounds in which tasks hand over the blocks that they have by then."""
+        pairs = zip(self.handed, self.blocks(), strict=True)
+        return tuple(Round(*ends, held * block) for ends, held in pairs)
+
+    def hand_other_blocks(self, block: float) -> Lane:
+        """The rounds in which the others get the blocks that they had not."""
+        n_tasks = self.weight.sum()
+        pairs = zip(self.handed, self.blocks(), strict=True)
+        lane = [Round(dst, src, (n_tasks - held) * block) for (src, dst), held in pairs]
+        return tuple(reversed(lane))
+
+    def hand_back(self, nbytes: float) -> Lane:
+        """The rounds in which the others get so many bytes."""
+        return tuple(Round(dst, src, nbytes) for src, dst in reversed(self.handed))
+
+
+def fold(shape: Sequence[int]) -> Folding:
+    """Return how the tasks of a grid fold onto one of powers of two.
+
+    Examples
+    --------
+    >>> folding = fold((6,))
+    >>> folding.sizes, folding.rank.tolist(), folding.weight.tolist()
+    ((4,), [0, 2, 4, 5], [2.0, 2.0, 1.0, 1.0])
+    >>> [(src.tolist(), dst.tolist()) for src, dst in folding.handed]
+    [([1, 3], [0, 2])]
+    """
+    ranks = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    weight = np.ones(ranks.shape)
+    handed = []
+    for d, size in enumerate(shape):
+        extra = size - (1 << (size.bit_length() - 1))
+        if not extra:
+            continue
+        behind = 2 * np.arange(extra) + 1
+        src, dst = np.take(ranks, behind, axis=d), np.take(ranks, behind - 1, axis=d)
+        handed.append((src.ravel(), dst.ravel()))
+        more = np.take(weight, behind, axis=d)
+        before = [slice(None)] * len(shape)
+        before[d] = behind - 1  # type: ignore[call-overload]
+        weight[tuple(before)] += more
+        ranks, weight = np.delete(ranks, behind, axis=d), np.delete(weight, behind, axis=d)
+    return Folding(ranks.shape, ranks.ravel(), weight.ravel(), tuple(handed))
+
+
+def _unfold(
+    folding: Folding, inner: Lanes, nbytes: float, *, before: bool = False, after: bool = False
+) -> Lanes:
+    """Lanes of those that run, with whole buffers handed over before or back after."""
+    share = nbytes / len(inner)
+    first = folding.hand_over(share, reduces=True) if before else ()
+    last = folding.hand_back(share) if after else ()
+    return tuple(folding.lane(lane, first, last) for lane in inner)
+
+
+def _tables(shape: Sequence[int], family: Family, ports: int) -> list[NDArray[np.int64]]:
     return [butterfly_partners(shape, family=family, port=port) for port in range(ports)]
 
 
@@ -140,10 +230,36 @@ def _swap(
     return Round(np.arange(partner.size), partner, nbytes, reduces=reduces, pieces=pieces)
 
 
-def _halving(partners: NDArray[np.int64], nbytes: float) -> Lane:
-    return tuple(
-        _swap(row, nbytes / 2 ** (step + 1), reduces=True) for step, row in enumerate(partners)
-    )
+def _allgather(
+    family: Family,
+    call: Call,
+    *,
+    far_first: bool = True,
+    by_block: bool = False,
+    sorted_first: bool = False,
+) -> Lanes:
+    """Allgather by doubling: in step k partners swap the 2**k blocks that they hold.
+
+    ``far_first`` starts with the far partners, when messages are short. ``by_block`` sends each
+    block as a message of its own, ``sorted_first`` moves every block once before the first step so
+    that all messages are contiguous in memory.
+    """
+    lanes = []
+    block = call.nbytes / call.n_tasks / call.ports
+    folding = fold(call.shape)
+    for partners in _tables(folding.sizes, family, call.ports):
+        held = folding.weight
+        lane = []
+        for row in partners[::-1] if far_first else partners:
+            lane.append(_swap(row, block * held, pieces=float(held.max()) if by_block else 1))
+            held = held + held[row]
+        if sorted_first:
+            place = _place(partners)
+            moved = np.flatnonzero(place != np.arange(place.size))
+            lane.insert(0, Round(place[moved], moved, block * folding.weight[moved]))
+        first, last = folding.hand_blocks(block), folding.hand_other_blocks(block)
+        lanes.append(folding.lane(tuple(lane), first, last))
+    return tuple(lanes)
 
 
 def _place(partners: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -156,3 +272,137 @@ def _place(partners: NDArray[np.int64]) -> NDArray[np.int64]:
         held = np.concatenate([held, reached])
     assert held.size == math.prod(place.shape)
     return place
+
+
+def _reduce_scatter(family: Family, call: Call) -> Lanes:
+    """Reduce-scatter by halving: near partners swap half of the vector first."""
+    return backwards(_allgather(family, call), reduces=True)
+
+
+def _allreduce(family: Family, call: Call) -> Lanes:
+    """Allreduce by doubling: partners swap and add the whole vector in each step."""
+    folding, share = fold(call.shape), call.nbytes / call.ports
+    tables = _tables(folding.sizes, family, call.ports)
+    inner = tuple(tuple(_swap(row, share, reduces=True) for row in table) for table in tables)
+    return _unfold(folding, inner, call.nbytes, before=True, after=True)
+
+
+def _halving(family: Family, call: Call, sizes: Sequence[int]) -> Lanes:
+    """Reduce-scatter by halving on powers of two."""
+    share = call.nbytes / call.ports
+    return tuple(
+        tuple(
+            _swap(row, share / 2 ** (step + 1), reduces=True) for step, row in enumerate(partners)
+        )
+        for partners in _tables(sizes, family, call.ports)
+    )
+
+
+def _rabenseifner(family: Family, call: Call) -> Lanes:
+    """Allreduce as a reduce-scatter by halving and an allgather by doubling, back the same way."""
+    folding = fold(call.shape)
+    down = _halving(family, call, folding.sizes)
+    inner = followed(down, backwards(down))
+    return _unfold(folding, inner, call.nbytes, before=True, after=True)
+
+
+def _alltoall(family: Family, call: Call) -> Lanes:
+    """All-to-all in log2(n) steps: each forwards half of the blocks that a task holds."""
+    partners = butterfly_partners(call.shape, family=family)
+    return (tuple(_swap(row, call.nbytes / 2) for row in partners),)
+
+
+Edges = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+
+def _trees(shape: Sequence[int], family: Family, ports: int, *, far_first: bool) -> list[Edges]:
+    """Edges of each step of the tree of task 0, for each port."""
+    trees = []
+    for partners in _tables(shape, family, ports):
+        held = np.zeros(1, dtype=np.int64)
+        tree = []
+        for row in partners[::-1] if far_first else partners:
+            tree.append((held, row[held]))
+            held = np.concatenate([held, row[held]])
+        trees.append(tree)
+    return trees
+
+
+def _broadcast(family: Family, call: Call) -> Lanes:
+    """Broadcast down the tree of a butterfly, on each port its share, in pieces of a segment."""
+    share, folding = call.nbytes / call.ports, fold(call.shape)
+    pieces = max(1.0, float(np.ceil(share / call.segment))) if call.segment else 1.0
+    inner = tuple(
+        tuple(Round(src, dst, share, pieces=pieces) for src, dst in tree)
+        for tree in _trees(folding.sizes, family, call.ports, far_first=True)
+    )
+    return _unfold(folding, inner, call.nbytes, after=True)
+
+
+def _scatter(family: Family, call: Call, *, far_first: bool = True) -> Lanes:
+    """Scatter down the tree of a butterfly: each step sends half of what a task holds."""
+    folding = fold(call.shape)
+    block = call.nbytes / call.ports / math.prod(call.shape)
+    out = tuple(step.reversed() for step in reversed(folding.hand_blocks(block)))
+    lanes = []
+    for tree in _trees(folding.sizes, family, call.ports, far_first=far_first):
+        below = folding.weight.copy()
+        lane: Lane = ()
+        for src, dst in reversed(tree):
+            lane = (Round(src, dst, below[dst] * block), *lane)
+            below[src] += below[dst]
+        lanes.append(folding.lane(lane, after=out))
+    return tuple(lanes)
+
+
+def _broadcast_in_two(family: Family, call: Call) -> Lanes:
+    """Broadcast as a scatter and an allgather."""
+    folding = fold(call.shape)
+    down = _scatter(family, call._replace(shape=folding.sizes), far_first=False)
+    inner = followed(down, backwards(_halving(family, call, folding.sizes)))
+    return _unfold(folding, inner, call.nbytes, after=True)
+
+
+def _reduce_in_two(family: Family, call: Call) -> Lanes:
+    """Reduce as a reduce-scatter and a gather."""
+    folding = fold(call.shape)
+    down = _scatter(family, call._replace(shape=folding.sizes), far_first=False)
+    inner = followed(_halving(family, call, folding.sizes), backwards(down))
+    return _unfold(folding, inner, call.nbytes, before=True)
+
+
+def _register(label: str, family: Family) -> None:
+    """Register the algorithms of a family along the dimensions of a torus."""
+    for name, lanes in {
+        f"allgather/{label}": _allgather,
+        f"allgather/{label}_blocks": partial(_allgather, by_block=True),
+        f"allgather/{label}_sorted": partial(_allgather, sorted_first=True),
+        f"reduce_scatter/{label}": _reduce_scatter,
+        f"allreduce/{label}": _allreduce,
+        f"allreduce/{label}_rabenseifner": _rabenseifner,
+        f"bcast/{label}": _broadcast,
+        f"reduce/{label}": lambda f, call: backwards(_broadcast(f, call), reduces=True),
+        f"scatter/{label}": _scatter,
+        f"scatter/{label}_near": partial(_scatter, far_first=False),
+        # A gather that starts with the near partners is a scatter backwards that ends with them.
+        f"gather/{label}": lambda f, call: backwards(_scatter(f, call, far_first=False)),
+        f"gather/{label}_near": lambda f, call: backwards(_scatter(f, call)),
+        f"bcast/{label}_scatter_allgather": _broadcast_in_two,
+        f"reduce/{label}_reduce_scatter_gather": _reduce_in_two,
+    }.items():
+        register(name, partial(lanes, family), ports=True)
+
+
+_register("bine", "bine")
+_register("torus_binary", "binary")
+for _name, _lanes in {
+    "allgather/recursive_doubling": partial(_allgather, far_first=False),
+    "allreduce/recursive_doubling": _allreduce,
+    "allreduce/rabenseifner": _rabenseifner,
+    "reduce_scatter/recursive_halving": _reduce_scatter,
+}.items():
+    # Over the ranks, whatever the torus.
+    register(
+        _name, lambda call, lanes=_lanes: lanes("binary", call._replace(shape=(call.n_tasks,)))
+    )
+register("alltoall/bine", partial(_alltoall, "bine"))

@@ -1,16 +1,29 @@
-"""The rounds of a collective, and the workload that they make."""
+"""The rounds of collective algorithms by name, the workload that they make, and all they send."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from toruscast.errors import InputError
+from toruscast.validation import real_number, whole_number, whole_sizes
+
 from ..comm_graph import CommGraph, sum_edges
 from ..workload import Workload
+
+# All-to-alls of more tasks have too many messages to list.
+MAX_TASKS = 2**16
+MAX_PAIRS = 2**12
+# Each task sends to each other one, whatever the rounds.
+ALL_PAIRS = ("alltoall/pairwise", "alltoall/linear")
+_MANY = 2**22
+# Tasks whose receivers are listed at once.
+_ROWS = 2**8
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +152,127 @@ class Schedule:
         return Workload(phases, name=self.name, dependent=True)
 
 
+Lanes = tuple[Lane, ...]
+
+
+class Call(NamedTuple):
+    """What an algorithm is asked for, as of `schedule`."""
+
+    n_tasks: int
+    nbytes: float
+    shape: tuple[int, ...]
+    ports: int = 1
+    segment: float = 0.0
+
+
+class _Algorithm(NamedTuple):
+    lanes: Callable[[Call], Lanes]
+    several_ports: bool
+    at_once: bool
+
+
+_ALGORITHMS: dict[str, _Algorithm] = {}
+
+
+def register(
+    name: str, lanes: Callable[[Call], Lanes], *, ports: bool = False, at_once: bool = False
+) -> None:
+    """Register an algorithm; ``ports`` if it drives several ports by itself."""
+    _ALGORITHMS[name] = _Algorithm(lanes, ports, at_once)
+
+
+def backwards(lanes: Lanes, *, reduces: bool = False) -> Lanes:
+    """Return the rounds of each lane from the last to the first, their messages the other way."""
+    return tuple(tuple(step.reversed(reduces=reduces) for step in reversed(lane)) for lane in lanes)
+
+
+def followed(first: Lanes, second: Lanes) -> Lanes:
+    """Return each lane with another one after it."""
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def names(collective: str = "") -> tuple[str, ...]:
+    """Return the names of the algorithms, all or those of one collective.
+
+    Examples
+    --------
+    >>> names("alltoall")
+    ('alltoall/bine', 'alltoall/bruck', 'alltoall/linear', 'alltoall/pairwise')
+    """
+    chosen = (name for name in _ALGORITHMS if not collective or name.split("/")[0] == collective)
+    return tuple(sorted(chosen))
+
+
+def schedule(
+    name: str,
+    n_tasks: int,
+    nbytes: float,
+    shape: Sequence[int] | None = None,
+    *,
+    ports: int = 1,
+    segment: float = 0,
+    element: float = 4,
+) -> Schedule:
+    """Return the rounds of a collective algorithm; task 0 is the root.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`: the collective, a slash, the algorithm.
+    n_tasks : int
+    nbytes : float
+        Size of the whole buffer: of the vector that is broadcast or reduced, of the blocks of all
+        tasks together in a gather, scatter or allgather, of what each task sends in an all-to-all.
+    shape : sequence of int, optional
+        Tasks along the dimensions of the torus that the algorithm sees, ranks in C order; one
+        dimension if not given.
+    ports : int
+        Ports among which the buffer is split, for algorithms that drive several by themselves.
+    segment : float
+        Bytes of the pieces in which the algorithm sends, if it does; 0: in one piece.
+    element : float
+        Bytes of an element. An allreduce round a ring of fewer elements than tasks has no block for
+        each of them and runs as recursive doubling, as Open MPI's does (coll_base_allreduce.c).
+
+    Returns
+    -------
+    Schedule
+        `Schedule.workload` gives it as a workload of dependent rounds.
+
+    Raises
+    ------
+    InputError
+        If the name is not known, the shape does not hold the tasks, or the algorithm does not run
+        on that number of tasks or ports.
+
+    Examples
+    --------
+    >>> plan = schedule("allreduce/bine", 8, 1024, (2, 2, 2), ports=3)
+    >>> [int(phase.nbytes.sum()) for phase in plan.workload()]
+    [8192, 8192, 8192]
+    """
+    if name not in _ALGORITHMS:
+        raise InputError("unknown collective algorithm", found=name, expected=" or ".join(names()))
+    n_tasks = whole_number(n_tasks, "number of tasks", 1)
+    nbytes = real_number(nbytes, "nbytes", 0)
+    segment = real_number(segment, "segment", 0)
+    sizes = (n_tasks,) if shape is None else whole_sizes(shape, "task grid")
+    if math.prod(sizes) != n_tasks:
+        raise InputError("tasks do not fill the grid", found=sizes, expected=f"{n_tasks} tasks")
+    ports = whole_number(ports, "ports", 1)
+    most = max(6, 2 * len(sizes))
+    if ports > most:
+        raise InputError("bad number of ports", found=ports, expected=f"1 to {most}")
+    element = real_number(element, "bytes of an element", 0)
+    call = Call(n_tasks, nbytes, sizes, ports, segment)
+    chosen = _ALGORITHMS[name]
+    if name == "allreduce/ring" and nbytes < n_tasks * element:
+        chosen, call = _ALGORITHMS["allreduce/recursive_doubling"], call._replace(ports=1)
+    if call.ports != 1 and not chosen.several_ports:
+        raise InputError(f"{name} drives one port", found=ports, expected=1)
+    return Schedule(name, n_tasks, nbytes, chosen.lanes(call), chosen.at_once)
+
+
 def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
     """Return the messages of several rounds as one graph."""
     src, dst, nbytes = (
@@ -149,5 +283,97 @@ def merged(n_tasks: int, steps: Sequence[Round], name: str = "") -> CommGraph:
     return sum_edges(n_tasks, src, dst, nbytes, pieces, name=name)
 
 
-# Tasks, bytes, shape of the grid, ports and segment size.
-Build = Callable[[int, float, tuple[int, ...], int, float], Schedule]
+def check_size(name: str, n: int) -> None:
+    """Raise `InputError` if so many tasks have too many messages to list."""
+    most = MAX_PAIRS if name.startswith("alltoall") else MAX_TASKS
+    if n > most:
+        raise InputError(f"too many tasks for {name}", found=n, expected=f"at most {most}")
+
+
+def collective_total(
+    name: str,
+    groups: NDArray[np.int64],
+    nbytes: float,
+    n_tasks: int,
+    times: int = 1,
+) -> CommGraph:
+    """Return what a collective sends in all its rounds among the tasks of each group.
+
+    Parameters
+    ----------
+    name : str
+        Collective and algorithm, as of `schedule`.
+    groups : ndarray of int, shape (n_groups, n)
+        Tasks of each group, the root first.
+    nbytes : float
+        Size of the whole buffer, as of `schedule`.
+    n_tasks : int
+        Tasks of the graph.
+    times : int
+        How often it runs.
+
+    Raises
+    ------
+    InputError
+        If the algorithm does not run on so many tasks.
+
+    Examples
+    --------
+    >>> collective_total("allreduce/ring", np.arange(4)[None], 1024, 4)
+    CommGraph(4 tasks, 4 edges, 6144 bytes, 24 messages)
+    """
+    n_groups, n = groups.shape
+    check_size(name, n)
+    if name in ALL_PAIRS:
+        return _all_pairs(groups, nbytes / n * times, float(times), n_tasks)
+    rounds = [(often, merged(n, steps)) for often, steps in schedule(name, n, nbytes).rounds()]
+    if not rounds:
+        return CommGraph(n_tasks, [], [], [])
+    src, dst = (
+        groups[:, np.concatenate([getattr(graph, end) for _, graph in rounds])].ravel()
+        for end in ("src", "dst")
+    )
+    sizes, counts = (
+        np.tile(np.concatenate([getattr(graph, f) * often for often, graph in rounds]), n_groups)
+        for f in ("nbytes", "n_messages")
+    )
+    return sum_edges(n_tasks, src, dst, sizes * times, counts * times)
+
+
+def edges_of(name: str, groups: NDArray[np.int64]) -> int:
+    """Return about how many edges a collective has."""
+    n_groups, n = groups.shape
+    return (
+        int(n_groups)
+        * int(n)
+        * (int(n) - 1 if name.startswith("alltoall") else int(n).bit_length())
+    )
+
+
+def _all_pairs(
+    groups: NDArray[np.int64], nbytes: float, n_messages: float, n_tasks: int
+) -> CommGraph:
+    """Each task of a group to each other one, listed in the order that graphs have."""
+    n_groups, n = groups.shape
+    inside = np.sort(groups, axis=1).astype(np.int32)
+    tasks, where = np.unique(inside, return_index=True)
+    if tasks.size < inside.size or n < 2:
+        others = ~np.eye(n, dtype=bool)
+        square = np.broadcast_to(inside[:, None, :], (n_groups, n, n))
+        dst, src = square[:, others].ravel(), square.swapaxes(1, 2)[:, others].ravel()
+        size, count = np.full(src.size, nbytes), np.full(src.size, n_messages)
+        return sum_edges(n_tasks, src, dst, size, count)
+    src = np.repeat(tasks, n - 1)
+    dst = np.empty((tasks.size, n - 1), np.int32)
+    for low in range(0, tasks.size, _ROWS):
+        rows = slice(low, low + _ROWS)
+        to = inside[where[rows] // n]
+        dst[rows] = to[to != tasks[rows, None]].reshape(-1, n - 1)
+    dst = dst.ravel()
+    for column in (src, dst):
+        column.setflags(write=False)
+    # One number stands for all edges where they are many.
+    amounts = [np.broadcast_to(np.float64(value), src.shape) for value in (nbytes, n_messages)]
+    if src.size < _MANY:
+        amounts = [amount.copy() for amount in amounts]
+    return CommGraph(n_tasks, src, dst, *amounts)

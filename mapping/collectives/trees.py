@@ -1,69 +1,140 @@
-"""Broadcast, reduce, scatter and gather along trees.
+"""Broadcast, reduce, scatter and gather along trees over tasks 0 to n - 1, rooted at task 0.
 
-`tree_shapes` has the trees, with their sources. Task 0 is the root.
+A tree is the parent of each task. Those of Open MPI's library of collectives are heap-like binary
+trees, chains and flat trees (Pjesivac-Grbovic et al., "Performance analysis of MPI collective
+operations", Cluster Comput. 10, 2007).
+
+Pipelined trees share no link. On a torus of d dimensions, d trees of chains along the dimensions,
+each with another dimension first, use every link of one direction at most once
+(`dimension_chains`); the d that run against them use the others. The whole buffer is split over the
+trees and goes through each in segments. Source: the idea of the Trinaryx algorithms of Adachi et
+al., "The design of ultra scalable MPI collective communication on the K computer", Comput. Sci.
+Res. Dev. 28, 2013. The trees here are not taken from there: any that share no link carry as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .folding import fold, unfold
-from .partners import Family, butterfly_partners
-from .schedule import Lane, Round, Schedule
-from .tree_shapes import Parents, binary, depths
+from toruscast.errors import InputError
+from toruscast.validation import whole_number
+
+from .schedule import Call, Lane, Lanes, Round, backwards, followed, register
+
+Parents = NDArray[np.int64]
 
 
-def broadcast(name: str, n_tasks: int, nbytes: float, parent: Parents) -> Schedule:
-    """Broadcast: a task sends to all its children at once when it has the data."""
-    depth = depths(parent)
-    lane = []
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        child = np.flatnonzero(depth == level)
-        lane.append(Round(parent[child], child, nbytes))
-    return Schedule(name, n_tasks, nbytes, (tuple(lane),))
+def flat(n_tasks: int) -> Parents:
+    """Every task hangs on the root.
+
+    Examples
+    --------
+    >>> flat(4).tolist()
+    [-1, 0, 0, 0]
+    """
+    return np.where(np.arange(n_tasks) == 0, -1, 0).astype(np.int64)
 
 
-def reduce(name: str, n_tasks: int, nbytes: float, parent: Parents) -> Schedule:
-    """Reduce: a task sends to its parent when all its children have sent."""
-    (down,) = broadcast(name, n_tasks, nbytes, parent).lanes
-    return Schedule(name, n_tasks, nbytes, (_up(down, reduces=True),))
+def chains(n_tasks: int, fanout: int = 1) -> Parents:
+    """Chains of consecutive tasks, ``fanout`` of them, as even as can be.
+
+    Examples
+    --------
+    >>> chains(6, fanout=2).tolist()
+    [-1, 0, 1, 2, 0, 4]
+    """
+    parent = np.arange(n_tasks, dtype=np.int64) - 1
+    for part in np.array_split(np.arange(1, n_tasks), max(1, min(fanout, n_tasks - 1))):
+        parent[part[:1]] = 0
+    return parent
 
 
-def split_binary_broadcast(n_tasks: int, nbytes: float) -> Schedule:
-    """Broadcast of one half of the data in each half of a binary tree, then swaps of the halves."""
-    parent = binary(n_tasks)
-    (down,) = broadcast("", n_tasks, nbytes / 2, parent).lanes
-    top = np.arange(n_tasks)
-    while (parent[top] > 0).any():
-        top = np.where(parent[top] > 0, parent[top], top)
-    left, right = (np.flatnonzero((top == child) & (parent >= 0)) for child in (1, 2))
-    both = min(left.size, right.size)
-    alone = np.concatenate([left[both:], right[both:]])
-    swap = Round(
-        np.concatenate([left[:both], right[:both], np.zeros(alone.size, dtype=np.int64)]),
-        np.concatenate([right[:both], left[:both], alone]),
-        nbytes / 2,
-    )
-    lane = (*down, swap) if swap.src.size else down
-    return Schedule("bcast/split_binary", n_tasks, nbytes, (lane,))
+def binary(n_tasks: int) -> Parents:
+    """Two children a task, level by level; those of a task are a level's width apart.
+
+    Examples
+    --------
+    >>> binary(8).tolist()
+    [-1, 0, 0, 1, 2, 1, 2, 3]
+    """
+    parent = np.full(n_tasks, -1, dtype=np.int64)
+    first, width = 0, 1
+    while first < n_tasks:
+        for task in range(first, min(first + width, n_tasks)):
+            children = [c for c in (task + width, task + 2 * width) if c < n_tasks]
+            parent[children] = task
+        first, width = first + width, 2 * width
+    return parent
 
 
-def rank_binomial(n_tasks: int, nbytes: float) -> Lane:
-    """Scatter down a binomial tree over ranks, of any number of tasks, far ones first."""
-    n_steps = max(0, n_tasks - 1).bit_length()
-    block = nbytes / n_tasks
-    lane = []
-    for step in reversed(range(n_steps)):
-        # Whole multiples of a subtree hold the blocks of the tasks just after them.
-        src = np.arange(0, n_tasks, 2 ** (step + 1))
-        dst = src + 2**step
-        below = np.minimum(2**step, n_tasks - dst)
-        there = dst < n_tasks
-        lane.append(Round(src[there], dst[there], below[there] * block))
-    return tuple(lane)
+def in_order_binomial(n_tasks: int) -> Parents:
+    """Binomial tree whose branches are neighbouring ranks: a task's parent lacks its lowest bit.
+
+    Examples
+    --------
+    >>> in_order_binomial(8).tolist()
+    [-1, 0, 0, 2, 0, 4, 4, 6]
+    """
+    ranks = np.arange(n_tasks)
+    return np.where(ranks > 0, ranks & (ranks - 1), -1)
+
+
+def in_order_binary(n_tasks: int) -> Parents:
+    """Two children a task, subtrees of consecutive tasks, so that a reduction keeps their order.
+
+    Tasks are numbered from the root, which in such a tree is the last one.
+
+    Examples
+    --------
+    >>> in_order_binary(8).tolist()
+    [-1, 0, 1, 2, 1, 0, 5, 5]
+    """
+    parent = np.full(n_tasks, -1, dtype=np.int64)
+    # Tasks are numbered from the root: those of a subtree are the ones just after it.
+    waiting = [(0, n_tasks)]
+    while waiting:
+        root, size = waiting.pop()
+        right = (size - 1) // 2
+        left = size - 1 - right
+        for child, below in ((root + 1, left), (root + 1 + left, right)):
+            if below:
+                parent[child] = root
+                waiting.append((child, below))
+    return parent
+
+
+def dimension_chains(shape: Sequence[int], port: int) -> Parents:
+    """A chain along dimension ``port``; from each of it one along the next dimension, and so on.
+
+    Tasks that share the root's coordinate in the first dimension, of which the first chain passes
+    by, are reached last, over the link that closes the ring. Thus the trees of ports 0 to d - 1 of
+    a d-dimensional torus have no directed link in common, and those of ports d to 2d - 1, their
+    mirror images, use the links of the other direction.
+
+    Examples
+    --------
+    >>> dimension_chains((3, 2), 0).tolist(), dimension_chains((3, 2), 2).tolist()
+    ([-1, 5, 0, 2, 2, 4], [-1, 3, 4, 2, 0, 4])
+    """
+    ndim = len(shape)
+    turn = [d for i in range(ndim) if shape[d := (port + i) % ndim] > 1]
+    coords = np.indices(tuple(shape)).reshape(ndim, -1)
+    sizes = np.array(shape)[:, None]
+    mirror = -1 if port >= ndim else 1
+    seen = mirror * coords % sizes
+    parent = np.full(coords.shape[1], -1, dtype=np.int64)
+    undecided = (seen > 0).any(axis=0)
+    for number, dim in enumerate([turn[0], *turn[:0:-1], turn[0]] if turn else []):
+        here = undecided & ((seen[dim] == 0) if number == 0 else (seen[dim] > 0))
+        above = seen.copy()
+        above[dim] -= 1
+        parent[here] = np.ravel_multi_index(tuple(mirror * above % sizes), tuple(shape))[here]
+        undecided &= ~here
+    return parent
 
 
 def binomial_parents(n_tasks: int) -> Parents:
@@ -73,94 +144,140 @@ def binomial_parents(n_tasks: int) -> Parents:
     return np.where(ranks > 0, ranks - 2 ** np.maximum(bits - 1, 0), -1)
 
 
-def butterfly_broadcast(
-    name: str,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family,
-    ports: int = 1,
-    segment: float = 0,
-) -> Schedule:
-    """Broadcast down the tree of a butterfly, on each port its share, in pieces of ``segment``."""
-    share = nbytes / ports
-    folding = fold(shape)
-    lanes = tuple(
-        tuple(Round(src, dst, share, pieces=_pieces(share, segment)) for src, dst in tree)
-        for tree in _trees(folding.sizes, family, ports, far_first=True)
+def depths(parent: Parents) -> NDArray[np.int64]:
+    """Edges between each task and the root.
+
+    Examples
+    --------
+    >>> depths(chains(4)).tolist()
+    [0, 1, 2, 3]
+    """
+    depth = np.zeros(parent.size, dtype=np.int64)
+    above = parent
+    while (above >= 0).any():
+        depth += above >= 0
+        above = np.where(above >= 0, parent[above], -1)
+    return depth
+
+
+def _down(parent: Parents, nbytes: float) -> Lane:
+    """Broadcast: a task sends to all its children at once when it has the data."""
+    depth = depths(parent)
+    levels = (np.flatnonzero(depth == level) for level in range(1, int(depth.max(initial=0)) + 1))
+    return tuple(Round(parent[child], child, nbytes) for child in levels)
+
+
+def _through(parent: Parents, nbytes: float, segment: float) -> Lane:
+    """Broadcast in segments of at most ``segment`` bytes; 0: in one."""
+    depth = depths(parent)
+    longest = int(depth.max())
+    if not longest:
+        return ()
+    n_segments = whole_number(max(1, np.ceil(nbytes / segment)), "segments", 1) if segment else 1
+    lane = []
+    # In round r an edge that ends at depth d carries segment r - d + 1.
+    number = 0
+    while number < longest + n_segments - 1:
+        first, last = max(1, number - n_segments + 2), min(longest, number + 1)
+        child = np.flatnonzero((depth >= first) & (depth <= last))
+        steady = first == 1 and last == longest
+        times = max(1, n_segments - longest + 1 if steady else 1)
+        lane.append(Round(parent[child], child, nbytes / n_segments, times=times))
+        number += times
+    return tuple(lane)
+
+
+def _broadcast(parents: Callable[[int], Parents], call: Call) -> Lanes:
+    return (_down(parents(call.n_tasks), call.nbytes),)
+
+
+def _reduce(parents: Callable[[int], Parents], call: Call) -> Lanes:
+    """A task sends to its parent when all its children have sent."""
+    down = _through if call.segment else lambda parent, nbytes, _: _down(parent, nbytes)
+    lane = down(parents(call.n_tasks), call.nbytes, call.segment)
+    return backwards((lane,), reduces=True)
+
+
+def _split_binary(call: Call) -> Lanes:
+    """Broadcast of one half of the data in each half of a binary tree, then swaps of the halves."""
+    parent = binary(call.n_tasks)
+    down = _down(parent, call.nbytes / 2)
+    top = np.arange(call.n_tasks)
+    while (parent[top] > 0).any():
+        top = np.where(parent[top] > 0, parent[top], top)
+    left, right = (np.flatnonzero((top == child) & (parent >= 0)) for child in (1, 2))
+    both = min(left.size, right.size)
+    alone = np.concatenate([left[both:], right[both:]])
+    swap = Round(
+        np.concatenate([left[:both], right[:both], np.zeros(alone.size, dtype=np.int64)]),
+        np.concatenate([right[:both], left[:both], alone]),
+        call.nbytes / 2,
     )
-    inner = Schedule(name, 0, nbytes, lanes)
-    return unfold(folding, inner, _count(shape), before=False, after=True)
+    return ((*down, swap) if swap.src.size else down,)
 
 
-def butterfly_reduce(
-    name: str,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family,
-    ports: int = 1,
-    segment: float = 0,
-) -> Schedule:
-    """Reduce up the tree of a butterfly, near partners first."""
-    down = butterfly_broadcast(name, nbytes, shape, family=family, ports=ports, segment=segment)
-    lanes = tuple(_up(lane, reduces=True) for lane in down.lanes)
-    return Schedule(name, down.n_tasks, nbytes, lanes)
+def _linear_scatter(call: Call) -> Lanes:
+    return _broadcast(flat, call._replace(nbytes=call.nbytes / call.n_tasks))
 
 
-def butterfly_scatter(
-    name: str,
-    nbytes: float,
-    shape: Sequence[int],
-    *,
-    family: Family,
-    ports: int = 1,
-    far_first: bool = True,
-) -> Schedule:
-    """Scatter down the tree of a butterfly: each step sends half of what a task holds."""
-    folding = fold(shape)
-    block = nbytes / ports / _count(shape)
-    out = tuple(step.reversed() for step in reversed(folding.hand_blocks(block)))
-    lanes = []
-    for tree in _trees(folding.sizes, family, ports, far_first):
-        below = folding.weight.copy()
-        lane: Lane = ()
-        for src, dst in reversed(tree):
-            lane = (Round(src, dst, below[dst] * block), *lane)
-            below[src] += below[dst]
-        lanes.append(folding.lane(lane, after=out))
-    return Schedule(name, _count(shape), nbytes, tuple(lanes))
+def _binomial_scatter(call: Call) -> Lanes:
+    """Scatter down a binomial tree over ranks, of any number of tasks, far ones first."""
+    n, lane = call.n_tasks, []
+    for step in reversed(range(max(0, n - 1).bit_length())):
+        # Whole multiples of a subtree hold the blocks of the tasks just after them.
+        src = np.arange(0, n, 2 ** (step + 1))
+        dst = src + 2**step
+        below = np.minimum(2**step, n - dst)
+        there = dst < n
+        lane.append(Round(src[there], dst[there], below[there] * (call.nbytes / n)))
+    return (tuple(lane),)
 
 
-def upwards(name: str, schedule: Schedule) -> Schedule:
-    """Gather: the scatter backwards."""
-    lanes = tuple(_up(lane) for lane in schedule.lanes)
-    return Schedule(name, schedule.n_tasks, schedule.nbytes, lanes)
+def _pipelined(call: Call) -> Lanes:
+    """Broadcast through trees that share no link, a port each.
+
+    Around a side of two tasks both ways lead to the same one, so that there a tree and its mirror
+    image share links.
+    """
+    # A side of one task has no links, and no tree of its own.
+    sizes, trees = tuple(size for size in call.shape if size > 1) or (1,), call.ports
+    if not 1 <= trees <= 2 * len(sizes):
+        raise InputError("bad number of trees", found=trees, expected=f"1 to {2 * len(sizes)}")
+    share = call.nbytes / trees
+    return tuple(
+        _through(dimension_chains(sizes, port), share, call.segment) for port in range(trees)
+    )
 
 
-def _up(lane: Lane, *, reduces: bool = False) -> Lane:
-    return tuple(step.reversed(reduces=reduces) for step in reversed(lane))
+def _pipelined_reduce(call: Call) -> Lanes:
+    """The broadcast backwards, each task adding what its children send."""
+    return backwards(_pipelined(call), reduces=True)
 
 
-def _trees(
-    shape: Sequence[int], family: Family, ports: int, far_first: bool
-) -> list[list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-    """Edges of each step of the tree of task 0, for each port."""
-    trees = []
-    for port in range(ports):
-        partners = butterfly_partners(shape, family=family, port=port)
-        held = np.zeros(1, dtype=np.int64)
-        tree = []
-        for row in partners[::-1] if far_first else partners:
-            tree.append((held, row[held]))
-            held = np.concatenate([held, row[held]])
-        trees.append(tree)
-    return trees
-
-
-def _pieces(nbytes: float, segment: float) -> float:
-    return max(1.0, float(np.ceil(nbytes / segment))) if segment else 1.0
-
-
-def _count(shape: Sequence[int]) -> int:
-    return int(np.prod(tuple(shape)))
+_SHAPES: dict[str, Callable[[int], Parents]] = {
+    "linear": flat,
+    "binary": binary,
+    "in_order_binary": in_order_binary,
+    "chain": partial(chains, fanout=4),
+    "pipeline": chains,
+}
+for _key, _parents in (_SHAPES | {"binomial": binomial_parents}).items():
+    register(f"bcast/{_key}", partial(_broadcast, _parents))
+for _key, _parents in (_SHAPES | {"binomial": in_order_binomial}).items():
+    register(f"reduce/{_key}", partial(_reduce, _parents))
+register("bcast/split_binary", _split_binary)
+register(
+    "allreduce/linear",
+    lambda call: followed(_reduce(flat, call._replace(segment=0.0)), _broadcast(flat, call)),
+)
+register("scatter/linear", _linear_scatter)
+register("gather/linear", lambda call: backwards(_linear_scatter(call)))
+register("scatter/binomial", _binomial_scatter)
+register("gather/binomial", lambda call: backwards(_binomial_scatter(call)))
+register("bcast/pipelined_trees", _pipelined, ports=True)
+register("reduce/pipelined_trees", _pipelined_reduce, ports=True)
+register(
+    "allreduce/pipelined_trees",
+    lambda call: followed(_pipelined_reduce(call), _pipelined(call)),
+    ports=True,
+)

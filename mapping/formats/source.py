@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count, islice
 from pathlib import Path
 from typing import IO, cast
 
@@ -24,14 +24,16 @@ from .foreign import Foreign, known_files
 # Of the text or archive itself, after decompression; about 80 million edges.
 MAX_BYTES = 2**31
 CHUNK = 2**24
+# Enough to recognise any dialect by.
+START = 2**16
 LARGEST = 2**63 - 1
 WHOLE = re.compile(r"\+?[0-9]+|-0+")
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 Progress = Callable[[int, int], object]
 """Called with the bytes that were looked at, and all of them."""
-# Lines after which it is called.
-_TOLD_AFTER = 2**13
+# Bytes of lines that are read together.
+_PIECE = 2**23
 # Of one line.
 MAX_LINE = 2**24
 _SUFFIXES = (
@@ -63,11 +65,62 @@ class Text:
 
     def raw_lines(self, skip: int = 0) -> Iterator[str]:
         """Yield every line after the first ``skip`` as it stands."""
-        stream = io.BytesIO(self.data)
-        for number, raw in enumerate(islice(stream, skip, None)):
-            if self.progress is not None and number % _TOLD_AFTER == 0:
-                self.progress(stream.tell(), len(self.data))
-            yield raw.decode().rstrip("\n")
+        number = skip
+        for data in self.pieces(skip):
+            for raw in data.removesuffix(b"\n").split(b"\n"):
+                number += 1
+                try:
+                    line = raw.decode()
+                except UnicodeDecodeError:
+                    check_text(raw, self.file, number)
+                    raise
+                yield line
+
+    def pieces(self, skip: int = 0) -> Iterator[bytes]:
+        """Yield whole lines after the first ``skip``, many together, their ends all of one kind.
+
+        Raises
+        ------
+        InputError
+            If the file is too large or no text, or a line is very long.
+        """
+        line, size, rest, first = 0, 0, b"", True
+        with self._stream() as (stream, most, longest):
+            while (chunk := stream.read(START if first else _PIECE)) or rest:
+                # Whoever asks for the first lines alone does not wait for more than the start.
+                size += len(chunk)
+                if self.progress is not None:
+                    self.progress(*self._place(stream))
+                if size > most:
+                    raise self.fault("file too large", None, None, f"at most {most} bytes")
+                data = rest + (chunk.removeprefix(b"\xef\xbb\xbf") if first else chunk)
+                first = False
+                if b"\0" in chunk:
+                    check_text(data, self.file)
+                # Half a line end waits for its other half.
+                held = b"\r" if chunk and data.endswith(b"\r") else b""
+                if b"\r" in data:
+                    data = data.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                cut = data.rfind(b"\n") + 1 if chunk else len(data)
+                data, rest = data[:cut], data[cut:] + held
+                if len(rest) > longest:
+                    found = rest[:30].decode(errors="replace")
+                    expected = f"less than {longest} bytes"
+                    raise self.fault("line too long", line + 1, found, expected)
+                while line < skip and data:
+                    data, line = data[(data.find(b"\n") + 1) or len(data) :], line + 1
+                if data:
+                    yield data
+                    line += data.count(b"\n")
+
+    @contextmanager
+    def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
+        """The bytes to read, how many there may be, and how many on a line."""
+        yield io.BytesIO(self.data), math.inf, math.inf
+
+    def _place(self, stream: IO[bytes]) -> tuple[int, int]:
+        """How many bytes were read, and all of them."""
+        return stream.tell(), len(self.data)
 
     def first_line(self) -> tuple[int, str]:
         """Return number and content of the first line that holds more than blanks and comments."""
@@ -89,32 +142,17 @@ class Streamed(Text):
     def __init__(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
         super().__init__(os.fspath(path), b"", progress)
 
-    def tell(self, stream: IO[bytes]) -> None:
-        """Say how much of the file, as it lies on the disk, was read through a stream of it."""
-        if self.progress is not None:
-            file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
-            self.progress(file.tell(), Path(self.file).stat().st_size)
-
-    def raw_lines(self, skip: int = 0) -> Iterator[str]:
-        """Yield every line after the first ``skip`` as it stands."""
+    @contextmanager
+    def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
         with opened(self.file) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig")
-            for number in count(1):
-                try:
-                    line = text.readline(MAX_LINE)
-                except UnicodeDecodeError:
-                    # This tells which line it is.
-                    as_text(self.file, read_bytes(self.file))
-                    raise
-                if not line:
-                    break
-                if "\0" in line:
-                    check_text(line.encode(), self.file)
-                if len(line) == MAX_LINE:
-                    expected = f"less than {MAX_LINE} characters"
-                    raise self.fault("line too long", number, line[:30], expected)
-                if number > skip:
-                    yield line.rstrip("\n")
+            is_packed = isinstance(stream, gzip.GzipFile)
+            most = most_unpacked(self.file, MAX_BYTES) if is_packed else math.inf
+            yield stream, most, MAX_LINE
+
+    def _place(self, stream: IO[bytes]) -> tuple[int, int]:
+        # As it lies on the disk.
+        file = stream.fileobj if isinstance(stream, gzip.GzipFile) else stream
+        return file.tell(), Path(self.file).stat().st_size
 
 
 def check_path(path: object) -> None:
@@ -261,8 +299,6 @@ def whole(text: Text, line: int, name: str, value: str, most: int | None = None)
     raise text.fault(f"bad {name}", line, value, f"a whole number, {top}")
 
 
-# Enough to recognise any dialect by.
-START = 2**16
 LINES = 64
 
 

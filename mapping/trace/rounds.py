@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from toruscast.errors import InputError
 
 from ..collectives import merged, schedule
-from ..collectives.totals import ALL_PAIRS, collective_total
+from ..collectives.schedule import ALL_PAIRS, collective_total
 from ..comm_graph import CommGraph, sum_edges
 from ..workload import Workload
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds

@@ -8,23 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, sum_edges
-from toruscast.mapping.collectives import rings
+from toruscast.mapping.collectives import schedule
 from toruscast.mapping.mesh import MeshTraffic
 from toruscast.mapping.ties import TIE_RULES
 from toruscast.simulation import simulate
 
 from .closed_form import Score, ends, product_grid
 
-_RINGS = {
-    "allreduce": rings.allreduce,
-    "allgather": rings.allgather,
-    "reduce_scatter": rings.reduce_scatter,
-}
-_BUCKETS = {
-    "allreduce": rings.bucket_allreduce,
-    "allgather": rings.bucket_allgather,
-    "reduce_scatter": rings.bucket_reduce_scatter,
-}
 # More messages than this are not simulated: a ranking is to be there soon.
 MOST_MESSAGES = 200_000
 # Messages of rounds that are simulated one by one, and of the few that show the pace of more.
@@ -126,10 +116,13 @@ def _rounds(
     if algorithm == "bucket":
         grid = product_grid(torus, lines)
         assert grid is not None
-        plan = _BUCKETS[kind](n, nbytes, grid.shape[1:], ports=2 * (grid.ndim - 1))
+        shape, ports = grid.shape[1:], 2 * (grid.ndim - 1)
+        plan = schedule(f"{kind}/bucket", n, nbytes, shape, ports=ports)
         lines = grid.reshape(lines.shape)
     else:
-        plan = _RINGS[kind](n, nbytes, ports=1 if algorithm == "ring" else 2)
+        ports = 1 if algorithm == "ring" else 2
+        # Compiled programs send round a ring however few bytes there are.
+        plan = schedule(f"{kind}/ring", n, nbytes, ports=ports, element=0)
     phases: list[tuple[int, CommGraph]] = []
     for times, steps in plan.rounds():
         src = np.concatenate([lines[:, step.src].ravel() for step in steps])

@@ -14,7 +14,7 @@ from toruscast.files import check_claim
 from toruscast.wording import counted
 
 from ...collectives import names
-from ...collectives.totals import check_size, edges_of
+from ...collectives.schedule import check_size, edges_of
 from ...trace._round_kernels import COLLECTIVE, RECEIVE, SEND
 from ...trace.rounds import ALGORITHMS, Events, rounds_of
 from ...workload import Workload

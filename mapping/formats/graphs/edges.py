@@ -58,7 +58,7 @@ def _is_square(text: Text) -> bool:
     width = len(fields(text.first_line()[1]))
     columns = [Column(f"column {place}") for place in range(width)]
     try:
-        return read_table(text, columns, max_rows=width + 1).n_rows == width
+        return read_table(text, columns).n_rows == width
     except InputError:
         return False
 

@@ -17,7 +17,7 @@ from toruscast.errors import InputWarning
 from toruscast.files import check_claim, note_read
 from toruscast.wording import counted
 
-from ...collectives.totals import collective_total, edges_of
+from ...collectives.schedule import collective_total, edges_of
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...hlo import HloCollective, HloStep, step_of
 from ...trace.rounds import ALGORITHMS

@@ -106,7 +106,7 @@ def _dense(text: Text) -> Entries:
     width = len(fields(line))
     _check_width(text, number, width)
     columns = [Column(f"entry for task {task}") for task in range(width)]
-    table = read_table(text, columns, max_rows=width + 1)
+    table = read_table(text, columns)
     _check_rows(text, table.n_rows, width)
     return entries_of(np.array(table.columns, np.float64).T)
 
