@@ -12,7 +12,7 @@ butterfly, and those that stood behind get the result (section 4.1 there; the ev
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, get_args
 
@@ -373,7 +373,7 @@ def _reduce_in_two(family: Family, call: Call) -> Lanes:
 
 def _register(label: str, family: Family) -> None:
     """Register the algorithms of a family along the dimensions of a torus."""
-    for name, lanes in {
+    algorithms: dict[str, Callable[..., Lanes]] = {
         f"allgather/{label}": _allgather,
         f"allgather/{label}_blocks": partial(_allgather, by_block=True),
         f"allgather/{label}_sorted": partial(_allgather, sorted_first=True),
@@ -389,20 +389,20 @@ def _register(label: str, family: Family) -> None:
         f"gather/{label}_near": lambda f, call: backwards(_scatter(f, call)),
         f"bcast/{label}_scatter_allgather": _broadcast_in_two,
         f"reduce/{label}_reduce_scatter_gather": _reduce_in_two,
-    }.items():
+    }
+    for name, lanes in algorithms.items():
         register(name, partial(lanes, family), ports=True)
+
+
+def _on_ranks(name: str, lanes: Callable[..., Lanes]) -> None:
+    """Register a butterfly over the ranks, whatever the torus."""
+    register(name, lambda call: lanes("binary", call._replace(shape=(call.n_tasks,))))
 
 
 _register("bine", "bine")
 _register("torus_binary", "binary")
-for _name, _lanes in {
-    "allgather/recursive_doubling": partial(_allgather, far_first=False),
-    "allreduce/recursive_doubling": _allreduce,
-    "allreduce/rabenseifner": _rabenseifner,
-    "reduce_scatter/recursive_halving": _reduce_scatter,
-}.items():
-    # Over the ranks, whatever the torus.
-    register(
-        _name, lambda call, lanes=_lanes: lanes("binary", call._replace(shape=(call.n_tasks,)))
-    )
+_on_ranks("allgather/recursive_doubling", partial(_allgather, far_first=False))
+_on_ranks("allreduce/recursive_doubling", _allreduce)
+_on_ranks("allreduce/rabenseifner", _rabenseifner)
+_on_ranks("reduce_scatter/recursive_halving", _reduce_scatter)
 register("alltoall/bine", partial(_alltoall, "bine"))
