@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import math
 import os
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from toruscast._lazy import lazy
 from toruscast.errors import InputError, MissingFileError
@@ -112,6 +113,32 @@ class Text:
                 if data:
                     yield data
                     line += data.count(b"\n")
+
+    @contextmanager
+    def at(self, line: int | None) -> Iterator[None]:
+        """Tell errors which line of this file they speak of."""
+        try:
+            yield
+        except InputError as error:
+            raise error.replace(file=self.file, line=error.line or line) from None
+
+    def json(self, words: str | None = None) -> Any:
+        """Return what the text holds as JSON; or other words, made of it."""
+        try:
+            return json.loads(self.data if words is None else words)
+        except (ValueError, RecursionError) as error:
+            found = getattr(error, "msg", "nested too deeply")
+            raise self.fault("no JSON", getattr(error, "lineno", None), found) from None
+
+    def matches(
+        self, pattern: re.Pattern[str], what: str, expected: str
+    ) -> Iterator[tuple[int, re.Match[str]]]:
+        """Yield number and match of every line with data; ``what`` names them in errors."""
+        for number, line in self.lines("#"):
+            match = pattern.fullmatch(line)
+            if match is None:
+                raise self.fault(f"bad {what}", number, line, expected)
+            yield number, match
 
     @contextmanager
     def _stream(self) -> Iterator[tuple[IO[bytes], float, float]]:
@@ -299,6 +326,21 @@ def whole(text: Text, line: int, name: str, value: str, most: int | None = None)
     raise text.fault(f"bad {name}", line, value, f"a whole number, {top}")
 
 
+def spans(text: Text, line: int, words: str, most: int) -> list[tuple[int, int]]:
+    """Return first and last of each number or range, such as ``0-3,8``; at most so many numbers."""
+    found: list[tuple[int, int]] = []
+    for part in words.rstrip(", ").split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
+        if match is None:
+            raise text.fault("bad rank", line, part.strip() or words, "ranks such as 0,2,4-7")
+        first, last = int(match[1]), int(match[2] or match[1])
+        most -= last + 1 - first
+        if last < first or most < 0:
+            raise text.fault("bad range of ranks", line, part.strip(), "low-high")
+        found.append((first, last))
+    return found
+
+
 LINES = 64
 
 
@@ -394,6 +436,11 @@ class Source:
             return False
         numbers = sum(bool(NUMBER.fullmatch(part)) for part in self.fields)
         return 2 * numbers > len(self.fields)
+
+    def all_match(self, pattern: re.Pattern[str]) -> bool:
+        """Whether each of the first lines with data is of one form."""
+        lines = [line for _, line in self.lines[:8]]
+        return bool(lines) and all(map(pattern.fullmatch, lines))
 
     def first_line(self) -> tuple[int | None, str]:
         """Return number and content of the first line with data, for messages."""

@@ -76,17 +76,14 @@ def read_mesh(source: Source) -> Torus:
         raise text.fault("bad dim_types", line, ", ".join(kinds), "RING or LINE for each dimension")
     count = COUNT.search(block)
     channels = int(count[1]) if count else 4
-    try:
-        torus = Torus(
+    with text.at(line):
+        return Torus(
             tuple(map(int, sizes)),
             wrap=tuple(KINDS[kind] for kind in kinds),
             bandwidth=(channels * CHANNEL,),
             network=replace(named("galaxy")().network, fifos=2 * len(sizes)),
             name=label(source.path),
         )
-    except InputError as error:
-        raise text.fault(error.message, line, error.found, error.expected) from None
-    return torus
 
 
 def _blocks(start: re.Pattern[str], words: str) -> list[tuple[int, str]]:

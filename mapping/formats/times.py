@@ -81,10 +81,8 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
-        try:
+        with text.at(number):
             parts = fields(line, separator)
-        except InputError as error:
-            raise error.replace(file=text.file, line=number) from None
         if not columns:
             named = columns_of_times(parts)
             columns = [MAPPING, "time"] if named is None else parts

@@ -404,7 +404,7 @@ def test_chakra_groups_of_one_rank_need_their_list(tmp_path):
     for text, message in (
         ('{"1": [1, 9]}', "rank of a process group out of range"),
         ('{"1": 3}', r"comm_group\.json:1: bad groups"),
-        ('{"1"', r"comm_group\.json:1: damaged JSON"),
+        ('{"1"', r"comm_group\.json:1: no JSON"),
     ):
         write(tmp_path, text, "comm_group.json")
         with pytest.raises(InputError, match=message):

@@ -360,11 +360,7 @@ def _lists(source: Source) -> dict[str, list[int]]:
     if not file.is_file():
         return {}
     listed = Source(file)
-    try:
-        content = json.loads(listed.text.data)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        raise listed.text.fault("damaged JSON", line, None, '{"1": [0, 2]}') from None
+    content = listed.text.json()
     lists = content.items() if isinstance(content, dict) else ()
     good = {
         str(name): sorted(set(ranks))

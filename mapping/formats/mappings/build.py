@@ -188,31 +188,60 @@ def place_of(text: Text, line: int, parts: Sequence[str], options: MappingOption
     return int(torus.node(place))
 
 
-def on_hosts(
-    text: Text, at: Sequence[int], names: Sequence[str], options: MappingOptions
-) -> tuple[list[int], list[int]]:
-    """Return node and place in the allocation of each named host.
+def placed(
+    text: Text,
+    options: MappingOptions,
+    at: Sequence[int] | Whole,
+    hosts: Sequence[str] | Sequence[int] | Whole,
+    *,
+    task: Sequence[int] | Whole | None = None,
+    slot: Sequence[int] | Whole | None = None,
+    name: str | None = None,
+) -> TaskMapping:
+    """Build the mapping of tasks on hosts, each by its name or its position in the allocation.
+
+    ``at`` are the lines. Without slots, or with some below 0, tasks take those of a node by rank.
 
     Raises
     ------
     InputError
-        If there is no table of hosts, or a name is not in it.
+        If there is no table of the names, or a host is not one of the allocation.
     """
+    lines = np.array(at, dtype=np.int64)
+    places = [_place_of(text, n, h, options) for n, h in zip(lines.tolist(), hosts, strict=True)]
+    if not places:
+        raise text.fault("file without data")
+    place = np.array(places, dtype=np.int64)
+    tasks = None if task is None else np.array(task, dtype=np.int64)
+    given = None if slot is None else np.array(slot, dtype=np.int64)
+    if given is not None and (given >= 0).all():
+        share = max(options.tasks_of_host(0), int(given.max()) + 1)
+        node, given = options.on_host(place, given, share)
+    else:
+        node, given = options.on_host(place, place, 1)[0], slots_of(place, tasks, options)
+    table = Table(text, 0, [node], lines=lines)
+    return mapping_of(table, node, options, slot=given, task=tasks, name=name)
+
+
+def _place_of(text: Text, line: int, host: str | int, options: MappingOptions) -> int:
+    """The position of a host in the allocation."""
+    if not isinstance(host, str):
+        place = int(host)
+        if not 0 <= place < options.n_hosts:
+            raise text.fault("node out of range", line, place, f"0 to {options.n_hosts - 1}")
+        return place
     if options.hosts is None:
         raise text.fault(
             "names of hosts without a table of them",
-            at[0] if at else None,
-            names[0] if names else None,
+            line,
+            host,
             "--hosts FILE (hosts= in Python) with the node of each, a CSV such as host,x,y,z",
         )
-    places = []
-    for line, name in zip(at, names, strict=True):
-        place = options.hosts.place(name)
-        if place is None:
-            known = ", ".join(options.hosts.names[:3])
-            raise text.fault("host that is not in the table of hosts", line, name, f"{known}, ...")
-        places.append(place)
-    return options.hosts.node[places].tolist(), places
+    found: int | None = options.hosts.place(host)
+    if found is None:
+        known = ", ".join(options.hosts.names[:3])
+        raise text.fault("host that is not in the table of hosts", line, host, f"{known}, ...")
+    return found
 
 
 def _each_place_once(table: Table, node: Whole, slot: Whole) -> None:
@@ -236,16 +265,11 @@ def _not_overfull(table: Table, node: Whole, capacity: int) -> None:
         raise table.fault(row, "node overfull", found, expected)
 
 
-def input_error_at(text: Text, line: int, error: InputError) -> InputError:
-    """Return a fault of a whole mapping at the line that holds it."""
-    return text.fault(error.message, line, error.found, error.expected)
-
-
-def slots_of(place: Whole, options: MappingOptions) -> Whole | None:
-    """Slots of tasks on hosts in rank order; None where each node has one host, so by rank."""
+def slots_of(place: Whole, task: Whole | None, options: MappingOptions) -> Whole | None:
+    """Slots of tasks on hosts by rank; None where each node has one host, so that they are so."""
     if options.hosts is None or options.hosts.most == 1:
         return None
-    by = np.argsort(place, kind="stable")
+    by = np.lexsort((np.arange(place.size) if task is None else task, place))
     ordered = place[by]
     rank = np.empty_like(place)
     rank[by] = np.arange(place.size) - np.searchsorted(ordered, ordered)

@@ -17,22 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toruscast.errors import InputError
-
 from ...mesh.devices import Devices, devices_at, nodes_at, usual_devices
 from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
 from ..source import Source, Text
-from .build import (
-    MappingOptions,
-    Target,
-    mapping_of,
-    on_hosts,
-    rows_of,
-    slots_of,
-    write_lines,
-)
+from .build import MappingOptions, Target, mapping_of, placed, rows_of, write_lines
 from .flux import BLOCKS, may_be_ids
 
 PRINTED = re.compile(r"\b\w*Device\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
@@ -121,10 +111,8 @@ def read_device_list(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of listed devices: the i-th task runs on the i-th of them."""
     text, torus = source.text, options.torus
     rows = device_rows(source, torus)
-    try:
+    with text.at(rows[0].line):
         nodes = nodes_at(torus, [row.coords for row in rows])
-    except InputError as error:
-        raise text.fault(error.message, rows[0].line, error.found, error.expected) from None
     outside = np.flatnonzero(nodes < 0)
     if outside.size:
         row = rows[int(outside[0])]
@@ -167,10 +155,8 @@ def read_devices(path: str | os.PathLike[str], torus: Torus) -> Devices:
         expected = "TpuDevice(id=0, coords=(0,0,0))"
         raise source.text.fault("no list of devices", number, line[:60], expected)
     rows = device_rows(source, torus)
-    try:
+    with source.text.at(None):
         return devices_at(torus, [row.coords for row in rows], [row.number for row in rows])
-    except InputError as error:
-        raise error.replace(file=path) from None
 
 
 def listed(source: Source) -> list[tuple[int, dict[str, Any]]]:
@@ -203,7 +189,7 @@ def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
         words = words.translate(str.maketrans("'()", '"[]'))
         constants = {"True": "true", "False": "false", "None": "null"}
         words = re.sub(r"\b(True|False|None)\b", lambda match: constants[match[1]], words)
-    content = _json(text, words)
+    content = text.json(words)
     flat: list[Any] = []
     waiting = [content]
     while waiting:
@@ -215,16 +201,6 @@ def _objects(text: Text) -> list[tuple[int, dict[str, Any]]]:
     if len(flat) > MOST or not all(isinstance(item, dict) for item in flat):
         raise text.fault("bad device list", 1, None, 'objects such as {"id": 0, "coords": [0, 0]}')
     return [(1, item) for item in flat]
-
-
-def _json(text: Text, words: str) -> Any:
-    try:
-        return json.loads(words)
-    except RecursionError:
-        raise text.fault("nested too deeply", 1) from None
-    except ValueError as error:
-        line, found = getattr(error, "lineno", None), getattr(error, "msg", error)
-        raise text.fault("no JSON", line, str(found), "a list of devices") from None
 
 
 def are_ids(source: Source) -> bool:
@@ -265,7 +241,7 @@ def read_ids(source: Source, options: MappingOptions) -> TaskMapping:
     if "," not in bare:
         # NumPy prints numbers with blanks between.
         bare = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", bare)
-    ids = np.array(_flat(text, _json(text, bare)), dtype=np.int64)
+    ids = np.array(_flat(text, text.json(bare)), dtype=np.int64)
     return _of_ids(text, ids, options)
 
 
@@ -317,7 +293,7 @@ def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> Task
     number, _ = text.first_line()
     table, (device,) = rows_of(text, [number] * ids.size, ids)
     if options.hosts is not None:
-        return _by_name(text, number, ids, options)
+        return placed(text, options, [number] * ids.size, list(map(str, ids.tolist())))
     cores = options.capacity or max(-(-ids.size // options.torus.n_nodes), 1)
     nodes, slots = device_nodes(options.torus, cores)
     if device.size and device.max() >= nodes.size:
@@ -325,15 +301,6 @@ def _of_ids(text: Text, ids: NDArray[np.int64], options: MappingOptions) -> Task
         expected += "FILE with the node of each number"
         raise text.fault("device out of range", number, int(device.max()), expected)
     return mapping_of(table, nodes[device], options, slot=slots[device])
-
-
-def _by_name(
-    text: Text, number: int, ids: NDArray[np.int64], options: MappingOptions
-) -> TaskMapping:
-    at = [number] * ids.size
-    nodes, places = on_hosts(text, at, list(map(str, ids.tolist())), options)
-    table, (node, place) = rows_of(text, at, nodes, places)
-    return mapping_of(table, node, options, slot=slots_of(place, options))
 
 
 def _flat(text: Text, content: Any) -> list[int]:

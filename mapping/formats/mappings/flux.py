@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
-from ..source import Source
-from .build import MappingOptions, Target, mapping_of, rows_of, slots_of, write_lines
+from ..source import Source, spans
+from .build import MappingOptions, Target, placed, write_lines
 
 BLOCKS = re.compile(rb"\s*\[\s*\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\](\s*[,\]])")
 OBJECT = re.compile(rb"\s*\{[^\[\]]*\"map\"\s*:\s*\[", re.S)
@@ -73,9 +73,7 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
             pieces.append(np.tile(np.repeat(first + np.arange(nodes), tasks), repeats))
     if not pieces:
         raise text.fault("taskmap without a task", number, line)
-    table, (place,) = rows_of(text, np.full(count, number), np.concatenate(pieces))
-    node, _ = options.on_host(place, place, 1)
-    return mapping_of(table, node, options, slot=slots_of(place, options))
+    return placed(text, options, np.full(count, number), np.concatenate(pieces))
 
 
 def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
@@ -84,20 +82,11 @@ def _read_raw(source: Source, options: MappingOptions) -> TaskMapping:
     number, line = text.first_line()
     tasks: list[int] = []
     places: list[int] = []
-    for place, ids in enumerate(line.split(";")):
-        for part in filter(None, ids.split(",")):
-            first, _, last = part.partition("-")
-            count = int(last or first) - int(first) + 1
-            if count < 1 or len(tasks) + count > MOST:
-                raise text.fault("bad tasks of a node", number, part, "low-high")
-            tasks += range(int(first), int(first) + count)
-            places += [place] * count
-    if max(places) >= options.n_hosts:
-        expected = f"at most {options.n_hosts}"
-        raise text.fault("too many nodes in a taskmap", number, max(places) + 1, expected)
-    table, (task, where) = rows_of(text, [number] * len(tasks), tasks, places)
-    node, _ = options.on_host(where, where, 1)
-    return mapping_of(table, node, options, slot=slots_of(where, options), task=task)
+    for place, words in enumerate(line.split(";")):
+        for first, last in spans(text, number, words, MOST - len(tasks)) if words else ():
+            tasks += range(first, last + 1)
+        places += [place] * (len(tasks) - len(places))
+    return placed(text, options, [number] * len(tasks), places, task=tasks)
 
 
 def _blocks(source: Source) -> list[Any]:
@@ -109,13 +98,8 @@ def _blocks(source: Source) -> list[Any]:
         if re.sub(r"\s", "", line) != rebuilt:
             raise text.fault("bad PMI_process_mapping", number, line, "(vector,(0,4,2))")
         return rows
-    blocks: Any
-    try:
-        content = json.loads(text.data)
-    except (ValueError, RecursionError) as error:
-        at = getattr(error, "lineno", number)
-        raise text.fault("no JSON", at, getattr(error, "msg", "nested too deeply")) from None
-    blocks = content.get("map") if isinstance(content, dict) else content
+    content = text.json()
+    blocks: Any = content.get("map") if isinstance(content, dict) else content
     if not isinstance(blocks, list) or not all(isinstance(block, list) for block in blocks):
         raise text.fault("bad taskmap", number, line[:50], "a list of blocks of four numbers")
     return blocks

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from toruscast.errors import InputError
 
 from ...allocation import Hosts
-from ...task_mapping import MAX_SLOTS, TaskMapping
+from ...task_mapping import TaskMapping
 from ...torus import Torus
 from ..dialect import Dialect
-from ..source import NUMBER, WHOLE, Source, Text, fields, whole
-from .build import MappingOptions, Target, mapping_of, on_hosts, rows_of, slots_of, write_lines
+from ..source import NUMBER, WHOLE, Source, Text, fields, spans, whole
+from .build import MappingOptions, Target, placed, write_lines
 from .table import axes_in, known_columns, split_names
 
 MOST = 2**20
@@ -35,8 +33,9 @@ HOST_LINE = re.compile(
 SLOTS = re.compile(r"(?:slots|cpu)\s*=\s*(\d+)")
 RANK_LINE = re.compile(r"rank\s+(\d{1,9})\s*=\s*(\S+)(?:\s+slots?\s*=\s*([\w:,;*-]+))?\s*", re.I)
 RELATIVE = re.compile(r"\+n(\d{1,9})", re.I)
-_TASKS = r"\d{1,9}(?:-\d{1,9})?"
-TASKS_LINE = re.compile(rf"([A-Za-z_][\w.-]*):\s*({_TASKS}(?:\s*,\s*{_TASKS})*)")
+TASKS_LINE = re.compile(
+    r"([A-Za-z_][\w.-]*):\s*(\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*)"
+)
 LABEL_LINE = re.compile(
     r"(?:\[\d+,(\d{1,9})\](?:<stdout>)?\s*:|(\d{1,9}):)\s*([A-Za-z0-9_][\w.-]*)"
 )
@@ -125,28 +124,23 @@ def compress(names: Sequence[str]) -> str:
 
 def is_hostfile(source: Source) -> bool:
     """Whether each line is the name of a host, maybe with its slots."""
-    lines = [line for _, line in source.lines[:8]]
-    matches = [HOST_LINE.fullmatch(line.strip()) for line in lines]
-    if not lines or not all(matches):
-        return False
     # Bare words may be anything: several of them, or digits or slots beside, are hosts.
-    return any(re.search(r"\d", line) for line in lines)
+    digits = any(re.search(r"\d", line) for _, line in source.lines[:8])
+    return digits and source.all_match(HOST_LINE)
 
 
 def is_slurm(source: Source) -> bool:
     """Whether hosts stand with commas between, or ranges in brackets."""
-    lines = [line for _, line in source.lines[:8]]
-    words = [word for line in lines for word in split_list(line)]
-    if not words or not all(RANGED.fullmatch(word) for word in words):
-        return False
-    several = any(len(split_list(line)) > 1 for line in lines)
+    words = _hosts_in(source)
+    several = any(len(split_list(line)) > 1 for _, line in source.lines[:8])
     named = all(re.search(r"\d", word) for word in words)
-    return any("[" in word for word in words) or (several and named)
+    return bool(words) and (any("[" in word for word in words) or (several and named))
 
 
-def _may_be_hosts(source: Source) -> bool:
+def _hosts_in(source: Source) -> list[str]:
+    """The hosts of the first lines; none if there is anything else."""
     words = [word for _, line in source.lines[:8] for word in split_list(line)]
-    return bool(words) and all(RANGED.fullmatch(word) for word in words)
+    return words if all(map(RANGED.fullmatch, words)) else []
 
 
 def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
@@ -154,52 +148,41 @@ def read_hostfile(source: Source, options: MappingOptions) -> TaskMapping:
     text = source.text
     at: list[int] = []
     names: list[str] = []
-    for number, line in text.lines("#"):
-        match = HOST_LINE.fullmatch(line.strip())
-        if match is None:
-            raise text.fault("bad line of a hostfile", number, line, "HOST or HOST slots=N")
+    for number, match in text.matches(HOST_LINE, "line of a hostfile", "HOST or HOST slots=N"):
         slots = SLOTS.search(match[3])
         count = int(match[2] or (slots[1] if slots else 1))
         if len(names) + count > MOST:
-            raise text.fault("too many slots", number, line, f"at most {MOST}")
+            raise text.fault("too many slots", number, match[0], f"at most {MOST}")
         names += [match[1]] * count
         at += [number] * count
-    return _placed(text, at, names, options)
+    return placed(text, options, at, names)
 
 
 def read_slurm(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of a list of hosts with ranges: a host for each task."""
-    text = source.text
+    return placed(source.text, options, *_listed(source.text, MOST))
+
+
+def _listed(text: Text, most: int) -> tuple[list[int], list[str]]:
+    """Line and name of each host of lists with ranges."""
     at: list[int] = []
     names: list[str] = []
     for number, line in text.lines("#"):
         for word in split_list(line):
-            try:
-                hosts = expand(word)
-            except InputError as error:
-                raise text.fault(error.message, number, error.found, error.expected) from None
-            names += hosts
-            at += [number] * len(hosts)
-            if len(names) > MOST:
-                raise text.fault("too many hosts", number, len(names), f"at most {MOST}")
-    return _placed(text, at, names, options)
-
-
-def _placed(text: Text, at: list[int], names: list[str], options: MappingOptions) -> TaskMapping:
-    if not names:
-        raise text.fault("file without data")
-    nodes, places = on_hosts(text, at, names, options)
-    table, (node, place) = rows_of(text, at, nodes, places)
-    return mapping_of(table, node, options, slot=slots_of(place, options))
+            with text.at(number):
+                names += expand(word)
+        at += [number] * (len(names) - len(at))
+        if len(names) > most:
+            raise text.fault("too many hosts", number, len(names), f"at most {most}")
+    return at, names
 
 
 def are_tasks_of_hosts(source: Source) -> bool:
     """Whether each line is a host, a colon and the tasks there."""
-    lines = [TASKS_LINE.fullmatch(line) for _, line in source.lines[:8]]
-    if not all(lines) or not lines:
-        return False
     # One label with numbers may be TreeMatch's.
-    return len(lines) > 1 or any(re.search(r"\d", m[1]) or "-" in m[2] for m in lines if m)
+    lines = [line.partition(":") for _, line in source.lines[:8]]
+    sure = len(lines) > 1 or any(re.search(r"\d", host) or "-" in tasks for host, _, tasks in lines)
+    return sure and source.all_match(TASKS_LINE)
 
 
 def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
@@ -208,25 +191,12 @@ def read_tasks_of_hosts(source: Source, options: MappingOptions) -> TaskMapping:
     at: list[int] = []
     tasks: list[int] = []
     names: list[str] = []
-    for number, line in text.lines("#"):
-        match = TASKS_LINE.fullmatch(line)
-        if match is None:
-            raise text.fault("bad line of hosts and tasks", number, line, "HOST: 0-3,8")
-        for part in match[2].split(","):
-            first, _, last = part.strip().partition("-")
-            count = int(last or first) - int(first) + 1
-            if count < 1 or len(tasks) + count > MOST:
-                raise text.fault("bad tasks of a host", number, part, "low-high")
-            tasks += range(int(first), int(first) + count)
-            names += [match[1]] * count
-            at += [number] * count
-    nodes, places = on_hosts(text, at, names, options)
-    table, (task, node, place) = rows_of(text, at, tasks, nodes, places)
-    order = np.argsort(task, kind="stable")
-    slot = slots_of(place[order], options)
-    if slot is not None:
-        slot[order] = slot.copy()
-    return mapping_of(table, node, options, slot=slot, task=task)
+    for number, match in text.matches(TASKS_LINE, "line of hosts and tasks", "HOST: 0-3,8"):
+        for first, last in spans(text, number, match[2], MOST - len(tasks)):
+            tasks += range(first, last + 1)
+        names += [match[1]] * (len(tasks) - len(names))
+        at += [number] * (len(tasks) - len(at))
+    return placed(text, options, at, names, task=tasks)
 
 
 def write_hostfile(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -251,41 +221,22 @@ def is_rankfile(source: Source) -> bool:
 def read_rankfile(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``rank 3=host slot=1``; ``+n2`` is the third host."""
     text = source.text
-    at: list[int] = []
-    ranks: list[int] = []
-    names: list[str] = []
-    slots: list[int] = []
-    for number, line in text.lines("#"):
-        match = RANK_LINE.fullmatch(line)
-        if match is None:
-            raise text.fault("bad line of a rankfile", number, line, "rank N=HOST slot=S")
-        at.append(number)
-        ranks.append(int(match[1]))
-        names.append(match[2])
-        plain = re.fullmatch(r"\d{1,7}", match[3] or "")
-        slots.append(int(match[3]) if plain else -1)
-    places = [-1] * len(names)
-    by_name = []
-    for i, name in enumerate(names):
-        relative = RELATIVE.fullmatch(name)
-        if relative is None:
-            by_name.append(i)
-        elif int(relative[1]) < options.n_hosts:
-            places[i] = int(relative[1])
-        else:
-            raise text.fault("no such host", at[i], name, f"+n0 to +n{options.n_hosts - 1}")
-    if by_name:
-        found = on_hosts(text, [at[i] for i in by_name], [names[i] for i in by_name], options)[1]
-        for i, place in zip(by_name, found, strict=True):
-            places[i] = place
-    table, (rank, host, slot) = rows_of(text, at, ranks, places, slots)
-    share = max(options.tasks_of_host(0), int(slot.max(initial=0)) + 1)
-    node, shifted = options.on_host(host, slot, share)
-    one_each = np.unique(host * np.int64(MAX_SLOTS) + slot).size == slot.size
-    fits = options.capacity is None or bool((shifted < options.capacity).all())
-    if not ((slot >= 0).all() and one_each and fits):
-        return mapping_of(table, node, options, slot=slots_of(host, options), task=rank)
-    return mapping_of(table, node, options, slot=shifted, task=rank)
+    rows = list(text.matches(RANK_LINE, "line of a rankfile", "rank N=HOST slot=S"))
+    at = [number for number, _ in rows]
+    ranks = [int(match[1]) for _, match in rows]
+    hosts: list[Any] = [
+        int(relative[1]) if (relative := RELATIVE.fullmatch(match[2])) else match[2]
+        for _, match in rows
+    ]
+    plain = [re.fullmatch(r"\d{1,7}", match[3] or "") for _, match in rows]
+    slots = [int(match[0]) if match else -1 for match in plain]
+    # Slots of cores, and those that several ranks share, tell no place.
+    once = len(set(zip(hosts, slots, strict=True))) == len(slots)
+    share = max(options.tasks_of_host(0), max(slots, default=0) + 1)
+    hosts_of_node = 1 if options.hosts is None else options.hosts.most
+    fits = options.capacity is None or share * hosts_of_node <= options.capacity
+    given = slots if once and fits and min(slots, default=-1) >= 0 else None
+    return placed(text, options, at, hosts, task=ranks, slot=given)
 
 
 def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
@@ -303,33 +254,18 @@ def write_rankfile(mapping: TaskMapping, path: Path, target: Target) -> None:
 
 def is_labelled(source: Source) -> bool:
     """Whether the first lines are a rank, a colon and one word."""
-    lines = [line for _, line in source.lines[:8]]
-    return bool(lines) and all(LABEL_LINE.fullmatch(line) for line in lines)
+    return source.all_match(LABEL_LINE)
 
 
 def read_labelled(source: Source, options: MappingOptions) -> TaskMapping:
     """Return the mapping of lines ``3: node017``, in any order."""
-    text = source.text
-    at: list[int] = []
-    ranks: list[int] = []
-    names: list[str] = []
-    for number, line in text.lines("#"):
-        match = LABEL_LINE.fullmatch(line)
-        if match is None:
-            raise text.fault("bad line of ranks", number, line, "RANK: HOST")
-        at.append(number)
-        ranks.append(int(match[1] or match[2]))
-        names.append(match[3])
-    if all(WHOLE.fullmatch(name) and len(name) < 10 for name in names):
-        places = list(map(int, names))
-        for number, place in zip(at, places, strict=True):
-            if place >= options.n_hosts:
-                raise text.fault("node out of range", number, place, f"0 to {options.n_hosts - 1}")
-    else:
-        places = on_hosts(text, at, names, options)[1]
-    table, (rank, host) = rows_of(text, at, ranks, places)
-    node, _ = options.on_host(host, host, 1)
-    return mapping_of(table, node, options, slot=slots_of(host, options), task=rank)
+    rows = list(source.text.matches(LABEL_LINE, "line of ranks", "RANK: HOST"))
+    at = [number for number, _ in rows]
+    ranks = [int(match[1] or match[2]) for _, match in rows]
+    hosts: list[Any] = [match[3] for _, match in rows]
+    if all(WHOLE.fullmatch(host) and len(host) < 10 for host in hosts):
+        hosts = list(map(int, hosts))
+    return placed(source.text, options, at, hosts, task=ranks)
 
 
 DIALECTS = (
@@ -375,7 +311,7 @@ tasks. `--hosts FILE` gives the node of each host.
         read=read_slurm,
         write=write_slurm,
         on_hosts=True,
-        near=_may_be_hosts,
+        near=lambda source: bool(_hosts_in(source)),
         suffixes=(".nodelist",),
         documentation="""
 Hosts with commas between and ranges in brackets, such as `node[007-009],node002`, one for each
@@ -436,7 +372,7 @@ def is_table(source: Source) -> bool:
 def are_names(source: Source) -> bool:
     """Whether there is nothing but names of hosts."""
     words = [word for _, line in source.lines for word in split_list(line)]
-    return bool(words) and all(RANGED.fullmatch(word) for word in words)
+    return bool(words) and all(map(RANGED.fullmatch, words))
 
 
 def read_table(source: Source, torus: Torus) -> Hosts:
@@ -527,22 +463,12 @@ def _node(text: Text, number: int, row: dict[str, str], torus: Torus) -> int:
 def read_names(source: Source, torus: Torus) -> Hosts:
     """Return the hosts of bare names, one for each node in C order."""
     text = source.text
-    names: list[str] = []
-    for number, line in text.lines("#"):
-        for word in split_list(line):
-            try:
-                names += expand(word)
-            except InputError as error:
-                raise text.fault(error.message, number, error.found, error.expected) from None
-        if len(names) > torus.n_nodes:
-            break
+    _, names = _listed(text, MOST)
     if len(names) != torus.n_nodes:
         expected = f"{torus.n_nodes}, one for each node of {torus}, or columns host,x,y,z"
         raise text.fault("names of hosts without places", None, len(names), expected)
-    try:
+    with text.at(None):
         return Hosts(names, range(torus.n_nodes), torus)
-    except InputError as error:
-        raise error.replace(file=text.file) from None
 
 
 TABLES = (

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from toruscast.errors import InputError
-
 from ...task_mapping import TaskMapping
 from .._rows import Column, read_table
 from ..dialect import Dialect
@@ -24,7 +22,6 @@ from .build import (
     Target,
     first_fastest,
     first_tasks,
-    input_error_at,
     mapping_of,
     rows_of,
     within,
@@ -87,10 +84,8 @@ def node_row(
     most = options.torus.n_nodes - 1
     nodes = [whole(text, line, f"node of task {t}", part, most) for t, part in enumerate(parts)]
     nodes = nodes[: first_tasks(text.file, len(nodes), options)]
-    try:
+    with text.at(line):
         return TaskMapping(nodes, options.torus, tasks_per_node=options.capacity, name=name)
-    except InputError as error:
-        raise input_error_at(text, line, error) from None
 
 
 def are_named_lines(source: Source) -> bool:

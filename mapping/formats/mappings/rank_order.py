@@ -16,8 +16,8 @@ from toruscast.wording import counted
 
 from ...task_mapping import TaskMapping
 from ..dialect import Dialect
-from ..source import LINES, Source, Text
-from .build import MappingOptions, Target, Whole, mapping_of, rows_of, write_lines
+from ..source import LINES, Source, Text, spans
+from .build import MappingOptions, Target, mapping_of, rows_of, write_lines
 
 SIGN = re.compile(r"\s*#.*(grid_order|MPICH_RANK|rank[ _-]?(re)?order)", re.I)
 # What the writer says of the ranks that a host takes.
@@ -91,25 +91,17 @@ def read(source: Source, options: MappingOptions) -> TaskMapping:
     return mapping_of(table, node, options, slot=slot, task=rank)
 
 
-def _ranks(text: Text) -> tuple[Whole, Whole]:
+def _ranks(text: Text) -> tuple[list[int], list[int]]:
     """The line and the rank at each position."""
-    pieces: list[tuple[int, int, int]] = []
-    count = 0
+    at: list[int] = []
+    ranks: list[int] = []
     for number, line in text.lines("#"):
-        for item in line.rstrip(",").split(","):
-            match = ITEM.fullmatch(item.strip())
-            if match is None:
-                expected = "ranks such as 0,2,4-7"
-                raise text.fault("bad rank", number, item.strip() or line, expected)
-            first, last = int(match[1]), int(match[3] or match[1])
-            count += last + 1 - first
-            if last < first or count > MOST:
-                raise text.fault("bad range of ranks", number, item.strip(), "low-high")
-            pieces.append((number, first, last + 1))
-    if not pieces:
+        for first, last in spans(text, number, line, MOST - len(ranks)):
+            ranks += range(first, last + 1)
+        at += [number] * (len(ranks) - len(at))
+    if not ranks:
         raise text.fault("file without data")
-    lines = np.repeat([n for n, _, _ in pieces], [end - start for _, start, end in pieces])
-    return lines, np.concatenate([np.arange(start, end) for _, start, end in pieces])
+    return at, ranks
 
 
 def packed(mapping: TaskMapping, target: Target) -> tuple[NDArray[np.int64], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,7 @@ from .build import (
     Target,
     Whole,
     mapping_of,
-    on_hosts,
-    rows_of,
-    slots_of,
+    placed,
     within,
     write_lines,
     write_rows,
@@ -146,33 +145,16 @@ def _of_hosts(
 ) -> TaskMapping:
     """Read line by line, for one of the columns is text."""
     text = source.text
-    at: list[int] = []
-    names: list[str] = []
-    numbers: list[list[int]] = []
     place = kept.index("host")
     wholes = [Column(c, whole=True) if c in ("task", "slot") else None for c in kept]
-    first = True
-    for number, line in text.lines():
-        if first:
-            first = False
-            continue
-        parts = [part.strip() for part in line.split(separator)]
-        numbers.append([int(v) for v in row_of(text, number, line, wholes, separator)])
-        names.append(parts[place].strip("\"'"))
-        at.append(number)
-    if not at:
-        raise text.fault("file without data")
-    nodes, places = on_hosts(text, at, names, options)
-    whole_names = [c for c in kept if c in ("task", "slot")]
-    table, (node, host, *rest) = rows_of(text, at, nodes, places, *zip(*numbers, strict=True))
-    values = dict(zip(whole_names, rest, strict=True))
-    slot = values.get("slot")
-    if slot is None:
-        slot = slots_of(host, options)
-    else:
-        share = options.tasks_of_host(0)
-        _, slot = options.on_host(host, slot, max(share, int(slot.max(initial=0)) + 1))
-    return mapping_of(table, node, options, slot=slot, task=values.get("task"))
+    rows = [
+        (number, line.split(separator)[place:], row_of(text, number, line, wholes, separator))
+        for number, line in text.lines(skip=text.first_line()[0])
+    ]
+    at, names = [row[0] for row in rows], [row[1][0].strip().strip("\"'") for row in rows]
+    numbers: Any = zip(*(row[2] for row in rows), strict=True)
+    values = dict(zip([c for c in kept if c in ("task", "slot")], numbers, strict=False))
+    return placed(text, options, at, names, **values)
 
 
 def write(mapping: TaskMapping, path: Path, target: Target) -> None:

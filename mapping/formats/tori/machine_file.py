@@ -51,11 +51,7 @@ def read_toml(source: Source) -> Torus:
 def read_json(source: Source) -> Torus:
     """Return the torus of a JSON object with the same keys."""
     text = source.text
-    try:
-        content = json.loads(text.data)
-    except (ValueError, RecursionError) as error:
-        found = getattr(error, "msg", "nested too deeply")
-        raise text.fault("no JSON", getattr(error, "lineno", None), found) from None
+    content = text.json()
     if not isinstance(content, dict):
         raise text.fault("no machine file", 1, str(content)[:60], 'an object with "shape"')
     return torus_of(content, label(source.path))

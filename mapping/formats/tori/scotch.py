@@ -41,10 +41,8 @@ def read(source: Source) -> Torus:
     elif len(numbers) != int(count[0]):
         raise text.fault("wrong number of sizes", number, len(numbers), count[0])
     wrap = (match[1].lower() == "torus",)
-    try:
+    with text.at(number):
         return Torus(tuple(numbers), wrap=wrap, name=label(source.path))
-    except InputError as error:
-        raise text.fault(error.message, number, error.found, error.expected) from None
 
 
 def write(torus: Torus, path: Path) -> None:

@@ -108,15 +108,13 @@ def read_simgrid(source: Source) -> Torus:
     if policy == "SHARED":
         # Both ways share a link: on the average each has half of it.
         bandwidth /= 2
-    try:
+    with text.at(number):
         torus = Torus(
             tuple(map(int, sizes)),
             bandwidth=(bandwidth,),
             tie="simgrid",
             name=keys.get("id") or label(source.path),
         ).with_network(hop_latency=latency)
-    except InputError as error:
-        raise text.fault(error.message, number, error.found, error.expected) from None
     _check_radical(source, number, keys.get("radical"), torus)
     return torus
 
@@ -196,15 +194,13 @@ def read_astra(source: Source) -> Torus:
             InputWarning,
             stacklevel=2,
         )
-    try:
+    with text.at(size_line):
         return Torus(
             tuple(map(int, sizes)),
             wrap=tuple(wrap),
             bandwidth=tuple(speed * _GIGABYTE for speed in speeds),
             name=label(source.path),
         ).with_network(hop_latency=max(latencies) * _NANOSECOND)
-    except InputError as error:
-        raise text.fault(error.message, size_line, error.found, error.expected) from None
 
 
 def _astra_lists(text: Text) -> dict[str, tuple[list[str], int]]:
@@ -331,10 +327,8 @@ def read_booksim(source: Source) -> Torus:
 
 def _torus_at(source: Source, line: int | None, sizes: Sequence[str], **options: Any) -> Torus:
     """Make a torus; a fault names the line of its sizes."""
-    try:
+    with source.text.at(line):
         return Torus(tuple(map(int, sizes)), name=label(source.path), **options)
-    except InputError as error:
-        raise source.text.fault(error.message, line, error.found, error.expected) from None
 
 
 DIALECTS = (

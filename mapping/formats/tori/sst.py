@@ -183,14 +183,12 @@ def read(source: Source) -> Torus:
             InputWarning,
             stacklevel=2,
         )
-    try:
+    with text.at(size.line):
         torus = Torus(sizes, wrap=(not is_mesh,), name=label(source.path))
         speed = torus.bandwidth[0] if bandwidth is None else bandwidth
         speeds = tuple(width * speed for width in widths)
         torus = Torus(sizes, wrap=torus.wrap, bandwidth=speeds, name=torus.name)
         return torus if latency is None else torus.with_network(hop_latency=latency)
-    except InputError as error:
-        raise text.fault(error.message, size.line, error.found, error.expected) from None
 
 
 def _one(text: Text, settings: list[SstSetting], what: str) -> SstSetting | None:
