@@ -293,7 +293,7 @@ def hlo_traffic(
 
     Examples
     --------
-    >>> from toruscast.mapping.formats.hlo import parse_hlo
+    >>> from toruscast.mapping.formats.graphs.hlo import parse_hlo
     >>> line = "a = f32[8] all-reduce(x), replica_groups={{0,2},{1,3}}"
     >>> axes, (sent,) = hlo_traffic(parse_hlo(line))
     >>> str(axes), sent.label, sent.axes
