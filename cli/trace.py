@@ -77,7 +77,10 @@ def command(words: tuple[str, ...], folder: str, region: str, mpicc: str) -> int
 
 
 def _empty_folder(folder: str) -> Path:
-    place = Path(folder)
+    place = Path(folder).absolute()
+    if separators := set(str(place)) & set(" :;\t\n"):
+        expected = f"--out with a path without {' or '.join(map(repr, sorted(separators)))}"
+        raise InputError("path that ranks cannot be told", found=str(place), expected=expected)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         expected = "a new folder, or another name with --out"
         raise InputError("folder is not empty", found=folder, expected=expected)
@@ -85,7 +88,7 @@ def _empty_folder(folder: str) -> Path:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError("folder cannot be made", found=folder, expected=error.strerror) from None
-    return place.absolute()
+    return place
 
 
 def _built(place: Path, mpicc: str) -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 from . import blue_gene, blue_waters, emulated_torus, fugaku, real_mpi, sc13, simgrid, unseen
 from .study import Study
 
+_ROOMS = (sc13, fugaku, blue_waters, blue_gene, emulated_torus, real_mpi, simgrid, unseen)
 STUDIES: dict[str, Study] = {
-    part.STUDY.name: part.STUDY
-    for part in (sc13, fugaku, blue_waters, blue_gene, emulated_torus, real_mpi, simgrid, unseen)
+    study.name: study for study in (*(room.STUDY for room in _ROOMS), real_mpi.LIVE)
 }
 SAMPLES = Path(__file__).parent / "sc13" / "samples.parquet"
 """The table of simulated samples that ``python -m studies build`` made."""

@@ -16,6 +16,7 @@ from toruscast.training import read_samples
 
 from . import SAMPLES, STUDIES
 from .page import target_table
+from .real_mpi.live import SETUPS
 from .run import run
 from .sc13 import plan
 from .study import Inputs
@@ -129,10 +130,24 @@ def _print_blocks(blocks: tuple[plan.Block, ...]) -> None:
     show_default="those of the repository",
     help="Simulated samples.",
 )
+@click.option(
+    "--live",
+    multiple=True,
+    type=click.Choice(list(SETUPS)),
+    default=("short",),
+    show_default=True,
+    help="What real_mpi_live measures: three minutes for short, a quarter of an hour for others.",
+)
 @_jobs
 @_quiet
 def run_studies(
-    names: tuple[str, ...], out: str, data: str | None, samples: str, jobs: int, quiet: bool
+    names: tuple[str, ...],
+    out: str,
+    data: str | None,
+    samples: str,
+    live: tuple[str, ...],
+    jobs: int,
+    quiet: bool,
 ) -> int:
     """Run studies; write pages, tables and figures, and tell which targets are reached.
 
@@ -144,7 +159,7 @@ def run_studies(
     if data is not None and not Path(data).is_dir():
         raise InputError("no such folder", file=data, expected="--data with the measurements")
     given = None if data is None else Path(data)
-    inputs = Inputs(Path(samples), given, jobs, Path(out) / "work")
+    inputs = Inputs(Path(samples), given, jobs, Path(out) / "work", live)
     findings, left_out = run(names, Path(out), inputs, STUDIES, quiet)
     console = Console(soft_wrap=True)
     for name, found in findings.items():

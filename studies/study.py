@@ -101,12 +101,15 @@ class Inputs:
         Processes or threads.
     work : Path or None
         Folder for what a study makes on its way, such as a program that it compiles.
+    live : tuple of str
+        What ``real_mpi_live`` measures.
     """
 
     samples: Path | None = None
     data: Path | None = None
     n_jobs: int = 1
     work: Path | None = None
+    live: tuple[str, ...] = ("short",)
 
     def files(self, pattern: str) -> list[Path]:
         """Return the measurements that fit a pattern, in order of their names.

@@ -11,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAUSE_NS = 2000000, START_UP_PAUSE_NS = 20000000 };
+#ifndef PAUSE_NS
+#define PAUSE_NS 2000000
+#endif
+enum { START_UP_PAUSE_NS = 20000000 };
 
 int sched_yield(void)
 {

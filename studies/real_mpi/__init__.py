@@ -1,7 +1,7 @@
 """Real MPI programs, traced, ranked and measured on an emulated torus."""
 
 from ..study import Study
-from . import recorded, sums
+from . import live, network, recorded, sums
 
 STUDY = Study(
     name="real_mpi",
@@ -17,4 +17,18 @@ STUDY = Study(
     parts={"Order of the measured mappings": recorded.run, "What a sum hides": sums.run},
     sources=("our own measurement of November 2026",),
     files=(recorded.TIMES,),
+)
+LIVE = Study(
+    name="real_mpi_live",
+    title="Traced, ranked, launched and measured on this machine",
+    text=(
+        "Real MPI programs run on a torus of network namespaces that is made for them, with links "
+        "of 5 Mbit/s and real TCP. Each is traced by `toruscast trace` in the default order, "
+        "ranked and searched from its rounds, launched with the hostfile of each mapping, and "
+        "timed by its own loop; all runs come in shuffled order. `--live` chooses the torus and "
+        f"the programs: {', '.join(live.SETUPS)}."
+    ),
+    needs="program",
+    parts={"Measured anew": live.run},
+    missing=network.missing,
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 import toruscast as tc
 from toruscast.features import RoutedTraffic
+from toruscast.mapping.workload import as_workload
 from toruscast.training import rcc_told_apart
 
 from ..study import Chart, Findings, Inputs, Target
@@ -27,8 +27,8 @@ TORUS = tc.Torus(
         payload=2948, header=66, hop_latency=2e-5, overhead=5e-5, memory_bandwidth=1e9
     ),
 )
-UNKNOWN = TORUS.with_network(rules="unknown")
 SUM, ROUNDS = "the sum", "the rounds"
+IDENTITY = "identity"
 NAMES = {
     "lj": "LAMMPS, Lennard-Jones",
     "salt": "LAMMPS, salt with PPPM",
@@ -40,9 +40,10 @@ AVERAGED = "rounds, averaged networks"
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its profile, its trace, and the runs of its mappings."""
+    """A program: its profile, its trace, and the runs of its mappings on a torus."""
 
     name: str
+    torus: tc.Torus
     workloads: dict[str, tc.Workload]
     mappings: list[tc.TaskMapping]
     runs: tc.Runs
@@ -51,6 +52,10 @@ class Program:
     def times(self) -> np.ndarray:
         """Measured seconds of the mappings, in their order."""
         return self.runs.times
+
+    def time(self, mapping: str) -> float:
+        """Measured seconds of a mapping; nan where it was not measured."""
+        return float(dict(zip(self.runs.names, self.times, strict=True)).get(mapping, np.nan))
 
 
 def read(inputs: Inputs) -> Iterator[Program]:
@@ -66,21 +71,25 @@ def read(inputs: Inputs) -> Iterator[Program]:
         files = {path.stem: path for path in (folder / "maps").glob("*.map")}
         table = pd.read_csv(file)[["mapping", "time"]].dropna()
         runs = tc.Runs.of(table[table["mapping"].isin(files)])
-        mappings = [_named(files[name], name) for name in runs.names]
-        workloads = {
-            SUM: tc.read_workload(folder / "app.prof"),
-            ROUNDS: tc.read_workload(folder / "app.goal.gz"),
-        }
-        yield Program(NAMES.get(folder.name, folder.name), workloads, mappings, runs)
-
-
-def _named(path: Path, name: str) -> tc.TaskMapping:
-    read = tc.read_mapping(path, torus=TORUS)
-    return tc.TaskMapping(read.node, TORUS, name=name)
+        machine, trace, profile = (folder / name for name in ("torus.toml", "trace", "app.prof"))
+        torus = tc.read_torus(machine) if machine.exists() else TORUS
+        mappings = []
+        for name in runs.names:
+            found = tc.read_mapping(files[name], torus=torus)
+            share = found.tasks_per_node
+            mappings.append(
+                tc.TaskMapping(found.node, torus, slot=found.slot, tasks_per_node=share, name=name)
+            )
+        rounds = tc.read_workload(trace if trace.exists() else folder / "app.goal.gz")
+        whole = tc.read_workload(profile) if profile.exists() else rounds.total
+        workloads = {SUM: as_workload(whole), ROUNDS: rounds}
+        program, _, setup = folder.name.partition("@")
+        name = NAMES.get(program, program) + (f", {setup}" if setup else "")
+        yield Program(name, torus, workloads, mappings, runs)
 
 
 def run(inputs: Inputs) -> Findings:
-    """Order the measured mappings by bounds, simulated times and forecasts.
+    """Order the mappings that were measured and stored.
 
     Raises
     ------
@@ -88,36 +97,44 @@ def run(inputs: Inputs) -> Findings:
         If the measurements are not found.
     """
     programs = list(read(inputs))
-    said = {each.name: _forecasts(each, inputs.n_jobs) for each in programs}
+    found = score(programs, inputs.n_jobs)
+    return replace(
+        found,
+        text=f"{found.text} The three networks were chosen on the same four programs: of all 84 "
+        "sets of three out of nine networks they order them best, and the median set reaches "
+        "0.937. So the RCC of this column is that of a choice that has seen the measured times; "
+        "all 13 networks, not chosen, reach 0.949. The rounds of the two LAMMPS traces hold their "
+        "set-up, which the measured loop does not.",
+    )
+
+
+def score(programs: Sequence[Program], n_jobs: int) -> Findings:
+    """Order measured mappings by bounds, simulated times and forecasts."""
     orders, chosen, errors, points = [], [], [], []
     for each in programs:
-        columns = said[each.name]
+        columns = _forecasts(each, n_jobs)
         orders.append({"program": each.name, **{n: _rcc(each, t) for n, t in columns.items()}})
         chosen.append({"program": each.name, **{n: _regret(each, t) for n, t in columns.items()}})
-        identity = [mapping.name for mapping in each.mappings].index("identity")
-        gain = 1 - each.times.min() / each.times[identity]
+        identity = each.runs.names.index(IDENTITY)
         for name in ("rounds, simulated", AVERAGED):
             left = np.log(each.times / columns[name])
             errors.append({"program": each.name, "forecast": name, "own": float(left.std())})
-        unit = columns[AVERAGED][identity]
-        points.append(
-            pd.DataFrame(
-                {
-                    "measured": each.times / each.times[identity],
-                    "forecast": columns[AVERAGED] / unit,
-                    "program": each.name,
-                }
-            )
+        table = {
+            "measured": each.times / each.times[identity],
+            "forecast": columns[AVERAGED] / columns[AVERAGED][identity],
+        }
+        points.append(pd.DataFrame({**table, "program": each.name}))
+        chosen[-1]["gain of the best measured over the identity"] = 1 - float(
+            each.times.min() / each.times[identity]
         )
-        chosen[-1]["gain of the best measured over the identity"] = float(gain)
     rcc = pd.DataFrame(orders)
     mean = rcc.mean(numeric_only=True)
+    averaged = float(rcc[AVERAGED].min())
     rcc = pd.concat([rcc, pd.DataFrame([{"program": "mean", **mean.to_dict()}])])
     regrets = pd.DataFrame(chosen)
-    averaged = rcc[rcc["program"] != "mean"][AVERAGED]
     targets = (
         Target("RCC of pairs more than 5 % apart, mean of the programs", mean[AVERAGED], 0.93),
-        Target("the same, the least of the programs", float(averaged.min()), 0.85),
+        Target("the same, the least of the programs", averaged, 0.85),
         Target(
             "measured time of the named best over the best measured one, largest excess",
             float(regrets[AVERAGED].max()),
@@ -129,16 +146,11 @@ def run(inputs: Inputs) -> Findings:
         "A pair of mappings counts if their measured times are more than 5 % apart. *Bound* is the "
         "lower bound that knows when messages are released; *simulated* is one network, with Blue "
         "Gene/Q's choice of FIFOs; *averaged networks* is the geometric mean over the networks "
-        "that a machine of unknown rules may have (`--network unknown`). These three were chosen "
-        "on the same four programs: of all 84 sets of three out of nine networks they order them "
-        "best, and the median set reaches 0.937. So the RCC of this column is that of a choice "
-        "that has seen the measured times; all 13 networks, not chosen, reach 0.949. The rounds "
-        "of the two LAMMPS traces hold their set-up, which the measured "
-        f"loop does not.\n\nWith rounds and averaged networks the RCC is {mean[AVERAGED]:.3f} in "
-        f"the mean, with one network {mean['rounds, simulated']:.3f}; from the sum "
-        f"{mean['sum, averaged networks']:.3f} and {mean['sum, simulated']:.3f}. The second table "
-        "says by how much the mapping that each names as fastest takes longer than the fastest "
-        "measured one.",
+        "that a machine of unknown rules may have (`--network unknown`).\n\nWith rounds and "
+        f"averaged networks the RCC is {mean[AVERAGED]:.3f} in the mean, with one network "
+        f"{mean['rounds, simulated']:.3f}; from the sum {mean['sum, averaged networks']:.3f} and "
+        f"{mean['sum, simulated']:.3f}. The table of excesses says by how much the mapping that "
+        "each names as fastest takes longer than the fastest measured one.",
         {"order": rcc, "named": regrets, "errors": pd.DataFrame(errors)},
         {
             "RCC of pairs more than 5 % apart": rcc,
@@ -162,14 +174,14 @@ def run(inputs: Inputs) -> Findings:
 def _forecasts(program: Program, n_jobs: int) -> dict[str, np.ndarray]:
     """Return seconds of each mapping by each method."""
     found: dict[str, np.ndarray] = {}
+    unknown = program.torus.with_network(rules="unknown")
     for label, workload in (("sum", program.workloads[SUM]), ("rounds", program.workloads[ROUNDS])):
-        routed = [RoutedTraffic(workload, TORUS, each) for each in program.mappings]
+        routed = [RoutedTraffic(workload, program.torus, each) for each in program.mappings]
         found[f"{label}, bound"] = np.array([each.release_bound for each in routed])
         found[f"{label}, simulated"] = np.array([each.simulation.time for each in routed])
-        answer = tc.forecast(workload, UNKNOWN, program.mappings, n_jobs=n_jobs)
+        answer = tc.forecast(workload, unknown, program.mappings, n_jobs=n_jobs)
         by_name = answer.table.set_index("mapping")["time"]
-        names = [mapping.name for mapping in program.mappings]
-        found[f"{label}, averaged networks"] = by_name[names].to_numpy()
+        found[f"{label}, averaged networks"] = by_name[list(program.runs.names)].to_numpy()
     return found
 
 

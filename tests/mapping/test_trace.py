@@ -236,6 +236,9 @@ def test_what_cannot_be_recorded_is_told_in_a_line(tmp_path):
         "toruscast: error: no MPI compiler: found no-such-cc, expected the MPI library's compiler, "
         "such as mpicc of a development package (--mpicc)\n",
     )
+    code, line = said("--out", "my trace", "--", "true")
+    assert code == 2
+    assert "expected --out with a path without ' '" in line
     code, line = said("--region", "middle", "--", "true")
     assert code == 2
     assert "bad region: found middle" in line
