@@ -6,7 +6,7 @@ collective begins when its last task has reached it, and takes the rounds of a n
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,22 +22,11 @@ from ..collectives.schedule import ALL_PAIRS, collective_total
 from ..comm_graph import CommGraph, sum_edges
 from ..workload import Workload
 from ._round_kernels import COLLECTIVE, RECEIVE, SEND, set_rounds
+from .library_rules import algorithm_of, family_of
 
-# Algorithms that MPI libraries take for large messages, where the user names no other.
-ALGORITHMS = {
-    "allreduce": "ring",
-    "reduce": "binomial",
-    "allgather": "ring",
-    "gather": "linear",
-    "scatter": "linear",
-    "bcast": "binomial",
-    "alltoall": "pairwise",
-    "reduce_scatter": "ring",
-}
-# Fewer bytes than this go in the fewest rounds, as libraries do: no ring, no pairwise exchange.
-SMALL = 2**13
-SMALL_ALGORITHMS = {"allreduce": "recursive_doubling", "allgather": "bruck", "alltoall": "bruck"}
 MAX_PERIOD = 4096
+# An iteration is that of the program only if it sends so much of all bytes.
+LEAST_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -98,6 +87,8 @@ class Rounds:
         Messages that one side has and the other has not, and collectives that a task lacks.
     unreached : int
         Events that never come, for tasks wait for each other in a circle.
+    algorithms : mapping of str to int
+        Calls of collectives by the algorithm that they are taken for.
     """
 
     workload: Workload
@@ -105,6 +96,7 @@ class Rounds:
     iterations: int
     unmatched: int
     unreached: int = 0
+    algorithms: Mapping[str, int] = field(default_factory=dict)
 
 
 def rounds_of(
@@ -112,6 +104,7 @@ def rounds_of(
     *,
     name: str = "",
     algorithms: Mapping[str, str] | None = None,
+    library: str = "",
     fold: bool = True,
     most: int | None = None,
 ) -> Rounds:
@@ -123,7 +116,9 @@ def rounds_of(
     name : str
         Name of the workload.
     algorithms : mapping of str to str, optional
-        Algorithm by collective, as in ``{"allreduce": "ring"}``.
+        Algorithm by collective, as in ``{"allreduce": "ring"}``; those of the library if not given.
+    library : str
+        The MPI library, as it names itself.
     fold : bool
         Whether to look for the iteration that repeats, and to return one of it: the mean of all.
     most : int, optional
@@ -150,9 +145,13 @@ def rounds_of(
     partner, unmatched = _match_messages(events)
     calls, missing = _match_collectives(events, partner)
     unmatched += missing
-    named = [_algorithm(events, call, algorithms or {}) for call in calls]
+    family = family_of(library)
+    named = [_algorithm(events, call, algorithms or {}, family) for call in calls]
     n_messages = sum(
-        _n_messages(each.name, each.ranks.size, each.nbytes) for each in named if each.name
+        _n_messages(name, each.ranks.size, each.nbytes)
+        for each in named
+        if each.name
+        for name in each.name.split("+")
     )
     at_once = most is not None and n_messages > most
     plans = [_plan(events, *each, at_once) for each in zip(calls, named, strict=True)]
@@ -197,8 +196,9 @@ def rounds_of(
     kept = np.isin(number, used)
     number, mark = np.searchsorted(used, number[kept]), mark[kept]
     begin, period, times = _iteration(mark, number, used.size) if fold else (0, used.size, 1)
-    if times == 1:
-        begin, period = 0, used.size
+    sent = np.array([sum(float(each.nbytes.sum()) for each in parts[number]) for number in used])
+    if times == 1 or sent[begin : begin + period * times].sum() < LEAST_SHARE * sent.sum():
+        begin, period, times = 0, used.size, 1
     phases = [
         _mean([each for turn in range(times) for each in parts[used[first + turn * period]]], times)
         for first in range(begin, begin + period)
@@ -206,7 +206,9 @@ def rounds_of(
     # Equal rounds of an algorithm are the same object, and stay it.
     named_phases = {id(phase): phase.renamed(name) for phase in phases}
     workload = Workload([named_phases[id(phase)] for phase in phases], name, dependent=True)
-    return Rounds(workload, used.size, times, unmatched, events.kind.size - reached)
+    taken = Counter(each.name for each in named if each.name)
+    unreached = events.kind.size - reached
+    return Rounds(workload, used.size, times, unmatched, unreached, dict(taken))
 
 
 def _match_messages(events: Events) -> tuple[NDArray[np.int64], int]:
@@ -289,7 +291,9 @@ class _Named(NamedTuple):
     nbytes: float
 
 
-def _algorithm(events: Events, call: NDArray[np.int64], chosen: Mapping[str, str]) -> _Named:
+def _algorithm(
+    events: Events, call: NDArray[np.int64], chosen: Mapping[str, str], family: str
+) -> _Named:
     collective = events.operations[int(events.operation[call[0]])]
     ranks = np.array(events.members[int(events.communicator[call[0]])], np.int64)
     if not collective or ranks.size < 2 or int(call[0]) in events.blocks:
@@ -302,10 +306,9 @@ def _algorithm(events: Events, call: NDArray[np.int64], chosen: Mapping[str, str
     root = int(events.peer[call].max())
     if root >= 0:
         ranks = np.roll(ranks, -int(np.flatnonzero(ranks == root)[0]))
-    usual = ALGORITHMS[collective]
-    if amount < SMALL:
-        usual = SMALL_ALGORITHMS.get(collective, usual)
-    return _Named(f"{collective}/{chosen.get(collective, usual)}", ranks, amount)
+    if collective in chosen:
+        return _Named(f"{collective}/{chosen[collective]}", ranks, amount)
+    return _Named(algorithm_of(family, collective, ranks.size, amount), ranks, amount)
 
 
 def _plan(events: Events, call: NDArray[np.int64], named: _Named, at_once: bool) -> list[CommGraph]:
@@ -320,7 +323,9 @@ def _plan(events: Events, call: NDArray[np.int64], named: _Named, at_once: bool)
         return [sum_edges(n_tasks, own[at][away], ranks[to][away], nbytes[at, to][away])]
     if not named.name:
         return []
-    return list(_steps(named.name, tuple(ranks.tolist()), named.nbytes, n_tasks, at_once))
+    members = tuple(ranks.tolist())
+    parts = [_steps(n, members, named.nbytes, n_tasks, at_once) for n in named.name.split("+")]
+    return [graph for part in parts for graph in part]
 
 
 @lru_cache(maxsize=4096)
@@ -336,10 +341,11 @@ def _steps(
     name: str, ranks: tuple[int, ...], nbytes: float, n_tasks: int, at_once: bool
 ) -> tuple[CommGraph, ...]:
     tasks = np.array(ranks, np.int64)
-    if at_once:
+    plan = None if at_once else schedule(name, len(ranks), nbytes)
+    if plan is None or plan.at_once:
         return (collective_total(name, tasks[None], nbytes, n_tasks),)
     found: list[CommGraph] = []
-    for times, steps in schedule(name, len(ranks), nbytes).rounds():
+    for times, steps in plan.rounds():
         graph = merged(len(ranks), steps)
         ends = tasks[graph.src], tasks[graph.dst]
         found += [CommGraph(n_tasks, *ends, graph.nbytes, graph.n_messages)] * times

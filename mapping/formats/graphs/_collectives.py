@@ -16,7 +16,8 @@ from toruscast.wording import counted
 from ...collectives import names
 from ...collectives.schedule import check_size, edges_of
 from ...trace._round_kernels import COLLECTIVE, RECEIVE, SEND
-from ...trace.rounds import ALGORITHMS, Events, rounds_of
+from ...trace.library_rules import COLLECTIVES
+from ...trace.rounds import Events, rounds_of
 from ...workload import Workload
 from ..source import at_file
 from .build import AnyPath, GraphOptions
@@ -49,14 +50,14 @@ def collective_of(word: str) -> str | None:
     """
     plain = word.lower().replace("_", "").replace("-", "")
     name = _ALIASES.get(plain, plain)
-    return name if name in ALGORITHMS else None
+    return name if name in COLLECTIVES else None
 
 
 def check_algorithms(chosen: Mapping[str, str]) -> None:
     """Raise `InputError` unless every name is that of a collective, and its algorithm exists."""
     for collective, algorithm in chosen.items():
-        if collective not in ALGORITHMS:
-            known = ", ".join(sorted(ALGORITHMS))
+        if collective not in COLLECTIVES:
+            known = ", ".join(sorted(COLLECTIVES))
             raise InputError("unknown collective", found=collective, expected=known)
         if f"{collective}/{algorithm}" not in names():
             known = ", ".join(each.partition("/")[2] for each in names(collective))
@@ -123,14 +124,13 @@ class RankActions:
         if not rows:
             raise InputError("trace without a message", file=path)
         kind, peer, communicator, tag, nbytes, word = zip(*rows, strict=True)
-        known = ("", *ALGORITHMS)
+        known = ("", *COLLECTIVES)
         events = Events(
             *(np.array(first), np.array(kind, np.uint8), np.array(peer, np.int64)),
             *(np.array(communicator, np.int64), np.array(tag, np.int64), np.array(nbytes, float)),
             *(np.array([known.index(each) for each in word], np.int64), self.members, known),
         )
-        # The algorithms of short collectives differ between libraries: nothing tells which it was.
-        chosen = {**ALGORITHMS, **options.collectives}
+        chosen = options.collectives
         how = partial(rounds_of, events, name=options.name, algorithms=chosen, most=_LISTED)
         with at_file(path):
             found = how(fold=False)

@@ -20,7 +20,7 @@ from toruscast.wording import counted
 from ...collectives.schedule import collective_total, edges_of
 from ...comm_graph import MAX_TASKS, CommGraph, sum_edges
 from ...hlo import HloCollective, HloStep, step_of
-from ...trace.rounds import ALGORITHMS
+from ...trace.library_rules import algorithm_of
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source, as_text, read_text
@@ -66,8 +66,9 @@ def _phase(one: HloCollective, n_tasks: int, options: GraphOptions) -> CommGraph
         sizes = np.full(src.size, one.nbytes * one.times)
         counts = np.full(src.size, float(one.times))
         return sum_edges(n_tasks, src, dst, sizes, counts)
-    chosen = options.collectives
-    name = f"{one.kind}/{chosen.get(one.kind, ALGORITHMS[one.kind])}"
+    name = algorithm_of("", one.kind, one.groups.shape[1], one.nbytes)
+    if one.kind in options.collectives:
+        name = f"{one.kind}/{options.collectives[one.kind]}"
     return collective_total(name, one.groups, one.nbytes, n_tasks, one.times)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from toruscast.errors import InputError
 
-from ...trace.rounds import ALGORITHMS
+from ...trace.library_rules import COLLECTIVES
 from ...workload import Workload
 from ..dialect import Dialect
 from ..source import Source, at_file
@@ -121,7 +121,7 @@ def _collective(event: Any) -> str:
         raise InputError(
             "collective of no known algorithm",
             found=word,
-            expected=f'one of {", ".join(sorted(ALGORITHMS))}, or include="point_to_point" '
+            expected=f'one of {", ".join(sorted(COLLECTIVES))}, or include="point_to_point" '
             "(--traffic point_to_point)",
         )
     return collective

@@ -319,6 +319,7 @@ def rounds_of_folder(folder: Path, options: GraphOptions) -> tuple[Trace, Rounds
             trace.events,
             name=options.name,
             algorithms=options.collectives,
+            library=trace.library,
             fold=region == "iteration",
         )
     return trace, rounds
@@ -356,6 +357,10 @@ def described(folder: Path) -> list[str]:
     lines = [f"{counted(trace.events.n_tasks, 'rank')} of {trace.library}; {found}"]
     if trace.share_in_mpi == trace.share_in_mpi:
         lines.append(f"{100 * trace.share_in_mpi:.0f} % of the time inside of MPI")
+    if rounds.algorithms:
+        calls = sorted(rounds.algorithms.items(), key=lambda item: -item[1])
+        taken = ", ".join(f"{name} ({count})" for name, count in calls)
+        lines.append(f"collectives, by the library's own rules: {taken}")
     return lines + _faults(trace, rounds)
 
 
@@ -385,6 +390,7 @@ DIALECT = Dialect(
 A folder that `toruscast trace -- mpirun ... app` wrote. It becomes a workload of dependent rounds:
 a send falls into the round after the latest message that its rank had received before it, and a
 collective begins when its last rank has reached it. Of an iteration that repeats, one is read: the
-mean of all. `--collectives allreduce=rabenseifner` names the algorithm of a collective.
+mean of all. A collective takes the algorithm that Open MPI 4.1 or MPICH 4 takes for its size and
+ranks; `--collectives allreduce=rabenseifner` names another one.
 """,
 )
