@@ -28,6 +28,10 @@ from ._square_kernels import join_by_squares
 _MOST_STEPS, _MOST_SPLITS = 2e8, 3000
 # Weights beside the heaviest that may be left out: none, or those of small talk.
 _SMALL = (0.0, 0.05)
+# Edges in less than this share of the median's squares are not of the product.
+_ENOUGH = 0.5
+# Logarithms of weights of one kind of edges have no such gap; graphs with more kinds are of one.
+_GAP, _MOST_KINDS = 0.1, 16
 # Weights that differ by less are those of one axis.
 _ALIKE = 0.05
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -75,24 +79,58 @@ def factors(comm: CommGraph) -> tuple[list[Factor], NDArray[np.int64]] | None:
         kept.data = np.where(both.data >= small * both.data.max(initial=0.0), both.data, 0.0)
         kept.eliminate_zeros()
         found = _factors(kept)
+        if found is None and kept.nnz and _is_affordable(kept):
+            found = _factors(_without_strays(kept))
         if found is not None:
             return found
     return None
 
 
+def _without_strays(both: sparse.csr_array) -> sparse.csr_array:
+    """Leave out the edges that are not of the product: they lie in few squares, by chance.
+
+    Two opposite sides of a square of a product are of one axis, and so of like weight.
+    """
+    row, column = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr)), both.indices
+    order = np.argsort(both.data, kind="stable")
+    kind = np.empty(both.nnz, dtype=np.int64)
+    kind[order] = np.append(0, np.cumsum(np.diff(np.log(both.data[order])) > _GAP))
+    if kind.max() >= _MOST_KINDS:
+        kind[:] = 0
+    one = sparse.csr_array((np.ones(both.nnz), column, both.indptr), both.shape)
+    squares = np.zeros(both.nnz)
+    for number in range(int(kind.max()) + 1):
+        own = kind == number
+        side = sparse.csr_array((np.ones(own.sum()), (row[own], column[own])), both.shape)
+        squares += (side @ one @ side)[row, column]
+        # Walks that turn round are no squares.
+        degree = np.diff(side.indptr)
+        squares[own] -= (degree[row] + degree[column] - 1)[own]
+    kept = squares >= _ENOUGH * np.median(squares)
+    return sparse.csr_array((both.data[kept], (row[kept], column[kept])), both.shape)
+
+
+def _is_affordable(both: sparse.csr_array) -> bool:
+    degree = np.diff(both.indptr)
+    return bool(float(both.shape[0]) * degree.max(initial=0) ** 3 <= _MOST_STEPS)
+
+
 def product_starts(workload: Workload, allocation: Allocation, n: int) -> list[TaskMapping]:
-    """Return the best layouts of a workload's graph, if it is a product that fills all nodes."""
+    """Return the best layouts of a workload's graph, if it is a product.
+
+    Where nodes have room for several tasks, it must fill them all.
+    """
     torus, capacity = allocation.torus, allocation.tasks_per_node
-    whole = workload.n_tasks == torus.n_nodes * capacity and not torus.holes
-    if not whole or allocation.fixed or np.asarray(allocation.nodes).size < torus.n_nodes:
-        return []
-    if capacity > 1 and torus.twist:
+    nodes = np.sort(np.asarray(allocation.nodes, dtype=np.int64))
+    whole = nodes.size == torus.n_nodes and workload.n_tasks == nodes.size * capacity
+    if allocation.fixed or torus.holes.links or (capacity > 1 and (torus.twist or not whole)):
         return []
     found = factors(workload.total)
     if found is None:
         return []
     devices_torus = chips_as_devices(torus, workload.n_tasks, capacity)
-    devices = Devices(np.arange(workload.n_tasks), np.arange(workload.n_tasks))
+    places = nodes if capacity == 1 else np.arange(workload.n_tasks)
+    devices = Devices(places, places)
     starts: list[TaskMapping] = []
     for axes, tasks in _as_meshes(*found):
         names = tuple(_LETTERS[: len(axes)])
@@ -143,7 +181,7 @@ def _alike(a: float, b: float) -> bool:
 
 def _factors(both: sparse.csr_array) -> tuple[list[Factor], NDArray[np.int64]] | None:
     n, degree = both.shape[0], np.diff(both.indptr)
-    if not both.nnz or (degree == 0).any() or float(n) * degree.max() ** 3 > _MOST_STEPS:
+    if not both.nnz or (degree == 0).any() or not _is_affordable(both):
         return None
     entries = both.tocoo()
     upper = entries.row < entries.col

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from random_cases import cases, tori
 
 from toruscast.errors import InputError
-from toruscast.mapping import CommGraph, TaskMapping, Torus, Workload, as_workload, strategies
+from toruscast.mapping import (
+    CommGraph,
+    TaskMapping,
+    Torus,
+    Workload,
+    as_workload,
+    strategies,
+    sum_edges,
+)
 from toruscast.mapping.allocation import Allocation
 from toruscast.mapping.patterns import halo_2d
 from toruscast.search import clock as clocks
@@ -18,7 +26,7 @@ from toruscast.search.annealing_runs import AnnealingRuns
 from toruscast.search.clock import BUSY, Clock
 from toruscast.search.lower_bounds import least_loads, least_time
 from toruscast.search.multilevel import multilevel
-from toruscast.search.products import factors
+from toruscast.search.products import factors, product_starts
 from toruscast.search.search import search
 from toruscast.search.starts import starts
 from toruscast.simulation import simulate
@@ -117,8 +125,6 @@ def test_links_that_are_missing_are_kept_off():
 
 
 def test_several_phases_several_tasks_and_adaptive_routing():
-    from toruscast.mapping import Workload
-
     one, two = halo_2d((8, 4), 2048), halo_2d((8, 4), 8192, periodic=True)
     found = search(Workload([one, two]), Torus((4, 4)), turns=24, routing="adaptive")
     assert found.mapping.occupancy.max() == 2
@@ -195,6 +201,41 @@ def test_copies_of_a_product_are_one_more_axis():
     comm = shuffled(CommGraph(30, src, dst, np.tile(parts[0].nbytes, 2)))
     axes, tasks = factors(comm)
     assert (axes[0].size, axes[0].weight, tasks.shape) == (2, 0.0, (2, 3, 5))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_product_is_found_beside_edges_that_are_not_of_it(seed):
+    comm = product_of((5, LINE(4)), (20, RING(8)), (90, RING(8)))
+    rng = np.random.default_rng(seed)
+    src = rng.integers(0, comm.n_tasks, 20)
+    dst = (src + rng.integers(1, comm.n_tasks, 20)) % comm.n_tasks
+    both = sum_edges(
+        comm.n_tasks,
+        np.concatenate([comm.src, src]),
+        np.concatenate([comm.dst, dst]),
+        np.concatenate([comm.nbytes, np.full(20, 18.0)]),
+        np.ones(comm.n_edges + 20),
+    )
+    axes, _ = factors(shuffled(both))
+    assert [(axis.kind, axis.size) for axis in axes] == [
+        ("pipeline", 4),
+        ("exchange", 8),
+        ("exchange", 8),
+    ]
+
+
+@pytest.mark.parametrize("ours", [range(16), [n for n in range(24) if n % 6 < 4]])
+def test_a_product_is_laid_on_a_part_of_the_torus(ours):
+    comm, torus = product_of((9, RING(4)), (30, LINE(4))), Torus((4, 6))
+    allocation = Allocation(torus, ours)
+    found = product_starts(Workload([shuffled(comm)]), allocation, 3)
+    assert found
+    for mapping in found:
+        assert np.isin(mapping.node, allocation.nodes).all()
+        assert np.unique(mapping.node).size == 16
+    random = np.random.default_rng(1).permutation(allocation.nodes)
+    graph = shuffled(comm)
+    assert hop_bytes(graph, torus, found[0].node) < 0.7 * hop_bytes(graph, torus, random)
 
 
 def test_a_shuffled_sharded_model_is_laid_as_its_mesh_would_be():
